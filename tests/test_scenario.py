@@ -1,4 +1,4 @@
-"""Scenarios: one file or one object with all that a run needs."""
+"""Scenarios: reading, writing, checks and JSON schemas."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from twinloop.description import DescriptionError, InputError
-from twinloop.exploration.confirmation.plan import ConfirmationPlan
+from twinloop.description.errors import TwinloopWarning
+from twinloop.exploration.confirmation.plan import ConfirmationPlan, compute_fingerprint
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.platform import Platform
 from twinloop.policy import POLICIES, Policy, View, make_policy
 from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
+from twinloop.scenario.identity import values_to_hash
 from twinloop.scenario.schema import FOLDER, build_schemas
 from twinloop.trace import Manifest, Trace
 from twinloop.workload import Sessions, Workload
@@ -37,7 +39,7 @@ def example() -> Scenario:
     return Scenario.load(EXAMPLES / "scenario.yaml")
 
 
-def test_the_example_is_read_whole() -> None:
+def test_the_example_is_read_completely() -> None:
     scenario = example()
     assert scenario.platform == Platform.load(EXAMPLES / "platform.yaml")
     assert scenario.policy.name == "easy"
@@ -51,7 +53,7 @@ def test_the_example_is_read_whole() -> None:
     assert scenario.workload.resolve(scenario.seed).tasks.height == 4000
 
 
-def test_a_source_may_be_an_object_and_is_written_as_ever() -> None:
+def test_a_source_may_be_an_object_and_is_written_in_the_usual_form() -> None:
     users = Sessions(by="last", threshold="30min")
     scenario = SIMPLE.replace(source=users)
     assert scenario == Scenario(
@@ -77,7 +79,7 @@ def made(tasks: int) -> Trace:
 
 
 @pytest.mark.parametrize("of", [lambda trace: trace, Workload.from_trace])
-def test_a_workload_may_be_an_object_and_stays_that_object(of: Any) -> None:
+def test_a_workload_may_be_an_object_in_memory(of: Any) -> None:
     held = of(made(3))
     scenario = Scenario(platform="2x8", workload=held, policy="easy")
     assert scenario.workload.resolve(seed=5) is held
@@ -90,14 +92,14 @@ def test_a_workload_may_be_an_object_and_stays_that_object(of: Any) -> None:
     assert "3 tasks" in repr(scenario)
 
 
-def test_an_object_cannot_be_written_and_the_manifest_has_a_note_of_it(tmp_path: Path) -> None:
+def test_an_object_cannot_be_written_and_the_manifest_has_its_summary(tmp_path: Path) -> None:
     scenario = SIMPLE.replace(workload=made(3))
     manifest = json.loads(json.dumps(scenario.to_manifest()))
     hashed = made(3).content_hash()
     assert manifest["workload"] == {"object": "Trace of 3 tasks", "sha256": hashed}
-    with pytest.raises(InputError, match=r"workload: a file cannot hold .* 3 tasks.*save it"):
+    with pytest.raises(InputError, match=r"workload: a file cannot contain .* 3 tasks.*save it"):
         scenario.to_yaml()
-    with pytest.raises(InputError, match="cannot hold an object"):
+    with pytest.raises(InputError, match="cannot contain an object"):
         scenario.save(tmp_path / "s.yaml")
     assert not (tmp_path / "s.yaml").exists()
     with pytest.raises(InputError, match=r"workload\.object: was an object in memory"):
@@ -105,10 +107,10 @@ def test_an_object_cannot_be_written_and_the_manifest_has_a_note_of_it(tmp_path:
     assert Scenario.from_manifest({**manifest, "workload": made(3)}) == scenario
 
 
-def test_a_workload_is_no_other_object() -> None:
+def test_other_objects_are_refused_as_workload() -> None:
     with pytest.raises(InputError, match="must be a Trace or a Workload, not 3"):
         SIMPLE.replace(workload={"object": 3})
-    with pytest.raises(InputError, match="cannot stand beside 'path'"):
+    with pytest.raises(InputError, match="cannot be combined with 'path'"):
         SIMPLE.replace(workload={"path": "log.swf", "object": made(1)})
 
 
@@ -128,11 +130,11 @@ def test_a_policy_may_be_an_object() -> None:
     assert scenario.policy.resolve() is mine
     assert scenario.replace(seed=9).policy.resolve() is mine
     assert scenario.policy.name == f"{__name__}:Idle"
-    with pytest.raises(InputError, match=r"policy: a file cannot hold .*name its class"):
+    with pytest.raises(InputError, match=r"policy: a file cannot contain .*name its class"):
         scenario.to_yaml()
 
 
-def test_code_is_kept_by_a_scenario_and_run_only_with_leave() -> None:
+def test_code_is_named_by_a_scenario_and_runs_only_with_permission() -> None:
     scenario = SIMPLE.replace(policy={"name": "no.such.module:Policy", "options": {"a": 1}})
     with pytest.raises(InputError, match="--allow-code"):
         scenario.policy.resolve()
@@ -147,7 +149,7 @@ def test_the_values_of_a_model_are_its_numbers_in_order() -> None:
     assert model.values() == (1, 2, 3, 4, 5, 6, 7)
 
 
-def test_overrides_change_the_platform_of_the_run_and_no_other() -> None:
+def test_overrides_change_only_the_platform_of_the_run() -> None:
     scenario = example()
     changed = scenario.effective_platform().clusters[0].hosts[0].power
     assert changed is not None
@@ -255,13 +257,13 @@ def test_short_forms_are_written_short() -> None:
         (HEAD + "source: sessions:soon\n", 4, "source", "must be a duration, not 'soon'"),
         (HEAD + "prices: {kwh: -1}\n", 4, "prices.kwh", "must not be negative"),
         (HEAD + "failures: {mtbf: 1d}\n", 4, "failures.mttr", "is missing"),
-        (HEAD + "failures: {}\n", 4, "failures", "has neither a trace nor mean times"),
+        (HEAD + "failures: {}\n", 4, "failures", "needs a trace or mean times"),
         (HEAD + "failures: {mtbf: 0, mttr: 1}\n", 4, "failures.mtbf", "must be positive"),
         (
             HEAD + "failures: {trace: down.csv, mttr: 1}\n",
             4,
             "failures.mttr",
-            "cannot stand beside a trace",
+            "cannot be combined with a trace",
         ),
         (
             HEAD + "failures: {mtbf: 1d, mttr: 1h, shape: 0.7}\n",
@@ -279,7 +281,7 @@ def test_short_forms_are_written_short() -> None:
             HEAD + "failures: {mtbf: 1d, mttr: 1h, distribution: weibull, shape: 0.1}\n",
             4,
             "failures.shape",
-            "must lie between 0.2 and 20",
+            "must be between 0.2 and 20",
         ),
         (
             HEAD + "failures: {trace: x, on_failure: resume}\n",
@@ -291,18 +293,23 @@ def test_short_forms_are_written_short() -> None:
             HEAD + "failures: {trace: x, checkpoint_cost: 1}\n",
             4,
             "failures.checkpoint_cost",
-            "unless then is 'resume'",
+            "unless on_failure is 'resume'",
         ),
         (HEAD + "model:\n  sharing: none\n", 5, "model.sharing", "one of stretch, no-delay"),
         (HEAD.replace("2x8@2400MHz", "2x8@2400mhz"), 1, "platform", "did you mean 'MHz'?"),
         (HEAD.replace("2x8@2400MHz", "9" * 11 + "x1"), 1, "platform", "too many nodes"),
-        (HEAD.replace("2x8@2400MHz", "none.yaml"), 1, "platform", "nor a file that is there"),
+        (HEAD.replace("2x8@2400MHz", "none.yaml"), 1, "platform", "nor an existing file"),
         (HEAD + "sede: 3\n", 4, "sede", "did you mean 'seed'?"),
         (HEAD + "seed: -1\n", 4, "seed", "must not be negative"),
-        (HEAD + "source: loose\n", 4, "source", "'loose' is no source"),
+        (HEAD + "source: loose\n", 4, "source", "'loose' is not a source"),
         (HEAD + "source: session:3600\n", 4, "source", "such as sessions:3600"),
-        (HEAD + "source: sessions\n", 4, "source", "'sessions' is no source (rigid, or sessions:S"),
-        (HEAD + "source: 'sessions: '\n", 4, "source", "'sessions: ' is no source"),
+        (
+            HEAD + "source: sessions\n",
+            4,
+            "source",
+            "'sessions' is not a source (use rigid, or sessions:S",
+        ),
+        (HEAD + "source: 'sessions: '\n", 4, "source", "'sessions: ' is not a source"),
         (HEAD + "source: {sessions: {by: arrival}}\n", 4, "source.sessions.threshold", "missing"),
         (
             HEAD + "source:\n  sessions:\n    by: end\n    threshold: 1h\n",
@@ -314,14 +321,14 @@ def test_short_forms_are_written_short() -> None:
             HEAD.replace("log.swf", "{format: swf, generate: {name: bursts}}"),
             2,
             "workload.format",
-            "says how to read a path",
+            "has no effect without a path",
         ),
-        (HEAD.replace("log.swf", "{}"), 2, "workload", "neither a path nor a generator"),
+        (HEAD.replace("log.swf", "{}"), 2, "workload", "needs a path, a generator or tasks"),
         (
             HEAD.replace("log.swf", "{path: x, generate: {name: poisson, parameters: {tasks: 1}}}"),
             2,
             "workload.generate",
-            "cannot stand beside 'path'",
+            "cannot be combined with 'path'",
         ),
         (
             HEAD.replace("log.swf", "{generate: {name: posson}}"),
@@ -341,7 +348,7 @@ def test_short_forms_are_written_short() -> None:
             HEAD + "model:\n  contention:\n    linear: {slope: 1}\n    table: [[1, 1]]\n",
             7,
             "model.contention.table",
-            "cannot stand beside 'linear'",
+            "cannot be combined with 'linear'",
         ),
         (
             HEAD + "model:\n  contention:\n    table: [[1, 0.9]]\n",
@@ -379,9 +386,9 @@ def test_short_forms_are_written_short() -> None:
             TASKS + "  - {id: a, environment: {A=B: 1}}\n",
             5,
             "workload.tasks[0].environment",
-            "is no name of a variable",
+            "is not a name of an environment variable",
         ),
-        (TASKS + "  - {id: a}\n  - {id: a}\n", 6, "workload.tasks[1].id", "another task"),
+        (TASKS + "  - {id: a}\n  - {id: a}\n", 6, "workload.tasks[1].id", "duplicate id 'a'"),
         (
             TASKS + "  - {id: first}\n  - {id: b, parents: [frist]}\n",
             6,
@@ -397,7 +404,7 @@ def test_short_forms_are_written_short() -> None:
         ),
     ],
 )
-def test_each_kind_of_problem_is_told_with_its_place(
+def test_each_kind_of_problem_is_reported_with_its_place(
     text: str, line: int, field: str, said: str
 ) -> None:
     with pytest.raises(DescriptionError) as caught:
@@ -407,7 +414,7 @@ def test_each_kind_of_problem_is_told_with_its_place(
     assert said in str(problem)
 
 
-def test_tasks_that_are_written_down_are_the_workload() -> None:
+def test_listed_tasks_are_the_workload() -> None:
     scenario = Scenario.from_text(
         TASKS
         + "  - {id: a, run_time: 2s, cores: 3, submit: 1min}\n"
@@ -433,7 +440,7 @@ def test_paths_of_commands_are_relative_to_the_file(tmp_path: Path) -> None:
     assert Path(found) == tmp_path / "here"
 
 
-def test_a_problem_in_a_referenced_platform_is_told_with_the_place_there(tmp_path: Path) -> None:
+def test_a_problem_in_a_referenced_platform_is_reported_in_its_file(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("clusters:\n- hosts:\n  - cores: 0\n")
     (tmp_path / "s.yaml").write_text(HEAD.replace("2x8@2400MHz", "p.yaml") + "seed: x\n")
     with pytest.raises(DescriptionError) as caught:
@@ -495,7 +502,7 @@ def test_a_path_is_read_as_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_manifest_without_a_scenario_gives_none() -> None:
-    with pytest.raises(InputError, match="keeps no scenario"):
+    with pytest.raises(InputError, match="has no scenario"):
         Scenario.from_manifest(Manifest())
 
 
@@ -507,7 +514,7 @@ def test_the_default_model_changes_nothing() -> None:
     assert model.contention == Contention.from_dict("none")
 
 
-# --- numbers that cannot be meant ----------------------------------------------------------------
+# --- numbers out of range ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -515,9 +522,15 @@ def test_the_default_model_changes_nothing() -> None:
     [
         ({"seed": 2**63}, "seed: must be at most"),
         ({"seed": int("9" * 400)}, "seed: must be at most"),
-        ({"model.dispatch_latency": 1e16}, r"1e\+16 s is beyond 1e\+15 s, the largest duration"),
+        (
+            {"model.dispatch_latency": 1e16},
+            r"1e\+16 s is beyond 1e\+15 s, the largest duration",
+        ),
         ({"model.dispatch_latency": "1e12 d"}, r"is beyond 1e\+15 s"),
-        ({"workload": {"tasks": [{"id": "a", "run_time": 2e15}]}}, r"is beyond 1e\+15 s"),
+        (
+            {"workload": {"tasks": [{"id": "a", "run_time": 2e15}]}},
+            r"is beyond 1e\+15 s",
+        ),
         (
             {
                 "platform.clusters[0].hosts[0].power": {
@@ -530,16 +543,16 @@ def test_the_default_model_changes_nothing() -> None:
         ),
     ],
 )
-def test_numbers_beyond_all_bounds_are_refused(changes: dict[str, Any], said: str) -> None:
+def test_numbers_out_of_range_are_refused(changes: dict[str, Any], said: str) -> None:
     scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     with pytest.raises(InputError, match=said):
         scenario.replace(**changes)
 
 
-def test_tasks_that_a_scale_moves_beyond_all_times_are_refused() -> None:
+def test_a_time_scale_that_exceeds_the_latest_time_is_refused() -> None:
     workload = {"tasks": [{"id": "a", "run_time": 1, "submit": 10}]}
     scenario = Scenario(platform="2x8", workload=workload, policy="easy", time_scale=1e300)
-    with pytest.raises(InputError, match=r"time_scale: .* beyond 1e\+15 s"):
+    with pytest.raises(InputError, match=r"time_scale: .* later than the limit of 1e\+15 s"):
         tl.simulate(scenario)
 
 
@@ -555,7 +568,7 @@ def test_repetitions_are_bounded(many: int) -> None:
 # --- the published schemas -----------------------------------------------------------------------
 
 
-def test_the_published_schemas_are_fresh() -> None:
+def test_the_published_schemas_are_up_to_date() -> None:
     for name, schema in build_schemas().items():
         published = json.loads((FOLDER / name).read_text(encoding="utf-8"))
         assert published == schema, "run: python -m twinloop.scenario.schema"
@@ -571,7 +584,7 @@ def fields_of(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("name", sorted(build_schemas()))
-def test_every_field_of_a_schema_has_a_title_and_a_meaning(name: str) -> None:
+def test_every_field_of_a_schema_has_a_title_and_a_description(name: str) -> None:
     fields = fields_of(build_schemas()[name])
     assert len(fields) > 40
     for field, schema in fields:
@@ -593,7 +606,7 @@ VALIDATOR = jsonschema.Draft202012Validator(build_schemas()["scenario.schema.jso
 
 
 @given(st.fixed_dictionaries({}, optional=CHANGES))
-def test_what_a_scenario_writes_is_valid_by_the_schema(changes: dict[str, Any]) -> None:
+def test_a_written_scenario_is_valid_by_the_schema(changes: dict[str, Any]) -> None:
     scenario = SIMPLE.replace(**changes)
     VALIDATOR.validate(scenario.to_dict())
     VALIDATOR.validate(scenario.to_dict(complete=True))
@@ -616,14 +629,14 @@ def test_what_a_scenario_writes_is_valid_by_the_schema(changes: dict[str, Any]) 
         {"platform": {"clusters": [{"hosts": [{"cores": 1, "power": {"idle": 1, "max": 2}}]}]}},
     ],
 )
-def test_the_schema_refuses_what_the_program_refuses(broken: dict[str, Any]) -> None:
+def test_the_schema_refuses_the_same_scenarios_as_the_program(broken: dict[str, Any]) -> None:
     values = copy.deepcopy(SIMPLE.to_dict()) | broken
     assert not VALIDATOR.is_valid(values)
     with pytest.raises(InputError):
         Scenario.from_dict(values)
 
 
-def test_a_workload_is_read_from_the_file_it_names(tmp_path: Path) -> None:
+def test_a_workload_is_read_from_its_file(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text("1 0 5 10 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\nno line of a log\n")
     here = {"platform": "2x8", "policy": "easy"}
@@ -632,8 +645,63 @@ def test_a_workload_is_read_from_the_file_it_names(tmp_path: Path) -> None:
     for options, message in (
         ({"strict": True}, "log.swf:2"),
         ({"colour": "red"}, "has no option 'colour'"),
-        ({"path": "other.swf"}, "stands beside the options"),
+        ({"path": "other.swf"}, "is a field of the workload"),
     ):
         scenario = Scenario(**here, workload={"path": str(log), "options": options})
         with pytest.raises(InputError, match=message):
             scenario.workload.resolve()
+
+
+# --- the renamed key `failures.then` ------------------------------------------------------------
+
+_OLD = HEAD + "failures: {mtbf: 30d, mttr: 4h, then: lost}\n"
+_NEW = HEAD + "failures: {mtbf: 30d, mttr: 4h, on_failure: lost}\n"
+_RENAMED = r"failures: the key 'then' is now called 'on_failure'"
+
+
+def test_the_old_key_of_on_failure_is_read_with_a_warning_and_written_under_its_new_name() -> None:
+    with pytest.warns(TwinloopWarning, match=_RENAMED):
+        scenario = Scenario.from_text(_OLD)
+    assert scenario == Scenario.from_text(_NEW)
+    assert "on_failure: lost" in scenario.to_yaml()
+    assert "then" not in scenario.to_yaml()
+    assert scenario.to_manifest()["failures"]["on_failure"] == "lost"
+    for text in (_OLD, _NEW):
+        jsonschema.validate(yaml.safe_load(text), build_schemas()["scenario.schema.json"])
+
+
+def test_a_manifest_with_the_old_key_of_on_failure_is_read_with_a_warning() -> None:
+    scenario = Scenario.from_text(_NEW)
+    stored = scenario.to_manifest()
+    stored["failures"]["then"] = stored["failures"].pop("on_failure")
+    with pytest.warns(TwinloopWarning, match=_RENAMED):
+        assert Scenario.from_manifest(stored) == scenario
+
+
+def test_the_old_path_of_on_failure_is_replaced_with_a_warning() -> None:
+    scenario = Scenario.from_text(_NEW)
+    with pytest.warns(TwinloopWarning, match="'failures.then' is now called 'failures.on_failure'"):
+        changed = scenario.replace(**{"failures.then": "restart"})
+    assert changed == scenario.replace(**{"failures.on_failure": "restart"})
+
+
+def test_the_old_and_the_new_key_of_on_failure_together_are_an_error() -> None:
+    with pytest.raises(InputError, match="has both 'then' and 'on_failure'"):
+        Scenario.from_text(_NEW.replace("}", ", then: lost}"))
+
+
+def test_the_renaming_of_on_failure_changes_no_hash_of_a_recorded_run() -> None:
+    """The digests were taken before the key was renamed."""
+    generated = {"generate": {"name": "poisson", "parameters": {"tasks": 10}}}
+    failures = {"mtbf": "30d", "mttr": "4h"}
+    scenario = Scenario(platform="2x4", policy="easy", workload=generated, failures=failures)
+    stored = scenario.to_manifest()
+    before = "5f8687503a735f56f444cb6d13a70cf3796c59cf003fdb262df0f471b94c9105"
+    assert compute_fingerprint(stored) == before
+    stored["failures"]["then"] = stored["failures"].pop("on_failure")
+    assert compute_fingerprint(stored) == before
+    values = values_to_hash(scenario.to_dict(complete=True))
+    text = json.dumps(values, sort_keys=True).encode()
+    assert hashlib.sha256(text).hexdigest() == (
+        "8e61c91a21d545346e538dc7a161fbc4377656ae8e32fb3af71dd0f0241aad50"
+    )

@@ -90,7 +90,7 @@ def test_the_same_in_json_with_tabs(path: str) -> None:
 
 
 @given(st.sets(st.sampled_from(leaves(VALID)), min_size=2, max_size=5))
-def test_all_broken_values_are_told_at_once_in_the_order_of_the_file(paths: set[str]) -> None:
+def test_all_broken_values_are_reported_together_in_the_order_of_the_file(paths: set[str]) -> None:
     data = VALID
     for path in paths:
         steps = [
@@ -195,11 +195,11 @@ HEAD = "clusters:\n- name: a\n  hosts:\n  - name: h\n    count: 2\n    cores: 8\
             HEAD + "reservations:\n- {name: r, start: 0, end: 1, queues: [q]}\n",
             8,
             "reservations[0].queues[0]",
-            "no queue is called 'q' (there is no queue)",
+            "unknown queue 'q' (there is no queue)",
         ),
     ],
 )
-def test_each_kind_of_problem_is_told_with_its_place(
+def test_each_kind_of_problem_is_reported_with_its_position(
     text: str, line: int, field: str, said: str
 ) -> None:
     with pytest.raises(DescriptionError) as caught:

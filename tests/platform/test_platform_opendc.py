@@ -1,4 +1,4 @@
-"""OpenDC's topology files: read by OpenDC's own rules, nothing dropped in silence, written back."""
+"""OpenDC's topology files: reading by OpenDC's rules, reported losses, writing."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def test_powers_are_read_by_the_rules_of_opendc(given: object, watts: float) -> 
 
 
 @pytest.mark.parametrize("given", ["fast", "", "GHz", "2.1.1 GHz", "1 parsec", True, None, [1], {}])
-def test_what_is_no_quantity_is_refused_by_its_path(given: object) -> None:
+def test_an_invalid_quantity_is_refused_by_its_path(given: object) -> None:
     cpu = {"coreCount": 8, "coreSpeed": given}
     with pytest.raises(DescriptionError) as caught:
         Platform.from_dict(with_host(cpu=cpu))
     assert caught.value.field == "clusters[0].hosts[0].cpu.coreSpeed"
 
 
-def test_bare_numbers_and_fields_without_a_place_are_reported_by_line(tmp_path: Path) -> None:
+def test_bare_numbers_and_unknown_fields_are_reported_by_line(tmp_path: Path) -> None:
     topology = with_host(
         cpu={"coreCount": 8, "coreSpeed": 2100, "vendor": "x", "arch": "y"},
         memory={"memorySize": 100},
@@ -124,7 +124,7 @@ def test_bare_numbers_and_fields_without_a_place_are_reported_by_line(tmp_path: 
     told = {note.what: (note.kind, note.count, note.examples) for note in platform.notes}
 
     def ignored(field: str) -> str:
-        return f"field '{field}', which has no place in a platform"
+        return f"field '{field}', which a platform cannot represent"
 
     for field in ("vendor", "arch", "battery"):
         assert told[ignored(field)] == ("ignored", 1, (f"topology.json:{lines[field]}",))
@@ -138,9 +138,7 @@ def test_bare_numbers_and_fields_without_a_place_are_reported_by_line(tmp_path: 
 
 
 @pytest.mark.parametrize("named", ["/app/workload/carbon.parquet", "../gone/carbon.parquet"])
-def test_a_carbon_trace_of_another_machine_is_looked_for_beside_the_topology(
-    tmp_path: Path, named: str
-) -> None:
+def test_a_missing_carbon_trace_is_searched_beside_the_topology(tmp_path: Path, named: str) -> None:
     topology = copy.deepcopy(TOPOLOGY)
     topology["clusters"][0]["powerSource"] = {"carbonTracePath": named}
     path = tmp_path / "topology.json"
@@ -164,12 +162,12 @@ def test_a_carbon_trace_of_another_machine_is_looked_for_beside_the_topology(
 
 
 @pytest.mark.realdata
-def test_the_topology_of_surf_has_its_carbon(real_data: Path) -> None:
+def test_the_topology_of_surf_has_a_carbon_trace(real_data: Path) -> None:
     carbon = Platform.load(real_data / "surf/topology.json").clusters[0].carbon
     assert carbon == (real_data / "surf/carbon.parquet").as_posix()
 
 
-def test_a_host_without_a_power_model_has_the_one_opendc_gives_it() -> None:
+def test_a_host_without_a_power_model_has_the_default_of_opendc() -> None:
     topology = copy.deepcopy(TOPOLOGY)
     del topology["clusters"][0]["hosts"][0]["cpuPowerModel"]
     platform = Platform.from_dict(topology)
@@ -179,7 +177,7 @@ def test_a_host_without_a_power_model_has_the_one_opendc_gives_it() -> None:
     assert [note.kind for note in platform.notes] == ["assumed"]
 
 
-def test_older_files_call_the_power_model_by_another_name() -> None:
+def test_the_old_key_of_the_power_model_is_read() -> None:
     old = {"modelType": "square", "idlePower": "1 W", "maxPower": "2 W"}
     topology = with_host(powerModel=old)
     del topology["clusters"][0]["hosts"][0]["cpuPowerModel"]
@@ -188,7 +186,7 @@ def test_older_files_call_the_power_model_by_another_name() -> None:
     assert power.to_dict() == {"model": "square", "idle": 1, "max": 2}
 
 
-def test_names_that_stand_twice_and_counted_clusters_are_told_apart_and_reported() -> None:
+def test_duplicate_names_and_counted_clusters_are_numbered_and_reported() -> None:
     topology = copy.deepcopy(TOPOLOGY)
     (cluster,) = topology["clusters"]
     cluster["hosts"] *= 2
@@ -225,7 +223,7 @@ def test_names_that_stand_twice_and_counted_clusters_are_told_apart_and_reported
         ),
     ],
 )  # fmt: skip
-def test_a_topology_that_cannot_be_used_is_refused_by_its_own_paths(
+def test_an_invalid_topology_is_refused_by_its_own_paths(
     changes: dict[str, Any], field: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "topology.json"
@@ -317,19 +315,19 @@ def test_a_topology_written_and_read_again_is_the_same_platform(topology: dict[s
         {"model": "constant", "power": 12.5},
     ],
 )
-def test_every_power_model_of_opendc_survives_a_topology(power: dict[str, Any]) -> None:
+def test_every_power_model_of_opendc_survives_a_round_trip(power: dict[str, Any]) -> None:
     platform = Platform.parse("3x8@2.1GHz/1000B").replace(**{"clusters[0].hosts[0].power": power})
     assert Platform.from_dict(platform_to_topology(platform)) == platform
 
 
-def test_what_a_topology_cannot_hold_is_returned_or_refused(tmp_path: Path) -> None:
+def test_unsupported_parts_of_a_platform_are_reported_or_refused(tmp_path: Path) -> None:
     platform = Platform.parse("2x8@2GHz/1GiB").replace(
         queues=[{"name": "q"}], **{"clusters[0].hosts[0].names": ["a", "b"]}
     )
     notes = write_topology(platform, tmp_path / "topology.json")
     assert [(note.kind, note.count) for note in notes] == [("ignored", 1)] * 3
     assert read_topology(tmp_path / "topology.json").total_cores == 16
-    with pytest.raises(InputError, match="OpenDC needs it") as caught:
+    with pytest.raises(InputError, match="required by OpenDC") as caught:
         platform_to_topology(Platform.parse("100x1"))
     assert caught.value.field == "clusters[0].hosts[0].mhz"
     with pytest.raises(InputError, match="table"):

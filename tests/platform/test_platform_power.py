@@ -1,4 +1,4 @@
-"""Power models: the laws of their formulas."""
+"""Power models: properties of their formulas."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_power_goes_from_idle_at_0_to_max_at_1(
 
 
 @given(ENDS, EXPONENTS)
-def test_mse_meets_both_ends_for_every_exponent(ends: dict[str, float], r: float) -> None:
+def test_mse_is_idle_at_0_and_max_at_1_for_every_exponent(ends: dict[str, float], r: float) -> None:
     assert Mse(**ends, r=r).watts([0, 1]) == pytest.approx([ends["idle"], ends["max"]])
 
 
@@ -95,14 +95,14 @@ def test_hand_computed_powers(model: PowerModel, u: float, watts: float) -> None
     assert float(model.watts(u)) == pytest.approx(watts)
 
 
-def test_a_table_meets_its_points() -> None:
+def test_a_table_passes_through_its_points() -> None:
     # SPECpower-like: watts at idle and 10..100 % load.
     watts = [50.0, 80, 95, 110, 125, 140, 158, 180, 205, 230, 260]
     table = Table(points=[(level / 10, power) for level, power in enumerate(watts)])
     assert table.watts(np.arange(11) / 10) == pytest.approx(watts)
 
 
-def test_many_at_once_are_as_one_by_one() -> None:
+def test_an_array_gives_the_same_powers_as_single_values() -> None:
     model = Mse(idle=25, max=174, r=4)
     grid = np.linspace(0, 1, 12).reshape(3, 4)
     assert model.watts(grid).shape == (3, 4)
@@ -111,11 +111,11 @@ def test_many_at_once_are_as_one_by_one() -> None:
 
 @pytest.mark.parametrize("u", [-0.1, 1.1, math.nan, math.inf, [0.5, 2.0]])
 def test_a_utilisation_outside_0_to_1_is_refused(u: object) -> None:
-    with pytest.raises(InputError, match="utilisation: must lie between 0 and 1"):
+    with pytest.raises(InputError, match="utilisation: must be between 0 and 1"):
         Linear(idle=1, max=2).watts(u)  # type: ignore[arg-type]
 
 
-def test_rounding_beyond_1_is_not_a_mistake() -> None:
+def test_a_rounding_error_above_1_is_accepted() -> None:
     assert float(Linear(idle=1, max=2).watts(1 + 1e-12)) == 2.0
 
 
@@ -128,9 +128,7 @@ def test_rounding_beyond_1_is_not_a_mistake() -> None:
         ([(0, 1)], "points: must have at least 2 items"),
     ],
 )
-def test_a_table_that_says_nothing_somewhere_is_refused(
-    points: list[tuple[float, float]], said: str
-) -> None:
+def test_an_incomplete_power_table_is_refused(points: list[tuple[float, float]], said: str) -> None:
     with pytest.raises(DescriptionError) as caught:
         Table(points=points)
     assert said in str(caught.value)

@@ -71,17 +71,17 @@ def test_quantities_are_read_in_the_unit_of_their_field(
         (FREQUENCY, [1], "must be a frequency, not a list"),
         (MEMORY, "16 gb", "did you mean 'GB'?"),
         (MEMORY, "16G", "no unit of amount of memory"),
-        (MEMORY, "1e999 B", "beyond all bounds"),
-        (MEMORY, 10**400, "beyond all bounds"),
+        (MEMORY, "1e999 B", "out of range"),
+        (MEMORY, 10**400, "out of range"),
         (POWER, "12 J", "no unit of power"),
         (DURATION, "1:30:00", "must be a duration"),
         (DURATION, "1h30", "a number without a unit"),
         (DURATION, "1 year", "no unit of duration"),
         (DURATION, "1" * 5000, "must be a duration"),
-        (DURATION, "1e5000s", "beyond all bounds"),
+        (DURATION, "1e5000s", "out of range"),
     ],
 )
-def test_what_is_no_quantity_is_refused(unit: Unit, text: object, said: str) -> None:
+def test_an_invalid_quantity_is_rejected(unit: Unit, text: object, said: str) -> None:
     with pytest.raises(InputError) as caught:
         unit.read(text)
     assert said in str(caught.value)

@@ -48,7 +48,7 @@ PLATFORMS = st.lists(
 
 
 @given(SHORT_HOSTS)
-def test_a_shorthand_says_all_of_a_simple_platform(host: dict[str, Any]) -> None:
+def test_a_simple_platform_survives_its_shorthand(host: dict[str, Any]) -> None:
     platform = Platform.from_dict({"clusters": [{"hosts": [host]}]})
     text = platform.shorthand
     assert text is not None
@@ -56,7 +56,7 @@ def test_a_shorthand_says_all_of_a_simple_platform(host: dict[str, Any]) -> None
 
 
 @given(PLATFORMS)
-def test_a_shorthand_is_given_only_where_it_says_all(platform: Platform) -> None:
+def test_a_shorthand_exists_only_for_a_platform_that_it_describes_fully(platform: Platform) -> None:
     text = platform.shorthand
     assert text is None or Platform.parse(text) == platform
     if len(platform.clusters) > 1 or platform.clusters[0].hosts[0].power is not None:
@@ -92,7 +92,7 @@ def test_shorthands(
         *("99999999x1", "2x8@1GHz@2GHz"),
     ],
 )
-def test_what_is_no_shorthand_is_refused(text: str) -> None:
+def test_an_invalid_shorthand_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         Platform.parse(text)
 
@@ -104,7 +104,7 @@ def test_what_is_no_shorthand_is_refused(text: str) -> None:
         ("1000001x1", "too many nodes, at most 1,000,000"),
         ("9" * 30 + "x1", "too many nodes"),
         ("1x0", "the number of cores in '1x0': must be positive, not 0"),
-        ("2x1.2.3", "the number of cores in '2x1.2.3': '1.2.3' is no number"),
+        ("2x1.2.3", "the number of cores in '2x1.2.3': '1.2.3' is not a number"),
         ("2x1@0", "the clock in '2x1@0': must be positive, not 0"),
         ("2x1@-2GHz", "the clock in '2x1@-2GHz': must be positive, not -2000"),
         ("2x1@fast", "the clock in '2x1@fast': must be a frequency"),
@@ -181,7 +181,7 @@ def test_identical_nodes_are_grouped_and_keep_their_names() -> None:
         {"node": ["a", "b"], "cores": [1.0, 0.0]},
     ],
 )
-def test_a_table_that_gives_no_platform_is_refused(nodes: dict[str, Any]) -> None:
+def test_an_incomplete_node_table_is_refused(nodes: dict[str, Any]) -> None:
     frame = pl.DataFrame(nodes, schema={"node": pl.String, "cores": pl.Float64})
     with pytest.raises(InputError):
         Platform.from_nodes(frame)
@@ -198,7 +198,7 @@ def test_a_table_that_gives_no_platform_is_refused(nodes: dict[str, Any]) -> Non
         ({"max_nodes": 64}, "64x1"),
     ],
 )
-def test_the_platform_of_a_log_is_what_its_header_says(
+def test_the_platform_of_a_log_follows_from_its_header(
     facts: dict[str, int], shorthand: str
 ) -> None:
     trace = Trace(manifest=Manifest(facts={"swf": facts}))
@@ -208,7 +208,7 @@ def test_the_platform_of_a_log_is_what_its_header_says(
 def test_the_platform_of_a_trace_has_its_nodes() -> None:
     trace = Trace(nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}))
     assert Platform.from_trace(trace).select() == ("n1",)
-    with pytest.raises(InputError, match="does not say what it ran on"):
+    with pytest.raises(InputError, match="its platform is unknown"):
         Platform.from_trace(Trace())
 
 
@@ -238,9 +238,7 @@ def test_a_saved_platform_is_loaded_as_the_same(tmp_path: Path, name: str) -> No
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_paths_are_relative_to_the_file_they_stand_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     here = Path("here")
     here.mkdir()
@@ -280,7 +278,7 @@ def test_values_are_replaced_by_their_paths_and_checked_as_a_whole() -> None:
         ("clusters[0].hosts[0].core", "is no field of the host"),
     ],
 )
-def test_a_path_that_leads_nowhere_is_refused(path: str, said: str) -> None:
+def test_an_unknown_path_is_refused(path: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         Platform.load(EXAMPLE).replace(**{path: 1})
     assert said in str(caught.value)

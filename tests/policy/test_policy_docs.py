@@ -1,4 +1,4 @@
-"""Law: what the documentation says of the policies is what they are."""
+"""The policy page of the documentation agrees with the classes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def shown(value: Any) -> str:
     return number_to_text(float(value)) if isinstance(value, int | float) else str(value)
 
 
-def described() -> str:
-    """The policies in Markdown, as the page holds them."""
+def policy_table() -> str:
+    """The table of policies in Markdown."""
     rows = ["| policy | what it does | option | default | meaning |", "|---|---|---|---|---|"]
     for name, kind in list_policies().items():
         does = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
@@ -41,7 +41,7 @@ def described() -> str:
 
 def test_the_page_describes_every_policy_and_option() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert described() in text, "write described() into the page"
+    assert policy_table() in text, "write policy_table() into the page"
 
 
 def example(name: str) -> Policy:
@@ -66,7 +66,7 @@ def view(cores: list[float], requested: list[float], free: list[float]) -> Any:
     )
 
 
-def decided(name: str, seen: Any) -> list[Any]:
+def decide(name: str, seen: Any) -> list[Any]:
     return list(example(name).start(seen, np.random.default_rng(1)).decide(seen) or [])
 
 
@@ -74,10 +74,10 @@ def test_the_example_of_shortest_first_takes_the_shortest_first() -> None:
     # Task 1 is the shortest and takes all of machine 0, so task 0 goes to machine 1; task 2 fits
     # nowhere then.
     seen = view(cores=[2, 4, 3], requested=[50, 10, 90], free=[4, 4])
-    assert decided("Shortest", seen) == [Place(1, 0), Place(0, 1)]
+    assert decide("Shortest", seen) == [Place(1, 0), Place(0, 1)]
 
 
 def test_the_example_with_dice_takes_a_machine_with_room_or_waits() -> None:
-    assert decided("Dice", view(cores=[2], requested=[1], free=[1, 2, 1])) == [Place(0, 1)]
-    assert decided("Dice", view(cores=[2], requested=[1], free=[1, 1])) == [Wake(67.0)]
-    assert decided("Dice", view(cores=[], requested=[], free=[1])) == []
+    assert decide("Dice", view(cores=[2], requested=[1], free=[1, 2, 1])) == [Place(0, 1)]
+    assert decide("Dice", view(cores=[2], requested=[1], free=[1, 1])) == [Wake(67.0)]
+    assert decide("Dice", view(cores=[], requested=[], free=[1])) == []

@@ -1,4 +1,4 @@
-"""Failures of nodes: drawn from distributions, read from files."""
+"""Node failures: drawn from distributions, and read from files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of(frame: pl.DataFrame, node: str) -> list[tuple[float, float]]:
     st.sampled_from(KINDS), st.lists(st.sampled_from(NODES), unique=True), st.integers(0, 2**40),
     st.floats(0, 100), st.floats(0, 100),
 )  # fmt: skip
-def test_what_happens_to_a_node_depends_on_its_name_and_the_seed_alone(
+def test_the_failures_of_a_node_depend_only_on_its_name_and_the_seed(
     kind: dict[str, Any], some: list[str], seed: int, days: float, more: float
 ) -> None:
     failures = Failures(**kind)
@@ -57,7 +57,7 @@ def test_nodes_and_seeds_differ() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_times_up_and_down_have_the_distribution_asked_for(kind: dict[str, Any]) -> None:
+def test_times_up_and_down_follow_their_distributions(kind: dict[str, Any]) -> None:
     """By Kolmogorov and Smirnov's test; means and rank correlation within four errors."""
     frame = compute_failure_intervals(Failures(**kind), ["a"], 20_000 * DAY, seed=5)
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
@@ -76,14 +76,14 @@ def test_times_up_and_down_have_the_distribution_asked_for(kind: dict[str, Any])
         assert np.abs(of_it - places).max() < 1.95 / math.sqrt(drawn.size)
 
 
-def test_more_failures_than_anyone_can_mean_are_refused() -> None:
+def test_too_many_failures_are_refused() -> None:
     with pytest.raises(InputError, match=r"failures\.mtbf: .*more than 10,000,000 .*unit"):
         compute_failure_intervals(Failures(mtbf="1ms", mttr="1ms"), NODES, 1e6)
     with pytest.raises(InputError, match="horizon: must be a finite time"):
         compute_failure_intervals(Failures(mtbf="1d", mttr="1h"), NODES, math.inf)
 
 
-def test_a_csv_is_read_as_it_stands(tmp_path: Path) -> None:
+def test_a_csv_is_read(tmp_path: Path) -> None:
     file = tmp_path / "down.csv"
     file.write_text(
         "why, node ,start,end\nfire,n1,1h,2h\n\nrat,n0,10,20.5\nrat,n1,7200,7300\n"
@@ -100,10 +100,10 @@ def test_a_csv_is_read_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("never", ["", " ", "inf", "Infinity"])
-def test_a_node_whose_failure_has_no_end_never_comes_back(tmp_path: Path, never: str) -> None:
+def test_a_failure_without_an_end_is_permanent(tmp_path: Path, never: str) -> None:
     file = tmp_path / "down.csv"
     file.write_text(f"node,start,end\nn0,10,20\nn1,50,60\nn0,15,{never}\nn0,500,600\n")
-    # The failure of n0 at 15 s swallows what is recorded of it later.
+    # The failure of n0 at 15 s covers its later failures.
     found = compute_failure_intervals(Failures(trace=str(file)), NODES, DAY).rows()
     assert found == [("n0", 10.0, None), ("n1", 50.0, 60.0)]
 
@@ -118,16 +118,14 @@ def test_a_node_whose_failure_has_no_end_never_comes_back(tmp_path: Path, never:
         ("node,start,end\nn0,1,2\nm0,1,2\n", "down.csv:3: node: .*no node 'm0' .known: n0, n1"),
         ("node,start,end\nn0,1,x\n", "down.csv:2: end: must be a duration, not 'x'"),
         ("node,start,end\nn0,,2\n", "down.csv:2: start: must be a duration"),
-        ("node,start,end\nn0,-1,2\n", "down.csv:2: start: -1 s is no time from 0 to 100,000,0"),
-        ("node,start,end\nn0,1,1e12\n", "down.csv:2: end: .* s is no time .*leave it empty if"),
+        ("node,start,end\nn0,-1,2\n", "down.csv:2: start: -1 s is not between 0 and 100,000,0"),
+        ("node,start,end\nn0,1,1e12\n", "down.csv:2: end: .* s is not between .*leave it empty if"),
         ("node,start,end\nn0,inf,\n", "down.csv:2: start: must be a duration, not 'inf'"),
         ("node,start,end\nn0,9,2\n", "down.csv:2: end: 2 s is before the start, 9 s"),
-        ("node,start,end\nn\x00,9,2\n", "down.csv:2: is no text"),
+        ("node,start,end\nn\x00,9,2\n", "down.csv:2: is not UTF-8 text"),
     ],
 )
-def test_a_csv_that_cannot_be_used_is_refused_with_the_place(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_an_invalid_csv_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "down.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=said):
@@ -150,7 +148,7 @@ def opendc(tmp_path: Path) -> Failures:
     return Failures(trace=str(file))
 
 
-def test_a_failure_of_opendc_strikes_a_share_of_the_nodes(opendc: Failures) -> None:
+def test_a_failure_of_opendc_affects_a_share_of_the_nodes(opendc: Failures) -> None:
     frame = compute_failure_intervals(opendc, NODES, 1e9, seed=3)
     # A tenth of six nodes is none.
     assert frame.group_by("start", "end").len().sort("start").rows() == [

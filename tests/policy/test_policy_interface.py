@@ -48,11 +48,11 @@ def test_a_policy_must_decide() -> None:
         Policy()  # type: ignore[abstract]
 
 
-def test_nobody_listens_to_failures_unless_the_class_says_so() -> None:
+def test_the_base_class_has_no_method_failed() -> None:
     assert not hasattr(Counting(), "failed"), "a failed decision would pass unseen"
 
 
-def test_the_view_of_the_core_has_what_the_interface_says() -> None:
+def test_the_native_view_has_the_members_of_the_interface() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
@@ -65,7 +65,7 @@ DECISIONS: list[Any] = [
 ]  # fmt: skip
 
 
-def test_decisions_are_values_of_their_kind() -> None:
+def test_decisions_are_equal_by_value_and_kind() -> None:
     for i, one in enumerate(DECISIONS):
         for j, other in enumerate(DECISIONS):
             assert (one == other) == (i == j)
@@ -74,7 +74,7 @@ def test_decisions_are_values_of_their_kind() -> None:
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_has_no_other_parts(decision: Any) -> None:
+def test_a_decision_has_no_other_attributes(decision: Any) -> None:
     assert not hasattr(decision, "__dict__")
     with pytest.raises(AttributeError):
         decision.colour = "red"

@@ -1,4 +1,4 @@
-"""Policies by name: what is known, what is refused, and whose code may run."""
+"""The registry of policies: known names, errors, and permission to run code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def plug_ins(module: str, monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
-    """What installed packages offer; a test may add to it."""
+    """The entry points of installed packages; a test may add to them."""
     offered = [
         EntryPoint("greedy", f"{module}:Mine", ENTRY_POINT_GROUP),
         EntryPoint("deep", f"{module}:Deep", ENTRY_POINT_GROUP),
@@ -69,7 +69,7 @@ def plug_ins(module: str, monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     return offered
 
 
-def test_the_names_are_those_of_the_design() -> None:
+def test_the_names_of_the_built_in_policies() -> None:
     assert set(POLICIES) == {
         "fifo", "fcfs", "easy", "easy-time", "conservative", "sjf", "ljf", "priority",
         "fair-share", "first-fit", "best-fit", "worst-fit", "pack-ic", "spread-ic",
@@ -79,7 +79,7 @@ def test_the_names_are_those_of_the_design() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_knows_its_name_and_reads_back_what_it_writes(name: str) -> None:
+def test_a_policy_has_its_name_and_survives_a_round_trip(name: str) -> None:
     made = make_policy(name)
     assert made.name == name
     assert type(made) is list_policies()[name]
@@ -89,7 +89,7 @@ def test_a_policy_knows_its_name_and_reads_back_what_it_writes(name: str) -> Non
         assert field.description, option
 
 
-def test_built_in_policies_are_found_without_a_look_at_plug_ins(
+def test_built_in_policies_are_found_without_a_search_for_plug_ins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def entry_points(**_: Any) -> list[EntryPoint]:
@@ -101,7 +101,7 @@ def test_built_in_policies_are_found_without_a_look_at_plug_ins(
     Scenario(platform="2x8", workload="log.swf", policy="easy")
 
 
-def test_all_problems_of_the_options_are_told_at_once() -> None:
+def test_all_problems_of_the_options_are_reported_at_once() -> None:
     with pytest.raises(DescriptionError) as caught:
         make_policy("conservative", compres=False, depth=-1, colour="red")
     assert [str(problem) for problem in caught.value.problems] == [
@@ -122,15 +122,15 @@ def test_all_problems_of_the_options_are_told_at_once() -> None:
         ("conservative", {"compress": "yes"}, "compress: must be true or false"),
         ("priority", {"preempt": "maybe"}, "preempt: must be one of no, restart, resume"),
         ("priority", {"age": -1}, "age: must not be negative"),
-        ("priority", {"depth": 5}, "depth: means nothing without backfilling"),
-        ("fair-share", {"compress": False}, "compress: means nothing unless"),
+        ("priority", {"depth": 5}, "depth: has no effect without backfilling"),
+        ("fair-share", {"compress": False}, "compress: has no effect unless"),
         ("fair-share", {"half_life": 0}, "half_life: must be positive"),
         ("fair-share", {"share_by": "queue"}, "share_by: must be one of user, group"),
         ("pack-ic", {"overcommit": 0}, "overcommit: must be positive"),
         ("filter", {"filters": {"vcpu": 0}}, r"filters\.vcpu: must be positive"),
         ("filter", {"weighers": {"vcpus": 1}}, r"weighers\.vcpus: is no field .*mean 'vcpu'"),
-        ("filter", {"pick": "random", "subset": 2}, "subset: means nothing beside pick: random"),
-        ("filter", {"pick": "random", "weighers": {"ram": 1}}, "weighers: mean nothing beside"),
+        ("filter", {"pick": "random", "subset": 2}, "subset: has no effect with pick: random"),
+        ("filter", {"pick": "random", "weighers": {"ram": 1}}, "weighers: have no effect with"),
     ],
 )
 def test_an_option_with_a_wrong_value_is_refused(
@@ -140,14 +140,14 @@ def test_an_option_with_a_wrong_value_is_refused(
         make_policy(name, **options)
 
 
-def test_code_is_not_even_imported_without_leave(module: str) -> None:
+def test_code_is_not_imported_without_permission(module: str) -> None:
     with pytest.raises(InputError, match="--allow-code"):
         resolve_policy(f"{module}:Mine", {"depth": 1})
     Scenario(platform="2x8", workload="log.swf", policy=f"{module}:Mine")
     assert module not in sys.modules
 
 
-def test_code_runs_with_leave_and_its_options_are_checked(module: str) -> None:
+def test_code_runs_with_permission_and_its_options_are_checked(module: str) -> None:
     made: Any = resolve_policy(f"{module}:Mine", {"depth": 3, "greedy": True}, allow_code=True)
     assert isinstance(made, Policy)
     assert (made.depth, made.greedy, made.name) == (3, True, f"{module}:Mine")
@@ -166,12 +166,12 @@ def test_code_runs_with_leave_and_its_options_are_checked(module: str) -> None:
         ("policies_of_others:Mine", {"depth": -1}, "ValueError: depth is negative"),
         ("policies_of_others:Mien", {}, "has no class 'Mien' .did you mean 'Mine'"),
         ("policies_of_others:Other", {}, "derive it from twinloop.policy.Policy"),
-        ("policies_of_others:Unfinished", {}, "cannot be made .*decide"),
+        ("policies_of_others:Unfinished", {}, "cannot be created .*decide"),
         ("no_such_module:Mine", {}, "'no_such_module' cannot be imported: ModuleNotFoundError"),
         ("broken_policies:Mine", {}, "cannot be imported: RuntimeError: no licence"),
     ],
 )
-def test_code_that_cannot_be_used_is_told_in_words(
+def test_unusable_code_is_an_error(
     module: str, name: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
@@ -202,14 +202,12 @@ def test_the_options_of_a_plug_in_are_checked_with_the_scenario(
     ("name", "said"),
     [
         ("greedi", "no policy is called 'greedi' .did you mean 'greedy'"),
-        ("wrong", "'wrong' is no class of policies"),
+        ("wrong", "'wrong' is not a policy class"),
         ("broken", r"'broken' \(broken_policies:Mine\) cannot be loaded: RuntimeError: no licence"),
-        ("twice", "several plug-ins call a policy 'twice'"),
+        ("twice", "several plug-ins register a policy 'twice'"),
     ],
 )
-def test_a_plug_in_that_cannot_be_used_is_told_in_words(
-    plug_ins: list[EntryPoint], name: str, said: str
-) -> None:
+def test_an_unusable_plug_in_is_an_error(plug_ins: list[EntryPoint], name: str, said: str) -> None:
     plug_ins += [
         EntryPoint("twice", "a:A", ENTRY_POINT_GROUP),
         EntryPoint("twice", "b:B", ENTRY_POINT_GROUP),

@@ -1,4 +1,4 @@
-"""Law: what the core is told of a policy is what its definition says."""
+"""The native settings of each policy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def told(name: str, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_setting_is_always_there(name: str) -> None:
+def test_the_native_settings_are_complete(name: str) -> None:
     assert set(told(name)) == KEYS
     assert told(name)["seed"] == 11
     NativePolicy(told(name))
@@ -44,9 +44,7 @@ def test_every_setting_is_always_there(name: str) -> None:
         ("fair-share", "fair-share", "none"),
     ],
 )
-def test_batch_policies_are_an_order_and_a_backfilling(
-    name: str, order: str, backfill: str
-) -> None:
+def test_batch_policies_set_order_and_backfilling(name: str, order: str, backfill: str) -> None:
     settings = told(name)
     assert (settings["kind"], settings["order"], settings["backfill"]) == ("batch", order, backfill)
     assert settings["preempt"] == "no"
@@ -68,7 +66,7 @@ def test_batch_policies_are_an_order_and_a_backfilling(
         ("filter", FIT, [], "first"),
     ],
 )
-def test_the_others_are_settings_of_the_filter_scheduler(
+def test_the_other_policies_are_presets_of_the_filter_scheduler(
     name: str, filters: list[Any], weighers: list[Any], pick: str
 ) -> None:
     settings = told(name)
@@ -82,7 +80,7 @@ def test_the_others_are_settings_of_the_filter_scheduler(
     assert whole.native_settings(seed=11) == settings
 
 
-def test_options_reach_the_core() -> None:
+def test_options_reach_the_native_engine() -> None:
     assert told("conservative", compress=False, depth=9)["compress"] is False
     assert told("conservative")["compress"] is True
     assert told("easy", depth=9)["depth"] == 9

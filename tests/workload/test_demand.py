@@ -1,4 +1,4 @@
-"""Laws of the way from usage to demand: what was measured is kept, and nothing lasts longer."""
+"""Conversion of usage to demand: CPU seconds and durations are conserved."""
 
 import numpy as np
 import polars as pl
@@ -70,7 +70,7 @@ def test_the_percentile_is_numpys(rates):
 @pytest.mark.parametrize(
     ("rate", "cores"), [(0.0, 1.0), (0.3, 1.0), (1.02, 1.0), (1.06, 2.0), (2.04, 2.0), (2.5, 3.0)]
 )
-def test_cores_nobody_asked_for_are_those_the_capacity_needs(rate, cores):
+def test_unknown_cores_follow_from_the_capacity(rate, cores):
     assert run([(10.0, 10.0, 10 * rate)]).tasks["cores"].to_list() == [cores]
 
 
@@ -78,7 +78,7 @@ def test_head_gap_and_tail_are_filled_and_counted():
     workload = run([(3.0, 1.0, 0.2), (6.0, 2.0, 1.0)], end=9.0)
     assert fragments(workload) == [(2.0, 0.2), (1.0, 0.2), (1.0, 0.5), (2.0, 0.5), (3.0, 0.5)]
     assert notes(workload, "invented") == {
-        "cores that nobody said, by 95 % of the fragments": 1,
+        "unknown numbers of cores, by the 95th percentile of the fragments": 1,
         "heads of 2.000 s in all, before the first sample of a task, with its rate": 1,
         "gaps of 1.000 s in all, between samples, with the rate of the next one": 1,
         "tails of 3.000 s in all, after the last sample of a task, with its rate": 1,
@@ -91,13 +91,13 @@ def test_samples_are_cut_at_the_execution_and_left_out_beyond_it():
     assert fragments(workload) == [(1.0, 0.5), (1.0, 1.0)]
     assert notes(workload, "skipped") == {"samples outside the execution of their task": 2}
     (what,) = notes(workload, "repaired")
-    assert what.startswith("samples cut, and 1.500 CPU s with them")
+    assert what.startswith("samples cut by 1.500 CPU s in all")
 
 
 def test_a_sample_of_covered_time_is_left_out_and_one_that_overlaps_is_cut():
     workload = run([(4.0, 4.0, 4.0), (4.0, 4.0, 8.0), (5.0, 2.0, 1.0)], end=5.0)
     assert fragments(workload) == [(4.0, 1.0), (1.0, 0.5)]
-    assert notes(workload, "skipped") == {"samples of time that another one covers": 1}
+    assert notes(workload, "skipped") == {"samples of time that is covered by another sample": 1}
 
 
 def test_samples_may_come_in_any_order():
@@ -114,7 +114,7 @@ def test_processes_sampled_at_the_same_time_add_up():
 def test_samples_without_length_or_cpu_are_counted():
     workload = run([(1.0, 0.0, 1.0), (2.0, 2.0, -1.0), (10.0, 10.0, 5.0)])
     assert fragments(workload) == [(10.0, 0.5)]
-    assert notes(workload, "skipped") == {"samples without a length or without CPU time": 2}
+    assert notes(workload, "skipped") == {"samples without a duration or without CPU time": 2}
 
 
 def test_rates_are_in_reference_cores():
@@ -181,7 +181,7 @@ def test_tasks_without_a_sample_are_always_counted(missing, kind, names):
     assert workload.tasks["id"].to_list() == names.split()
 
 
-def test_fragments_decide_and_the_difference_is_reported():
+def test_fragments_take_precedence_and_the_difference_is_reported():
     trace = Trace(
         tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0] * 2, "run_time": [12.0, 10.0]}),
         usage=pl.DataFrame({"task": ["a", "b"], "dt": [10.0] * 2, "cpu": [5.0] * 2}),

@@ -1,4 +1,4 @@
-"""Work to be run for real: its shapes, its commands, and what a simulator makes of it."""
+"""The burn generator: shapes, commands, and the work of its tasks."""
 
 import math
 from collections import Counter
@@ -90,10 +90,10 @@ def test_a_command_does_what_the_columns_say(
     kinds=st.dictionaries(st.sampled_from(list(PHASES)), st.integers(1, 5), min_size=1),
     seed=st.integers(0, 10**6),
 )
-def test_the_simulator_is_told_the_work_and_the_length(
+def test_the_workload_has_the_work_and_the_length(
     shape: Any, kinds: dict[str, int], seed: int
 ) -> None:
-    """Work = length x cores x what the kind uses of them; every task can be run."""
+    """Work = length x cores x utilisation of the kind; every task can run."""
     made = Burn(shape=shape, tasks=30, kinds=kinds, cores="1:1,2:1", nodes=2).generate(seed)
     workload = Workload.from_trace(made)
     assert workload.cleaned == ()
@@ -120,7 +120,7 @@ def test_kinds_are_exactly_in_the_ratio_of_their_shares() -> None:
     seed=st.integers(0, 10**6),
 )
 def test_the_layers_of_a_dag(tasks: int, width: int, parents: int, seed: int) -> None:
-    """A task waits for tasks of the layer before it, so for no later one: there is no cycle."""
+    """A task depends only on tasks of the layer before, so there is no cycle."""
     frame = Burn(shape="dag", tasks=tasks, width=width, parents=parents).generate(seed).tasks
     for number, before in enumerate(frame["parents"].to_list()):
         layer = number // width
@@ -136,7 +136,7 @@ def test_the_layers_of_a_dag(tasks: int, width: int, parents: int, seed: int) ->
     size=st.integers(1, 5),
     seed=st.integers(0, 10**6),
 )
-def test_sessions_begin_when_the_last_would_be_over_and_thought_about(
+def test_sessions_start_after_the_last_one_and_a_think_time(
     tasks: int, users: int, size: int, seed: int
 ) -> None:
     made = Burn(
@@ -154,7 +154,7 @@ def test_sessions_begin_when_the_last_would_be_over_and_thought_about(
         for one, following in pairwise(sessions):
             over = (one["submit"] + one["run_time"]).max()
             assert 1.0 - 1e-3 <= following["submit"].min() - over <= 3.0 + 2e-3
-    # Whoever looks for the sessions in the log finds them, one waiting for the other.
+    # The sessions can be found in the log, each depending on the one before.
     graphs = SessionGraphs.from_log(made, threshold=0.9)
     rounds = [-(-count // size) for count in counts]
     assert len(graphs.partition) == sum(rounds)
@@ -163,7 +163,7 @@ def test_sessions_begin_when_the_last_would_be_over_and_thought_about(
         assert graphs.think_times.min() >= 1.0 - 1e-3
 
 
-def test_lengths_do_not_move_what_comes_when() -> None:
+def test_lengths_do_not_change_submission_times() -> None:
     short = Burn(kinds="cpu:1,memory:1").generate(4).tasks
     long = Burn(kinds="cpu:1,memory:1", shortest=7, longest=9).generate(4).tasks
     same = ["submit", "kind", "user", "requested_cores"]
@@ -171,7 +171,7 @@ def test_lengths_do_not_move_what_comes_when() -> None:
     assert (long["run_time"] > short["run_time"]).all()
 
 
-def test_usage_is_there_only_where_cores_are_idle() -> None:
+def test_usage_exists_only_for_kinds_with_idle_cores() -> None:
     assert Burn(kinds="cpu:1,cache:1").generate(1).usage.is_empty()
     usage = Burn(kinds="mixed", tasks=1, shortest=10, longest=10, cores=2).generate(1).usage
     assert usage.select("t", "dt", "cpu").rows() == [(4.0, 4.0, 8.0), (6.0, 2.0, 0.0), (10, 4, 8)]

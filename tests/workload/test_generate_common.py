@@ -1,4 +1,4 @@
-"""Laws of all generators: the same seed gives the same log, and the log is well formed."""
+"""Properties of all generators: reproducible and well-formed logs."""
 
 import hashlib
 import math
@@ -73,7 +73,7 @@ def test_a_seed_gives_one_log_and_another_seed_another(name: str, seed: int) -> 
 
 @every_generator
 def test_the_figures_are_the_same_on_every_machine(name: str) -> None:
-    """The promise behind every seed in a paper: these bits never change."""
+    """The digests must not change, so that a seed in a publication stays valid."""
     tasks = make_generator(name, **SMALL[name], resolution="exact").generate(20250901).tasks
     columns = ["submit", "requested_cores", "requested_time", "run_time"]
     figures = tasks.select(columns).fill_null(-1.0).to_numpy().astype("<f8", order="C")
@@ -81,7 +81,7 @@ def test_the_figures_are_the_same_on_every_machine(name: str) -> None:
 
 
 @every_generator
-def test_the_manifest_is_enough_to_make_the_log_again(name: str, tmp_path: Path) -> None:
+def test_the_log_can_be_generated_again_from_its_manifest(name: str, tmp_path: Path) -> None:
     trace = make_generator(name, **SMALL[name], resolution="ms").generate(seed=9)
     kept = Trace.load(trace.save(tmp_path / "log"))
     assert kept == trace
@@ -95,8 +95,8 @@ def test_the_manifest_is_enough_to_make_the_log_again(name: str, tmp_path: Path)
 
 @every_generator
 @pytest.mark.parametrize("resolution", ["s", "ms", "exact"])
-def test_resolution_moves_no_time_by_more_than_itself(name: str, resolution: str) -> None:
-    """Rounding is of times only: the same tasks, each within a tick or so of where it was."""
+def test_rounding_changes_no_time_by_more_than_the_resolution(name: str, resolution: str) -> None:
+    """Rounding changes only times, by about one tick."""
     coarse = make_generator(name, **SMALL[name], resolution=resolution).generate(3).tasks
     fine = make_generator(name, **SMALL[name], resolution="exact").generate(3).tasks
     tick = {"s": 1.0, "ms": 1e-3, "exact": 0.0}[resolution]
@@ -104,7 +104,7 @@ def test_resolution_moves_no_time_by_more_than_itself(name: str, resolution: str
     for column in ("submit", "run_time"):
         ticks = coarse[column].to_numpy() * 1000
         assert resolution == "exact" or np.all(np.abs(ticks - np.rint(ticks)) < 1e-4)
-    # Gaps of parallel-tasks and pauses of sessions add up what rounding does to each task.
+    # In parallel-tasks and sessions, the rounding errors of tasks accumulate.
     drift = 61 * tick + 1e-6
     assert (coarse["submit"] - fine["submit"]).abs().max() <= drift
 
@@ -128,7 +128,7 @@ def test_usual_times_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_memory_is_asked_for_by_core_or_not_at_all(name: str) -> None:
+def test_memory_is_requested_per_core_or_not_at_all(name: str) -> None:
     tasks = make_generator(name, **SMALL[name], memory_per_core=2**31).generate(1).tasks
     assert (tasks["requested_memory"] == tasks["requested_cores"] * 2**31).all()
     silent = make_generator(name, **SMALL[name]).generate(1).tasks
@@ -140,7 +140,7 @@ def test_memory_is_asked_for_by_core_or_not_at_all(name: str) -> None:
     horizon=st.floats(1, 3e5),
     seed=st.integers(0, 1000),
 )
-def test_a_horizon_ends_the_log_and_moves_nothing_before_it(
+def test_a_horizon_ends_the_log_and_changes_nothing_before_it(
     name: str, horizon: float, seed: int
 ) -> None:
     description = make_generator(name, tasks=100, machine=8, resolution="exact")
@@ -151,8 +151,8 @@ def test_a_horizon_ends_the_log_and_moves_nothing_before_it(
     assert (alone.generate(seed).tasks["submit"] < horizon).all()
 
 
-def test_lengths_do_not_move_arrivals() -> None:
-    """What is drawn for one purpose leaves the others alone."""
+def test_lengths_do_not_change_arrivals() -> None:
+    """Random streams are independent of each other."""
     short = make_generator("poisson", rate=0.1, mean_length=10).generate(4).tasks
     long = make_generator("poisson", rate=0.1, mean_length=1e4, cores="2").generate(4).tasks
     assert short["submit"].equals(long["submit"])
@@ -162,9 +162,9 @@ def test_lengths_do_not_move_arrivals() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "says"),
     [
-        ("poison", {}, "generator: there is no 'poison' (did you mean 'poisson'?)"),
+        ("poison", {}, "generator: unknown generator 'poison' (did you mean 'poisson'?)"),
         ("zzz", {}, "known: poisson, bursts"),
-        ("poisson", {"loda": 0.5}, "poisson.loda: 'poisson' has no such parameter"),
+        ("poisson", {"loda": 0.5}, "poisson.loda: is not a parameter of 'poisson'"),
         ("poisson", {"loda": 0.5}, "did you mean 'load'?"),
         ("poisson", {"tasks": 0}, "poisson.tasks: 0: input should be greater than or equal to 1"),
         ("poisson", {"tasks": "many"}, "poisson.tasks: 'many'"),
@@ -178,7 +178,7 @@ def test_lengths_do_not_move_arrivals() -> None:
         ("poisson", {"cores": {}}, "at least one"),
         ("poisson", {"cores": "1:2,1:3"}, "each number of cores once"),
         ("poisson", {"cores": {1: -1.0}}, "weights of a mix are positive"),
-        ("poisson", {"cores": None}, "is no mix of cores"),
+        ("poisson", {"cores": None}, "is not a mix of cores"),
         ("bursts", {"kinds": "a:1:1"}, "name:cores:share:pace"),
         ("bursts", {"kinds": "a:1:1:1,a:2:1:1"}, "the same name"),
         ("bursts", {"kinds": "a:0:1:1"}, "bursts.kinds.0.cores: '0'"),
@@ -187,20 +187,20 @@ def test_lengths_do_not_move_arrivals() -> None:
         ("bursts", {"bursts": 10**6, "size": 10**6}, "more than 100,000,000 tasks"),
         ("parallel-tasks", {"shortest": 9, "longest": 8}, "is longer than the longest"),
         ("burn", {"shortest": 9, "longest": 8}, "is longer than the longest"),
-        ("burn", {"kinds": "gpu:1"}, "there is no kind 'gpu', only cpu, memory"),
-        ("burn", {"kinds": "cpu:1,cpu:2"}, "each once"),
+        ("burn", {"kinds": "gpu:1"}, "unknown kind 'gpu'; the kinds are cpu, memory"),
+        ("burn", {"kinds": "cpu:1,cpu:2"}, "each kind once"),
         ("burn", {"kinds": "cpu:0"}, "shares of kinds are positive"),
         ("burn", {"kinds": "cpu:1:2"}, "kinds are written as kind:share"),
         ("burn", {"kinds": 7}, "kinds are written as kind:share"),
         ("burn", {"shape": "heap"}, "burn.shape: 'heap'"),
         ("burn", {"bursts": 10**5, "size": 10**5}, "more than 1,000,000 tasks"),
-        ("sessions", {"day_start": 18, "day_end": 8}, "ends (8.0) before it begins (18.0)"),
-        ("sessions", {"night": 0, "days": 0.3}, "before the first working day begins"),
+        ("sessions", {"day_start": 18, "day_end": 8}, "ends (8.0) before it starts (18.0)"),
+        ("sessions", {"night": 0, "days": 0.3}, "before the first working day starts"),
         ("lublin", {"classes": "none"}, "lublin.classes: 'none'"),
         ("lublin", {"machine": 4}, "lublin.machine: 4"),
     ],
 )
-def test_what_is_wrong_is_said(name: str, parameters: dict[str, Any], says: str) -> None:
+def test_an_invalid_parameter_is_an_error(name: str, parameters: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as error:
         make_generator(name, **parameters)
     assert says in str(error.value)
@@ -214,12 +214,12 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
 
 @pytest.mark.parametrize("name", ["poisson", "arrays", "lublin"])
 def test_a_horizon_that_would_fill_the_memory_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="tasks would come before the horizon"):
+    with pytest.raises(InputError, match="tasks are expected before the horizon"):
         make_generator(name, horizon=1e11, load=100).generate(1)
 
 
 @every_generator
-def test_every_parameter_has_a_meaning_and_stands_in_the_documentation(name: str) -> None:
+def test_every_parameter_has_a_description_and_is_documented(name: str) -> None:
     kind = list_generators()[name]
     page = DOCS.read_text(encoding="utf-8")
     section = page.split(f"## `{name}`")[1].split("\n## ")[0] + page.split("## What they share")[1]
@@ -229,7 +229,7 @@ def test_every_parameter_has_a_meaning_and_stands_in_the_documentation(name: str
         assert f"| `{said.name}` |" in section
 
 
-def test_descriptions_are_values() -> None:
+def test_generators_are_immutable_values() -> None:
     description: Generator = make_generator("poisson")
     assert description == make_generator("poisson")
     with pytest.raises(ValueError, match="frozen"):
@@ -237,7 +237,7 @@ def test_descriptions_are_values() -> None:
 
 
 @every_generator
-def test_text_from_a_command_line_is_understood(name: str) -> None:
+def test_parameters_can_be_given_as_text(name: str) -> None:
     """Every default, written as text, gives the same description."""
     words = {}
     for said in list_generators()[name].parameters():
@@ -271,7 +271,7 @@ def test_tables_are_complete() -> None:
         ("arrays", {"rate": 0.05, "mean_size": 10, "largest": 10_000}, 50_000, 19.0),
     ],
 )
-def test_a_horizon_alone_gives_all_that_come_before_it(
+def test_a_horizon_alone_gives_all_earlier_tasks(
     name: str, parameters: dict[str, Any], expected: float, spread: float
 ) -> None:
     """The count is rate x horizon; its variance is that times E(size^2) / E(size)."""

@@ -1,4 +1,4 @@
-"""Lublin and Feitelson's model: the published figures, and what their program makes of them.
+"""Lublin and Feitelson's model, compared with the published figures and program.
 
 The figures of "the program" were seen in 400,000 jobs of the published `m_lublin99.c`, as the
 package `parallelworkloads` 0.1.3 ships it compiled.
@@ -127,7 +127,7 @@ def test_published_run_times_by_size(
         ),
     ],
 )
-def test_run_times_and_sizes_as_the_program_makes_them(
+def test_run_times_and_sizes_agree_with_the_published_program(
     classes: str, seen_jobs: int, run_below: dict[int, float], of_cores: dict[int, float]
 ) -> None:
     tasks = jobs(classes)
@@ -187,7 +187,7 @@ def test_the_day_follows_a_gamma_density_that_begins_at_half_past_five(
     assert of.day_weights().tolist() == pytest.approx([mass[i] / mean for i in range(48)], 1e-6)
 
 
-def test_day_weights_as_the_program_has_them() -> None:
+def test_day_weights_agree_with_the_published_program() -> None:
     slots = [8, 16, 24, 32, 40]
     assert BATCH.day_weights()[slots].tolist() == pytest.approx(PROGRAM_BATCH, abs=1e-6)
     assert INTERACTIVE.day_weights()[slots].tolist() == pytest.approx(PROGRAM_INTERACTIVE, abs=1e-6)

@@ -1,4 +1,4 @@
-"""Poisson, bursts, parallel tasks and arrays: published patterns, loads and laws."""
+"""The generators poisson, bursts, parallel-tasks and arrays: patterns and loads."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Laws of generated sessions: pauses under the threshold, absences above it, days and nights."""
+"""The sessions generator: pauses, absences, days and nights."""
 
 import math
 
@@ -28,7 +28,7 @@ def by_user(tasks: pl.DataFrame) -> dict[str, np.ndarray]:
     resolution=st.sampled_from(["s", "ms", "exact"]),
     seed=st.integers(0, 10**6),
 )
-def test_sessions_found_by_the_threshold_are_those_that_were_made(
+def test_the_threshold_finds_the_generated_sessions(
     tasks: int,
     users: int,
     days: float,
@@ -38,7 +38,7 @@ def test_sessions_found_by_the_threshold_are_those_that_were_made(
     resolution: str,
     seed: int,
 ) -> None:
-    """Without think times, all tasks of a session come together: so many sessions were made."""
+    """Without think times, the tasks of a session have the same submission time."""
     description = SessionTasks(
         tasks=tasks,
         users=users,
@@ -87,7 +87,7 @@ def test_users_share_the_tasks_by_zipf(activity: float) -> None:
 
 @pytest.mark.parametrize("night", [0.0, 0.1, 1.0])
 def test_sessions_begin_by_day(night: float) -> None:
-    """One session per user, so none is put off: a share of 10 h to 14 h of night falls by day."""
+    """One session per user, so no session is delayed: the share by day follows from `night`."""
     made = (
         SessionTasks(tasks=40_000, users=40_000, activity=0, days=50, night=night).generate(1).tasks
     )

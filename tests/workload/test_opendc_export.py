@@ -1,4 +1,4 @@
-"""Laws of the export to OpenDC: what the format can hold survives, the rest is counted."""
+"""Export to OpenDC: supported values survive a round trip, losses are counted."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def counted(notes, kind):
     return {n.what: n.count for n in notes if n.kind == kind and n.count}
 
 
-def test_types_are_those_that_opendc_reads(tmp_path):
+def test_the_column_types_are_those_of_opendc(tmp_path):
     tasks = pl.DataFrame(
         {
             "id": ["3", "4"],
@@ -130,7 +130,7 @@ def test_a_platform_can_be_given(tmp_path):
     assert cluster["hosts"][0]["count"] == 3
 
 
-def test_names_that_are_no_numbers_are_kept_beside_numbers(tmp_path):
+def test_ids_that_are_not_numbers_are_stored_as_names(tmp_path):
     tasks = pl.DataFrame(
         {"id": ["b", "07"], "submit": [0.0] * 2, "run_time": [1.0] * 2, "parents": [None, ["b"]]}
     )
@@ -142,7 +142,7 @@ def test_names_that_are_no_numbers_are_kept_beside_numbers(tmp_path):
     assert (note.count, note.examples) == (2, ("b", "07"))
 
 
-def test_without_any_clock_one_is_assumed_and_said(tmp_path):
+def test_an_unknown_clock_is_assumed_and_reported(tmp_path):
     tasks = pl.DataFrame(
         {"id": ["1"], "submit": [0.0], "requested_cores": [2.0], "run_time": [1.0]}
     )
@@ -151,12 +151,12 @@ def test_without_any_clock_one_is_assumed_and_said(tmp_path):
     assert "cores of 1000 MHz: no clock is known" in counted(notes, "assumed")
 
 
-def test_only_a_folder_of_its_own_is_replaced(tmp_path):
+def test_only_a_folder_of_this_writer_is_replaced(tmp_path):
     target = tmp_path / "out"
     write(sampled(), target)
     write(sampled(), target)
     (target / "mine.txt").write_text("keep me")
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="contains other files"):
         write(sampled(), target)
     assert (target / "mine.txt").read_text() == "keep me"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -166,7 +166,7 @@ milliseconds = st.floats(0.0001, 50.0)
 
 
 @given(st.lists(st.lists(milliseconds, min_size=1, max_size=20), min_size=1, max_size=4))
-def test_rounding_to_milliseconds_does_not_add_up(tmp_path_factory, lengths):
+def test_rounding_errors_do_not_accumulate(tmp_path_factory, lengths):
     names = [str(i) for i, mine in enumerate(lengths) for _ in mine]
     seconds = np.concatenate([np.array(mine) / 1000 for mine in lengths])
     workload = Workload(
@@ -182,7 +182,7 @@ def test_rounding_to_milliseconds_does_not_add_up(tmp_path_factory, lengths):
 
 
 def round_trip(folder, there: Path):
-    """The tables of a folder, and those of what is written after reading it."""
+    """The tables of a folder, and the tables that are written after reading it."""
     trace = read(folder)
     notes = write(trace, there)
     return tables(folder), tables(there), notes
@@ -260,7 +260,7 @@ def test_any_folder_survives_a_round_trip(tmp_path_factory, folder):
         ("resources", [{"name": "gpu", "amount": 2.0**32}], "task '1': resources: gpu: 4.29497e"),
     ],
 )
-def test_numbers_that_opendc_has_no_room_for_are_refused(tmp_path, column, value, said):
+def test_numbers_beyond_the_range_of_opendc_are_refused(tmp_path, column, value, said):
     task = {"id": ["1"], "submit": [0.0], "requested_cores": [1.0], "run_time": [1.0]}
     trace = Trace(tasks=pl.DataFrame({**task, column: [value]}))
     with pytest.raises(InputError, match=said):

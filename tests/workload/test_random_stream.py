@@ -1,4 +1,4 @@
-"""Law: random figures have the distributions they are named after, the same bits everywhere."""
+"""Random streams: distributions, and the same bits on every machine."""
 
 import hashlib
 import math
@@ -54,7 +54,7 @@ def test_streams_with_other_names_or_seeds_differ() -> None:
 
 
 def assert_distributed(figures: np.ndarray, cdf: list[float], at: list[float]) -> None:
-    """The share of figures up to each point is what the distribution says, within 5 sigma."""
+    """The empirical distribution function is within 5 sigma of the distribution."""
     for point, expected in zip(at, cdf, strict=True):
         sigma = math.sqrt(expected * (1 - expected) / figures.size)
         assert abs(np.mean(figures <= point) - expected) < 5 * sigma, point
@@ -79,7 +79,7 @@ def test_normal() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
-def test_normal_gives_as_many_as_asked_for(count: int) -> None:
+def test_normal_gives_the_requested_number(count: int) -> None:
     assert RandomStream(1, "x").normal(count).size == count
 
 
@@ -105,18 +105,18 @@ def test_gamma(shape: float) -> None:
     assert_distributed(RandomStream(1, "x").gamma(np.full(MANY, shape)), cdf, at)
 
 
-def test_integers_and_pick_have_their_probabilities() -> None:
+def test_integers_and_choice_have_their_probabilities() -> None:
     figures = RandomStream(1, "x").integers(3, 6, MANY)
     assert set(figures.tolist()) == {3, 4, 5, 6}
     assert_distributed(figures, [0.25, 0.5, 0.75], [3, 4, 5])
-    picked = RandomStream(1, "x").pick([1, 0, 7, 2], MANY)
+    picked = RandomStream(1, "x").choice([1, 0, 7, 2], MANY)
     assert set(picked.tolist()) == {0, 2, 3}
     assert_distributed(picked, [0.1, 0.8], [0, 2])
 
 
 @given(st.integers(0, 200), st.integers(0, 2**64))
-def test_order_is_a_permutation(count: int, seed: int) -> None:
-    assert sorted(RandomStream(seed, "x").order(count).tolist()) == list(range(count))
+def test_permutation_is_a_permutation(count: int, seed: int) -> None:
+    assert sorted(RandomStream(seed, "x").permutation(count).tolist()) == list(range(count))
 
 
 @given(st.integers(0, 10_000), st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30))
@@ -128,7 +128,7 @@ def test_shares_add_up_and_are_off_by_less_than_one(whole: int, shares: list[flo
 
 
 def test_the_bits_are_the_same_on_every_machine() -> None:
-    """The promise behind every seed in a paper: these bits never change."""
+    """The digests must not change, so that a seed in a publication stays valid."""
     draws = RandomStream(20250901, "promise")
     figures = [
         draws.uniform(1000),

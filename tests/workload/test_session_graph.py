@@ -1,4 +1,4 @@
-"""Laws of session graphs, against a direct reading of Definitions 3 to 6 of the paper.
+"""Session graphs, compared with a direct implementation of Definitions 3 to 6 of the paper.
 
 Madon, Da Costa, Pierson: "Replay with feedback: how does the performance of HPC system impact user
 submission behavior?", Future Generation Computer Systems 155 (2024).
@@ -39,7 +39,7 @@ class Direct:
         }
 
     def direct_edges(self):
-        """Those that no other session stands between."""
+        """The predecessors without another session in between."""
         return {
             (i, j)
             for i, j in self.depends
@@ -65,7 +65,7 @@ cases = (jobs, ways, st.integers(0, 4))
 
 
 @given(*cases)
-def test_the_graph_has_the_closure_of_the_definition_and_no_edge_too_many(rows, by, threshold):
+def test_the_graph_is_the_transitive_reduction_of_the_definition(rows, by, threshold):
     oracle = Direct(rows, by, threshold)
     edges = edges_of(SessionGraphs.from_log(log(rows), by=by, threshold=threshold))
     assert len(edges) == len(set(edges))
@@ -83,7 +83,7 @@ def test_every_edge_leads_to_a_later_session_after_a_think_time(rows, by, thresh
 
 
 @given(*cases)
-def test_the_root_leads_to_exactly_those_without_a_predecessor(rows, by, threshold):
+def test_the_root_leads_to_the_sessions_without_predecessors(rows, by, threshold):
     oracle = Direct(rows, by, threshold)
     graphs = SessionGraphs.from_log(log(rows), by=by, threshold=threshold)
     found = set()
@@ -119,7 +119,7 @@ def test_statistics_are_those_of_the_definition(rows, by, threshold):
 
 
 @given(*cases)
-def test_successors_are_the_predecessors_turned_round(rows, by, threshold):
+def test_successors_are_the_inverse_of_predecessors(rows, by, threshold):
     graphs = SessionGraphs.from_log(log(rows), by=by, threshold=threshold)
     offsets, after = graphs.successors
     before = np.repeat(np.arange(len(graphs.partition)), np.diff(offsets))
@@ -159,12 +159,12 @@ def test_a_worked_example():
     assert (graph.longest_path(), graph.arity()) == (3, 1)
 
 
-def test_sessions_without_length_at_one_instant_follow_each_other():
+def test_sessions_of_zero_length_at_the_same_time_are_ordered():
     graphs = SessionGraphs.from_log(log([("u", 5.0, 0.0, 0.0)] * 3), threshold=0)
     assert edges_of(graphs) == [(0, 1), (1, 2)]
 
 
-def test_json_holds_the_whole_graph(tmp_path):
+def test_json_contains_the_whole_graph(tmp_path):
     graph = figure()
     graph.to_json(tmp_path / "graph.json")
     document = json.loads((tmp_path / "graph.json").read_text())
@@ -173,7 +173,7 @@ def test_json_holds_the_whole_graph(tmp_path):
     assert pl.DataFrame(document["sessions"]).equals(graph.sessions)
 
 
-def test_graphml_holds_the_whole_graph(tmp_path):
+def test_graphml_contains_the_whole_graph(tmp_path):
     graph = figure()
     graph.to_graphml(tmp_path / "graph.graphml")
     space = {"g": "http://graphml.graphdrawing.org/xmlns"}
@@ -206,7 +206,7 @@ def test_the_picture_has_a_bar_per_session_and_a_line_per_edge():
     assert bars[0].get("y") != bars[1].get("y")
 
 
-def test_a_name_with_markup_stays_a_name(tmp_path):
+def test_a_name_with_markup_is_escaped(tmp_path):
     graphs = SessionGraphs.from_log(log([('<a&"b">', 0.0, 0.0, 1.0)]))
     graph = graphs['<a&"b">']
     graph.to_graphml(tmp_path / "graph.graphml")
@@ -216,16 +216,16 @@ def test_a_name_with_markup_stays_a_name(tmp_path):
 
 
 def test_an_unknown_user_is_refused():
-    with pytest.raises(InputError, match="no user is called 'x'"):
+    with pytest.raises(InputError, match="unknown user 'x'"):
         SessionGraphs.from_log(log(FIGURE))["x"]
 
 
-def test_a_source_makes_the_graphs_it_describes():
+def test_a_source_creates_its_session_graphs():
     one = Sessions(threshold=60.0).graphs(log(FIGURE))
     assert edges_of(one) == edges_of(SessionGraphs.from_log(log(FIGURE), threshold=60.0))
 
 
-def test_one_of_a_thing_is_not_called_several():
+def test_counts_of_one_are_singular():
     tasks = {"id": ["1", "2"], "user": ["ann", "ann"], "submit": [0.0, 100.0]}
     frame = pl.DataFrame(tasks).with_columns(requested_cores=pl.lit(1.0), run_time=pl.lit(5.0))
     one = SessionGraphs.from_log(Trace(tasks=frame.head(1)))

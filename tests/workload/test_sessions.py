@@ -1,4 +1,4 @@
-"""Laws of session partitions, against a direct reading of their definitions."""
+"""Session partitions, compared with a direct implementation of the definitions."""
 
 import numpy as np
 import polars as pl
@@ -94,13 +94,13 @@ def test_a_gap_equal_to_the_threshold_starts_a_new_session():
     assert as_lists(find_sessions(log(rows), by="arrival", threshold=10.1)) == [[0, 1, 2]]
 
 
-def test_last_forgets_a_long_job_that_max_remembers():
+def test_a_long_job_counts_for_max_but_not_for_last():
     rows = [("ann", 0.0, 0.0, 50.0), ("ann", 1.0, 0.0, 1.0), ("ann", 12.0, 0.0, 1.0)]
     assert as_lists(find_sessions(log(rows), by="last", threshold=10)) == [[0, 1], [2]]
     assert as_lists(find_sessions(log(rows), by="max", threshold=10)) == [[0, 1, 2]]
 
 
-def test_a_job_that_nobody_has_run_takes_as_long_as_its_work():
+def test_a_job_without_a_record_takes_the_time_of_its_work():
     # Work over limit, the length of the fragments (not their work over their highest rate), and
     # the recorded run time where there is one.
     workload = Workload(
@@ -124,7 +124,7 @@ def test_a_job_that_nobody_has_run_takes_as_long_as_its_work():
     assert [(n.kind, n.count) for n in found.cleaned] == [("assumed", 3)]
 
 
-def test_what_the_record_does_not_say_is_counted():
+def test_missing_records_are_counted():
     tasks = pl.DataFrame(
         {
             "id": ["1", "2", "3"],
@@ -154,12 +154,12 @@ def test_a_workload_has_the_sessions_of_its_trace():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "first"}, "by: no delimitation is called 'first'"),
+        ({"by": "first"}, "by: unknown delimitation 'first'"),
         ({"threshold": -1.0}, "threshold: -1.0 is not"),
         ({"threshold": float("nan")}, "threshold: nan is not"),
     ],
 )
-def test_an_impossible_delimitation_is_refused(options, message):
+def test_an_invalid_delimitation_is_refused(options, message):
     with pytest.raises(InputError, match=message):
         find_sessions(log([]), **options)
 

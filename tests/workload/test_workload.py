@@ -1,4 +1,4 @@
-"""Laws of a Workload: which tasks of a log can be run, and arrays that say the same."""
+"""Workloads: the tasks of a log that can run, conversions and checks."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_processors_are_the_requested_ones_else_the_allocated_ones():
     workload = Workload.from_trace(trace)
     assert workload.tasks.select("id", "cores").rows() == [("1", 4.0), ("2", 2.0), ("3", 3.0)]
     (note,) = [n for n in workload.cleaned if n.kind == "skipped"]
-    assert str(note) == "skipped 1: tasks that cannot be run: no number of cores above 0 (4)"
+    assert str(note) == "skipped 1: tasks that cannot be run: no positive number of cores (4)"
 
 
 def test_tasks_without_a_run_time_cannot_be_run_but_failed_and_empty_ones_can():
@@ -62,14 +62,14 @@ def test_tasks_without_a_run_time_cannot_be_run_but_failed_and_empty_ones_can():
 
 
 @pytest.mark.parametrize("kind", ["recorded", None])
-def test_what_did_not_complete_in_a_recorded_run_is_said(kind):
+def test_incomplete_tasks_of_a_recorded_run_are_reported(kind):
     ends = ["completed", "failed", "killed", "cancelled", "lost", None, "failed"]
     trace = log(status=ends, run_time=[1.0] * 6 + [None])
     if kind is not None:
         trace = trace.with_manifest(kind=kind)
     workload = Workload.from_trace(trace)
     assert workload.tasks["run_time"].to_list() == [1.0] * 6
-    what = "tasks that did not complete: they are replayed for as long as they ran"
+    what = "tasks that did not complete: they are replayed with their run time"
     found = [(n.count, n.examples) for n in workload.cleaned if n.what == what]
     assert found == ([(4, ("2", "3", "4"))] if kind else [])
 
@@ -81,7 +81,7 @@ def test_a_requested_time_stays_and_a_missing_one_is_the_run_time():
     assert note.count == 1
 
 
-def test_where_no_task_says_its_cores_each_takes_one():
+def test_tasks_without_a_number_of_cores_get_one_core():
     workload = Workload.from_trace(log(requested_cores=[None, None], run_time=[3.0, 4.0]))
     assert workload.tasks["work"].to_list() == [3.0, 4.0]
     assert any("one core" in note.what and note.count == 2 for note in workload.cleaned)
@@ -98,7 +98,7 @@ def test_the_last_attempt_counts():
     ]
 
 
-def test_nobody_waits_for_a_task_that_is_not_there():
+def test_a_dependency_on_a_missing_task_is_removed():
     trace = log(run_time=[None, 1.0, 1.0], parents=[None, ["1"], ["1", "2"]])
     workload = Workload.from_trace(trace)
     assert workload.tasks["parents"].to_list() == [None, ["2"]]
@@ -109,14 +109,14 @@ def test_nobody_waits_for_a_task_that_is_not_there():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"id": ["a", "a"]}, "such as 'a' (give each task a name of its own"),
+        ({"id": ["a", "a"]}, "such as 'a' (give each task an id of its own"),
         ({"submit": [0.0, None]}, "task '1': submit: is missing"),
-        ({"submit": [0.0, float("inf")]}, "task '1': submit: inf is not finite"),
-        ({"work": [1.0, -1.0]}, "task '1': work: -1.0 is not finite and not negative"),
+        ({"submit": [0.0, float("inf")]}, "task '1': submit: inf is not a finite"),
+        ({"work": [1.0, -1.0]}, "task '1': work: -1.0 is not a finite, non-negative number"),
         ({"cores": [float("nan"), 1.0]}, "task '0': cores: nan is not"),
     ],
 )
-def test_an_impossible_description_is_refused_with_its_place(columns, message):
+def test_an_invalid_workload_is_refused_with_its_place(columns, message):
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         described(**columns)
 
@@ -124,20 +124,20 @@ def test_an_impossible_description_is_refused_with_its_place(columns, message):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"work": [1.0, None]}, "work: is not known for 1 tasks, such as '1'"),
-        ({"limit": [1.0, 0.0]}, "limit: is 0 for task '1', which then never ends"),
-        ({"parents": [["x"], None]}, "task '0': parents: 'x' is no task"),
-        ({"parents": [["0"], None]}, "in a circle: '0' -> '0'"),
-        ({"parents": [["1"], ["0"]]}, "in a circle: '1' -> '0' -> '1'"),
+        ({"work": [1.0, None]}, "work: is unknown for 1 tasks, such as '1'"),
+        ({"limit": [1.0, 0.0]}, "limit: is 0 for task '1', so it never ends"),
+        ({"parents": [["x"], None]}, "task '0': parents: 'x' is not a task"),
+        ({"parents": [["0"], None]}, "cycle: '0' -> '0'"),
+        ({"parents": [["1"], ["0"]]}, "cycle: '1' -> '0' -> '1'"),
     ],
 )
-def test_what_cannot_be_run_does_not_become_arrays(columns, message):
+def test_a_workload_that_cannot_run_is_refused(columns, message):
     with pytest.raises(InputError, match=message):
         described(**columns).to_arrays()
 
 
 @pytest.mark.parametrize("field", ["duration", "rate"])
-def test_impossible_fragments_are_refused(field):
+def test_invalid_fragments_are_refused(field):
     pieces = {"task": ["a", "a"], "duration": [1.0, 1.0], "rate": [1.0, 1.0]}
     tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
     for wrong in (-1.0, float("nan"), float("inf"), None):
@@ -145,7 +145,7 @@ def test_impossible_fragments_are_refused(field):
             Workload(tasks=tasks, fragments=pl.DataFrame(pieces | {field: [1.0, wrong]}))
 
 
-def test_nothing_that_is_handed_out_changes_the_workload():
+def test_returned_tables_cannot_change_the_workload():
     pieces = pl.DataFrame({"task": ["a"], "duration": [1.0], "rate": [1.0]})
     tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "user": ["ann"]})
     workload = Workload(tasks=tasks, fragments=pieces)
@@ -215,7 +215,7 @@ def workloads(draw):
 
 
 @given(workloads())
-def test_arrays_say_what_the_tables_say(workload):
+def test_arrays_agree_with_the_tables(workload):
     arrays = workload.to_arrays()
     ids = arrays.ids.to_list()
     for row, task in enumerate(workload.tasks.iter_rows(named=True)):
@@ -239,7 +239,7 @@ def test_arrays_say_what_the_tables_say(workload):
 
 
 @given(workloads())
-def test_a_described_workload_survives_as_a_trace(workload):
+def test_a_workload_survives_the_conversion_to_a_trace(workload):
     again = Workload.from_trace(workload.to_trace())
     one, two = workload.to_arrays(), again.to_arrays()
     assert two.ids.to_list() == one.ids.to_list()
@@ -283,7 +283,7 @@ def test_work_counts_and_not_the_run_time_of_a_record():
     idle = Workload(tasks=pl.DataFrame({**tasks, "work": [0.0], "run_time": [50.0]}))
     assert [work for work, _ in through_a_trace(idle)] == [0.0]
     (lost,) = idle.to_trace().manifest.cleaned
-    assert (lost.what, lost.count) == ("run times of tasks that have no work", 1)
+    assert (lost.what, lost.count) == ("run times of tasks without work", 1)
 
 
 @pytest.mark.realdata
@@ -301,7 +301,7 @@ def test_surf_has_its_published_numbers(real_data):
     (made,) = [n for n in workload.cleaned if n.kind == "invented"]
     assert made.count == 1_555
     assert "303 of them of zero length" in made.what
-    (differ,) = [n for n in workload.cleaned if "which decide" in n.what]
+    (differ,) = [n for n in workload.cleaned if "which are used" in n.what]
     assert differ.count == 6_295 - 101
     assert int((workload.tasks["cores"] > 16).sum()) == 9
     arrays = workload.to_arrays()
@@ -314,22 +314,22 @@ def test_surf_has_its_published_numbers(real_data):
         Workload.from_trace(trace, missing="leave").to_arrays()
 
 
-def test_two_tasks_of_one_name_are_an_error_also_where_there_is_usage():
+def test_duplicate_ids_are_an_error_also_with_usage():
     trace = Trace(
         tasks=pl.DataFrame({"id": ["a", "a"], "submit": [0.0, 1.0]}),
         usage=pl.DataFrame({"task": ["a"] * 2, "t": [1.0, 2.0], "dt": [1.0] * 2, "cpu": [1.0] * 2}),
     )
-    with pytest.raises(InputError, match="'a' stands there more than once"):
+    with pytest.raises(InputError, match="'a' occurs more than once"):
         Workload.from_trace(trace)
 
 
-def test_what_is_no_trace_is_told_how_to_become_one():
+def test_a_wrong_type_is_an_error_with_a_remedy():
     with pytest.raises(TwinloopError, match=r"twinloop\.read"):
         Workload.from_trace("log.swf")  # type: ignore[arg-type]
 
 
 def demands(workload):
-    """What each task asks for, by its id."""
+    """The demand of each task, by id."""
     rows = workload.tasks.select("id", "work", "limit").rows()
     pieces = {name: [] for name, *_ in rows}
     for name, duration, rate in workload.fragments.iter_rows():
@@ -384,7 +384,7 @@ def test_the_order_of_the_tasks_changes_no_simulated_task(described, data):
         assert one.rows() == two.rows()
 
 
-def test_a_task_under_a_new_name_has_the_demand_that_it_declares():
+def test_a_task_with_a_new_id_has_the_demand_of_its_row():
     workload = Workload(
         tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0], "cores": [4.0, 1.0]}),
         fragments=pl.DataFrame(
@@ -398,12 +398,12 @@ def test_a_task_under_a_new_name_has_the_demand_that_it_declares():
         "c": (7.0, 1.0, [], [], 7.0),
     }
     unknown = workload.replace(tasks=pl.DataFrame({**new, "work": [None, None]}))
-    with pytest.raises(InputError, match="work: is not known for 1 tasks, such as 'c'"):
+    with pytest.raises(InputError, match="work: is unknown for 1 tasks, such as 'c'"):
         unknown.to_arrays()
 
 
 @pytest.mark.parametrize("field", ["work", "limit"])
-def test_work_that_its_fragments_contradict_is_an_error(field):
+def test_work_that_differs_from_the_fragments_is_an_error(field):
     workload = Workload(
         tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [4.0]}),
         fragments=pl.DataFrame({"task": ["a"], "duration": [3.0], "rate": [2.0]}),
@@ -413,7 +413,7 @@ def test_work_that_its_fragments_contradict_is_an_error(field):
         workload.replace(tasks=doubled)
 
 
-def test_fragments_of_rows_that_are_not_there_are_an_error():
+def test_fragments_of_unknown_rows_are_an_error():
     tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
     with pytest.raises(InputError, match=r"fragments: .* row 1, .* 1 task"):
         Workload(tasks=tasks, fragments=Fragments.from_rows([0, 1], [1.0, 1.0], [1.0, 1.0]))

@@ -1,4 +1,4 @@
-"""Descriptions of where things run: hosts, clusters, queues, power; and the base of them all."""
+"""Platforms: hosts, clusters, queues, reservations, power models and carbon intensity."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The carbon intensity of electricity: a constant, or the path of a series."""
+"""Carbon intensity of electricity: a constant, or the path of a time series."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from twinloop.description.quantities import quote_value
 _CONSTANT = re.compile(
     r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(g|kg)\s*/\s*kWh\s*", re.ASCII
 )
-_REMEDY = "a constant such as 300 g/kWh, or the path of a file"
+_REMEDY = "give a constant such as 300 g/kWh, or the path of a file"
 
 
 def read_constant(value: Any) -> float | None:
-    """The constant that a value stands for (g/kWh); None: it is the path of a file.
+    """Parse a constant carbon intensity (g/kWh); None if the value is the path of a file.
 
     >>> read_constant("300 g/kWh"), read_constant("0.3 kg/kWh"), read_constant(250)
     (300.0, 300.0, 250.0)
@@ -34,23 +34,23 @@ def read_constant(value: Any) -> float | None:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         grams = float(value)
     else:
-        raise InputError(f"is no carbon intensity: {quote_value(value)}", remedy=_REMEDY)
+        raise InputError(f"is not a carbon intensity: {quote_value(value)}", remedy=_REMEDY)
     if not (math.isfinite(grams) and grams >= 0):
         raise InputError(f"must be 0 g/kWh or more, not {quote_value(value)}", remedy=_REMEDY)
     return grams
 
 
-def _read(value: Any) -> Any:
+def _parse(value: Any) -> Any:
     if value is None:
         return None
     constant = read_constant(value)
     return value if constant is None else constant
 
 
-#: A constant in g/kWh, or the path of a file with the intensity over time.
+#: A constant (g/kWh), or the path of a file with the intensity over time.
 CarbonIntensity = Annotated[
     float | FilePath,
-    BeforeValidator(_read),
+    BeforeValidator(_parse),
     WithJsonSchema(
         {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "minLength": 1}]}
     ),

@@ -1,4 +1,4 @@
-"""From a table of nodes to groups of identical ones."""
+"""Grouping of the identical nodes of a node table into hosts of a platform."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from twinloop.description.errors import InputError
 from twinloop.platform.parts import Host
 from twinloop.trace.tables import conform_table
 
-_ALIKE = ["cores", "mhz", "memory", "resources"]
+_GROUP_KEYS = ["cores", "mhz", "memory", "resources"]
 
 
 def nodes_to_platform_values(nodes: pl.DataFrame) -> dict[str, Any]:
-    """The plain values of the platform with these nodes."""
+    """Convert a node table to the plain values of a platform."""
     nodes = conform_table("nodes", nodes)
     if not nodes.height:
-        raise InputError("there are no nodes to make a platform of")
+        raise InputError("the node table is empty: a platform needs at least one node")
     for column in ("node", "cores"):
         if nodes[column].null_count():
             row = nodes[column].is_null().arg_max()
             name = nodes["node"][row or 0]
-            raise InputError(f"is not known of node {name or f'in row {row}'}", field=column)
-    # A node without a cluster is in the first one, as a platform without names has it.
+            raise InputError(f"is missing for node {name or f'in row {row}'}", field=column)
+    # C01 is the default name of the first cluster.
     clusters: dict[str, list[dict[str, Any]]] = {}
-    for group in nodes.partition_by(["cluster", *_ALIKE], maintain_order=True):
+    for group in nodes.partition_by(["cluster", *_GROUP_KEYS], maintain_order=True):
         first = group.row(0, named=True)
         hosts = clusters.setdefault(first["cluster"] or "C01", [])
         hosts.append(_host(first, group["node"].to_list()))
@@ -39,7 +39,7 @@ def _host(node: dict[str, Any], names: list[str]) -> dict[str, Any]:
 
 
 def _cluster(name: str, hosts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Names that the groups would give their nodes anyway are left to them."""
+    """A cluster; node names that equal the generated ones are left out."""
     plain = [_without_names(name, host) for host in hosts]
     groups = {host["name"] for host in plain if host is not None}
     given = hosts if None in plain or len(groups) < len(hosts) else plain

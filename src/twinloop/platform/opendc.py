@@ -1,7 +1,7 @@
-"""OpenDC's topology files: read as they are, and written.
+"""Reader and writer of OpenDC's topology files.
 
-OpenDC reads a bare number as MHz, MiB or W; so do we, and the notes of the platform say how often
-that was assumed. What a platform has no place for is named in the notes too.
+As in OpenDC, a number without a unit is in MHz, MiB or W. The notes of the platform count these
+assumptions, and list the fields that a platform cannot represent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinloop.platform.platform import Platform
 from twinloop.platform.topology import OpenDCCluster, OpenDCHost, OpenDCPart, OpenDCTopology
 from twinloop.platform.topology_export import export_topology
 
-# What OpenDC takes for a host that does not say.
+# The default power model of OpenDC.
 _DEFAULT_POWER = {"model": "linear", "idle": 200.0, "max": 400.0}
 
 _QUANTITIES = {
@@ -37,7 +37,7 @@ _QUANTITIES = {
 
 
 def is_topology(data: Any) -> bool:
-    """Whether plain values are a topology of OpenDC rather than a platform of ours."""
+    """Whether plain values are an OpenDC topology rather than a Twinloop platform."""
     clusters = data.get("clusters") if isinstance(data, dict) else None
     return any(
         isinstance(host, dict) and "cpu" in host
@@ -48,12 +48,12 @@ def is_topology(data: Any) -> bool:
 
 
 def read_topology(path: str | Path) -> Platform:
-    """The platform of a topology file; its `notes` say what was assumed and what has no place.
+    """Read the platform of a topology file; its `notes` list assumptions and ignored fields.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     notes = write_topology(Platform.parse("2x8@2.4GHz/64GiB"), there + "/topology.json")
-    ...     read_topology(there + "/topology.json").total_cores
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     notes = write_topology(Platform.parse("2x8@2.4GHz/64GiB"), folder + "/topology.json")
+    ...     read_topology(folder + "/topology.json").total_cores
     16.0
     >>> print(*notes)
     ignored 1: no power model: OpenDC takes 200 W to 400 W (clusters[0].hosts[0])
@@ -64,7 +64,7 @@ def read_topology(path: str | Path) -> Platform:
 
 
 def write_topology(platform: Platform, path: str | Path) -> tuple[Cleaning, ...]:
-    """Write a platform as a topology file; what it cannot hold is returned, counted."""
+    """Write a platform as a topology file; return notes on what the format cannot represent."""
     path = Path(path)
     values, notes = export_topology(platform, path.parent)
     with write_atomically(path) as stream:
@@ -73,7 +73,7 @@ def write_topology(platform: Platform, path: str | Path) -> tuple[Cleaning, ...]
 
 
 def platform_to_topology(platform: Platform) -> dict[str, Any]:
-    """A platform as the values of a topology file, every quantity with its unit.
+    """Convert a platform to the values of a topology file, every quantity with its unit.
 
     >>> platform = Platform.parse("2x8@2400MHz/64GiB")
     >>> platform_to_topology(platform)["clusters"][0]["hosts"][0]["cpu"]
@@ -85,12 +85,12 @@ def platform_to_topology(platform: Platform) -> dict[str, Any]:
 def topology_to_platform_values(
     source: ParsedDocument, folder: Path
 ) -> tuple[dict[str, Any], list[Cleaning]]:
-    """The plain values of the platform that a topology describes, and notes on how it was read."""
+    """Convert a topology to the plain values of a platform, with notes on the conversion."""
     return _Conversion(source, OpenDCTopology._read(source, folder), folder).result()
 
 
 class _Conversion:
-    """One topology on its way to a platform, and the notes made on the way."""
+    """Conversion of one topology, with its notes."""
 
     def __init__(self, source: ParsedDocument, topology: OpenDCTopology, folder: Path) -> None:
         self.source = source
@@ -103,12 +103,14 @@ class _Conversion:
         for i, cluster in enumerate(self.topology.clusters):
             here: Address = ("clusters", i)
             if cluster.count > 1:
-                self._note("assumed", "clusters with a count stand for so many", (*here, "count"))
+                self._note(
+                    "assumed", "clusters with a count, as this number of clusters", (*here, "count")
+                )
             for _ in range(cluster.count):
                 name = self._unique(cluster.name or f"C{len(clusters) + 1:02}", clusters, here)
                 clusters.append({"name": name, **self._cluster(cluster, here)})
         for place in _extras(self.topology, ()):
-            what = f"field '{place[-1]}', which has no place in a platform"
+            what = f"field '{place[-1]}', which a platform cannot represent"
             self._note("ignored", what, place)
         self._note_bare_numbers()
         cleaned = [
@@ -128,10 +130,10 @@ class _Conversion:
         return {"hosts": hosts} if carbon is None else {"hosts": hosts, "carbon": carbon}
 
     def _carbon(self, named: str, here: Address) -> str | None:
-        """The carbon trace that a topology names: there, or of the same name beside the topology.
+        """Find the carbon trace of a topology: at its path, or beside the topology.
 
-        Topologies are passed on with absolute paths of the machine that they were made on. Where
-        there is none, that is a warning: the runs would have no carbon without a word.
+        Topologies often contain absolute paths of the machine that they were written on. A missing
+        file is a warning, because the runs would have no carbon emissions.
         """
         place = (*here, "carbonTracePath")
         if self.source.file is None or is_file(self.folder / named):
@@ -143,8 +145,8 @@ class _Conversion:
             return beside.as_posix()
         what = f"the carbon trace {named}, which is not there, so there is no carbon"
         self._note("ignored", what, place)
-        said = f"{self.source.file}: the carbon trace {named} is not there: there is no carbon"
-        warnings.warn(said, TwinloopWarning, stacklevel=2)
+        problem = f"{self.source.file}: the carbon trace {named} is not there: there is no carbon"
+        warnings.warn(problem, TwinloopWarning, stacklevel=2)
         return None
 
     def _host(self, host: OpenDCHost, here: Address) -> dict[str, Any]:
@@ -167,10 +169,10 @@ class _Conversion:
             return _DEFAULT_POWER
         if host.cpuPowerModel and host.powerModel:
             self._note("ignored", "powerModel beside cpuPowerModel", (*here, "powerModel"))
-        for name in sorted(model.unused()):
+        for name in sorted(model.unused_fields()):
             what = f"field '{name}', which the power model '{model.modelType}' does not use"
             self._note("ignored", what, (*here, field, name))
-        return model.values()
+        return model.to_values()
 
     def _unique(self, name: str, others: list[dict[str, Any]], here: Address) -> str:
         taken = {other["name"] for other in others}
@@ -179,7 +181,7 @@ class _Conversion:
         number = 2
         while f"{name}-{number}" in taken:
             number += 1
-        self._note("repaired", "names that stand twice are numbered", here)
+        self._note("repaired", "duplicate names, made unique by a number", here)
         return f"{name}-{number}"
 
     def _note_bare_numbers(self) -> None:

@@ -23,7 +23,7 @@ from twinloop.platform.carbon import CarbonIntensity
 from twinloop.platform.power import AnyPowerModel
 
 _HOSTS = (
-    "what it concerns: names of clusters, of groups of hosts (C01-H01) or of single nodes "
+    "its hosts: names of clusters, of groups of hosts (C01-H01) or of single nodes "
     "(C01-H01-003); by default all"
 )
 
@@ -35,17 +35,19 @@ class Host(Description):
     2100.0
     """
 
-    name: Label = Field("", description="name of the group; by default H01, H02... by its place")
-    count: Count = Field(1, description="how many nodes of this kind there are")
+    name: Label = Field(
+        "", description="name of the group; by default H01, H02..., by its position"
+    )
+    count: Count = Field(1, description="number of nodes")
     names: tuple[Name, ...] = Field(
         (), description="names of the nodes; by default CLUSTER-HOST-001, -002..."
     )
-    cores: Positive = Field(description="cores of one node, also fractions of one")
+    cores: Positive = Field(description="cores of one node; fractions are allowed")
     mhz: MHz | None = Field(None, description="clock of one core (MHz)")
     speed: Positive | None = Field(
         None,
-        description="reference core-seconds that one core does in a second; by default its clock "
-        "over the reference clock of the workload, or 1 where either is unknown",
+        description="reference core-seconds that one core completes per second; by default its "
+        "clock divided by the reference clock of the workload, or 1 if either is unknown",
     )
     memory: Bytes | None = Field(None, description="memory of one node (bytes)")
     resources: dict[Name, Positive] = Field(
@@ -60,7 +62,7 @@ class Host(Description):
         return data
 
     @model_validator(mode="after")
-    def _as_many_as_named(self) -> Host:
+    def _check_names(self) -> Host:
         findings = ProblemCollector()
         if self.names and len(self.names) != self.count:
             findings.add(("count",), f"is {self.count}, but there are {len(self.names)} names")
@@ -68,7 +70,7 @@ class Host(Description):
         return self
 
     def speed_of_core(self, reference_mhz: float | None) -> float:
-        """The speed of one core in reference cores: as said, else by its clock, else 1.
+        """The speed of one core in reference cores: `speed` if given, else by its clock, else 1.
 
         >>> host = Host(cores=1, mhz=3000)
         >>> host.speed_of_core(2000.0), host.speed_of_core(None)
@@ -79,7 +81,7 @@ class Host(Description):
         return self.mhz / reference_mhz if self.mhz and reference_mhz else 1.0
 
     def node_names(self, cluster: str) -> tuple[str, ...]:
-        """The names of its nodes in this cluster; in the order of their names if not given.
+        """The names of its nodes in a cluster; generated names are in sorted order.
 
         >>> Host(name="H01", cores=1, count=2).node_names("C01")
         ('C01-H01-001', 'C01-H01-002')
@@ -91,13 +93,15 @@ class Host(Description):
 
 
 class Cluster(Description):
-    """Hosts that stand together.
+    """A cluster: groups of hosts with a common electricity supply.
 
     >>> Cluster(hosts=[{"cores": 8}, {"cores": 16}]).hosts[1].name
     'H02'
     """
 
-    name: Label = Field("", description="name of the cluster; by default C01, C02... by its place")
+    name: Label = Field(
+        "", description="name of the cluster; by default C01, C02..., by its position"
+    )
     hosts: tuple[Host, ...] = Field(min_length=1, description="groups of identical nodes")
     carbon: CarbonIntensity | None = Field(
         None,
@@ -107,43 +111,51 @@ class Cluster(Description):
 
     @field_validator("hosts", mode="after")
     @classmethod
-    def _names(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    def _set_names(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
         return name_by_position(hosts, "H")
 
 
 class Queue(Description):
-    """A queue (or partition): where its tasks may run, and how much they may ask for.
+    """A queue (or partition): the hosts of its tasks and the limits of their requests.
 
     >>> Queue(name="short", max_time="1h").max_time
     3600.0
     """
 
-    name: Name = Field(description="name of the queue, as tasks name it")
+    name: Name = Field(description="name of the queue in the workload")
     hosts: tuple[Name, ...] = Field((), description=_HOSTS)
-    priority: Number = Field(0.0, description="tasks of a queue with more of it come first")
-    max_cores: Positive | None = Field(None, description="most cores that one task may ask for")
-    max_nodes: Count | None = Field(None, description="most nodes that one task may ask for")
-    max_memory: Bytes | None = Field(
-        None, description="most memory that one task may ask for, over all nodes (bytes)"
+    priority: Number = Field(
+        0.0, description="priority; tasks of the queue with the higher priority come first"
     )
-    max_time: Seconds | None = Field(None, description="longest time a task may ask for (s)")
+    max_cores: Positive | None = Field(
+        None, description="maximum number of cores that a task may request"
+    )
+    max_nodes: Count | None = Field(
+        None, description="maximum number of nodes that a task may request"
+    )
+    max_memory: Bytes | None = Field(
+        None, description="maximum memory that a task may request, over all nodes (bytes)"
+    )
+    max_time: Seconds | None = Field(
+        None, description="maximum run time that a task may request (s)"
+    )
     max_running_per_user: Count | None = Field(
-        None, description="most tasks of one user that run at the same time"
+        None, description="maximum number of running tasks of one user"
     )
     max_running: Count | None = Field(
-        None, description="most tasks of the queue that run at the same time"
+        None, description="maximum number of running tasks of the queue"
     )
 
 
 class Window(Description):
-    """A period in which some hosts are not there for everybody."""
+    """A period in which hosts are unavailable to some or all tasks."""
 
-    start: Seconds = Field(description="begin (s since the start of the run)")
+    start: Seconds = Field(description="start (s since the start of the run)")
     end: Seconds = Field(description="end (s since the start of the run)")
     hosts: tuple[Name, ...] = Field((), description=_HOSTS)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Window:
+    def _check_order(self) -> Window:
         findings = ProblemCollector()
         if self.end <= self.start:
             findings.add(("end",), f"must be later than the start, {number_to_text(self.start)} s")
@@ -152,32 +164,32 @@ class Window(Description):
 
 
 class Maintenance(Window):
-    """A period in which no task may run on these hosts.
+    """A maintenance period: no task may run on these hosts.
 
     >>> Maintenance(start="1d", end="1d 4h").end
     100800.0
     """
 
-    reason: str = Field("", description="why, for the reader")
+    reason: str = Field("", description="reason, as a remark")
 
 
 class Reservation(Window):
-    """A period in which only some users' or queues' tasks may run on these hosts.
+    """A reservation: in its period, only tasks of some users or queues may run on these hosts.
 
     >>> Reservation(name="course", start="8h", end="12h", users=["teacher"]).end
     43200.0
     """
 
     name: Name = Field(description="name of the reservation")
-    users: tuple[Name, ...] = Field((), description="whose tasks may run there")
-    queues: tuple[Name, ...] = Field((), description="tasks of which queues may run there")
+    users: tuple[Name, ...] = Field((), description="users whose tasks may run there")
+    queues: tuple[Name, ...] = Field((), description="queues whose tasks may run there")
 
 
-Part = TypeVar("Part", Host, Cluster)
+_Named = TypeVar("_Named", Host, Cluster)
 
 
-def name_by_position(parts: tuple[Part, ...], letter: str) -> tuple[Part, ...]:
-    """The parts, those without a name called by their place: H01, H02..."""
+def name_by_position(parts: tuple[_Named, ...], letter: str) -> tuple[_Named, ...]:
+    """Return the parts with default names by position: H01, H02..."""
     digits = max(2, len(str(len(parts))))
     return tuple(
         part if part.name else part.model_copy(update={"name": f"{letter}{n:0{digits}}"})

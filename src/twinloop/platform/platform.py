@@ -1,4 +1,4 @@
-"""The Platform: where things run."""
+"""The Platform: clusters, queues, reservations and maintenance."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from twinloop.trace.tables import conform_table
 
 
 class Platform(Description):
-    """Where things run: clusters of hosts, the queues before them, and when they are not there.
+    """A platform: clusters of hosts, their queues, reservations and maintenance periods.
 
-    In YAML it is a mapping with these fields, or the shorthand `NODESxCORES@CLOCK/MEMORY`, of
-    which clock and memory may be left out: `100x1`, `2x8@2400MHz`, `4x64@2.5GHz/256GiB`.
+    In YAML it is a mapping with these fields, or the shorthand `NODESxCORES@CLOCK/MEMORY` with
+    optional clock and memory: `100x1`, `2x8@2400MHz`, `4x64@2.5GHz/256GiB`.
 
     >>> platform = Platform.parse("2x8@2400MHz")
     >>> platform.total_cores
@@ -43,23 +43,23 @@ class Platform(Description):
     ['C01-H01-001', 'C01-H01-002']
     """
 
-    name: Label = Field("", description="name of the platform, for the reader")
-    clusters: tuple[Cluster, ...] = Field(min_length=1, description="its clusters")
+    name: Label = Field("", description="name of the platform, for reports")
+    clusters: tuple[Cluster, ...] = Field(min_length=1, description="clusters")
     queues: tuple[Queue, ...] = Field(
-        (), description="its queues or partitions; without any, every task may run everywhere"
+        (), description="queues or partitions; by default none: every task may run on every host"
     )
     reservations: tuple[Reservation, ...] = Field(
-        (), description="periods in which hosts are there for some tasks only"
+        (), description="periods in which hosts are reserved for some tasks"
     )
     maintenance: tuple[Maintenance, ...] = Field(
-        (), description="periods in which hosts are there for nobody"
+        (), description="periods in which hosts are unavailable"
     )
 
-    # --- made and read ---------------------------------------------------------------------------
+    # --- constructors ----------------------------------------------------------------------------
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The platform that a shorthand stands for.
+        """Create a platform from its shorthand.
 
         >>> Platform.parse("4x64@2.5GHz/256GiB").clusters[0].hosts[0].memory
         274877906944.0
@@ -68,7 +68,7 @@ class Platform(Description):
 
     @classmethod
     def _read(cls, source: ParsedDocument, folder: Path) -> Self:
-        # Imported here because it makes platforms itself.
+        # Imported here: the module imports this one.
         from twinloop.platform import opendc
 
         if opendc.is_topology(source.data):
@@ -78,10 +78,10 @@ class Platform(Description):
 
     @classmethod
     def from_nodes(cls, nodes: pl.DataFrame) -> Self:
-        """The platform with these nodes, the columns being those of a Trace's `nodes` table.
+        """Create a platform from a node table with the columns of a Trace's `nodes` table.
 
-        Nodes of one cluster that are alike (cores, clock, memory, other resources) become one
-        group of hosts, and keep their names.
+        Identical nodes of a cluster (same cores, clock, memory, other resources) become one group
+        of hosts and keep their names.
 
         >>> import polars as pl
         >>> nodes = pl.DataFrame({"node": ["a", "b", "c"], "cores": [8.0, 8.0, 4.0]})
@@ -94,10 +94,11 @@ class Platform(Description):
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Self:
-        """The platform that a trace ran on, from its nodes or from what its log says of itself.
+        """Create the platform of a trace, from its node table or from the header of its log.
 
-        A log in the Standard Workload Format gives its nodes (MaxNodes) and processors
-        (MaxProcs), in equal parts; where they cannot be equal, a node per processor.
+        The header of a log in the Standard Workload Format has the number of nodes (MaxNodes) and
+        of processors (MaxProcs). All nodes get the same number of processors; if this is not a
+        whole number, there is one node per processor.
         """
         if trace.nodes.height:
             return cls.from_nodes(trace.nodes)
@@ -106,7 +107,8 @@ class Platform(Description):
         total = procs or nodes
         if not total:
             raise InputError(
-                "the trace does not say what it ran on", remedy="give a platform, such as 100x1"
+                "the trace has neither nodes nor MaxProcs: its platform is unknown",
+                remedy="give a platform, such as 100x1",
             )
         groups = nodes if nodes and total % nodes == 0 else total
         return cls.parse(f"{groups}x{total // groups}")
@@ -115,18 +117,18 @@ class Platform(Description):
     def _long_form(cls, data: Any) -> Any:
         return shorthand.expand_shorthand(data) if isinstance(data, str) else data
 
-    # --- what it has -----------------------------------------------------------------------------
+    # --- properties ------------------------------------------------------------------------------
 
     def hosts(self) -> Iterator[tuple[Cluster, Host]]:
-        """Every group of hosts with its cluster, in the order of the description."""
+        """Iterate over all groups of hosts, each with its cluster."""
         return ((cluster, host) for cluster in self.clusters for host in cluster.hosts)
 
     @property
     def clock(self) -> float | None:
-        """The clock of the hosts (MHz), where all that say one say the same.
+        """The common clock of the hosts (MHz); None if it is unknown or not the same for all.
 
-        It is the reference clock of a log that does not say its own. Where hosts differ there is
-        none: to take the highest would make a task longer because of a host that it never sees.
+        It is the default reference clock of a log. The highest clock would not do: a faster host
+        would lengthen tasks that never run on it.
 
         >>> Platform.parse("2x8@2400MHz").clock, Platform.parse("2x8").clock
         (2400.0, None)
@@ -136,17 +138,17 @@ class Platform(Description):
 
     @property
     def total_nodes(self) -> int:
-        """How many nodes it has."""
+        """The number of nodes."""
         return sum(host.count for _, host in self.hosts())
 
     @property
     def total_cores(self) -> float:
-        """How many cores it has."""
+        """The number of cores."""
         return sum(host.cores * host.count for _, host in self.hosts())
 
     @property
     def total_memory(self) -> float | None:
-        """How much memory it has (bytes); None if it is not known of all hosts.
+        """The total memory (bytes); None if the memory of a host is unknown.
 
         >>> Platform.parse("2x8/64GiB").total_memory == 2 * 64 * 2**30
         True
@@ -157,7 +159,7 @@ class Platform(Description):
         return sum((memory or 0.0) * count for memory, count in amounts)
 
     def nodes(self) -> pl.DataFrame:
-        """A row per node, in the columns of a Trace's `nodes` table."""
+        """Return the node table: a row per node, with the columns of a Trace's `nodes` table."""
         parts = [
             pl.DataFrame({"node": host.node_names(cluster.name)}).with_columns(
                 cluster=pl.lit(cluster.name),
@@ -177,7 +179,7 @@ class Platform(Description):
         return conform_table("nodes", frame.drop("group"))
 
     def select(self, hosts: Iterable[str] = ()) -> tuple[str, ...]:
-        """The nodes that names of clusters, groups of hosts and nodes stand for; none: all.
+        """Return the nodes with these names of clusters, groups of hosts or nodes; by default all.
 
         >>> Platform.parse("3x1").select(["C01-H01-002"])
         ('C01-H01-002',)
@@ -192,12 +194,12 @@ class Platform(Description):
 
     def __repr__(self) -> str:
         nodes = "1 node" if self.total_nodes == 1 else f"{self.total_nodes:,} nodes"
-        called = self.shorthand or self.name or "of several kinds of hosts"
-        return escape_name(f"<Platform {called}: {nodes}, {self.total_cores:,g} cores>")
+        title = self.shorthand or self.name or "of several kinds of hosts"
+        return escape_name(f"<Platform {title}: {nodes}, {self.total_cores:,g} cores>")
 
     @property
     def shorthand(self) -> str | None:
-        """Its shorthand, or None where a shorthand cannot say it all.
+        """The shorthand of the platform, or None if it has properties without a shorthand.
 
         >>> Platform.parse(" 2 x 8 @ 2.4GHz ").shorthand
         '2x8@2400MHz'
@@ -211,15 +213,15 @@ class Platform(Description):
         except InputError:
             return None
 
-    # --- checked ---------------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------
 
     @field_validator("clusters", mode="after")
     @classmethod
-    def _names(cls, clusters: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
+    def _set_names(cls, clusters: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
         return name_by_position(clusters, "C")
 
     @model_validator(mode="after")
-    def _consistent(self) -> Platform:
+    def _check_consistency(self) -> Platform:
         findings = ProblemCollector()
         self._check_names(findings)
         findings.check()
@@ -254,10 +256,10 @@ class Platform(Description):
                 seen.update(names)
                 if len(seen) < before + len(names):
                     place = ("clusters", i, "hosts", j, "names" if host.names else "name")
-                    findings.add(place, "gives a node a name that another node has already")
+                    findings.add(place, "gives a node a name that another node already has")
 
     def _check_references(self, findings: ProblemCollector) -> None:
-        # Single nodes may be many: names are held against clusters and groups first.
+        # There may be many nodes: names are first looked up among clusters and groups.
         groups = [c.name for c in self.clusters] + [f"{c.name}-{h.name}" for c, h in self.hosts()]
         known = set(groups)
         nodes: frozenset[str] | None = None
@@ -271,7 +273,7 @@ class Platform(Description):
                         remedy = find_unknown_names([name], groups, "host")[0][1]
                         findings.add(
                             (field, i, "hosts", j),
-                            f"no cluster, group of hosts or node is called '{name}'",
+                            f"unknown cluster, group of hosts or node '{name}'",
                             remedy,
                         )
         queues = [queue.name for queue in self.queues]
@@ -279,7 +281,7 @@ class Platform(Description):
             for j, remedy in find_unknown_names(reservation.queues, queues, "queue"):
                 name = reservation.queues[j]
                 place = ("reservations", i, "queues", j)
-                findings.add(place, f"no queue is called '{name}'", remedy)
+                findings.add(place, f"unknown queue '{name}'", remedy)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -289,6 +291,6 @@ class Platform(Description):
         short = {
             "type": "string",
             "pattern": shorthand.PATTERN,
-            "description": "shorthand: NODESxCORES@CLOCK/MEMORY, such as 2x8@2400MHz",
+            "description": "shorthand NODESxCORES@CLOCK/MEMORY, such as 2x8@2400MHz",
         }
         return {"anyOf": [short, whole]}

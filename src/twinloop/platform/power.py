@@ -1,4 +1,4 @@
-"""Power models: the watts of a host at a utilisation between 0 and 1.
+"""Power models: the power of a host as a function of its utilisation.
 
 The formulas are those of OpenDC's models of the same names; `mse` comes from Fan, Weber and
 Barroso, "Power provisioning for a warehouse-sized computer" (2007).
@@ -24,14 +24,14 @@ from twinloop.description.quantities import (
     number_to_text,
 )
 
-# What adding up the shares of many tasks may leave beyond 1.
+# Rounding error of a sum of many shares.
 _ROUNDING = 1e-9
 
 _Floats = NDArray[np.float64]
 
 
 class PowerModel(Description):
-    """How many watts a host draws at a utilisation between 0 and 1."""
+    """Base class of the power models: the power of a host at a utilisation from 0 to 1."""
 
     def watts(self, utilisation: ArrayLike) -> _Floats:
         """The power in watts at each utilisation.
@@ -44,21 +44,21 @@ class PowerModel(Description):
         if outside.any():
             value = float(u[outside].flat[0]) if u.ndim else float(u)
             raise InputError(
-                f"must lie between 0 and 1, not {number_to_text(value)}", field="utilisation"
+                f"must be between 0 and 1, not {number_to_text(value)}", field="utilisation"
             )
         return self._curve(np.clip(u, 0.0, 1.0))
 
     def _curve(self, u: _Floats) -> _Floats:
         raise NotImplementedError
 
-    # The name of the model is a default of its class, but what tells it from the others.
+    # `model` is the discriminator: it is written even though it is the default of its class.
     @model_serializer(mode="wrap")
-    def _with_name(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _write_model(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {"model": getattr(self, "model", None), **handler(self)}
 
 
 class Constant(PowerModel):
-    """The same power at any utilisation.
+    """Constant power at any utilisation.
 
     >>> Constant(power="1 kW").watts([0, 1])
     array([1000., 1000.])
@@ -78,7 +78,7 @@ class _Scaled(PowerModel):
     max: Watts = Field(description="power at utilisation 1 (W)")
 
     @model_validator(mode="after")
-    def _ordered(self) -> _Scaled:
+    def _check_order(self) -> _Scaled:
         findings = ProblemCollector()
         if self.max < self.idle:
             findings.add(
@@ -149,15 +149,15 @@ class Cubic(_Scaled):
 class Mse(_Scaled):
     """idle + (max - idle) (2u - u^r)
 
-    It meets idle at 0 and max at 1. For r above 2 it lies above max just before 1, for r below 1
-    under idle just after 0: that is what the formula says.
+    The power is idle at 0 and max at 1. Close to these ends the curve leaves the range: for r > 2
+    it exceeds max just below u = 1, for r < 1 it is below idle just above u = 0.
 
     >>> Mse(idle=100, max=200, r=2).watts([0, 0.5, 1])
     array([100., 175., 200.])
     """
 
     model: Literal["mse"] = Field("mse", description="name of the model")
-    r: Positive = Field(1.0, description="exponent that fits the curve to a machine")
+    r: Positive = Field(1.0, description="exponent of the curve, fitted to a machine")
 
     def _shape(self, u: _Floats) -> _Floats:
         return 2 * u - u**self.r
@@ -166,7 +166,7 @@ class Mse(_Scaled):
 class Asymptotic(_Scaled):
     """idle + (max - idle)/2 (1 + u - exp(-u/a)), with u^3 for u under DVFS
 
-    At u = 0 it is idle for every a, a = 0 (the limit) included. At 1 it stays under max by
+    At u = 0 the power is idle for every a, including the limit a = 0. At u = 1 it is below max by
     (max - idle)/2 exp(-1/a).
 
     >>> Asymptotic(idle=100, max=200, a=0.3).watts(0).item()
@@ -174,8 +174,10 @@ class Asymptotic(_Scaled):
     """
 
     model: Literal["asymptotic"] = Field("asymptotic", description="name of the model")
-    a: NotNegative = Field(description="utilisation from which on the curve is close to linear")
-    dvfs: Flag = Field(False, description="the clock follows the load: u^3 takes the place of u")
+    a: NotNegative = Field(description="utilisation above which the curve is almost linear")
+    dvfs: Flag = Field(
+        False, description="dynamic voltage and frequency scaling: u^3 in place of u"
+    )
 
     def _shape(self, u: _Floats) -> _Floats:
         v = u**3 if self.dvfs else u
@@ -185,7 +187,7 @@ class Asymptotic(_Scaled):
 
 
 class Table(PowerModel):
-    """Measured points, with straight lines between them.
+    """Measured points with linear interpolation.
 
     >>> Table(points=[(0, "50 W"), (0.5, "120 W"), (1, "200 W")]).watts([0.25, 0.75])
     array([ 85., 160.])
@@ -197,7 +199,7 @@ class Table(PowerModel):
     )
 
     @model_validator(mode="after")
-    def _from_0_to_1(self) -> Table:
+    def _check_points(self) -> Table:
         findings = ProblemCollector()
         levels = [level for level, _ in self.points]
         if levels[0] != 0:
@@ -206,7 +208,7 @@ class Table(PowerModel):
             findings.add(("points", len(levels) - 1), "must be the power at utilisation 1")
         for i in range(1, len(levels)):
             if levels[i] <= levels[i - 1]:
-                findings.add(("points", i), "must have a higher utilisation than the one before")
+                findings.add(("points", i), "must have a higher utilisation than the point before")
         findings.check()
         return self
 
@@ -215,7 +217,7 @@ class Table(PowerModel):
         return np.asarray(np.interp(u, levels, watts))
 
 
-#: Any power model; `model` says which.
+#: Any power model; the discriminator is `model`.
 AnyPowerModel = Annotated[
     Constant | Linear | Sqrt | Square | Cubic | Mse | Asymptotic | Table,
     Field(discriminator="model"),

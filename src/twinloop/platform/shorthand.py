@@ -1,4 +1,4 @@
-"""The shorthand of a platform: `NODESxCORES@CLOCK/MEMORY`."""
+"""Shorthand notation of a platform: `NODESxCORES@CLOCK/MEMORY`."""
 
 from __future__ import annotations
 
@@ -8,49 +8,47 @@ from typing import Any, Final
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import FREQUENCY, MEMORY, number_to_text
 
-#: As many as a group of hosts can have.
-_MOST_NODES: Final = 1_000_000
+#: The maximum `count` of a group of hosts.
+_MAX_NODES: Final = 1_000_000
 
-# Any number of nodes: one that is too large is a wrong shorthand, not the name of a file.
+# A number of nodes that is too large is a wrong shorthand, not the name of a file.
 _SHORTHAND = re.compile(r"\s*([0-9]{1,60})\s*x\s*([0-9.]{1,16})\s*(?:@([^/]*))?(?:/(.*))?")
 
-#: What a JSON Schema lets pass.
+#: The pattern of the shorthand in the JSON schema.
 PATTERN: Final = r"^\s*[0-9]{1,7}\s*x\s*[0-9.]{1,16}\s*(@[^/]*)?(/.*)?$"
 
 
 def is_shorthand(text: str) -> bool:
-    """Whether a text is meant as the shorthand of a platform, right or wrong, not as a path."""
+    """Whether a text has the form of a shorthand, valid or not, rather than of a path."""
     return _SHORTHAND.fullmatch(text) is not None
 
 
 def expand_shorthand(text: str) -> dict[str, Any]:
-    """The plain values of the platform that a shorthand stands for."""
+    """Convert a shorthand to the plain values of a platform."""
     match = _SHORTHAND.fullmatch(text)
     if match is None:
         raise InputError(
-            f"'{text[:60]}' is no platform", remedy="write one like 100x1 or 2x8@2400MHz/64GiB"
+            f"'{text[:60]}' is not a platform", remedy="write one like 100x1 or 2x8@2400MHz/64GiB"
         )
     count, cores, clock, memory = match.groups()
     host: dict[str, Any] = {"count": int(count)}
     if host["count"] < 1:
-        raise _wrong("number of nodes", text, "must be at least 1, not 0")
-    if host["count"] > _MOST_NODES:
-        raise _wrong(
-            "number of nodes", text, f"too many nodes, at most {_MOST_NODES:,} are allowed"
-        )
-    for name, part, written, read in (
+        raise _error("number of nodes", text, "must be at least 1, not 0")
+    if host["count"] > _MAX_NODES:
+        raise _error("number of nodes", text, f"too many nodes, at most {_MAX_NODES:,} are allowed")
+    for name, part, quantity, parse in (
         ("cores", "number of cores", cores, _number),
         ("mhz", "clock", clock, FREQUENCY.read),
         ("memory", "memory", memory, MEMORY.read),
     ):
-        if written is None:
+        if quantity is None:
             continue
         try:
-            host[name] = read(written)
+            host[name] = parse(quantity)
         except InputError as error:
-            raise _wrong(part, text, error.problem, error.remedy) from None
+            raise _error(part, text, error.problem, error.remedy) from None
         if host[name] <= 0:
-            raise _wrong(part, text, f"must be positive, not {number_to_text(host[name])}")
+            raise _error(part, text, f"must be positive, not {number_to_text(host[name])}")
     return {"clusters": [{"hosts": [host]}]}
 
 
@@ -58,8 +56,8 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"'{text}' is no number") from None
+        raise InputError(f"'{text}' is not a number") from None
 
 
-def _wrong(part: str, text: str, problem: str, remedy: str | None = None) -> InputError:
+def _error(part: str, text: str, problem: str, remedy: str | None = None) -> InputError:
     return InputError(f"the {part} in '{text.strip()[:60]}': {problem}", remedy=remedy)

@@ -1,4 +1,4 @@
-"""The shape of OpenDC's topology files."""
+"""The data model of OpenDC's topology files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _Power = Annotated[float, Field(ge=0), BeforeValidator(POWER.read)]
 
 
 class OpenDCPart(Description):
-    """Fields that are not ours stay with it, to be reported."""
+    """Base class of the parts of a topology; unknown fields are kept, to be reported."""
 
     model_config = ConfigDict(extra="allow")
 
     @classmethod
     def noun(cls) -> str:
-        """What errors call it."""
+        """The name of the part in error messages."""
         return cls.__name__.removeprefix("OpenDC").lower()
 
 
@@ -48,7 +48,7 @@ class OpenDCGpu(OpenDCPart):
 
 
 class OpenDCPowerModel(OpenDCPart):
-    """How much power a host draws."""
+    """The power model of a host."""
 
     modelType: Literal["constant", "sqrt", "linear", "square", "cubic", "mse", "asymptotic"]
     power: _Power = 400.0
@@ -59,15 +59,15 @@ class OpenDCPowerModel(OpenDCPart):
     dvfs: Flag = True
 
     @model_validator(mode="after")
-    def _ordered(self) -> OpenDCPowerModel:
+    def _check_order(self) -> OpenDCPowerModel:
         findings = ProblemCollector()
         if self.maxPower < self.idlePower:
             findings.add(("maxPower",), "must not be below the idle power")
         findings.check()
         return self
 
-    def values(self) -> dict[str, Any]:
-        """The plain values of our power model."""
+    def to_values(self) -> dict[str, Any]:
+        """Convert to the plain values of a Twinloop power model."""
         ends = {"idle": self.idlePower, "max": self.maxPower}
         match self.modelType:
             case "constant":
@@ -79,8 +79,8 @@ class OpenDCPowerModel(OpenDCPart):
             case model:
                 return {"model": model, **ends}
 
-    def unused(self) -> set[str]:
-        """Fields that were given but that OpenDC does not look at for this model."""
+    def unused_fields(self) -> set[str]:
+        """The given fields that OpenDC does not use for this type of model."""
         used = {"modelType", "idlePower", "maxPower"} | {
             "constant": {"power"},
             "mse": {"calibrationFactor"},
@@ -98,18 +98,18 @@ class OpenDCHost(OpenDCPart):
     memory: OpenDCMemory
     gpu: OpenDCGpu | None = None
     cpuPowerModel: OpenDCPowerModel | None = None
-    #: What `cpuPowerModel` was called in older versions.
+    #: The name of `cpuPowerModel` in older versions of OpenDC.
     powerModel: OpenDCPowerModel | None = None
 
 
 class OpenDCPowerSource(OpenDCPart):
-    """Where the electricity of a cluster comes from."""
+    """The electricity supply of a cluster."""
 
     carbonTracePath: str | None = None
 
 
 class OpenDCCluster(OpenDCPart):
-    """Hosts that stand together."""
+    """A cluster of hosts."""
 
     name: Label = ""
     count: Count = 1
@@ -118,6 +118,6 @@ class OpenDCCluster(OpenDCPart):
 
 
 class OpenDCTopology(OpenDCPart):
-    """The whole file."""
+    """The root of a topology file."""
 
     clusters: tuple[OpenDCCluster, ...] = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""A platform as the values of an OpenDC topology."""
+"""Conversion of a platform to an OpenDC topology."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinloop.platform.power import Asymptotic, Constant, Mse, PowerModel, Table
 def export_topology(
     platform: Platform, folder: Path
 ) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
-    """The topology, and what of the platform it cannot hold."""
+    """Convert a platform to a topology; return it with notes on what it cannot represent."""
     export = _Export(folder)
     clusters = [
         export.cluster(cluster, ("clusters", i)) for i, cluster in enumerate(platform.clusters)
@@ -29,7 +29,7 @@ def export_topology(
         raise DescriptionError(export.problems)
     for field in ("queues", "reservations", "maintenance"):
         for i, _ in enumerate(getattr(platform, field)):
-            export.lost(f"{field}, which a topology does not have", (field, i))
+            export.note_loss(f"{field}, which a topology does not have", (field, i))
     notes = tuple(
         Cleaning(kind="ignored", what=what, count=len(places), examples=tuple(places[:3]))
         for what, places in export.losses.items()
@@ -38,19 +38,21 @@ def export_topology(
 
 
 class _Export:
+    """Collects the problems and losses of one conversion."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.problems: list[InputError] = []
         self.losses: dict[str, list[str]] = {}
 
-    def lost(self, what: str, place: Address) -> None:
+    def note_loss(self, what: str, place: Address) -> None:
         self.losses.setdefault(what, []).append(address_to_path(place))
 
     def cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
         hosts = [self.host(h, (*here, "hosts", j)) for j, h in enumerate(cluster.hosts)]
         values: dict[str, Any] = {"name": cluster.name, "hosts": hosts}
         if isinstance(cluster.carbon, float):
-            self.lost("a constant carbon intensity: OpenDC reads a file", (*here, "carbon"))
+            self.note_loss("a constant carbon intensity: OpenDC reads a file", (*here, "carbon"))
         elif cluster.carbon is not None:
             values["powerSource"] = {"carbonTracePath": make_relative(cluster.carbon, self.folder)}
         return values
@@ -58,15 +60,15 @@ class _Export:
     def host(self, host: Host, here: Address) -> dict[str, Any]:
         for field in ("mhz", "memory"):
             if getattr(host, field) is None:
-                self.problem((*here, field), "is not known, and OpenDC needs it")
+                self.add_problem((*here, field), "is unknown, but required by OpenDC")
         if not host.cores.is_integer():
-            self.problem((*here, "cores"), "must be whole in OpenDC")
+            self.add_problem((*here, "cores"), "must be a whole number in OpenDC")
         elif host.cores >= 2**31:
-            self.problem((*here, "cores"), "must be below 2^31 in OpenDC")
+            self.add_problem((*here, "cores"), "must be below 2^31 in OpenDC")
         if host.names:
-            self.lost("names of nodes: OpenDC makes its own", (*here, "names"))
+            self.note_loss("names of nodes: OpenDC makes its own", (*here, "names"))
         if host.speed is not None:
-            self.lost("speed: OpenDC knows the clock only", (*here, "speed"))
+            self.note_loss("speed: OpenDC has only the clock", (*here, "speed"))
         values: dict[str, Any] = {
             "name": host.name,
             "count": host.count,
@@ -74,9 +76,9 @@ class _Export:
             "memory": {"memorySize": _memory(host.memory or 0)},
         }
         for name in host.resources:
-            self.lost(f"resource '{name}': OpenDC asks for more than its number", (*here, name))
+            self.note_loss(f"resource '{name}': OpenDC needs more than its number", (*here, name))
         if host.power is None:
-            self.lost("no power model: OpenDC takes 200 W to 400 W", here)
+            self.note_loss("no power model: OpenDC takes 200 W to 400 W", here)
         else:
             values["cpuPowerModel"] = self.power(host.power, (*here, "power"))
         return values
@@ -84,7 +86,7 @@ class _Export:
     def power(self, power: PowerModel, here: Address) -> dict[str, Any]:
         match power:
             case Table():
-                self.problem(here, "OpenDC has no power model from a table")
+                self.add_problem(here, "OpenDC has no power model from a table")
                 return {}
             case Constant(power=watts):
                 ends = {key: f"{_digits(watts)} W" for key in ("power", "idlePower", "maxPower")}
@@ -102,7 +104,7 @@ class _Export:
                 topology |= {"asymUtil": a, "dvfs": dvfs}
         return topology
 
-    def problem(self, place: Address, problem: str) -> None:
+    def add_problem(self, place: Address, problem: str) -> None:
         self.problems.append(InputError(problem, field=address_to_path(place)))
 
 

@@ -1,4 +1,4 @@
-"""Policies: who decides which task runs where, and when."""
+"""Scheduling policies: the interface, the built-in policies and the registry of plug-ins."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""Policies of batch systems: one queue in some order, with or without backfilling.
+"""Batch scheduling policies: one ordered queue, with or without backfilling.
 
 Backfilling is defined as in Mu'alem and Feitelson, "Utilization, predictability, workloads, and
 user runtime estimates in scheduling the IBM SP2 with backfilling" (2001). The planned run time of
-a task is what it requested.
+a task is its requested time.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _Depth = Annotated[
         strict=True,
         ge=0,
         le=1_000_000_000,
-        description="how many waiting tasks backfilling looks at, from the head on; 0: all",
+        description="number of waiting tasks that backfilling considers, from the head on; 0: all",
     ),
 ]
 _Compress = Annotated[
     Flag,
     Field(
-        description="conservative: true: when a task ends before its planned end, all waiting "
-        "tasks are planned anew, in order; false: a reservation never moves"
+        description="conservative backfilling only; true: when a task ends before its planned end, "
+        "all waiting tasks are planned again, in order; false: a reservation never moves"
     ),
 ]
 
 
 class BatchPolicy(BuiltInPolicy):
-    """A policy with one queue: in which order, and who may pass whom."""
+    """Base class of the policies with one queue: its order and its backfilling."""
 
     order: ClassVar[str] = "arrival"
 
@@ -46,7 +46,7 @@ class BatchPolicy(BuiltInPolicy):
 
 
 class Fcfs(BatchPolicy):
-    """First come, first served: the first task that does not fit stops all behind it.
+    """First come, first served: a task that does not fit blocks all tasks behind it.
 
     >>> Fcfs().native_settings()["order"]
     'arrival'
@@ -56,11 +56,11 @@ class Fcfs(BatchPolicy):
 
 
 class Easy(BatchPolicy):
-    """EASY: a task may pass if it does not delay the head of the queue.
+    """EASY backfilling: a task may overtake if it does not delay the head of the queue.
 
     The head gets a reservation: the earliest time at which enough cores will be free if all
-    running tasks take as long as planned. A task behind it that fits now may start if it ends, as
-    planned, before that time, or if it uses only cores that the head leaves over then.
+    running tasks take as long as planned. A task behind it that fits now may start if its planned
+    end is before that time, or if it uses only cores that the head will not need then.
 
     >>> Easy(depth=100).depth
     100
@@ -74,7 +74,7 @@ class Easy(BatchPolicy):
 
 
 class EasyTime(Easy):
-    """EASY with the first condition alone: who passes must end, as planned, before the head starts.
+    """EASY by time only: a backfilled task must have its planned end before the head starts.
 
     >>> EasyTime().native_settings()["backfill"]
     'easy-time'
@@ -84,7 +84,7 @@ class EasyTime(Easy):
 
 
 class Conservative(Easy):
-    """Every task gets a reservation when it arrives; who passes delays nobody's.
+    """Conservative backfilling: every task gets a reservation, and no reservation is delayed.
 
     >>> Conservative(compress=False).native_settings()["compress"]
     False
@@ -95,7 +95,7 @@ class Conservative(Easy):
 
 
 class Sjf(BatchPolicy):
-    """Shortest first, by planned run time; the first that does not fit stops all behind it.
+    """Shortest job first, by planned run time; a task that does not fit blocks all behind it.
 
     >>> Sjf().native_settings()["order"]
     'shortest'
@@ -106,7 +106,7 @@ class Sjf(BatchPolicy):
 
 
 class Ljf(BatchPolicy):
-    """Longest first, by planned run time; the first that does not fit stops all behind it.
+    """Longest job first, by planned run time; a task that does not fit blocks all behind it.
 
     >>> Ljf().native_settings()["order"]
     'longest'
@@ -117,27 +117,27 @@ class Ljf(BatchPolicy):
 
 
 class OrderedBatchPolicy(BatchPolicy):
-    """A queue in an order of its own, with backfilling as an option."""
+    """Base class of the policies with an order of their own and optional backfilling."""
 
     backfill: Backfill = Field(
-        "none", description="who may pass a head that does not fit, as in the policies so called"
+        "none", description="backfilling when the head does not fit, as in the policy of that name"
     )
     depth: _Depth = 0
     compress: _Compress = True
 
     @model_validator(mode="after")
-    def _needed(self) -> OrderedBatchPolicy:
+    def _check_backfill(self) -> OrderedBatchPolicy:
         findings = ProblemCollector()
         if self.depth and self.backfill == "none":
-            findings.add(("depth",), "means nothing without backfilling", "set backfill: easy")
+            findings.add(("depth",), "has no effect without backfilling", "set backfill: easy")
         if not self.compress and self.backfill != "conservative":
-            findings.add(("compress",), "means nothing unless backfill is 'conservative'")
+            findings.add(("compress",), "has no effect unless backfill is 'conservative'")
         findings.check()
         return self
 
 
 class Priority(OrderedBatchPolicy):
-    """Highest priority first: that of the task's queue, and what it gained by waiting.
+    """Highest priority first: the priority of the queue plus an increase with waiting time.
 
     >>> Priority(age=0.01, preempt="resume").backfill
     'none'
@@ -145,16 +145,16 @@ class Priority(OrderedBatchPolicy):
 
     name: ClassVar[str] = "priority"
     order: ClassVar[str] = "priority"
-    age: NotNegative = Field(0.0, description="priority that a task gains per second of waiting")
+    age: NotNegative = Field(0.0, description="increase of the priority per second of waiting")
     preempt: Literal["no", "restart", "resume"] = Field(
         "no",
-        description="whether a task may take the cores of running ones of lower priority, and "
-        "whether these start again from nothing (restart) or go on where they were (resume)",
+        description="preemption of running tasks with lower priority; a preempted task loses its "
+        "progress (restart) or continues from it (resume)",
     )
 
 
 class FairShare(OrderedBatchPolicy):
-    """Those first who have used least: usage in core-seconds, halved every half-life.
+    """Fair share: least past usage first, in core-seconds, halved every half-life.
 
     >>> FairShare(half_life="1d", share_by="group").half_life
     86400.0
@@ -163,6 +163,8 @@ class FairShare(OrderedBatchPolicy):
     name: ClassVar[str] = "fair-share"
     order: ClassVar[str] = "fair-share"
     half_life: Annotated[Seconds, Field(gt=0), WithJsonSchema(DURATION.schema(positive=True))] = (
-        Field(604800.0, description="time in which past usage comes to count half (s)")
+        Field(604800.0, description="time after which past usage counts half (s)")
     )
-    share_by: Literal["user", "group"] = Field("user", description="whose usage is added up")
+    share_by: Literal["user", "group"] = Field(
+        "user", description="unit of accounting: usage per user or per group"
+    )

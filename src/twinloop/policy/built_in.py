@@ -1,4 +1,4 @@
-"""The base of the policies that the core has built in."""
+"""The base class of the scheduling policies that the native engine implements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from twinloop.description import Description
 
-#: What the core is told where a policy does not say otherwise.
+#: Settings of the native scheduler, with the values that a policy does not set itself.
 DEFAULT_SETTINGS: Final = MappingProxyType(
     {
         "kind": "batch",
@@ -29,18 +29,18 @@ DEFAULT_SETTINGS: Final = MappingProxyType(
 
 
 class BuiltInPolicy(Description):
-    """A policy that the core has built in: its fields are its options."""
+    """Base class of the policies that the native engine implements; the fields are its options."""
 
-    #: What scenarios call it.
+    #: The name of the policy in scenarios.
     name: ClassVar[str]
 
     def native_settings(self, seed: int = 0) -> dict[str, object]:
-        """What the core is told: every setting of every built-in policy, and the seed.
+        """The settings of the native scheduler for this policy, and the seed.
 
         >>> from twinloop.policy import make_policy
-        >>> told = make_policy("easy", depth=50).native_settings(seed=7)
-        >>> told["kind"], told["backfill"], told["depth"], told["seed"]
-        ('batch', 'easy', 50, 7)
+        >>> settings = make_policy("easy", depth=50).native_settings(seed=7)
+        >>> [settings[name] for name in ("kind", "backfill", "depth", "seed")]
+        ['batch', 'easy', 50, 7]
         """
         return {**DEFAULT_SETTINGS, **self._settings(), "seed": seed}
 

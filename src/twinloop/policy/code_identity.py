@@ -1,9 +1,9 @@
-"""The identity of an object of one's own: its class, its arguments and the code that it runs.
+"""Hashes of user-defined objects: class, arguments and the code that they run.
 
-Two objects with the same identity behave the same, in this process or in a later one. Code is
-compared as it is loaded (byte code, constants, defaults, closures, the globals that it refers to),
-so that an edited comment changes nothing and an edited helper does. Code of installed packages is
-known by name and version; modules of one's own by the bytes of their files.
+Two objects with the same hash behave the same, in this process or in a later one. Code is
+compared as it is loaded (byte code, constants, defaults, closures, the globals that it refers to):
+an edited comment changes nothing, an edited helper function changes the hash. Code of installed
+packages enters by name and version, modules of the user by the bytes of their files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from types import (
 )
 from typing import Any, Final
 
-#: What every class has, or Python adds by itself: nothing that a policy does depends on it.
+#: Attributes that Python adds to a class; the behaviour of a policy does not depend on them.
 _INCIDENTAL: Final = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__annotate__",
@@ -43,15 +43,15 @@ _INCIDENTAL: Final = frozenset(
 )  # fmt: skip
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset)
-#: Objects nested deeper than this are not described.
-_DEEPEST: Final = 200
+#: Objects nested deeper than this are not hashed.
+_MAX_DEPTH: Final = 200
 
 
 def identify(thing: Any) -> str | None:
-    """The identity of an object as a hash; None where it cannot be determined.
+    """Return the hash of an object; None if it cannot be hashed.
 
-    None means that the object holds something that has no description: an open file, a lock, an
-    object of an extension without a state. Such an object is equal to itself only.
+    None means that the object contains something without a serialisable state: an open file, a
+    lock, an object of an extension. Such an object is equal only to itself.
 
     >>> class Limit:
     ...     def __init__(self, most):
@@ -65,13 +65,13 @@ def identify(thing: Any) -> str | None:
     writer = _Writer()
     try:
         writer.add(thing)
-    except Exception:  # whatever the reduction of a foreign class raises
+    except Exception:  # any error of a foreign __reduce_ex__
         return None
     return writer.hash.hexdigest()
 
 
 class _Writer:
-    """Describes an object, piece by piece, to a hash."""
+    """Writes an object, part by part, to a hash."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
@@ -80,12 +80,12 @@ class _Writer:
         self._depth = 0
 
     def add(self, thing: Any) -> None:
-        """Describe one object; ValueError or TypeError where it has no description."""
+        """Write one object; ValueError or TypeError if it cannot be hashed."""
         if isinstance(thing, _PLAIN) and type(thing) in _PLAIN:
-            self._say(type(thing).__name__, repr(thing))
+            self._write(type(thing).__name__, repr(thing))
             return
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
         if type(thing) is tuple:
             self._sequence("tuple", thing)
@@ -95,32 +95,32 @@ class _Writer:
             self._describe(thing)
         self._depth -= 1
 
-    def _say(self, *words: str) -> None:
+    def _write(self, *words: str) -> None:
         for word in words:
             data = word.encode("utf-8", "surrogatepass")
             self.hash.update(f"{len(data)}:".encode())
             self.hash.update(data)
 
     def _is_new(self, thing: Any) -> bool:
-        """Whether it was not described yet; else it is referred to."""
+        """Whether an object was not written yet; if it was, write a reference to it."""
         number = self._known.get(id(thing))
         if number is not None:
-            self._say("again", str(number))
+            self._write("again", str(number))
             return False
         self._known[id(thing)] = len(self._known)
-        self._alive.append(thing)  # its id stays its own
+        self._alive.append(thing)  # keep it alive, so that its id stays unique
         return True
 
     def _sequence(self, kind: str, items: Any) -> None:
-        self._say(kind, str(len(items)))
+        self._write(kind, str(len(items)))
         for item in items:
             self.add(item)
 
     def _set(self, kind: str, items: Any) -> None:
         found = [identify(item) for item in items]
         if None in found:
-            raise ValueError("an element has no description")
-        self._say(kind, *sorted(str(each) for each in found))
+            raise ValueError("an element cannot be hashed")
+        self._write(kind, *sorted(str(each) for each in found))
 
     def _describe(self, thing: Any) -> None:
         kind = type(thing)
@@ -147,31 +147,31 @@ class _Writer:
             thing,
             MemberDescriptorType | GetSetDescriptorType | WrapperDescriptorType | MethodWrapperType,
         ):
-            self._say("slot", thing.__qualname__)
+            self._write("slot", thing.__qualname__)
         elif isinstance(thing, functools._lru_cache_wrapper):
             self._sequence("cache", (thing.__wrapped__,))
         elif isinstance(thing, BuiltinFunctionType) and _is_module(thing.__self__):
-            self._say("builtin", str(thing.__module__), thing.__qualname__)
+            self._write("builtin", str(thing.__module__), thing.__qualname__)
         else:
             self._object(thing)
 
     def _mapping(self, thing: Mapping[Any, Any]) -> None:
-        self._say("dict", str(len(thing)))
+        self._write("dict", str(len(thing)))
         for key, value in thing.items():
             self.add(key)
             self.add(value)
 
     def _object(self, thing: Any) -> None:
-        """Any other object: by what a copy of it would be made of."""
+        """Any other object: by the parts that `copy` would rebuild it from."""
         reducer = copyreg.dispatch_table.get(type(thing))
         reduced = thing.__reduce_ex__(4) if reducer is None else reducer(thing)
         if isinstance(reduced, str):
-            self._say("global", reduced)
+            self._write("global", reduced)
             self.add(sys.modules[thing.__module__])
             return
         make, arguments, *rest = reduced
         state, items, pairs = (*rest[:3], None, None, None)[:3]
-        self._say("object")
+        self._write("object")
         self.add(type(thing))
         self.add(make)
         self.add(arguments)
@@ -182,18 +182,18 @@ class _Writer:
     # --- code ------------------------------------------------------------------------------------
 
     def _class(self, thing: type) -> None:
-        self._say("class", thing.__module__, thing.__qualname__)
-        if not self._is_own(thing.__module__):
+        self._write("class", thing.__module__, thing.__qualname__)
+        if not self._is_user_module(thing.__module__):
             return
         self._sequence("bases", thing.__bases__)
         for name, value in sorted(vars(thing).items()):
             if name not in _INCIDENTAL:
-                self._say(name)
+                self._write(name)
                 self.add(value)
 
     def _function(self, thing: FunctionType) -> None:
-        self._say("function", str(thing.__module__), thing.__qualname__)
-        if not self._is_own(thing.__module__):
+        self._write("function", str(thing.__module__), thing.__qualname__)
+        if not self._is_user_module(thing.__module__):
             return
         self.add(thing.__code__)
         self.add(thing.__defaults__)
@@ -203,20 +203,20 @@ class _Writer:
             try:
                 self.add(cell.cell_contents)
             except ValueError:
-                self._say("empty cell")
+                self._write("empty cell")
         known = thing.__globals__
         for name in sorted(_names(thing.__code__)):
             if name in known:
-                self._say("global", name)
+                self._write("global", name)
                 self.add(known[name])
             elif hasattr(builtins, name):
-                self._say("builtin", name)
+                self._write("builtin", name)
         for name, level in sorted(_imports(thing.__code__)):
             package = str(known.get("__package__") or "")
-            self.add(_used(importlib.util.resolve_name("." * level + name, package)))
+            self.add(_find_module(importlib.util.resolve_name("." * level + name, package)))
 
     def _code(self, code: CodeType) -> None:
-        self._say(
+        self._write(
             "code", code.co_code.hex(), *code.co_names, "variables", *code.co_varnames, "free",
             *code.co_freevars, *code.co_cellvars, str(code.co_argcount),
             str(code.co_posonlyargcount), str(code.co_kwonlyargcount), str(code.co_flags),
@@ -224,19 +224,19 @@ class _Writer:
         self._sequence("constants", code.co_consts)
 
     def _module(self, module: ModuleType) -> None:
-        """A module that code refers to: its file, its values, the modules that it uses."""
-        self._say("module", module.__name__)
-        if not self._is_own(module.__name__):
+        """A module that code refers to: its file, its values, the modules that it imports."""
+        self._write("module", module.__name__)
+        if not self._is_user_module(module.__name__):
             return
         file = getattr(module, "__file__", None)
         if file is not None:
-            self._say(hashlib.sha256(Path(file).read_bytes()).hexdigest())
+            self._write(hashlib.sha256(Path(file).read_bytes()).hexdigest())
         used: dict[str, ModuleType] = {}
         for name, value in sorted(vars(module).items()):
             if name.startswith("__"):
                 continue
             if type(value) in (*_PLAIN, *_CONTAINERS):
-                self._say(name)
+                self._write(name)
                 self.add(value)
             elif isinstance(value, ModuleType):
                 used[value.__name__] = value
@@ -245,17 +245,17 @@ class _Writer:
         for name in sorted(used):
             self.add(used[name])
 
-    def _is_own(self, name: str | None) -> bool:
-        """Whether a module is of the user's own; of others the version is noted."""
+    def _is_user_module(self, name: str | None) -> bool:
+        """Whether a module belongs to the user; for other modules, write name and version."""
         if name is None or is_user_module(name):
             return True
         top = name.partition(".")[0]
-        self._say(top, str(getattr(sys.modules.get(top), "__version__", "")))
+        self._write(top, str(getattr(sys.modules.get(top), "__version__", "")))
         return False
 
 
 def is_user_module(name: str) -> bool:
-    """Whether a module belongs to the user: neither Python's, nor an installed package's.
+    """Whether a module belongs to the user, not to Python or an installed package.
 
     >>> [is_user_module(name) for name in ("json", "numpy", "twinloop.policy", "__main__")]
     [False, False, False, True]
@@ -280,7 +280,7 @@ def _is_installed(file: str) -> bool:
 
 @functools.cache
 def _installed() -> tuple[Path, ...]:
-    """The folders of packages that were installed."""
+    """The folders of installed packages."""
     import site
 
     named = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")]
@@ -300,7 +300,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names that code refers to, within functions inside of it too."""
+    """The global names that code refers to, including nested functions."""
     wanted = ("LOAD_GLOBAL", "LOAD_NAME")
     return {
         str(each.argval)
@@ -311,7 +311,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _imports(code: CodeType) -> set[tuple[str, int]]:
-    """The modules that code imports while it runs, and how many packages up they lie."""
+    """The modules that code imports while it runs, each with the level of a relative import."""
     found: set[tuple[str, int]] = set()
     for one in _nested(code):
         before: list[Any] = []
@@ -323,8 +323,8 @@ def _imports(code: CodeType) -> set[tuple[str, int]]:
     return found
 
 
-def _used(name: str) -> ModuleType | str:
-    """A module that code imports while it runs; the name alone of one that is installed."""
+def _find_module(name: str) -> ModuleType | str:
+    """A module that code imports while it runs; for an installed module only its name."""
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.find_spec(name.partition(".")[0])

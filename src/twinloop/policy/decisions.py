@@ -1,8 +1,8 @@
-"""What a policy answers: decisions, each with a tag that says its kind.
+"""The decisions that a scheduling policy returns to the simulator or to the executor.
 
-They are values, and nothing changes one once it is given. This is not enforced, because a policy
-written in Python makes a hundred thousand of them in a second, and a frozen class takes three
-times as long to make.
+A decision is a value: do not change one after it is created. The classes are not frozen, because
+a policy written in Python may create a hundred thousand decisions per second and a frozen
+dataclass takes three times as long to create.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Place:
 
     kind: ClassVar[str] = "place"
 
-    #: The task, by the index that the view gives it.
+    #: Index of the task, as in `View.waiting`.
     task: int
-    #: The machine or machines, by their indices.
+    #: Index of the machine, or the indices of several machines.
     machines: int | Sequence[int]
-    #: Cores on each machine, one number for all or one for each; None: what the task asks for, in
-    #: equal parts.
+    #: Cores on each machine: one number for all machines, or one per machine. None: the requested
+    #: cores of the task, in equal parts.
     cores: float | Sequence[float] | None = None
 
 
 @dataclass(slots=True)
 class Reserve:
-    """Keep these machines for a waiting task from a later time on.
+    """Reserve machines for a waiting task from a later time on.
 
     >>> Reserve(3, 3600.0, 0).kind
     'reserve'
@@ -43,17 +43,17 @@ class Reserve:
 
     kind: ClassVar[str] = "reserve"
 
-    #: The task, by the index that the view gives it.
+    #: Index of the task, as in `View.waiting`.
     task: int
-    #: From when on (s).
+    #: Start of the reservation (s).
     time: float
-    #: The machine or machines, by their indices.
+    #: Index of the machine, or the indices of several machines.
     machines: int | Sequence[int]
 
 
 @dataclass(slots=True)
 class Wake:
-    """Ask again at this time, even if nothing happens until then.
+    """Call `decide` again at a given time, even if no event happens before.
 
     >>> Wake(60.0)
     Wake(time=60.0)
@@ -61,13 +61,13 @@ class Wake:
 
     kind: ClassVar[str] = "wake"
 
-    #: When (s).
+    #: Time of the next call (s).
     time: float
 
 
 @dataclass(slots=True)
 class Preempt:
-    """Take a running task from its machines; it waits again.
+    """Stop a running task and put it back into the queue.
 
     >>> Preempt(3) == Kill(3)
     False
@@ -75,13 +75,13 @@ class Preempt:
 
     kind: ClassVar[str] = "preempt"
 
-    #: The task, by the index that the view gives it.
+    #: Index of the task, as in `View.running`.
     task: int
 
 
 @dataclass(slots=True)
 class Kill:
-    """End a task for good, running or waiting.
+    """End a running or waiting task for good; it is not started again.
 
     >>> Kill(3)
     Kill(task=3)
@@ -89,13 +89,13 @@ class Kill:
 
     kind: ClassVar[str] = "kill"
 
-    #: The task, by the index that the view gives it.
+    #: Index of the task.
     task: int
 
 
 @dataclass(slots=True)
 class SetState:
-    """Put a machine into another state.
+    """Change the state of a machine.
 
     >>> SetState(0, "off").state
     'off'
@@ -103,10 +103,11 @@ class SetState:
 
     kind: ClassVar[str] = "set-state"
 
-    #: The machine, by its index.
+    #: Index of the machine.
     machine: int
-    #: The state that it is to have.
+    #: The new state.
     state: str
 
 
+#: Any decision; `kind` names its type.
 Decision: TypeAlias = Place | Reserve | Wake | Preempt | Kill | SetState

@@ -1,7 +1,7 @@
-"""The filter scheduler and its settings: the task is given, the host is searched.
+"""The filter scheduler and its presets.
 
-The filters leave the hosts that may take the task, the weighers say which of them is best. The
-scheme is that of OpenStack's compute scheduler, and of OpenDC after it.
+For each task the filters select the hosts that may run it, and the weighers rank these hosts. The
+scheme is that of OpenStack's compute scheduler; OpenDC uses it, too.
 """
 
 from __future__ import annotations
@@ -17,45 +17,50 @@ from twinloop.policy.built_in import BuiltInPolicy
 
 
 class Filters(Description):
-    """Which hosts may take a task: those that pass every filter that is set.
+    """Filters of hosts: a host must pass every filter that is set.
 
     >>> Filters(vcpu=1.5, capacity=True).ram is None
     True
     """
 
-    instance_count: Count | None = Field(None, description="at most so many tasks on a host")
+    instance_count: Count | None = Field(None, description="maximum number of tasks on a host")
     vcpu: Positive | None = Field(
-        None, description="cores given away are at most so many times those of the host"
+        None, description="allocated cores are at most this multiple of the cores of the host"
     )
     ram: Positive | None = Field(
-        None, description="memory given away is at most so many times that of the host"
+        None, description="allocated memory is at most this multiple of the memory of the host"
     )
     capacity: Flag = Field(
-        False, description="a core of the host is at least as fast as the task asks for (MHz)"
+        False, description="the clock of the host is at least the one that the task requests (MHz)"
     )
     resource: Positive | None = Field(
-        None, description="of each other resource at most so many times what the host has"
+        None,
+        description="each other allocated resource is at most this multiple of what the host has",
     )
 
 
 class Weighers(Description):
-    """Which of the hosts is best: the sum of what is weighed, each scaled to 0..1 and multiplied.
+    """Weighers of hosts: the weight of a host is the weighted sum of terms, each scaled to 0..1.
 
     >>> Weighers(ram=1.0, instance_count=-0.5).instance_count
     -0.5
     """
 
-    instance_count: Number | None = Field(None, description="times the tasks on the host")
-    vcpu: Number | None = Field(None, description="times the free cores of the host")
-    ram: Number | None = Field(None, description="times the free memory of the host")
-    capacity: Number | None = Field(None, description="times the speed of a core of the host")
+    instance_count: Number | None = Field(
+        None, description="multiplier of the number of tasks on the host"
+    )
+    vcpu: Number | None = Field(None, description="multiplier of the free cores of the host")
+    ram: Number | None = Field(None, description="multiplier of the free memory of the host")
+    capacity: Number | None = Field(
+        None, description="multiplier of the speed of a core of the host"
+    )
 
 
 _FIT = {"vcpu": 1.0, "ram": 1.0, "resource": 1.0}
 
 
 class Filter(BuiltInPolicy):
-    """The filter scheduler, all options open.
+    """The filter scheduler with all its options.
 
     >>> Filter(filters={"vcpu": 2.0}, weighers={"ram": 1.0}).native_settings()["filters"]
     [('vcpu', 2.0)]
@@ -64,48 +69,48 @@ class Filter(BuiltInPolicy):
     name: ClassVar[str] = "filter"
     filters: Filters = Field(
         default_factory=lambda: Filters(**_FIT),
-        description="the filters, those that are named and no others; by default vcpu, ram and "
-        "resource, each 1",
+        description="the filters to apply, in place of the default vcpu, ram and resource, each 1",
     )
     weighers: Weighers = Field(
         default_factory=Weighers,
-        description="multipliers of the weighers; without any, the first host of the platform is "
-        "best",
+        description="multipliers of the weighers; by default none: the first host of the platform "
+        "is taken",
     )
-    subset: Count = Field(1, description="a random one of so many best hosts is taken")
+    subset: Count = Field(1, description="a random host is taken out of this number of best hosts")
     skip: Flag = Field(
-        False, description="a task that fits nowhere lets those behind it pass; false: it stops all"
+        False,
+        description="true: a task that fits on no host is skipped; false: it blocks the queue",
     )
     pick: Literal["first", "random", "round-robin"] = Field(
         "first",
-        description="which of the hosts that pass the filters: the best, a random one, or the "
-        "next after the one taken last",
+        description="choice among the hosts that pass the filters: the best one, a random one, or "
+        "the next one after the last choice",
     )
 
     @model_validator(mode="after")
-    def _one_choice(self) -> Filter:
+    def _check_pick(self) -> Filter:
         findings = ProblemCollector()
         if self.pick != "first":
             if self.subset > 1:
-                findings.add(("subset",), f"means nothing beside pick: {self.pick}")
-            if _named(self.weighers):
-                findings.add(("weighers",), f"mean nothing beside pick: {self.pick}")
+                findings.add(("subset",), f"has no effect with pick: {self.pick}")
+            if _list_set(self.weighers):
+                findings.add(("weighers",), f"have no effect with pick: {self.pick}")
         findings.check()
         return self
 
     def _settings(self) -> dict[str, object]:
         return {
             "kind": "filter",
-            "filters": _named(self.filters),
-            "weighers": _named(self.weighers),
+            "filters": _list_set(self.filters),
+            "weighers": _list_set(self.weighers),
             "subset": self.subset,
             "skip": self.skip,
             "pick": self.pick,
         }
 
 
-def _named(parts: Filters | Weighers) -> list[tuple[str, float]]:
-    """The names and values of those that are set; a filter that is just on has the value 0."""
+def _list_set(parts: Filters | Weighers) -> list[tuple[str, float]]:
+    """The names and values of the fields that are set; a filter that is a flag has the value 0."""
     values = {name: getattr(parts, name) for name in type(parts).model_fields}
     return [
         (name.replace("_", "-"), 0.0 if value is True else float(value))
@@ -115,10 +120,10 @@ def _named(parts: Filters | Weighers) -> list[tuple[str, float]]:
 
 
 class FilterPreset(BuiltInPolicy):
-    """A setting of the filter scheduler that has a name of its own."""
+    """Base class of the presets: settings of the filter scheduler under a name of their own."""
 
     def to_filter(self) -> Filter:
-        """The same as options of `filter`.
+        """Return the filter scheduler with the options of this preset.
 
         >>> BestFit().to_filter().weighers.vcpu
         -1.0
@@ -133,9 +138,9 @@ class FilterPreset(BuiltInPolicy):
 
 
 class Fifo(FilterPreset):
-    """Strictly one task after the other, one on each host, the host of the smallest name first.
+    """Strict first in, first out: at most one task per host, hosts in the order of their names.
 
-    Names are compared letter by letter: n10 comes before n9.
+    Names are compared character by character: n10 comes before n9.
 
     >>> Fifo().native_settings()["filters"]
     [('instance-count', 1.0)]
@@ -148,7 +153,7 @@ class Fifo(FilterPreset):
 
 
 class FirstFit(FilterPreset):
-    """The first host, in the order of the platform, with room for the task.
+    """First fit: the first host of the platform that the task fits on.
 
     >>> FirstFit().to_filter() == Filter()
     True
@@ -161,7 +166,7 @@ class FirstFit(FilterPreset):
 
 
 class BestFit(FilterPreset):
-    """The host with the fewest free cores of those with room for the task.
+    """Best fit: the host with the fewest free cores that the task fits on.
 
     >>> BestFit().native_settings()["weighers"]
     [('vcpu', -1.0)]
@@ -174,7 +179,7 @@ class BestFit(FilterPreset):
 
 
 class WorstFit(FilterPreset):
-    """The host with the most free cores.
+    """Worst fit: the host with the most free cores.
 
     >>> WorstFit().native_settings()["weighers"]
     [('vcpu', 1.0)]
@@ -187,11 +192,11 @@ class WorstFit(FilterPreset):
 
 
 class OvercommittingPreset(FilterPreset):
-    """A setting that may give away more cores than a host has."""
+    """Base class of the presets that may allocate more cores than a host has."""
 
     weighers: ClassVar[dict[str, float]]
     overcommit: Positive = Field(
-        1.0, description="cores given away are at most so many times those of the host"
+        1.0, description="allocated cores are at most this multiple of the cores of the host"
     )
 
     def _options(self) -> dict[str, Any]:
@@ -199,7 +204,7 @@ class OvercommittingPreset(FilterPreset):
 
 
 class PackIc(OvercommittingPreset):
-    """The host that has the most tasks already.
+    """The host with the most tasks.
 
     >>> PackIc(overcommit=4.0).native_settings()["filters"][0]
     ('vcpu', 4.0)
@@ -210,7 +215,7 @@ class PackIc(OvercommittingPreset):
 
 
 class SpreadIc(OvercommittingPreset):
-    """The host that has the fewest tasks.
+    """The host with the fewest tasks.
 
     >>> SpreadIc().native_settings()["weighers"]
     [('instance-count', -1.0)]
@@ -232,7 +237,7 @@ class SpreadVcpu(OvercommittingPreset):
 
 
 class BaselineIc1(FilterPreset):
-    """First fit, with at most one task on a host.
+    """First fit with at most one task per host.
 
     >>> BaselineIc1().to_filter().filters.instance_count
     1
@@ -245,7 +250,7 @@ class BaselineIc1(FilterPreset):
 
 
 class RandomFit(FilterPreset):
-    """A random host with room for the task.
+    """A random host that the task fits on.
 
     >>> RandomFit().native_settings(seed=7)["pick"]
     'random'
@@ -258,7 +263,7 @@ class RandomFit(FilterPreset):
 
 
 class RoundRobin(FilterPreset):
-    """The next host with room for the task, after the one that was taken last.
+    """Round robin: the next host that the task fits on, after the last choice.
 
     >>> RoundRobin().native_settings()["pick"]
     'round-robin'

@@ -1,4 +1,4 @@
-"""A policy written in Python: what it sees, and what it is asked."""
+"""The interface of scheduling policies written in Python: the view and the policy."""
 
 from __future__ import annotations
 
@@ -14,49 +14,50 @@ from twinloop.policy.decisions import Decision
 
 
 class View(Protocol):
-    """What a policy sees of queue and machines: what a real scheduler could see, and no more.
+    """The state of queue and machines that a policy may use for its decisions.
 
-    Tasks and machines are indices. A view is valid until `decide` returns.
+    It contains what the scheduler of a real cluster can observe: requested run times, for example,
+    but not the true ones. Tasks and machines are indices. A view is valid until `decide` returns.
 
-    >>> def cores_asked_for(view: View) -> float:
+    >>> def requested_cores(view: View) -> float:
     ...     return sum(view.cores(task) for task in view.waiting)
     """
 
     @property
     def now(self) -> float:
-        """The time (s)."""
+        """The current time (s)."""
 
     @property
     def waiting(self) -> Sequence[int]:
-        """The tasks that could start, in the order in which they became ready."""
+        """The tasks that are ready to start, in the order in which they became ready."""
 
     @property
     def first_waiting(self) -> int | None:
-        """The first of them; None: nobody waits."""
+        """The first task of `waiting`, or None if no task waits."""
 
     @property
     def running(self) -> Sequence[int]:
-        """The tasks that have machines, in no order."""
+        """The tasks that are running, in no particular order."""
 
     @property
     def machines(self) -> int:
-        """How many machines there are."""
+        """The number of machines."""
 
     @property
     def capacity(self) -> npt.NDArray[np.float64]:
-        """The cores that each machine has."""
+        """The cores of each machine, free or not."""
 
     @property
     def free_cores(self) -> npt.NDArray[np.float64]:
-        """The free cores of each machine; none on one that is down."""
+        """The free cores of each machine; 0 for a machine that is down."""
 
     @property
     def free_memory(self) -> npt.NDArray[np.float64]:
-        """The free memory of each machine (bytes); infinite where it is not known."""
+        """The free memory of each machine (bytes); infinite if its memory is unknown."""
 
     @property
     def task_counts(self) -> npt.NDArray[np.float64]:
-        """How many tasks each machine has."""
+        """The number of tasks on each machine."""
 
     def free(self, machine: int) -> float:
         """The free cores of one machine."""
@@ -65,80 +66,88 @@ class View(Protocol):
         """The name of a machine."""
 
     def id(self, task: int) -> str | None:
-        """The name of a task."""
+        """The id of a task in the workload."""
 
     def cores(self, task: int) -> float:
-        """The cores that a task asks for, on all its nodes together."""
+        """The requested cores of a task, summed over its nodes."""
 
     def nodes(self, task: int) -> int:
-        """The nodes that a task asks for; 0: its cores may lie anywhere."""
+        """The requested nodes of a task; 0: its cores may be on any number of machines."""
 
     def memory(self, task: int) -> float:
-        """The memory that a task asks for (bytes)."""
+        """The requested memory of a task (bytes)."""
 
     def requested_time(self, task: int) -> float:
-        """The run time to plan with (s)."""
+        """The run time to plan with (s): the requested time of the task."""
 
     def submit(self, task: int) -> float:
-        """When the task was submitted in this run (s); NaN: not yet."""
+        """The submission time of a task in this run (s); NaN if it is not submitted yet."""
 
     def submit_recorded(self, task: int) -> float:
-        """When the task was submitted in the record that this run replays (s).
+        """The submission time of a task in the replayed log (s).
 
-        The same as `submit` unless the submissions of this run follow from what happens in it, as
-        those of users who wait for their results do.
+        It differs from `submit` if users in this run wait for results before they submit again.
         """
 
     def user(self, task: int) -> str | None:
-        """Whose task it is."""
+        """The user who submitted a task."""
 
     def queue(self, task: int) -> str | None:
-        """The queue that it was submitted to."""
+        """The queue of a task."""
 
     def priority(self, task: int) -> float:
-        """The priority of that queue."""
+        """The priority of the queue of a task."""
 
     def started(self, task: int) -> float:
-        """When a running task was given its machines (s)."""
+        """The start time of a running task (s)."""
 
     def planned_end(self, task: int) -> float:
-        """When a running task is planned to end (s)."""
+        """The planned end of a running task (s): its start plus its requested time."""
 
     def placement(self, task: int) -> Sequence[tuple[int, float]]:
-        """The machines of a running task, and its cores on each."""
+        """The machines of a running task, each with the cores of the task on it."""
 
 
 class Policy(ABC):
-    """A policy written in Python: a description, from which each run starts a state of its own.
+    """Base class of scheduling policies written in Python.
 
-    A class of its own needs `decide` alone. The arguments of its constructor are its options. If
-    it has a method `failed(decision, reason)`, that is told of a decision that could not be
-    carried out; without one, such a decision is an error.
+    A subclass implements `decide`. The arguments of its constructor are the options of the policy.
+    An object is a description: each run starts a state of its own (`start`), so that parallel runs
+    share nothing.
+
+    A decision that cannot be carried out is an error, unless the subclass has a method
+    `failed(decision, reason)`: then this method is called.
 
     >>> from twinloop.policy import Place
-    >>> class Everywhere(Policy):
+    >>> class FirstMachine(Policy):
     ...     def decide(self, view):
     ...         return [Place(task, 0) for task in view.waiting]
-    >>> Everywhere().name.endswith(":Everywhere")
+    >>> FirstMachine().name.endswith(":FirstMachine")
     True
     """
 
-    #: How many times the cores of a machine it may give away.
+    #: Cores that may be allocated on a machine, as a multiple of the cores that it has.
     overcommit: float = 1.0
 
     @property
     def name(self) -> str:
-        """What manifests call it: `module:Class`."""
+        """The name of the policy in manifests: `module:Class`."""
         return f"{type(self).__module__}:{type(self).__name__}"
 
     def start(self, view: View, rng: np.random.Generator) -> Policy:
-        """The state of one run, which is asked from then on: by default a deep copy of this.
+        """Return the state of one run, on which `decide` is called; by default a deep copy.
 
-        Runs in parallel never share a state. `rng` is the only randomness to use: it makes a run
-        the same again.
+        Args:
+            view: Queue and machines at the start of the run.
+            rng: The only source of randomness that a policy may use: it is seeded, so that a run
+                can be repeated.
         """
         return copy.deepcopy(self)
 
     @abstractmethod
     def decide(self, view: View) -> Iterable[Decision] | None:
-        """What is to be done now. Asked only when something has changed; None: nothing."""
+        """Return the decisions to carry out now; None: no decision.
+
+        It is called only after something has changed: a task was submitted or ended, a machine
+        changed its state, or the time of a `Wake` has come.
+        """

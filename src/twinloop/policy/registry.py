@@ -1,4 +1,4 @@
-"""Policies by name: the built-ins, those of plug-ins, and Python code where it is allowed."""
+"""Registry of scheduling policies: built-in ones, plug-ins, and Python classes by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinloop.policy.interface import Policy
 
 AnyPolicy: TypeAlias = BuiltInPolicy | Policy
 
-#: The entry points through which an installed package offers policies.
+#: The group of entry points in which an installed package registers its policies.
 ENTRY_POINT_GROUP: Final = "twinloop.policies"
 
 _BUILT_IN: Final[Mapping[str, type[BuiltInPolicy]]] = MappingProxyType(
@@ -39,16 +39,16 @@ _BUILT_IN: Final[Mapping[str, type[BuiltInPolicy]]] = MappingProxyType(
 #: The names of the built-in policies.
 POLICIES: Final = tuple(_BUILT_IN)
 
-#: What names Python code: `module:Class`.
+#: Pattern of a name that stands for a Python class: `module:Class`.
 CODE_PATTERN: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 class CodeNotAllowed(InputError):
-    """A policy is named as `module:Class`, and importing code was not allowed."""
+    """Error: a policy is named as `module:Class`, but importing code is not allowed."""
 
 
 def list_policies() -> Mapping[str, type[BuiltInPolicy]]:
-    """The built-in policies by name.
+    """Return the classes of the built-in policies by name.
 
     >>> list(list_policies()["fair-share"].model_fields)
     ['backfill', 'depth', 'compress', 'half_life', 'share_by']
@@ -57,7 +57,7 @@ def list_policies() -> Mapping[str, type[BuiltInPolicy]]:
 
 
 def make_policy(name: str, /, **options: Any) -> AnyPolicy:
-    """The policy of this name, built in or from a plug-in, with these options.
+    """Create a built-in policy or a policy of a plug-in, with options.
 
     >>> make_policy("conservative", compress=False)
     Conservative(depth=0, compress=False)
@@ -75,53 +75,53 @@ def make_policy(name: str, /, **options: Any) -> AnyPolicy:
 def resolve_policy(
     name: str, options: Mapping[str, Any] | None = None, *, allow_code: bool = False
 ) -> AnyPolicy:
-    """The policy that a name and its options stand for.
+    """Create the policy with this name and these options.
 
     Args:
-        name: Of a built-in policy, of one that an installed package offers, or `module:Class`.
-        options: Its options; the others are as usual.
+        name: Name of a built-in policy, of a policy of an installed plug-in, or `module:Class`.
+        options: Options of the policy; the others have their defaults.
         allow_code: Whether `module:Class` may be imported and run.
 
     >>> resolve_policy("my.policies:Mine")
     Traceback (most recent call last):
-    twinloop.policy.registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which runs only if
-        that is allowed
+    twinloop.policy.registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which needs
+        permission to run
         (--allow-code on the command line, allow_code=True in Python)
     """
     kind = _BUILT_IN.get(name)
     if kind is not None:
-        return _described(name, kind, options or {})
+        return _construct_built_in(name, kind, options or {})
     check_policy_name(name)
     if CODE_PATTERN.fullmatch(name):
         if not allow_code:
             raise CodeNotAllowed(
-                f"'{name}' is Python code, which runs only if that is allowed",
+                f"'{name}' is Python code, which needs permission to run",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        found = _imported(name)
+        found = _import_class(name)
     else:
-        found = _loaded(name)
+        found = _load_plugin(name)
     return construct_policy(name, found, options)
 
 
 def construct_policy(name: str, found: Any, options: Mapping[str, Any] | None = None) -> AnyPolicy:
-    """A policy of a class that was found under a name, with these options.
+    """Create a policy from a class and options; `name` is used in error messages.
 
     >>> from twinloop.policy import Easy
     >>> construct_policy("easy", Easy, {"depth": 3})
     Easy(depth=3)
     """
     if isinstance(found, type) and issubclass(found, BuiltInPolicy):
-        return _described(name, found, options or {})
+        return _construct_built_in(name, found, options or {})
     if isinstance(found, type) and issubclass(found, Policy):
-        return _constructed(name, found, options or {})
+        return _construct_class(name, found, options or {})
     raise InputError(
-        f"'{name}' is no class of policies", remedy="derive it from twinloop.policy.Policy"
+        f"'{name}' is not a policy class", remedy="derive it from twinloop.policy.Policy"
     )
 
 
 def check_policy_name(name: str) -> None:
-    """Refuse what is the name of no policy. No code is imported for it."""
+    """Raise an error for an unknown name of a policy. No code is imported."""
     if name in _BUILT_IN or CODE_PATTERN.fullmatch(name):
         return
     offered = [entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)]
@@ -130,27 +130,27 @@ def check_policy_name(name: str) -> None:
         raise InputError(f"no policy is called '{name}'", remedy=suggest_name(name, known))
 
 
-def _loaded(name: str) -> Any:
+def _load_plugin(name: str) -> Any:
     offered = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
     if len(offered) > 1:
         raise InputError(
-            f"several plug-ins call a policy '{name}': {', '.join(sorted(offered))}",
+            f"several plug-ins register a policy '{name}': {', '.join(sorted(offered))}",
             remedy="uninstall all but one",
         )
     ((value, entry),) = offered.items()
     try:
         return entry.load()
-    except Exception as error:  # whatever the code of others raises while it is imported
+    except Exception as error:  # any error of foreign code while it is imported
         raise InputError(
             f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}"
         ) from error
 
 
-def _imported(name: str) -> Any:
+def _import_class(name: str) -> Any:
     module_name, _, class_name = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the code of others raises while it is imported
+    except Exception as error:  # any error of foreign code while it is imported
         raise InputError(f"'{module_name}' cannot be imported: {describe_error(error)}") from error
     if not hasattr(module, class_name):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
@@ -160,7 +160,9 @@ def _imported(name: str) -> Any:
     return getattr(module, class_name)
 
 
-def _described(name: str, kind: type[BuiltInPolicy], options: Mapping[str, Any]) -> BuiltInPolicy:
+def _construct_built_in(
+    name: str, kind: type[BuiltInPolicy], options: Mapping[str, Any]
+) -> BuiltInPolicy:
     known = list(kind.model_fields)
     problems: list[InputError] = [
         _unknown(name, key, known) for key in options if key not in kind.model_fields
@@ -174,20 +176,20 @@ def _described(name: str, kind: type[BuiltInPolicy], options: Mapping[str, Any])
     return made
 
 
-def _constructed(name: str, kind: type[Policy], options: Mapping[str, Any]) -> Policy:
+def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) -> Policy:
     parameters = inspect.signature(kind).parameters
     named = {
         key: parameter
         for key, parameter in parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     problems = [
-        InputError("is missing", field=key, remedy=f"'{name}' needs it")
+        InputError("is missing", field=key, remedy=f"'{name}' requires it")
         for key, parameter in named.items()
         if parameter.default is parameter.empty and key not in options
     ]
-    if not open_ended:
+    if not takes_any:
         problems += [_unknown(name, key, list(named)) for key in options if key not in named]
     if problems:
         raise DescriptionError(problems)
@@ -195,9 +197,9 @@ def _constructed(name: str, kind: type[Policy], options: Mapping[str, Any]) -> P
         return kind(**options)
     except InputError:
         raise
-    except Exception as error:  # whatever the constructor of others raises
+    except Exception as error:  # any error of a foreign constructor
         raise InputError(
-            f"'{name}' cannot be made with its options: {describe_error(error)}"
+            f"'{name}' cannot be created with these options: {describe_error(error)}"
         ) from error
 
 
@@ -209,7 +211,7 @@ def _unknown(name: str, key: str, known: list[str]) -> InputError:
 
 
 def describe_error(error: Exception) -> str:
-    """What an error of somebody else's code says, its kind included.
+    """Return the type and message of an exception of foreign code.
 
     >>> describe_error(KeyError("cores"))
     "KeyError: 'cores'"

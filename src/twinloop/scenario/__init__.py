@@ -1,4 +1,4 @@
-"""Scenarios: platform + workload + source + policy + model + seed, one object or one YAML file."""
+"""Scenarios: platform, workload, source, policy, model and seed, in one object or YAML file."""
 
 import lazy_loader
 

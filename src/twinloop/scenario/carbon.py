@@ -1,4 +1,4 @@
-"""The carbon intensities of a scenario, checked before anything runs."""
+"""Checks of the carbon intensities of a scenario before it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinloop.trace.formats.opendc import read_carbon
 
 
 def check_carbon(scenario: Scenario) -> None:
-    """Refuse a scenario that names a file of carbon intensities which cannot be read.
+    """Raise an error if a carbon intensity file of a scenario cannot be read.
 
     >>> hosts = [{"cores": 1}]
     >>> check_carbon(Scenario(platform={"clusters": [{"hosts": hosts, "carbon": "no.parquet"}]},
@@ -26,9 +26,9 @@ def check_carbon(scenario: Scenario) -> None:
             try:
                 now = file.stat()
             except OSError as error:
-                said = f"cannot be read: {error.strerror}"
-                remedy = "name a file, or a constant such as 300 g/kWh"
-                raise InputError(said, file=file, field=field, remedy=remedy) from None
+                problem = f"cannot be read: {error.strerror}"
+                remedy = "give a file, or a constant such as 300 g/kWh"
+                raise InputError(problem, file=file, field=field, remedy=remedy) from None
             _check(str(file), now.st_mtime_ns, now.st_size)
 
 

@@ -1,4 +1,4 @@
-"""What is started for the tasks of a workload, and tasks that a scenario itself writes down."""
+"""Commands of tasks, and tasks that are listed in a scenario."""
 
 from __future__ import annotations
 
@@ -16,87 +16,87 @@ from twinloop.trace.tables import COMMAND_COLUMNS
 from twinloop.workload import Workload
 
 
-def _listed(value: Any) -> Any:
+def _parse_command(value: Any) -> Any:
     if isinstance(value, str):
         raise InputError(
-            "must be a list of a program and its arguments, not a text: no shell reads it",
+            "must be a list of a program and its arguments, not a text: it is not run by a shell",
             remedy=f"[{', '.join(value.split()) or 'program, argument'}]",
         )
     if isinstance(value, Sequence):
         if not value or not value[0]:
-            raise InputError("names no program")
-        # What YAML takes for numbers are arguments like any other.
-        return tuple(_argument(each) for each in value)
+            raise InputError("has no program")
+        # YAML reads some arguments as numbers.
+        return tuple(_parse_argument(each) for each in value)
     return value
 
 
-def _argument(value: Any) -> str:
+def _parse_argument(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"an argument must be a text or a number, not {quote_value(value)}")
     if "\0" in str(value):
-        raise InputError("an argument cannot hold a zero byte")
+        raise InputError("an argument cannot contain a zero byte")
     return str(value)
 
 
-def _variables(value: Any) -> Any:
+def _parse_variables(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     for name in value:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise InputError(f"{quote_value(name)} is no name of a variable")
-    return {name: _argument(text) for name, text in value.items()}
+            raise InputError(f"{quote_value(name)} is not a name of an environment variable")
+    return {name: _parse_argument(text) for name, text in value.items()}
 
 
-Command = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Environment = Annotated[dict[str, str], BeforeValidator(_variables)]
+Command = Annotated[tuple[str, ...], BeforeValidator(_parse_command)]
+Environment = Annotated[dict[str, str], BeforeValidator(_parse_variables)]
 
 
 class Preparation(Description):
-    """A command that makes what tasks need, run once before they begin.
+    """A command that prepares files for the tasks; it runs once, before the first task.
 
     >>> Preparation(command=["tar", "xf", "input.tar"], creates="input").command
     ('tar', 'xf', 'input.tar')
     """
 
-    command: Command = Field(description="program and arguments; no shell reads them")
+    command: Command = Field(description="program and arguments; not run by a shell")
     creates: FilePath | None = Field(
         None,
-        description="file or folder that it makes, relative to the file of the scenario: where "
-        "that is there, it is not run",
+        description="file or folder that the command creates, relative to the scenario file; if it "
+        "exists, the command does not run",
     )
 
 
 class TaskDescription(Description):
-    """One task, written in the scenario.
+    """One task, listed in a scenario.
 
     >>> TaskDescription(id="a", command=["sleep", 1], run_time="1s").command
     ('sleep', '1')
     """
 
-    id: Name = Field(description="name of the task, unique in the workload")
-    command: Command | None = Field(None, description="program and arguments to run for it")
-    environment: Environment = Field({}, description="variables that are set for it")
-    folder: FilePath | None = Field(None, description="folder that it runs in")
-    submit: Seconds = Field(0.0, description="when it is submitted (s)")
-    cores: Positive = Field(1.0, description="cores that it occupies, over all nodes")
-    nodes: Whole | None = Field(None, description="nodes that it asks for; without, anywhere")
-    memory: Bytes | None = Field(None, description="memory that it occupies, over all nodes")
+    id: Name = Field(description="id of the task, unique in the workload")
+    command: Command | None = Field(None, description="program and arguments")
+    environment: Environment = Field({}, description="environment variables")
+    folder: FilePath | None = Field(None, description="working folder")
+    submit: Seconds = Field(0.0, description="submission time (s)")
+    cores: Positive = Field(1.0, description="cores, over all nodes")
+    nodes: Whole | None = Field(None, description="requested nodes; by default any")
+    memory: Bytes | None = Field(None, description="memory, over all nodes")
     run_time: Seconds | None = Field(
-        None, description="how long it is expected to take on its cores alone (s)"
+        None, description="expected run time without other tasks on its cores (s)"
     )
     requested_time: Seconds | None = Field(
-        None, description="upper bound of the run time, as a scheduler is told (s)"
+        None, description="requested run time: an upper bound, visible to the scheduler (s)"
     )
-    name: Name | None = Field(None, description="program or application it runs, for the reader")
-    user: Name | None = Field(None, description="who submits it")
-    group: Name | None = Field(None, description="the group of that user")
-    queue: Name | None = Field(None, description="queue that it is submitted to")
+    name: Name | None = Field(None, description="name of the program or application, for reports")
+    user: Name | None = Field(None, description="user who submits it")
+    group: Name | None = Field(None, description="group of the user")
+    queue: Name | None = Field(None, description="queue")
     kind: Name | None = Field(None, description="contention kind")
-    parents: tuple[Name, ...] = Field((), description="tasks that must end before it is ready")
+    parents: tuple[Name, ...] = Field((), description="tasks that must end before it can start")
 
 
 def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
-    """The workload of these tasks.
+    """Create the workload of a list of tasks.
 
     >>> workload_from_tasks([TaskDescription(id="a", cores=2, run_time=3)]).tasks["work"].to_list()
     [6.0]
@@ -115,11 +115,9 @@ def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
         schema_overrides={"run_time": pl.Float64, "work": pl.Float64},
     )
     parents = pl.Series("parents", [task.parents for task in tasks], dtype=pl.List(pl.String))
-    started = [_started(task.command, task.environment, task.folder) for task in tasks]
+    rows = [_start_columns(task.command, task.environment, task.folder) for task in tasks]
     commands = pl.DataFrame(
-        started,
-        schema={name: column.dtype for name, column in COMMAND_COLUMNS.items()},
-        orient="row",
+        rows, schema={name: column.dtype for name, column in COMMAND_COLUMNS.items()}, orient="row"
     )
     return Workload(tasks=frame.with_columns(parents, *commands.get_columns()))
 
@@ -130,14 +128,14 @@ def apply_commands(
     environment: dict[str, str],
     folder: str | None,
 ) -> Trace | Workload:
-    """The same workload; tasks that do not say how they are started are started like this.
+    """Return the workload with a default command, environment and folder for its tasks.
 
     >>> tasks = [TaskDescription(id="a"), TaskDescription(id="b", command=["true"])]
     >>> given = workload_from_tasks(tasks)
     >>> apply_commands(given, ("sleep", "{run_time}"), {}, None).tasks["command"].to_list()
     [['sleep', '{run_time}'], ['true']]
     """
-    wanted = _started(command, environment, folder)
+    wanted = _start_columns(command, environment, folder)
     changed = [
         pl.coalesce(
             name, pl.lit(pl.Series([value], dtype=COMMAND_COLUMNS[name].dtype)).first()
@@ -150,7 +148,7 @@ def apply_commands(
     return given.replace(tasks=given.tasks.with_columns(changed))
 
 
-def _started(
+def _start_columns(
     command: tuple[str, ...] | None,
     environment: dict[str, str],
     folder: str | None,

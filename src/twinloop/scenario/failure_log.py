@@ -1,4 +1,4 @@
-"""Recorded failures of nodes: CSV, and the failure traces of OpenDC."""
+"""Readers of recorded node failures: CSV files and the failure traces of OpenDC."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from twinloop.trace.formats.text_rows import MAX_LOG_TIME, has_unreadable_bytes,
 from twinloop.workload.generators.elementary import Floats
 from twinloop.workload.generators.random_stream import Integers, RandomStream
 
-#: Places of nodes, and begin and end of a failure of each.
+#: Indices of nodes with the start and end of a failure of each.
 FailureBlock = tuple[Integers, Floats, Floats]
 
 _COLUMNS = ("node", "start", "end")
-#: What stands for the end of a failure from which a node never comes back.
+#: Texts for the end of a permanent failure.
 _NEVER: Final = ("", "inf", "infinity")
 
 
 def read_failure_log(
     path: str | Path, nodes: Sequence[str], horizon: float, seed: int
 ) -> pl.DataFrame:
-    """The failures of a file that begin before the horizon.
+    """Read the failures of a file that start before the horizon.
 
-    A node whose failure has no end (the cell is empty or `inf`) never comes back: `end` is null.
+    The `end` of a permanent failure (an empty cell or `inf`) is null.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -45,7 +45,7 @@ def read_failure_log(
     path = Path(path)
     require_input(path)
     if read_first_bytes(path, len(parquet.MAGIC)) == parquet.MAGIC:
-        return failures_to_frame(nodes, _struck(path, nodes, horizon, seed))
+        return failures_to_frame(nodes, _read_opendc_failures(path, nodes, horizon, seed))
     places = {node: place for place, node in enumerate(nodes)}
     rows = [row for row in _rows(path, places) if row[1] < horizon]
     place, start, end = zip(*rows, strict=True) if rows else ((), (), ())
@@ -54,13 +54,13 @@ def read_failure_log(
 
 
 def failures_to_frame(nodes: Sequence[str], parts: Iterable[FailureBlock]) -> pl.DataFrame:
-    """The failures as a frame; those of one node that overlap or touch become one.
+    """Convert failures to a frame; overlapping or adjacent failures of a node are merged.
 
-    An end that is infinite becomes null.
+    An infinite end becomes null.
     """
     parts = [(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)), *parts]
     place, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-    # A failure is a new one where it begins after the end of all before it on its node.
+    # A new failure starts after the end of all earlier failures of its node.
     latest = pl.col("end").cum_max().shift(1).over("place")
     found = (
         pl.DataFrame({"place": place, "start": start, "end": end})
@@ -79,7 +79,7 @@ def _rows(path: Path, places: dict[str, int]) -> Iterator[tuple[int, float, floa
     header: list[str] | None = None
     for number, text in read_lines(path):
         if has_unreadable_bytes(text):
-            raise InputError("is no text in UTF-8", file=path, line=number)
+            raise InputError("is not UTF-8 text", file=path, line=number)
         if not text.strip():
             continue
         cells = [cell.strip() for cell in next(csv.reader([text]))]
@@ -138,26 +138,28 @@ def _time(text: str, field: str, path: Path, number: int) -> float:
             error.problem, file=path, line=number, field=field, remedy=error.remedy
         ) from None
     if not 0 <= time <= MAX_LOG_TIME:
-        problem = f"{number_to_text(time)} s is no time from 0 to {MAX_LOG_TIME:,.0f} s"
-        remedy = "leave it empty if the node never comes back" if field == "end" else None
+        problem = f"{number_to_text(time)} s is not between 0 and {MAX_LOG_TIME:,.0f} s"
+        remedy = "leave it empty if the failure is permanent" if field == "end" else None
         raise InputError(problem, file=path, line=number, field=field, remedy=remedy)
     return time
 
 
-def _struck(path: Path, nodes: Sequence[str], horizon: float, seed: int) -> Iterator[FailureBlock]:
-    """The failures of OpenDC's trace, one part each."""
+def _read_opendc_failures(
+    path: Path, nodes: Sequence[str], horizon: float, seed: int
+) -> Iterator[FailureBlock]:
+    """The failures of OpenDC's trace, one block each."""
     failures = read_failures(path)
     ends = (failures["interval"] + failures["duration"]).cum_sum()
     failures = failures.with_columns(end=ends, start=ends - failures["duration"])
     failures = failures.filter(pl.col("start") < horizon)
-    # Each node has figures of its own, one per failure: those with the smallest are struck.
+    # Each node draws a number per failure; the nodes with the smallest numbers fail.
     lots = np.empty((len(nodes), failures.height))
     for place, node in enumerate(nodes):
         lots[place] = RandomStream(seed, f"failures of {node}").uniform(failures.height)
     for column, (start, end, share) in enumerate(
         failures.select("start", "end", "share").iter_rows()
     ):
-        # A share such as 0.29 of 100 is a hair less than 29 in floating point.
+        # A share such as 0.29 of 100 is slightly less than 29 in floating point.
         count = int(share * len(nodes) + 1e-9)
-        struck = np.sort(np.argsort(lots[:, column], kind="stable")[:count])
-        yield struck, np.full(count, start), np.full(count, end)
+        failed = np.sort(np.argsort(lots[:, column], kind="stable")[:count])
+        yield failed, np.full(count, start), np.full(count, end)

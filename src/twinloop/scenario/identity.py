@@ -1,10 +1,10 @@
-"""The identity of what a scenario holds beside its values: objects in memory, and code by name."""
+"""Hashes that identify the objects and the code of a scenario, beside its values."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,16 +12,17 @@ from uuid import uuid4
 from twinloop.policy import POLICIES
 from twinloop.policy.code_identity import identify, is_user_module
 from twinloop.policy.registry import CODE_PATTERN
+from twinloop.scenario.failures import OLD_ON_FAILURE
 from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
 
 
 class Identities:
-    """Names what a description cannot say: the content of workloads, the code of policies.
+    """Hashes of workloads in memory and of the code of policies.
 
-    Each object is hashed once. One that has no identity gets a name that no other one ever has, so
-    that nothing is shared with it, now or later.
+    Each object is hashed once. An object that cannot be hashed gets a unique random name, so that
+    its runs are never reused.
 
     >>> import polars as pl
     >>> from twinloop.trace import Trace
@@ -41,43 +42,64 @@ class Identities:
         self.code: dict[str, type] = {}
 
     def identify(self, scenario: Scenario) -> dict[str, str]:
-        """The identities of what a scenario holds; InputError where its policy cannot be had."""
+        """Return the hashes of the objects of a scenario; InputError if its policy is unusable."""
         found: dict[str, str] = {}
-        held = scenario.workload.object
-        if held is not None:
-            found["workload"] = self._once(held, lambda workload: workload.content_hash())
+        given = scenario.workload.object
+        if given is not None:
+            found["workload"] = self._hash_once(given, lambda workload: workload.content_hash())
         if scenario.policy.object is not None:
-            found["policy"] = self._once(scenario.policy.object, _policy_hash)
+            found["policy"] = self._hash_once(scenario.policy.object, _hash_policy)
         elif scenario.policy.name not in POLICIES:
-            found |= self._named(scenario.policy)
+            found |= self._hash_named_policy(scenario.policy)
         return found
 
-    def _named(self, description: PolicyDescription) -> dict[str, str]:
-        """The identity of a policy that is code or of a plug-in, by its name and options."""
+    def _hash_named_policy(self, description: PolicyDescription) -> dict[str, str]:
+        """The hash of a policy that is user code or a plug-in, by its name and options."""
         key = f"{description.name} {description.options!r}"
         if key not in self._policies:
             policy = description.resolve(allow_code=self._allow_code)
             if CODE_PATTERN.fullmatch(description.name):
                 self.code[description.name] = type(policy)
-            self._policies[key] = _policy_hash(policy) or uuid4().hex
+            self._policies[key] = _hash_policy(policy) or uuid4().hex
         return {"policy": self._policies[key]}
 
     def is_random(self, scenario: Scenario) -> bool:
-        """Whether runs of a scenario may differ from seed to seed."""
+        """Whether the runs of a scenario may depend on the seed."""
         return is_random(scenario, allow_code=self._allow_code)
 
-    def _once(self, thing: Any, of: Callable[[Any], str | None]) -> str:
+    def _hash_once(self, thing: Any, of: Callable[[Any], str | None]) -> str:
         if id(thing) not in self._known:
-            self._known[id(thing)] = (thing, of(thing) or uuid4().hex)  # alive, so its id is its
+            self._known[id(thing)] = (
+                thing,
+                of(thing) or uuid4().hex,
+            )  # kept alive: its id stays unique
         return self._known[id(thing)][1]
 
 
-def _policy_hash(policy: Any) -> str | None:
-    """The identity of a policy; of one in an installed package also the bytes of its module."""
+def values_to_hash(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a scenario (or of a manifest) under the keys that hashes use.
+
+    A renamed key has its first name in hashes and in the headers of journals, so that recorded
+    runs, studies and searches keep their identity.
+
+    >>> values_to_hash({"seed": 1, "failures": {"on_failure": "lost"}})
+    {'seed': 1, 'failures': {'then': 'lost'}}
+    """
+    failures = values.get("failures")
+    if not isinstance(failures, Mapping):
+        return dict(values)
+    first = {
+        OLD_ON_FAILURE if key == "on_failure" else key: value for key, value in failures.items()
+    }
+    return {**values, "failures": first}
+
+
+def _hash_policy(policy: Any) -> str | None:
+    """The hash of a policy; for a policy of an installed package, with the bytes of its module."""
     kind = type(policy)
-    written = ""
+    source = ""
     if not is_user_module(kind.__module__):
         file = Path(inspect.getfile(kind))
-        written = hashlib.sha256(file.read_bytes()).hexdigest()
+        source = hashlib.sha256(file.read_bytes()).hexdigest()
     own = identify(policy)
-    return None if own is None else identify((own, written))
+    return None if own is None else identify((own, source))

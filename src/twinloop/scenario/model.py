@@ -1,4 +1,4 @@
-"""The Model: how faithful a simulation is. Calibration moves these values and no others."""
+"""The model parameters of a simulation. Calibration changes these values and no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.description.description import TextAlternative, WriteContext
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Flag, Name, NotNegative, Positive, Seconds
 
-#: The numbers of a Model that calibration moves, in the order in which `Model.values` gives them.
+#: The numeric parameters that calibration changes, in the order of `Model.values`.
 MODEL_VALUES: Final = (
     "speed_factor",
     "service_factor",
@@ -30,38 +30,37 @@ MODEL_VALUES: Final = (
 
 
 class LinearContention(Description):
-    """Work grows with the load beyond one: inflation = 1 + slope * max(0, load - 1).
+    """Linear contention: inflation of the work = 1 + slope * max(0, load - 1).
 
     >>> LinearContention(slope=0.2).slope
     0.2
     """
 
-    slope: NotNegative = Field(description="inflation that each further load of 1 adds")
+    slope: NotNegative = Field(description="inflation per unit of load above 1")
 
 
 class KindContention(Description):
-    """How one kind of task presses on its neighbours and suffers from theirs.
+    """Contention parameters of one kind of task.
 
     >>> KindContention(pressure=0.3).sensitivity
     0.0
     """
 
-    pressure: NotNegative = Field(0.0, description="how much it presses on each neighbour")
-    sensitivity: NotNegative = Field(0.0, description="how much it suffers from each pressure")
+    pressure: NotNegative = Field(0.0, description="pressure on each neighbour")
+    sensitivity: NotNegative = Field(0.0, description="sensitivity to the pressure of neighbours")
 
 
 class Contention(Description):
-    """How much more work tasks have when they share a host: none, or by one of three rules.
+    """Contention: inflation of the work of tasks that share a host, by one of three rules.
 
-    The load of a host is what its tasks could use over what it has, so it exceeds 1 when they
-    share cores.
+    The load of a host is the number of cores that its tasks can use, divided by its cores. It
+    exceeds 1 if tasks share cores.
 
-    By `kinds`, the work of a task of kind k is multiplied by 1 + sensitivity(k) * pressure. Within
-    the `host` the pressure is the sum over all others there, whether or not they share a core with
-    it: that is how memory and large caches are shared. Within the `core` it is the mean over the
-    others, times max(0, load - 1), which is how many of them a task has beside itself on its core:
-    so small caches are shared, and switching from one to the other costs. Where every host has one
-    core, and every task uses one, both are the same.
+    With `kinds`, the work of a task of kind k is multiplied by 1 + sensitivity(k) * pressure.
+    Within the `host`, the pressure is the sum over all other tasks on the host, as for shared
+    memory and large caches. Within the `core`, it is the mean over the other tasks, times
+    max(0, load - 1), the mean number of other tasks on the same core, as for small caches and
+    context switches. Both are equal if every host has one core and every task uses one core.
 
     >>> Contention.from_dict("none") == Contention()
     True
@@ -71,19 +70,21 @@ class Contention(Description):
     'core'
     """
 
-    linear: LinearContention | None = Field(None, description="in proportion to the load beyond 1")
+    linear: LinearContention | None = Field(
+        None, description="inflation in proportion to the load above 1"
+    )
     table: tuple[tuple[NotNegative, Positive], ...] | None = Field(
         None,
         min_length=1,
-        description="pairs of load and inflation; straight lines between, the ends hold beyond",
+        description="pairs of load and inflation; linear between them, constant beyond the ends",
     )
     kinds: dict[Name, KindContention] | None = Field(
-        None, description="by kind of task: pressure and sensitivity"
+        None, description="pressure and sensitivity by kind of task"
     )
     within: Literal["host", "core"] = Field(
         "host",
-        description="whom a task of a kind shares with: all others on its host, or those that it "
-        "meets on its core, on average",
+        description="neighbours of a task: all other tasks on its host, or on average those on its "
+        "core",
     )
 
     @classmethod
@@ -91,21 +92,21 @@ class Contention(Description):
         return {} if data == "none" else data
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Contention:
+    def _check_rule(self) -> Contention:
         findings = ProblemCollector()
         rules = ("linear", "table", "kinds")
         given = [name for name in rules if getattr(self, name) is not None]
         for name in given[1:]:
-            findings.add((name,), f"cannot stand beside '{given[0]}'", "keep one of them")
+            findings.add((name,), f"cannot be combined with '{given[0]}'", "keep one of them")
         if self.within != "host" and self.kinds is None:
-            findings.add(("within",), "says something of 'kinds', and there are none")
+            findings.add(("within",), "has no effect without 'kinds'")
         loads = [load for load, _ in self.table or ()]
         for i in range(1, len(loads)):
             if loads[i] <= loads[i - 1]:
-                findings.add(("table", i), "must have a higher load than the one before")
+                findings.add(("table", i), "must have a higher load than the pair before")
         for i, (_, inflation) in enumerate(self.table or ()):
             if inflation < 1:
-                findings.add(("table", i, 1), "must be at least 1: sharing saves no work")
+                findings.add(("table", i, 1), "must be at least 1: sharing cannot reduce the work")
         findings.check()
         return self
 
@@ -116,61 +117,61 @@ class Contention(Description):
 
 
 class Model(Description):
-    """How a simulation differs from what the description of platform and workload says.
+    """The model parameters of a simulation: corrections of platform and workload.
 
-    The defaults change nothing: a host does what its clock says, at once and undisturbed.
+    The defaults are neutral: nominal speeds, no overheads, no latencies, no contention.
 
     >>> Model(speed_factor=1.07, startup_overhead="800ms").startup_overhead
     0.8
     """
 
-    speed_factor: Positive = Field(1.0, description="times the speed of every host")
-    service_factor: Positive = Field(1.0, description="times the work of every task")
+    speed_factor: Positive = Field(1.0, description="factor on the speed of every host")
+    service_factor: Positive = Field(1.0, description="factor on the work of every task")
     service_factors: dict[Name, Positive] = Field(
-        {}, description="times the work of the tasks of a kind, beside that of every task"
+        {}, description="additional factors on the work of tasks, by kind"
     )
     startup_overhead: Seconds = Field(
-        0.0, description="time that every task takes on its host before its work begins (s)"
+        0.0, description="time from the start of a task to the start of its work (s)"
     )
     effective_capacity: Positive = Field(
-        1.0, description="times the cores of every host, as the policy counts them"
+        1.0, description="factor on the cores of every host that the policy may allocate"
     )
     dispatch_latency: Seconds = Field(
         0.0, description="time from a decision to the start of the task (s)"
     )
     release_latency: Seconds = Field(
         0.0,
-        description="time from the end of a task until its cores are seen as free, and those that "
-        "depend on it as ready (s)",
+        description="time from the end of a task until its cores are free and its dependent tasks "
+        "are ready for the scheduler (s)",
     )
     decision_interval: Seconds = Field(
-        0.0, description="the policy decides at multiples of it; 0: whenever something happens (s)"
+        0.0, description="period of the decisions of the policy; 0: it decides at every event (s)"
     )
     contention: Annotated[Contention, TextAlternative("no contention", {"enum": ["none"]})] = Field(
-        default_factory=Contention, description="how sharing a host makes work grow"
+        default_factory=Contention, description="inflation of the work of tasks that share a host"
     )
     demand: Literal["elastic", "fixed"] = Field(
         "elastic",
         description="elastic: a faster host does the same work sooner; "
-        "fixed: a task never draws more MHz than it did in the record",
+        "fixed: a task never uses more MHz than in the log",
     )
     sharing: Literal["stretch", "no-delay"] = Field(
         "stretch",
-        description="stretch: tasks that share cores take longer, their work is kept; "
-        "no-delay: a task ends on time whatever it got, and the work it did not get is lost",
+        description="stretch: tasks that share cores take longer and complete their work; "
+        "no-delay: they end on time, and the work beyond their share is lost",
     )
     kill_at_requested_time: Flag = Field(
-        False, description="whether a task that runs for longer than it requested is killed"
+        False, description="whether a task is killed at the end of its requested time"
     )
     fitted_on: tuple[str, ...] = Field(
-        (), description="digests of the runs that its values were fitted to; they change nothing"
+        (), description="digests of the runs that the values were fitted to; without effect on runs"
     )
     overrides: dict[str, Any] = Field(
-        {}, description="values of the platform by their path, such as clusters[0].hosts[0].mhz"
+        {}, description="values of the platform by path, such as clusters[0].hosts[0].mhz"
     )
 
     def values(self) -> tuple[float, ...]:
-        """The numbers that calibration moves, in the order of `MODEL_VALUES`.
+        """The numeric parameters that calibration changes, in the order of `MODEL_VALUES`.
 
         >>> Model(startup_overhead="800ms").values()
         (1.0, 1.0, 0.8, 1.0, 0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""The parts of a scenario that are its own: workload and policy."""
+"""The descriptions of workload and policy in a scenario."""
 
 from __future__ import annotations
 
@@ -51,48 +51,50 @@ from twinloop.trace import Trace, read
 from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
 
-#: What a policy may be called, as far as a file can know.
+#: JSON schema of the name of a policy.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
 }
 
 
-#: What says how tasks are started, whatever they are.
-_STARTING: Final = ("command", "environment", "folder", "prepare")
+#: The fields that describe how tasks are started.
+_START_FIELDS: Final = ("command", "environment", "folder", "prepare")
 
 
-def _workload(value: Any) -> Any:
-    return _held(value, Trace | Workload, "a Trace or a Workload")
+def _check_workload(value: Any) -> Any:
+    return _check_object(value, Trace | Workload, "a Trace or a Workload")
 
 
-def _policy(value: Any) -> Any:
-    return _held(value, Policy, "a Policy")
+def _check_policy(value: Any) -> Any:
+    return _check_object(value, Policy, "a Policy")
 
 
-def _held(value: Any, kind: type | UnionType, what: str) -> Any:
-    """The object itself; a file or manifest has only a note of it."""
+def _check_object(value: Any, kind: type | UnionType, what: str) -> Any:
+    """Return an object in memory; a text in its place is the summary in a file or manifest."""
     if value is None or isinstance(value, kind):
         return value
     if isinstance(value, str):
         raise InputError(
-            f"was an object in memory ({value}), which is not kept with its description",
-            remedy="give the object again in its place",
+            f"was an object in memory ({value}), which a file cannot contain",
+            remedy="give the object, or the path of a file",
         )
     raise InputError(f"must be {what}, not {quote_value(value)}")
 
 
 class GeneratorDescription(Description):
-    """A workload that is made, not read: the name of a generator and its parameters.
+    """A generated workload: the name of a generator and its parameters.
 
     >>> GeneratorDescription(name="bursts", parameters={"bursts": 2, "size": 3}).make().generate(1)
     <Trace of 6 tasks>
     """
 
     name: Name = Field(description="name of the generator")
-    parameters: dict[str, Any] = Field({}, description="its parameters; the others are as usual")
+    parameters: dict[str, Any] = Field(
+        {}, description="parameters of the generator; the others have their defaults"
+    )
 
     @model_validator(mode="after")
-    def _known(self) -> GeneratorDescription:
+    def _check_parameters(self) -> GeneratorDescription:
         findings = ProblemCollector()
         try:
             self.make()
@@ -100,20 +102,20 @@ class GeneratorDescription(Description):
             parameter = (error.field or "").removeprefix(f"{self.name}.").split(".")[0]
             place = ("parameters", parameter) if parameter in self.parameters else ("name",)
             findings.add(place, error.problem, error.remedy)
-        except TypeError:  # a parameter that Python itself takes for another
+        except TypeError:  # a parameter with the name of a Python argument
             findings.add(("parameters",), f"'{self.name}' has no such parameters")
         findings.check()
         return self
 
     def make(self) -> Any:
-        """The generator with these parameters."""
+        """Create the generator with these parameters."""
         from twinloop.workload.generators import make_generator
 
         return make_generator(self.name, **self.parameters)
 
 
 def resolve_option_paths(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    """Options of a reader that name files are relative to the file that they stand in."""
+    """Resolve paths in the options of a reader, relative to the file with the options."""
     folder = get_read_folder(info)
     return change_paths(options, lambda path: (folder / path).as_posix())
 
@@ -124,7 +126,7 @@ def _relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any
 
 
 def change_paths(options: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """Options of a reader, with those changed that are paths."""
+    """Apply a function to those options of a reader that are paths."""
     return {
         name: change(value) if name in list_path_options() and isinstance(value, str) else value
         for name, value in options.items()
@@ -132,9 +134,10 @@ def change_paths(options: Mapping[str, Any], change: Callable[[str], str]) -> di
 
 
 class WorkloadDescription(Description):
-    """What is to run: the log or trace at a path, or a generator. A path alone is enough.
+    """The workload of a scenario: a log or trace, a generator, or a list of tasks.
 
-    In memory a Trace or Workload may stand for it; a file cannot hold these.
+    A path alone is the short form. In memory it may be a Trace or a Workload; a file cannot
+    contain these.
 
     >>> WorkloadDescription.from_dict("log.swf") == WorkloadDescription(path="log.swf")
     True
@@ -146,34 +149,30 @@ class WorkloadDescription(Description):
     """
 
     path: FilePath | None = Field(None, description="file or folder of a log or trace")
-    format: Name | None = Field(None, description="its format; by default found by its content")
+    format: Name | None = Field(None, description="format; by default detected from the content")
     options: Annotated[
         dict[str, Any], AfterValidator(resolve_option_paths), PlainSerializer(_relative)
     ] = Field({}, description="options of the reader of that format")
     missing: Literal["synthetic", "drop"] = Field(
         "synthetic",
-        description="what a task without a sample does, in a log that has samples: half of one "
-        "core for as long as it ran, or nothing at all: it is left out",
+        description="treatment of tasks without samples in a log with samples; synthetic: half a "
+        "core for their run time; drop: they are left out",
     )
-    generate: GeneratorDescription | None = Field(
-        None, description="the generator that makes it, in place of a path"
-    )
-    tasks: tuple[TaskDescription, ...] = Field(
-        (), description="the tasks themselves, in place of a path"
-    )
+    generate: GeneratorDescription | None = Field(None, description="generator, in place of a path")
+    tasks: tuple[TaskDescription, ...] = Field((), description="list of tasks, in place of a path")
     command: Command | None = Field(
         None,
-        description="program and arguments for tasks that have none of their own, with their "
-        "columns in braces, such as {run_time}; only `execute` runs it",
+        description="program and arguments for tasks without a command; columns of the task in "
+        "braces, such as {run_time}, are replaced; used by `execute` only",
     )
-    environment: Environment = Field({}, description="variables that are set for such tasks")
+    environment: Environment = Field({}, description="environment variables of these tasks")
     folder: FilePath | None = Field(
-        None, description="folder that they run in; without, that of whoever executes them"
+        None, description="working folder of these tasks; by default that of the executing process"
     )
     prepare: tuple[Preparation, ...] = Field(
-        (), description="what `execute` runs once, before the first task"
+        (), description="commands that `execute` runs once, before the first task"
     )
-    object: Annotated[Any, BeforeValidator(_workload), SkipJsonSchema()] = Field(
+    object: Annotated[Any, BeforeValidator(_check_workload), SkipJsonSchema()] = Field(
         None, exclude=True, description="the Trace or Workload itself, in memory only"
     )
 
@@ -184,77 +183,80 @@ class WorkloadDescription(Description):
         return {"path": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
-    def _one_origin(self) -> WorkloadDescription:
+    def _check_origin(self) -> WorkloadDescription:
         findings = ProblemCollector()
         origins = ("path", "generate", "tasks", "object")
         given = [name for name in origins if getattr(self, name) not in (None, ())]
         if not given:
-            findings.add((), "has neither a path nor a generator")
+            findings.add((), "needs a path, a generator or tasks")
         for name in given[1:]:
-            findings.add((name,), f"cannot stand beside '{given[0]}'", "keep one of them")
+            findings.add((name,), f"cannot be combined with '{given[0]}'", "keep one of them")
         self._check_tasks(findings)
         if self.path is None:
             for field in (name for name in ("format", "options") if getattr(self, name)):
-                findings.add((field,), "says how to read a path, and there is none")
+                findings.add((field,), "has no effect without a path")
         findings.check()
         return self
 
     def _check_tasks(self, findings: ProblemCollector) -> None:
-        """Tasks written down have names of their own, and wait for tasks that are there."""
+        """Check that the ids of tasks are unique and that their parents exist."""
         names = {task.id for task in self.tasks}
         seen: set[str] = set()
         for place, task in enumerate(self.tasks):
             if task.id in seen:
-                findings.add(("tasks", place, "id"), f"another task is called '{task.id}'")
+                findings.add(("tasks", place, "id"), f"duplicate id '{task.id}'")
             seen.add(task.id)
             for number, parent in enumerate(task.parents):
                 if parent not in names:
                     remedy = address.suggest_name(parent, sorted(names))
                     where = ("tasks", place, "parents", number)
-                    findings.add(where, f"'{parent}' is no task", remedy)
+                    findings.add(where, f"unknown task '{parent}'", remedy)
 
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
         if self.object is not None:
-            said = {k: v for k, v in values.items() if v and k in _STARTING}
+            others = {k: v for k, v in values.items() if v and k in _START_FIELDS}
             if self.missing != "synthetic":
-                said["missing"] = self.missing
-            return {"object": self.held, **said}
+                others["missing"] = self.missing
+            return {"object": self.object_summary, **others}
         short = isinstance(info.context, WriteContext) and list(values) == ["path"]
         return values["path"] if short else values
 
     @property
-    def held(self) -> str | None:
-        """What the object in memory is, in words; None if there is none."""
+    def object_summary(self) -> str | None:
+        """A summary of the object in memory; None if there is none."""
         return None if self.object is None else repr(self.object).strip("<>")
 
     def resolve(self, seed: int = 0) -> Trace | Workload:
-        """What it stands for: read, made with this seed, or the object itself."""
+        """Read or generate the workload; an object in memory is returned itself."""
         return apply_commands(self._origin(seed), self.command, self.environment, self.folder)
 
     def _origin(self, seed: int) -> Trace | Workload:
         if self.tasks:
             return workload_from_tasks(self.tasks)
         if self.object is not None:
-            held: Trace | Workload = self.object
-            return held
+            given: Trace | Workload = self.object
+            return given
         if self.generate is not None:
             made: Trace = self.generate.make().generate(seed)
             return made
         if self.path is None:
-            raise InputError("has neither a path nor a generator", field="workload")
+            raise InputError("needs a path, a generator or tasks", field="workload")
         for name in ("path", "format"):
             if name in self.options:
-                raise InputError(f"'{name}' stands beside the options", field="workload.options")
+                raise InputError(
+                    f"'{name}' is a field of the workload, not an option of the reader",
+                    field="workload.options",
+                )
         return unpack_workload(read(self.path, self.format, **self.options))
 
 
 class PolicyDescription(Description):
-    """Who decides: a policy by name, with options. The name alone is enough.
+    """The scheduling policy of a scenario: its name and options. The name alone is the short form.
 
-    `module:Class` names Python code. It is kept here; running it needs the user's leave. In
-    memory a policy itself may stand for it; a file cannot hold one that is written in Python.
+    `module:Class` names a Python class; it needs permission to run (`allow_code`). In memory it
+    may be a policy object; a file cannot contain a policy written in Python.
 
     >>> PolicyDescription.from_dict("easy").name
     'easy'
@@ -265,8 +267,10 @@ class PolicyDescription(Description):
     name: Annotated[Name, WithJsonSchema({"type": "string", **POLICY_SCHEMA})] = Field(
         description="name of the policy, or module:Class"
     )
-    options: dict[str, Any] = Field({}, description="its options; the others are as usual")
-    object: Annotated[Any, BeforeValidator(_policy), SkipJsonSchema()] = Field(
+    options: dict[str, Any] = Field(
+        {}, description="options of the policy; the others have their defaults"
+    )
+    object: Annotated[Any, BeforeValidator(_check_policy), SkipJsonSchema()] = Field(
         None, exclude=True, description="the Policy itself, in memory only"
     )
 
@@ -280,12 +284,12 @@ class PolicyDescription(Description):
 
     @field_validator("name", mode="after")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         check_policy_name(name)
         return name
 
     @model_validator(mode="after")
-    def _options_fit(self) -> PolicyDescription:
+    def _check_options(self) -> PolicyDescription:
         if self.object is not None or CODE_PATTERN.fullmatch(self.name):
             return self
         findings = ProblemCollector()
@@ -304,20 +308,20 @@ class PolicyDescription(Description):
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
         if self.object is not None:
-            return {"name": self.name, "object": self.held}
+            return {"name": self.name, "object": self.object_summary}
         short = isinstance(info.context, WriteContext) and list(values) == ["name"]
         return values["name"] if short else values
 
     @property
-    def held(self) -> str | None:
-        """What the object in memory is, in words; None if there is none."""
+    def object_summary(self) -> str | None:
+        """A summary of the object in memory; None if there is none."""
         return None if self.object is None else f"Policy {self.name}"
 
     def resolve(self, *, allow_code: bool = False) -> AnyPolicy:
-        """The policy that it stands for; `module:Class` only where code is allowed."""
+        """Create the policy; `module:Class` only if code is allowed."""
         if self.object is not None:
-            held: Policy = self.object
-            return held
+            given: Policy = self.object
+            return given
         return resolve_policy(self.name, self.options, allow_code=allow_code)
 
     @classmethod
@@ -325,7 +329,7 @@ class PolicyDescription(Description):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core_schema))
-        # An editor can then offer the options of the policy that is named.
+        # Lets an editor complete the options of the named policy.
         schema["allOf"] = [
             {
                 "if": {"properties": {"name": {"const": name}}},

@@ -1,4 +1,4 @@
-"""What a run costs."""
+"""Prices of cores and energy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinloop.description.quantities import Name, NotNegative
 
 
 class Prices(Description):
-    """What is paid for cores and for energy.
+    """Prices of cores and energy.
 
     >>> Prices(core_hour=0.02, kwh=0.25)
     Prices(core_hour=0.02, kwh=0.25, currency='EUR')
@@ -17,4 +17,4 @@ class Prices(Description):
 
     core_hour: NotNegative = Field(0.0, description="price of one core for one hour")
     kwh: NotNegative = Field(0.0, description="price of one kilowatt-hour")
-    currency: Name = Field("EUR", description="currency of the prices, for the reader")
+    currency: Name = Field("EUR", description="currency of the prices, for reports")

@@ -1,4 +1,4 @@
-"""Whether runs of a scenario differ from seed to seed."""
+"""Detection of scenarios whose runs depend on the random seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from twinloop.trace.formats import parquet
 
 
 def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
-    """Whether the seed may change a run: in doubt, it may.
+    """Whether the runs of a scenario may depend on the seed.
 
-    A generated workload, failures that are drawn, and policies that draw depend on it. A policy
-    of one's own is given a generator of random numbers, and may use it.
+    They do if the workload is generated, if failures are random, or if the policy is random. A
+    policy written in Python gets a random number generator, so it counts as random.
 
     >>> scenario = Scenario(platform="2x4", policy="easy", workload="log.swf")
     >>> is_random(scenario), is_random(scenario.replace(policy="random"))
@@ -23,7 +23,7 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     """
     if scenario.workload.generate is not None:
         return True
-    if scenario.failures is not None and _are_drawn(scenario.failures):
+    if scenario.failures is not None and _are_random(scenario.failures):
         return True
     policy = scenario.policy.resolve(allow_code=allow_code)
     if not isinstance(policy, BuiltInPolicy):
@@ -32,8 +32,8 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     return bool(settings["pick"] == "random" or settings["subset"] > 1)
 
 
-def _are_drawn(failures: Failures) -> bool:
-    """Whether nodes fail at random; a table names nodes and times, OpenDC's trace only a share."""
+def _are_random(failures: Failures) -> bool:
+    """Whether failures are random: a CSV names the nodes, OpenDC's trace only their share."""
     if failures.trace is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""The scenario that replays a run: as it was, but with what was measured for what was said."""
+"""Scenarios that replay a recorded run with its measured run times and latencies."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from twinloop.workload.oversubscription import find_oversubscribed_nodes
 
 
 def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
-    """The scenario to simulate in order to replay a run.
+    """Create the scenario that replays a recorded run.
 
-    Platform, policy and seed are those of the run. The tasks are submitted when they were, and
-    take what they took. With users who wait, the submissions follow from theirs again, so the
-    workload must still be where it was.
+    Platform, policy and seed are those of the run. Tasks are submitted at their recorded times and
+    take their measured run times. If users wait for results (sessions), submissions follow from
+    the session graphs again; this needs the original workload.
 
-    What was measured holds all that makes a task longer or shorter. So the parts of the model that
-    would do that a second time are neutral in the replay: `speed_factor`, `service_factor`,
-    `service_factors`, `startup_overhead` and `contention`. The work of a task is what it took,
-    times the speed of the slowest host that it ran on: there it takes the same again. Where cores
-    were given away twice and no CPU use was sampled, `sharing` is `no-delay`: the run times say
-    already what sharing cost. With samples, how tasks share is worked out again.
+    A measured run time already contains every effect that lengthens or shortens a task. The model
+    parameters with such effects are therefore neutral in the replay: `speed_factor`,
+    `service_factor`, `service_factors`, `startup_overhead` and `contention`. The work of a task is
+    its run time multiplied by the speed of its slowest host, so it takes the same time there. If
+    hosts were oversubscribed and CPU usage was not sampled, `sharing` is `no-delay`, because the
+    run times contain the cost of sharing. With samples, sharing is simulated.
 
-    All else stays, because no run time has it in it: the latencies (those that were measured, where
-    they were), `decision_interval`, `effective_capacity`, `overrides`, `demand` and
-    `kill_at_requested_time`.
+    The other parameters are kept, because run times do not contain their effects: the latencies
+    (measured values if available), `decision_interval`, `effective_capacity`, `overrides`,
+    `demand` and `kill_at_requested_time`.
 
     Args:
         trace: The run, with the scenario in its manifest.
-        path: Where the trace is, to be named in the scenario in place of the object itself.
+        path: Path of the trace, to be used in the scenario in place of the trace itself.
 
     >>> from twinloop.engine import simulate
     >>> run = simulate(Scenario(platform="2x8", policy="easy", workload={
@@ -48,50 +48,50 @@ def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
     >>> again.placements.equals(run.placements)
     True
     """
-    kept = Scenario.from_manifest(_held_apart(require_trace(trace)))
-    sessions = kept.source.sessions is not None
+    recorded = Scenario.from_manifest(_scenario_with_trace(require_trace(trace)))
+    sessions = recorded.source.sessions is not None
     sampled = not sessions and not trace.usage.is_empty()
-    model = _without_service(with_measured_latencies(trace, kept.model))
-    if not sampled and _gave_cores_twice(trace, kept):
+    model = _without_service_effects(with_measured_latencies(trace, recorded.model))
+    if not sampled and _is_oversubscribed(trace, recorded):
         model = model.replace(sharing="no-delay")
     changes: dict[str, Any] = {"model": model, "time_scale": 1.0}
     if not sessions:
-        ran = _with_speeds(trace, kept)
+        ran = _with_speeds(trace, recorded)
         changes["workload"] = ran if path is None or ran is not trace else path
-        return kept.replace(**changes)
+        return recorded.replace(**changes)
     if (
         trace.manifest.scenario is not None
         and "object" in trace.manifest.scenario["workload"]
         and trace.workload is None
     ):
         raise InputError(
-            "the workload of this run was an object in memory, and is not kept with its trace: "
-            "its users cannot be replayed",
+            "the workload of this run was an object in memory and is not stored with its trace: "
+            "the sessions of its users cannot be replayed",
             field="workload",
-            remedy="write it with twinloop.write first, and name its path in the scenario",
+            remedy="write the workload with twinloop.write and use its path in the scenario",
         )
     original = Scenario.from_trace(trace)
     given = original.workload.resolve(original.seed)
     workload = given if isinstance(given, Workload) else Workload.from_trace(given)
     changes["time_scale"] = original.time_scale
     changes["workload"] = with_measured_run_times(
-        workload, trace, speeds=_speeds(kept, workload.reference_mhz), model=kept.model
+        workload, trace, speeds=_speeds(recorded, workload.reference_mhz), model=recorded.model
     )
-    return kept.replace(**changes)
+    return recorded.replace(**changes)
 
 
 def with_measured_latencies(trace: Trace, model: Model | None = None) -> Model:
-    """The model with the latencies that a run measured, the mean of each: so the sums are right.
+    """Return the model with the mean measured latencies of a run, which preserve their sums.
 
     >>> with_measured_latencies(Trace()).dispatch_latency
     0.0
     """
     model = Model() if model is None else model
-    said = trace.manifest.facts.get("latency", {})
-    # Of the time from a decision to a start, what is due to the other starts of the same decision
-    # is left out: it comes with large decisions, not with every task.
+    measured = trace.manifest.facts.get("latency", {})
+    # "start" excludes the delay by other starts of the same decision, which only large decisions
+    # have.
     means = {"dispatch_latency": "start", "release_latency": "release"}
-    found = {name: said.get(of, {}).get("mean_s") for name, of in means.items()}
+    found = {name: measured.get(of, {}).get("mean_s") for name, of in means.items()}
     found = {name: seconds for name, seconds in found.items() if seconds is not None}
     return model.replace(**found) if found else model
 
@@ -103,16 +103,16 @@ def with_measured_run_times(
     speeds: Mapping[str, float] | None = None,
     model: Model | None = None,
 ) -> Workload:
-    """The same tasks, users and pauses; each task takes what it took in that run.
+    """Return the workload with the measured run times of a run as work of its tasks.
 
-    A task that did not complete there keeps the demand that it has, also where that varies.
+    A task that did not complete in the run keeps its demand, constant or varying.
 
     Args:
-        workload: What was run.
+        workload: The workload of the run.
         trace: The run.
         speeds: The speed of a core of each host of the run; by default 1.
-        model: The model of the run, whose factors the work of a task that did not complete is
-            multiplied by; by default they are 1.
+        model: The model of the run; its factors scale the work of tasks that did not complete. By
+            default they are 1.
 
     >>> log = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [1.0],
     ...                                    "work": [5.0], "limit": [1.0]}))
@@ -120,16 +120,16 @@ def with_measured_run_times(
     >>> with_measured_run_times(log, run).tasks.select("work", "run_time").row(0)
     (7.0, 5.0)
     """
-    took = trace.tasks.filter(pl.col("status") == "completed").select("id", took="run_time")
-    took = took.drop_nulls()
-    ran_at, _ = Clocks(trace.with_manifest(facts={NODE_SPEEDS: speeds or {}}), None).speeds(
-        took["id"]
+    completed = trace.tasks.filter(pl.col("status") == "completed").select("id", took="run_time")
+    completed = completed.drop_nulls()
+    ran_at, _ = Clocks(trace.with_manifest(facts={NODE_SPEEDS: speeds or {}}), None).task_speeds(
+        completed["id"]
     )
-    took = took.with_columns(ran_at.fill_null(1.0).alias("ran_at"))
+    completed = completed.with_columns(ran_at.fill_null(1.0).alias("ran_at"))
     lengths = pl.Series(workload.durations()).fill_nan(None)
     tasks = workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
     longer = _service(tasks["kind"], Model() if model is None else model)
-    tasks = tasks.join(took, on="id", how="left", maintain_order="left")
+    tasks = tasks.join(completed, on="id", how="left", maintain_order="left")
     cores = pl.col("cores") * pl.col("ran_at")
     known = tasks["took"].is_not_null().to_numpy()
     tasks = tasks.with_columns(
@@ -142,7 +142,7 @@ def with_measured_run_times(
     left = Fragments(left.tasks, left.offsets, left.durations * longer.to_numpy()[each], left.rates)
     return Workload(
         tasks=tasks.drop("took", "ran_at"),
-        fragments=left.move(np.where(known, -1, np.arange(len(known)))),
+        fragments=left.renumber(np.where(known, -1, np.arange(len(known)))),
         files=workload.files,
         task_files=workload.task_files,
         reference_mhz=workload.reference_mhz,
@@ -152,8 +152,8 @@ def with_measured_run_times(
     )
 
 
-def _without_service(model: Model) -> Model:
-    """The model without what makes tasks longer or shorter: what was measured has that in it."""
+def _without_service_effects(model: Model) -> Model:
+    """The model without the parameters that change run times, which measured ones contain."""
     return model.replace(
         speed_factor=1.0,
         service_factor=1.0,
@@ -164,7 +164,7 @@ def _without_service(model: Model) -> Model:
 
 
 def _service(kinds: pl.Series, model: Model) -> pl.Series:
-    """How many times as long each task takes by the factors of a model, by its kind."""
+    """The factor on the run time of each task by the model and its kind."""
     faster = 1.0 if model.demand == "fixed" else model.speed_factor
     of_kind = kinds.replace_strict(
         list(model.service_factors), list(model.service_factors.values()),
@@ -174,7 +174,7 @@ def _service(kinds: pl.Series, model: Model) -> pl.Series:
 
 
 def _speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]:
-    """The speed of a core of each host, without the factor of the model."""
+    """The speed of a core of each host, without the speed factor of the model."""
     hosts = scenario.effective_platform().hosts()
     return {
         name: speed
@@ -184,27 +184,27 @@ def _speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]
 
 
 def _with_speeds(trace: Trace, scenario: Scenario) -> Trace:
-    """The trace, noted with the speeds of its hosts where its clocks say others, or nothing."""
+    """The trace with the speeds of its hosts as facts, if its clocks do not give these speeds."""
     clocks = Clocks(trace, trace.manifest.reference_mhz or scenario.platform.clock)
     speeds = _speeds(scenario, clocks.reference)
-    if clocks.of_nodes(speeds) == speeds:
+    if clocks.node_speeds(speeds) == speeds:
         return trace
     return trace.with_manifest(facts={**trace.manifest.facts, NODE_SPEEDS: speeds})
 
 
-def _gave_cores_twice(trace: Trace, scenario: Scenario) -> bool:
-    """Whether a host of the run ever had more cores in use than it has."""
+def _is_oversubscribed(trace: Trace, scenario: Scenario) -> bool:
+    """Whether more cores of a host were allocated at any time of the run than it has."""
     placed = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
     return bool(find_oversubscribed_nodes(scenario.effective_platform().nodes(), placed))
 
 
-def _held_apart(trace: Trace) -> dict[str, Any]:
-    """The scenario in a manifest, with the trace itself where an object cannot be kept."""
-    kept = trace.manifest.scenario
-    if kept is None:
+def _scenario_with_trace(trace: Trace) -> dict[str, Any]:
+    """The scenario of a manifest with the trace itself as workload."""
+    stored = trace.manifest.scenario
+    if stored is None:
         raise InputError(
-            "keeps no scenario in its manifest, so the platform to replay it on is not known",
+            "has no scenario in its manifest: the platform of the replay is unknown",
             field="scenario",
-            remedy="give platform and policy yourself, as --platform and --policy",
+            remedy="give the platform and the policy with --platform and --policy",
         )
-    return {**kept, "workload": trace}
+    return {**stored, "workload": trace}

@@ -1,4 +1,4 @@
-"""The Scenario: all that a run needs, in one file or one object."""
+"""The Scenario: the complete input of a run, in one file or one object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinloop.description.quantities import Positive, Whole
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import Platform
 from twinloop.platform.shorthand import is_shorthand
-from twinloop.scenario.failures import Failures
+from twinloop.scenario.failures import OLD_ON_FAILURE, Failures, read_old_key
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
@@ -33,7 +33,7 @@ from twinloop.workload.source import SESSIONS_PREFIX, SourceDescription
 
 
 class InputFile(NamedTuple):
-    """A file that a scenario refers to, and the hash of its bytes; None: it is not there.
+    """A file that a scenario refers to, and the hash of its bytes; None if it does not exist.
 
     >>> InputFile("log.swf", None).name
     'log.swf'
@@ -44,20 +44,20 @@ class InputFile(NamedTuple):
 
 
 def _platform(value: Any, info: ValidationInfo) -> Any:
-    """A text that is no shorthand is the path of a description."""
+    """Load a platform from its path; a shorthand is returned unchanged."""
     if not isinstance(value, str) or is_shorthand(value):
         return value
     folder = get_read_folder(info)
     path = folder / value
     if not is_file(path):
         raise InputError(
-            f"'{value}' is neither a platform such as 2x8@2400MHz nor a file that is there"
+            f"'{value}' is neither a platform such as 2x8@2400MHz nor an existing file"
         )
     return Platform.load(path)
 
 
 class Scenario(Description):
-    """Platform, workload, source, policy, model and seed: all that a run needs.
+    """A scenario: platform, workload, source, policy, model and seed of a run.
 
     >>> scenario = Scenario(
     ...     platform="2x8@2400MHz",
@@ -70,50 +70,51 @@ class Scenario(Description):
     True
     """
 
-    name: str = Field("", description="name of the scenario, for the reader")
+    name: str = Field("", description="name of the scenario, for reports")
     platform: Annotated[
         Platform,
         BeforeValidator(_platform),
         TextAlternative("path of a platform description or of an OpenDC topology"),
-    ] = Field(description="where it runs: a description, a shorthand, or the path of a file")
+    ] = Field(description="platform: a description, a shorthand, or the path of a file")
     workload: Annotated[WorkloadDescription, TextAlternative("path of a log or trace")] = Field(
-        description="what is to run"
+        description="workload"
     )
     source: Annotated[
         SourceDescription,
         TextAlternative(
-            "rigid: every task at its recorded time; sessions:60min: users with sessions, a pause "
-            "that long starting a new one",
+            "rigid: every task at its recorded time; sessions:60min: users with sessions, "
+            "separated by pauses of at least 60 min",
             {"pattern": rf"^(rigid|{SESSIONS_PREFIX}.*[0-9].*)$"},
         ),
-    ] = Field(default_factory=SourceDescription, description="who submits")
+    ] = Field(default_factory=SourceDescription, description="source of submissions")
     policy: Annotated[PolicyDescription, TextAlternative("name of the policy", POLICY_SCHEMA)] = (
-        Field(description="who decides")
+        Field(description="scheduling policy")
     )
     time_scale: Positive = Field(
-        1.0, description="times the times of submission; how long tasks take is left as it is"
+        1.0, description="factor on the submission times; run times do not change"
     )
-    model: Model = Field(default_factory=Model, description="how faithful the simulation is")
-    failures: Failures | None = Field(None, description="when nodes fail; without, they never do")
-    prices: Prices | None = Field(None, description="what cores and energy cost")
+    model: Model = Field(default_factory=Model, description="model parameters of the simulation")
+    failures: Failures | None = Field(None, description="node failures; by default none")
+    prices: Prices | None = Field(None, description="prices of cores and energy")
     start: StartTime | None = Field(
         None,
-        description="date and time of t = 0, such as 2024-07-01T08:00+02:00 (UTC where no offset "
-        "is given), in place of that of the log; carbon intensities over time need one",
+        description="date and time of t = 0, such as 2024-07-01T08:00+02:00 (by default UTC), in "
+        "place of that of the log; needed for carbon intensities over time",
     )
     seed: Whole = Field(0, description="random seed")
 
     def __repr__(self) -> str:
-        made = self.workload.generate
-        written = len(self.workload.tasks) and format_count(len(self.workload.tasks), "task")
-        what = self.workload.path or (made and made.name) or written or self.workload.held
+        generator = self.workload.generate
+        tasks = len(self.workload.tasks) and format_count(len(self.workload.tasks), "task")
+        named = self.workload.path or (generator and generator.name)
+        what = named or tasks or self.workload.object_summary
         return escape_name(
             f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
         )
 
     @property
     def epoch_ms(self) -> int | None:
-        """The start as Unix time in milliseconds; None: it is that of the log, if that has one.
+        """The start as Unix time in milliseconds; None: the start of the log, if it has one.
 
         >>> Scenario(platform="1x1", workload="log.swf", policy="fifo", start="1970-01-02").epoch_ms
         86400000
@@ -121,7 +122,7 @@ class Scenario(Description):
         return None if self.start is None else start_to_epoch_ms(self.start)
 
     def effective_platform(self) -> Platform:
-        """The platform with the overrides of the model.
+        """Return the platform with the overrides of the model.
 
         >>> scenario = Scenario.from_text('''
         ... platform: 2x8@2400MHz
@@ -136,10 +137,10 @@ class Scenario(Description):
         return self.platform.replace(**overrides) if overrides else self.platform
 
     def host_speeds(self, reference_mhz: float | None) -> list[float]:
-        """The speed of a core of each group of hosts, in reference cores.
+        """Return the speed of a core of each group of hosts, in reference cores.
 
-        Where the clock of the reference is not known, that of a host counts only as far as an
-        override of the model changes it: every host is as fast as described, which is 1.
+        If the reference clock is unknown, the speed is 1, multiplied by the ratio by which an
+        override of the model changes the clock.
 
         >>> scenario = Scenario(platform="2x8@2400MHz", workload="log.swf", policy="fifo")
         >>> scenario.host_speeds(1200.0), scenario.host_speeds(None)
@@ -157,23 +158,35 @@ class Scenario(Description):
             for host, mhz in zip(hosts, described, strict=True)
         ]
 
+    def replace(self, **changes: Any) -> Self:
+        """Return a scenario with other values at these dotted paths.
+
+        The old path `failures.then` of a study is read as `failures.on_failure`.
+        """
+        old, new = f"failures.{OLD_ON_FAILURE}", "failures.on_failure"
+        return super().replace(**read_old_key(changes, old, new, "scenario"))
+
     def to_yaml(self) -> str:
-        """YAML text that `from_text` reads back; an object in memory cannot be written."""
-        self._check_written()
+        """Convert to YAML text for `from_text`; an object in memory cannot be written."""
+        self._check_writable()
         return super().to_yaml()
 
     def save(self, path: str | Path) -> Path:
-        """Write it as YAML or JSON; an object in memory cannot be written."""
-        self._check_written()
+        """Write the scenario as YAML or JSON; an object in memory cannot be written."""
+        self._check_writable()
         return super().save(path)
 
-    def _check_written(self) -> None:
-        for field, held, remedy in (
-            ("workload", self.workload.held, "save it with twinloop.write, and give its path"),
-            ("policy", self.policy.held, "name its class as module:Class"),
+    def _check_writable(self) -> None:
+        for field, summary, remedy in (
+            (
+                "workload",
+                self.workload.object_summary,
+                "save it with twinloop.write and give its path",
+            ),
+            ("policy", self.policy.object_summary, "name its class as module:Class"),
         ):
-            if held is not None:
-                problem = f"a file cannot hold an object in memory ({held})"
+            if summary is not None:
+                problem = f"a file cannot contain an object in memory ({summary})"
                 raise InputError(problem, field=field, remedy=remedy)
 
     def inputs(self) -> tuple[InputFile, ...]:
@@ -181,11 +194,11 @@ class Scenario(Description):
         return tuple(InputFile(file.as_posix(), _hash(file)) for file in self._files())
 
     def to_manifest(self) -> dict[str, Any]:
-        """All its values and the hashes of its inputs, as the manifest of a Trace keeps them."""
+        """Return all values and the hashes of the input files, for the manifest of a Trace."""
         inputs = {file.name: file.sha256 for file in self.inputs()}
         values = self.to_dict(complete=True)
         if self.workload.object is not None:
-            # Its description alone is the same for every workload of so many tasks.
+            # The summary does not identify the workload.
             values["workload"]["sha256"] = self.workload.object.content_hash()
         return {**values, "inputs": inputs}
 
@@ -196,23 +209,24 @@ class Scenario(Description):
         *,
         workload: Trace | Workload | None = None,
     ) -> Self:
-        """The scenario that a manifest keeps, with the paths as they were then.
+        """Create the scenario of a manifest, with the paths of the recorded run.
 
         Args:
             manifest: The manifest of a run, or the scenario in it.
-            workload: The workload, if the scenario held it in memory; `from_trace` finds it.
+            workload: The workload, if it was an object in memory; `from_trace` finds it.
         """
-        kept = manifest.scenario if isinstance(manifest, Manifest) else manifest
-        if kept is None:
-            raise InputError("the manifest keeps no scenario", field="scenario")
-        values = {name: value for name, value in kept.items() if name != "inputs"}
-        noted = values.get("workload")
-        if isinstance(noted, Mapping) and "object" in noted:
-            values["workload"] = {k: v for k, v in noted.items() if k != "sha256"}
+        stored = manifest.scenario if isinstance(manifest, Manifest) else manifest
+        if stored is None:
+            raise InputError("the manifest has no scenario", field="scenario")
+        values = {name: value for name, value in stored.items() if name != "inputs"}
+        described = values.get("workload")
+        if isinstance(described, Mapping) and "object" in described:
+            values["workload"] = {k: v for k, v in described.items() if k != "sha256"}
             if workload is not None:
-                if noted.get("sha256") != workload.content_hash():
+                if described.get("sha256") != workload.content_hash():
                     raise InputError(
-                        f"is not the workload of this run ({noted['object']}): its hash differs",
+                        f"is not the workload of this run ({described['object']}): "
+                        "its hash differs",
                         field="workload",
                     )
                 values["workload"]["object"] = workload
@@ -220,7 +234,7 @@ class Scenario(Description):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read one from a YAML or JSON file; a log in its place is said to be one."""
+        """Read a scenario from a YAML or JSON file; a log in its place is a specific error."""
         try:
             return super().load(path)
         except InputError as error:
@@ -231,13 +245,13 @@ class Scenario(Description):
             raise InputError(
                 f"is a log, not a scenario: {form.title}",
                 file=Path(path),
-                remedy=f"name it as the workload of a scenario (`workload: {path}`), or use "
+                remedy=f"use it as the workload of a scenario (`workload: {path}`), or run "
                 f"`twinloop simulate --workload {path}` with --platform and --policy",
             ) from None
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Self:
-        """The scenario that a run was made from; a workload in memory is kept with its trace.
+        """Create the scenario of a run; a workload in memory is stored with the trace.
 
         >>> from twinloop.engine import simulate
         >>> from twinloop.workload.generators import generate
@@ -246,16 +260,16 @@ class Scenario(Description):
         >>> Scenario.from_trace(run).workload.object is log
         True
         """
-        kept = trace.workload
+        stored = trace.workload
         return cls.from_manifest(
-            trace.manifest, workload=None if kept is None else restore_workload(kept)
+            trace.manifest, workload=None if stored is None else restore_workload(stored)
         )
 
     def _files(self) -> Iterator[Path]:
         if self.workload.path is not None:
             path = Path(self.workload.path)
             if (path / MANIFEST).is_file():
-                yield path / MANIFEST  # which has the hashes of the rest
+                yield path / MANIFEST  # contains the hashes of the other files
             elif path.is_dir():
                 yield from list_input_files(path)
             else:
@@ -268,42 +282,42 @@ class Scenario(Description):
             yield Path(self.failures.trace)
 
     @model_validator(mode="after")
-    def _overrides_fit(self) -> Scenario:
+    def _check_overrides(self) -> Scenario:
         self._notes = self.platform.notes
         findings = ProblemCollector()
         try:
             self.effective_platform()
         except DescriptionError as error:
             for problem in error.problems:
-                self._find(findings, problem)
+                self._add_override_problem(findings, problem)
         except InputError as error:
-            self._find(findings, error)
+            self._add_override_problem(findings, error)
         findings.check()
         return self
 
-    def _find(self, findings: ProblemCollector, problem: InputError) -> None:
-        """Lay a problem of the changed platform on the override that it comes from."""
+    def _add_override_problem(self, findings: ProblemCollector, problem: InputError) -> None:
+        """Report a problem of the changed platform at the override that causes it."""
         field = problem.field or ""
-        guilty = [path for path in self.model.overrides if _meet(path, field)]
-        where = ("model", "overrides", *guilty[:1])
-        said = problem.problem if field in guilty else f"{field}: {problem.problem}".lstrip(": ")
-        findings.add(where, said, problem.remedy)
+        causes = [path for path in self.model.overrides if _is_prefix_or_extension(path, field)]
+        where = ("model", "overrides", *causes[:1])
+        text = problem.problem if field in causes else f"{field}: {problem.problem}".lstrip(": ")
+        findings.add(where, text, problem.remedy)
 
 
 def load(path: str | Path) -> Scenario:
     """Read a scenario from a YAML or JSON file.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as folder:
     ...     scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
-    ...     load(scenario.save(there + "/scenario.yaml")).policy.name
+    ...     load(scenario.save(folder + "/scenario.yaml")).policy.name
     'easy'
     """
     return Scenario.load(path)
 
 
-def _meet(one: str, other: str) -> bool:
-    """Whether one path leads through what the other one leads to."""
+def _is_prefix_or_extension(one: str, other: str) -> bool:
+    """Whether one of two paths is a prefix of the other."""
     try:
         first, second = address_from_path(one), address_from_path(other)
     except InputError:

@@ -1,7 +1,7 @@
-"""The JSON Schemas of platform and scenario, for editors and other programs.
+"""The JSON schemas of platform and scenario, for editors and other programs.
 
-`python -m twinloop.scenario.schema` writes them into the package anew, after a change of a
-description.
+After a change of a description, `python -m twinloop.scenario.schema` updates the files in the
+package.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from twinloop.description.files import write_atomically
 from twinloop.platform import Platform
 from twinloop.scenario.scenario import Scenario
 
-#: Where the published schemas lie.
+#: The folder of the published schemas.
 FOLDER = Path(__file__).parent.parent / "schemas"
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
-    """The schemas by the name of their file.
+    """Create the schemas, by file name.
 
     >>> sorted(build_schemas())
     ['platform.schema.json', 'scenario.schema.json']
@@ -27,19 +27,19 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     return {
         f"{cls.noun()}.schema.json": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
-            **_readable(cls.model_json_schema(mode="validation")),
+            **_clean_up(cls.model_json_schema(mode="validation")),
         }
         for cls in (Platform, Scenario)
     }
 
 
-def _readable(schema: Any) -> Any:
-    """Titles for all fields, and of what is said of a class its first paragraph."""
+def _clean_up(schema: Any) -> Any:
+    """Add titles to all fields, and shorten docstrings to their first paragraph."""
     if isinstance(schema, list):
-        return [_readable(item) for item in schema]
+        return [_clean_up(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    schema = {key: _readable(value) for key, value in schema.items()}
+    schema = {key: _clean_up(value) for key, value in schema.items()}
     for name, field in schema.get("properties", {}).items():
         field["title"] = name.replace("_", " ").capitalize()
     if isinstance(schema.get("description"), str):

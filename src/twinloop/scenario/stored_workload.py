@@ -1,4 +1,4 @@
-"""The workload that a scenario held in memory: out of the trace of its run, and in a folder."""
+"""Storage of workloads in memory: with the trace of a run, and in a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def restore_workload(workload: StorableWorkload) -> Trace | Workload:
-    """The Trace or Workload that was kept with a run.
+    """Restore the Trace or Workload that is stored with a run.
 
     >>> log = Trace()
     >>> restore_workload(log.to_stored()) == log
@@ -30,32 +30,32 @@ def restore_workload(workload: StorableWorkload) -> Trace | Workload:
     """
     if isinstance(workload, Trace | Workload):
         return workload
-    kept: StoredWorkload = workload.to_stored()
-    if kept.kind == "Workload":
-        return workload_from_stored(kept)
+    stored: StoredWorkload = workload.to_stored()
+    if stored.kind == "Workload":
+        return workload_from_stored(stored)
     try:
-        manifest = Manifest.model_validate(kept.facts)
+        manifest = Manifest.model_validate(stored.facts)
     except pydantic.ValidationError as error:
-        raise InputError(f"is no kept trace: {error.errors()[0]['msg']}") from None
-    return Trace(manifest=manifest, **kept.tables)
+        raise InputError(f"is not a stored trace: {error.errors()[0]['msg']}") from None
+    return Trace(manifest=manifest, **stored.tables)
 
 
 def save_workload(workload: Trace | Workload, path: Path) -> Path:
-    """Write a workload as a trace folder that a scenario can name; what is there is replaced.
+    """Write a workload as a trace folder for use in a scenario; an existing one is replaced.
 
-    A Trace has no place for all that a Workload says, so the Workload is kept with it as it is.
+    A Trace cannot represent all of a Workload, so the Workload itself is stored with it.
 
     >>> import tempfile
     >>> import polars as pl
     >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "speed": [2.0]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     path = save_workload(workload, Path(there) / "workload")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_workload(workload, Path(folder) / "workload")
     ...     unpack_workload(Trace.load(path)) == workload
     True
     """
     if isinstance(workload, Workload):
         workload = workload.to_trace().with_workload(workload)
-    # The folder belongs to what keeps the workload: any trace in it may make room for another.
+    # The folder is reserved for the workload: any trace in it may be replaced.
     return save_folder(
         workload.tables,
         workload.manifest,
@@ -68,47 +68,47 @@ def save_workload(workload: Trace | Workload, path: Path) -> Path:
 
 
 def store_workload(scenario: Scenario, folder: Path, name: str | None = None) -> Scenario:
-    """The scenario with a workload in memory written into a folder, and named by its path.
+    """Write the workload in memory of a scenario into a folder; return the scenario with its path.
 
-    Without a name it is kept by its hash, once for all scenarios that share it.
+    Without a name it is stored by its hash, once for all scenarios that share it.
     """
-    held = scenario.workload.object
-    if held is None:
+    given = scenario.workload.object
+    if given is None:
         return scenario
-    path = workload_folder(folder, held.content_hash()) if name is None else folder / name
+    path = workload_folder(folder, given.content_hash()) if name is None else folder / name
     if name is not None or not path.exists():
-        save_workload(held, path)
-    # Relative, so that a file beside the folder names it relatively and both can be moved.
+        save_workload(given, path)
+    # A relative path, so that the folder can be moved together with the scenario file.
     place = Path(os.path.relpath(path)).as_posix()
     described = scenario.workload.model_copy(update={"object": None, "path": place})
     return scenario.replace(workload=described)
 
 
 def workload_folder(folder: Path, sha256: str) -> Path:
-    """Where a folder of results keeps a workload that was held in memory, by its hash.
+    """The folder of a stored workload within a folder of results, by its hash.
 
     >>> workload_folder(Path("fit"), 64 * "a").as_posix()
     'fit/workload-aaaaaaaaaaaa'
     """
     if not re.fullmatch("[0-9a-f]{64}", str(sha256)):
-        raise InputError("is no hash", field="workload.sha256")
+        raise InputError("is not a SHA-256 hash", field="workload.sha256")
     return folder / f"workload-{sha256[:12]}"
 
 
-def read_scenario(kept: Mapping[str, Any], folder: Path) -> Scenario:
-    """A scenario as the manifest of a folder of results has it, with the workload kept there."""
+def read_scenario(values: Mapping[str, Any], folder: Path) -> Scenario:
+    """Read the scenario of a manifest of results, with the workload stored in their folder."""
     from twinloop.scenario.scenario import Scenario
 
-    noted = kept["workload"]
-    if "object" not in noted or "sha256" not in noted:
-        return Scenario.from_manifest(kept)
-    place = workload_folder(folder, noted["sha256"])
-    held = unpack_workload(Trace.load(place)) if place.is_dir() else None
-    return Scenario.from_manifest(kept, workload=held)
+    described = values["workload"]
+    if "object" not in described or "sha256" not in described:
+        return Scenario.from_manifest(values)
+    place = workload_folder(folder, described["sha256"])
+    stored = unpack_workload(Trace.load(place)) if place.is_dir() else None
+    return Scenario.from_manifest(values, workload=stored)
 
 
 def unpack_workload(trace: Trace) -> Trace | Workload:
-    """What was given to `save_workload`: the Workload itself, if the trace was made of one."""
+    """Return the object that `save_workload` wrote: the stored Workload, or the trace itself."""
     if trace.manifest.kind != "generated" or trace.workload is None:
         return trace
     return restore_workload(trace.workload)

@@ -1,4 +1,4 @@
-"""What is to run and who submits it: tasks with their demand, and sources."""
+"""Workloads: tasks with their demand, sources of submissions, sessions and generators."""
 
 import lazy_loader
 

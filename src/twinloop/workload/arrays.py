@@ -1,4 +1,4 @@
-"""A Workload as plain arrays, which is what the engine takes."""
+"""Conversion of a Workload to plain arrays, the input of the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class CategoricalColumn:
-    """A column of names as numbers: `codes[i]` is a place in `names`, or -1 for none."""
+    """A categorical column: `codes[i]` is an index of `names`, or -1 for null."""
 
     codes: Codes
     names: tuple[str, ...]
@@ -26,15 +26,14 @@ class CategoricalColumn:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadArrays:
-    """The columns of a workload for the engine: float64 and integers, nothing else.
+    """The columns of a workload for the engine, as arrays of float64 and integers.
 
     Row i of every array is task i. The fragments of task i are those from
     `fragment_offsets[i]` up to `fragment_offsets[i + 1]`; its parents are
     `parents[parent_offsets[i]:parent_offsets[i + 1]]`, as rows. A task without fragments does
-    `work` on `limit` cores. Limits and rates are reference cores on a host of that `speed`; where
-    a faster host lifts them, they are lifted from there. What is not known: `memory` and
-    `think_time` are 0, `nodes` is 0 (anywhere), `deadline` is infinite, `speed` is 1, and
-    `requested_time` is how long the task takes.
+    `work` on `limit` cores. Limits and rates are in reference cores on a host of the given `speed`;
+    a faster host raises them in proportion. Defaults of unknown values: `memory` and `think_time`
+    0, `nodes` 0 (any), `deadline` infinite, `speed` 1, `requested_time` the run time.
 
     >>> import polars as pl
     >>> arrays = Workload(tasks=pl.DataFrame({
@@ -63,12 +62,12 @@ class WorkloadArrays:
     partition: CategoricalColumn
     array: CategoricalColumn
     kind: CategoricalColumn
-    #: Name of each other resource, and a row of amounts per task for each of them.
+    #: Names of the other resources; `amounts` has a row per resource and a column per task.
     resources: tuple[str, ...]
     amounts: Floats
     parent_offsets: Rows
     parents: Rows
-    #: The fragments as the workload has them, not in the order of the tasks.
+    #: The fragments, in the order of the workload.
     fragments: Fragments
 
     def __len__(self) -> int:
@@ -76,24 +75,24 @@ class WorkloadArrays:
 
     @property
     def fragment_offsets(self) -> Rows:
-        """Where the fragments of each task begin, and where the last ones end."""
+        """The offset of the fragments of each task, and the end of the last ones."""
         return self.fragments.by_task(len(self))[0]
 
     @property
     def fragment_duration(self) -> Floats:
-        """How long each fragment lasts (s), in the order of the tasks."""
+        """The duration of each fragment (s), sorted by task."""
         return self.fragments.by_task(len(self))[1]
 
     @property
     def fragment_rate(self) -> Floats:
-        """Reference cores that each fragment asks for, in the order of the tasks."""
+        """The rate of each fragment (reference cores), sorted by task."""
         return self.fragments.by_task(len(self))[2]
 
 
 def workload_to_arrays(workload: Workload) -> WorkloadArrays:
-    """The arrays of a workload."""
+    """Convert a workload to arrays."""
     tasks = workload.tasks
-    _demand_is_known(tasks)
+    _check_demand(tasks)
     durations = workload.durations()
     requested = tasks["requested_time"].fill_null(np.nan).to_numpy()
     parent_offsets, parents = _parents(tasks)
@@ -110,12 +109,12 @@ def workload_to_arrays(workload: Workload) -> WorkloadArrays:
         speed=tasks["speed"].fill_null(1.0).to_numpy(),
         deadline=tasks["deadline"].fill_null(np.inf).to_numpy(),
         think_time=tasks["think_time"].fill_null(0.0).to_numpy(),
-        user=_names(tasks["user"]),
-        group=_names(tasks["group"]),
-        queue=_names(tasks["queue"]),
-        partition=_names(tasks["partition"]),
-        array=_names(tasks["array"]),
-        kind=_names(tasks["kind"]),
+        user=_to_categorical(tasks["user"]),
+        group=_to_categorical(tasks["group"]),
+        queue=_to_categorical(tasks["queue"]),
+        partition=_to_categorical(tasks["partition"]),
+        array=_to_categorical(tasks["array"]),
+        kind=_to_categorical(tasks["kind"]),
         resources=resources,
         amounts=amounts,
         parent_offsets=parent_offsets,
@@ -124,27 +123,27 @@ def workload_to_arrays(workload: Workload) -> WorkloadArrays:
     )
 
 
-def _demand_is_known(tasks: pl.DataFrame) -> None:
+def _check_demand(tasks: pl.DataFrame) -> None:
     for field in ("work", "limit", "cores"):
         unknown = tasks[field].is_null()
         if unknown.any():
             raise InputError(
-                f"is not known for {int(unknown.sum())} tasks, such as "
-                f"{tasks['id'].filter(unknown)[0]!r}, so they cannot be run",
+                f"is unknown for {int(unknown.sum())} tasks, such as "
+                f"{tasks['id'].filter(unknown)[0]!r}, so they cannot run",
                 field=field,
-                remedy="say how long they take (run_time), or make the workload with "
+                remedy="give their run times (run_time), or create the workload with "
                 "missing='synthetic' or missing='drop'"
                 if field != "cores"
-                else "say how many cores they take",
+                else "give their numbers of cores",
             )
     stuck = (tasks["limit"] == 0) & (tasks["work"] > 0)
     if stuck.any():
         raise InputError(
-            f"is 0 for task {tasks['id'].filter(stuck)[0]!r}, which then never ends", field="limit"
+            f"is 0 for task {tasks['id'].filter(stuck)[0]!r}, so it never ends", field="limit"
         )
 
 
-def _names(column: pl.Series) -> CategoricalColumn:
+def _to_categorical(column: pl.Series) -> CategoricalColumn:
     if column.null_count() == column.len():
         return CategoricalColumn(np.full(column.len(), -1, dtype=np.int32), ())
     names = column.drop_nulls().unique(maintain_order=True)
@@ -180,19 +179,19 @@ def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
     if (parents < 0).any():
         at = int(np.argmax(parents < 0))
         raise InputError(
-            f"{table['parent'][at]!r} is no task",
+            f"{table['parent'][at]!r} is not a task",
             field=f"task {tasks['id'][int(child[at])]!r}: parents",
         )
     np.cumsum(np.bincount(child, minlength=count), out=offsets[1:])
-    _acyclic(tasks["id"], parents, child)
+    _check_acyclic(tasks["id"], parents, child)
     return offsets, parents
 
 
-def _acyclic(ids: pl.Series, parents: Rows, children: Rows) -> None:
-    """An error that names the tasks of a cycle, if there is one."""
+def _check_acyclic(ids: pl.Series, parents: Rows, children: Rows) -> None:
+    """Raise an error that names the tasks of a dependency cycle, if there is one."""
     _, cycle = find_blocked_tasks(parents, children, ids.len())
     if not cycle:
         return
     names = [ids[row] for row in reversed(cycle[:-1])]
     shown = " -> ".join(map(repr, [*names[:5], *(["..."] if len(names) > 5 else []), names[0]]))
-    raise InputError(f"the tasks wait for each other in a circle: {shown}", field="parents")
+    raise InputError(f"contains a dependency cycle: {shown}", field="parents")

@@ -1,4 +1,4 @@
-"""Counting what was not taken as it stood."""
+"""Notes on the cleaning of data: counts and examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinloop.description.cleaning import EXAMPLES, Cleaning, CleaningKind
 def note(
     kind: CleaningKind, what: str, names: pl.Series | None = None, *, count: int | None = None
 ) -> Cleaning:
-    """A Cleaning with the first few names; how many there are, unless `count` says it.
+    """Create a Cleaning with the first names as examples; `count` is by default their number.
 
     >>> print(note("skipped", "tasks", pl.Series(["a", "b", "c", "d"])))
     skipped 4: tasks (a, b, c)

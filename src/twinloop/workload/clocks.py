@@ -1,4 +1,4 @@
-"""In which core's seconds a trace counts, and how fast the cores were that its tasks ran on."""
+"""The reference clock of a trace, and the speeds of its nodes relative to it."""
 
 from __future__ import annotations
 
@@ -14,63 +14,62 @@ from twinloop.workload.cleaning_notes import note
 
 
 class Clocks:
-    """The reference clock, and the clock of every node relative to it.
+    """The reference clock of a trace, and the speed of every node relative to it.
 
-    Where the trace says in which clock it counts, its CPU seconds are that clock's; otherwise
-    they are those of the node that a sample comes from. The reference is what was asked for, else
-    the clock the trace counts in, else the highest clock of a node. Where the facts of the trace
-    have the speeds of its nodes (`NODE_SPEEDS`), these hold, whatever the clocks are, and its CPU
-    seconds are those of the nodes.
+    CPU seconds of a trace with a reference clock in its manifest are seconds of that clock, of
+    other traces seconds of the sampled node. The reference clock is the given one, else that of
+    the manifest, else the highest clock of a node. Speeds of nodes in the facts of the trace
+    (`NODE_SPEEDS`) take precedence over clocks; CPU seconds are then seconds of the nodes.
 
     >>> nodes = pl.DataFrame({"node": ["slow", "fast"], "mhz": [1200.0, 2400.0]})
     >>> clocks = Clocks(Trace(nodes=nodes), None)
     >>> clocks.reference
     2400.0
     >>> fast = Trace(nodes=nodes).with_manifest(facts={NODE_SPEEDS: {"slow": 3.0, "fast": 3.0}})
-    >>> Clocks(fast, None).speeds(pl.Series(["a"]))[0].to_list()
+    >>> Clocks(fast, None).task_speeds(pl.Series(["a"]))[0].to_list()
     [3.0]
     """
 
     def __init__(self, trace: Trace, reference_mhz: float | None) -> None:
         if reference_mhz is not None and not 0 < reference_mhz < float("inf"):
-            raise InputError(f"{reference_mhz} is no clock", field="reference_mhz")
-        counted = trace.manifest.reference_mhz
+            raise InputError(f"{reference_mhz} is not a clock frequency", field="reference_mhz")
+        recorded = trace.manifest.reference_mhz
         nodes = trace.nodes.filter(pl.col("mhz") > 0)
         highest = nodes["mhz"].max()
         self.reference: float | None = (
-            reference_mhz or counted or (float(highest) if isinstance(highest, float) else None)
+            reference_mhz or recorded or (float(highest) if isinstance(highest, float) else None)
         )
-        self._counted = counted
+        self._recorded = recorded
         unknown = self.reference is None
         relative = pl.lit(1.0) if unknown else pl.col("mhz") / self.reference
         self._nodes = nodes.select(pl.col("node").alias("machine"), relative.alias("speed"))
-        said = trace.manifest.facts.get(NODE_SPEEDS)
-        self._said = said is not None
-        if said is not None:
-            self._nodes = _said_speeds(said)
+        given = trace.manifest.facts.get(NODE_SPEEDS)
+        self._given = given is not None
+        if given is not None:
+            self._nodes = _given_speeds(given)
         speeds = self._nodes["speed"].unique()
-        #: The speed of all nodes, if it is one.
+        #: The speed of the nodes, if it is the same for all.
         self._common = float(speeds[0]) if speeds.len() == 1 else None
         self._differ = speeds.len() > 1
         self._placements = trace.placements.select("task", "attempt", "machine")
 
-    def of_nodes(self, names: Iterable[str]) -> dict[str, float]:
-        """The speed of a core of each of these nodes, as tasks that ran there are counted.
+    def node_speeds(self, names: Iterable[str]) -> dict[str, float]:
+        """The speed of a core of each of these nodes.
 
         >>> nodes = pl.DataFrame({"node": ["slow", "fast"], "mhz": [1200.0, 2400.0]})
-        >>> Clocks(Trace(nodes=nodes), None).of_nodes(["slow", "other"])
+        >>> Clocks(Trace(nodes=nodes), None).node_speeds(["slow", "other"])
         {'slow': 0.5, 'other': 1.0}
         """
-        if self._counted is not None and self.reference is not None and not self._said:
-            return dict.fromkeys(names, self._counted / self.reference)
+        if self._recorded is not None and self.reference is not None and not self._given:
+            return dict.fromkeys(names, self._recorded / self.reference)
         other = 1.0 if self._common is None else self._common
         known = dict(self._nodes.iter_rows())
         return {name: known.get(name, other) for name in names}
 
-    def counted(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
-        """Samples with their rates in reference cores."""
-        if self._counted is not None and self.reference is not None and not self._said:
-            factor = self._counted / self.reference
+    def to_reference(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
+        """Convert the rates of samples to reference cores."""
+        if self._recorded is not None and self.reference is not None and not self._given:
+            factor = self._recorded / self.reference
         elif self._differ:
             return self._by_machine(usage)
         else:
@@ -79,12 +78,12 @@ class Clocks:
             return usage, []
         return usage.with_columns(pl.col("rate") * factor), []
 
-    def speeds(self, tasks: pl.Series) -> tuple[pl.Series, tuple[Cleaning, ...]]:
-        """The speed of the core that each task ran on; null where it is not known."""
-        if self._counted is not None and self.reference is not None and not self._said:
-            return self._all(tasks, self._counted / self.reference), ()
+    def task_speeds(self, tasks: pl.Series) -> tuple[pl.Series, tuple[Cleaning, ...]]:
+        """The speed of the cores of each task; null if unknown."""
+        if self._recorded is not None and self.reference is not None and not self._given:
+            return self._repeat(tasks, self._recorded / self.reference), ()
         if not self._differ:
-            return self._all(tasks, self._common), ()
+            return self._repeat(tasks, self._common), ()
         last = pl.col("attempt").fill_null(0)
         ran = self._placements.filter(last == last.max().over("task")).join(
             self._nodes, on="machine"
@@ -94,9 +93,9 @@ class Clocks:
             slowest, on="task", how="left", maintain_order="left"
         )
         mixed = found.filter(pl.col("n") > 1)["task"]
-        what = "tasks on nodes of several clocks: they ran at the lowest"
+        what = "tasks on nodes with different clocks: the lowest clock is used"
         unknown = found.filter(pl.col("n").is_null())["task"]
-        which = "tasks on nodes whose clock is not known: they ran on reference cores"
+        which = "tasks on nodes with unknown clock: the reference clock is used"
         return found["speed"], (note("assumed", what, mixed), note("assumed", which, unknown))
 
     def _by_machine(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
@@ -112,20 +111,22 @@ class Clocks:
         )
         unknown = usage["speed"].null_count()
         usage = usage.with_columns(pl.col("rate") * pl.col("speed").fill_null(1.0))
-        what = "samples of a node whose clock is not known: counted as reference cores"
+        what = "samples of nodes with unknown clock: the reference clock is used"
         return usage.drop("placed", "speed"), [note("assumed", what, count=unknown)]
 
     @staticmethod
-    def _all(tasks: pl.Series, speed: float | None) -> pl.Series:
+    def _repeat(tasks: pl.Series, speed: float | None) -> pl.Series:
         return pl.Series("speed", [speed], dtype=pl.Float64).new_from_index(0, tasks.len())
 
 
-def _said_speeds(said: Any) -> pl.DataFrame:
-    """The speeds of nodes that a manifest names, if they can be speeds."""
+def _given_speeds(given: Any) -> pl.DataFrame:
+    """Check the speeds of nodes in the facts of a manifest."""
     kinds = {"machine": pl.String, "speed": pl.Float64}
-    rows = list(said.items()) if isinstance(said, Mapping) else [("", None)]
+    rows = list(given.items()) if isinstance(given, Mapping) else [("", None)]
     for name, speed in rows:
         if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < 1e15:
-            problem = f"{speed!r} is no speed of a core" if name else "is no mapping of speeds"
+            problem = (
+                f"{speed!r} is not a speed of a core" if name else "is not a mapping of speeds"
+            )
             raise InputError(problem, field=f"facts.{NODE_SPEEDS}" + (f".{name}" if name else ""))
     return pl.DataFrame(rows, schema=kinds, orient="row")

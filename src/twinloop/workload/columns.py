@@ -1,4 +1,4 @@
-"""The columns of a Workload: every one, its type, its unit and what it means."""
+"""The columns of a Workload: type, unit and meaning."""
 
 from __future__ import annotations
 
@@ -21,37 +21,43 @@ from twinloop.trace.tables import (
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
-        "id": text_column("name of the task, unique in the workload"),
-        "name": text_column("program or application it runs"),
-        "user": text_column("who submits it"),
-        "group": text_column("the group of that user"),
-        "queue": text_column("queue it is submitted to"),
-        "partition": text_column("partition of the machine it asks for"),
-        "array": text_column("the job array it is a member of"),
-        "submit": seconds_column("submission, where nobody reacts to anything"),
-        "cores": Column(pl.Float64, "cores", "cores it occupies, over all nodes"),
-        "nodes": Column(pl.Int64, "nodes", "nodes it asks for; null: anywhere"),
-        "memory": Column(pl.Float64, "bytes", "memory it occupies, over all nodes; null: unknown"),
-        "resources": Column(RESOURCES, "", "other resources it occupies: gpu, licences..."),
-        "requested_time": seconds_column("upper bound of the run time, as a scheduler is told"),
-        "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
-        "work": Column(pl.Float64, "core s", "CPU seconds of a reference core; null: unknown"),
-        "limit": Column(pl.Float64, "cores", "reference cores it uses at most at any time"),
-        "speed": Column(
-            pl.Float64, "", "speed, in reference cores, of the core that this holds for; null: 1"
+        "id": text_column("id of the task, unique in the workload"),
+        "name": text_column("program or application"),
+        "user": text_column("user who submits it"),
+        "group": text_column("group of the user"),
+        "queue": text_column("queue"),
+        "partition": text_column("requested partition"),
+        "array": text_column("job array of the task"),
+        "submit": seconds_column("submission time (rigid source)"),
+        "cores": Column(pl.Float64, "cores", "allocated cores, over all nodes"),
+        "nodes": Column(pl.Int64, "nodes", "requested nodes; null: any"),
+        "memory": Column(pl.Float64, "bytes", "allocated memory, over all nodes; null: unknown"),
+        "resources": Column(RESOURCES, "", "other allocated resources: gpu, licences..."),
+        "requested_time": seconds_column(
+            "requested run time: an upper bound, visible to the scheduler"
         ),
-        "kind": text_column("contention kind: how it presses on neighbours and suffers from them"),
-        "deadline": seconds_column("when it should have ended"),
-        "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
-        "think_time": seconds_column("pause between the end of the parents and its submission"),
-        "run_time": seconds_column("how long it ran in the record, if there is one"),
-        "end_recorded": seconds_column("when it ended in the record, if there is one"),
+        "requested_mhz": Column(pl.Float64, "MHz", "requested CPU capacity, over all its cores"),
+        "work": Column(pl.Float64, "core s", "work in seconds of a reference core; null: unknown"),
+        "limit": Column(
+            pl.Float64, "cores", "maximum number of reference cores in use at any time"
+        ),
+        "speed": Column(
+            pl.Float64,
+            "",
+            "speed of the core that the values refer to, in reference cores; null: 1",
+        ),
+        "kind": text_column("contention kind: its pressure on neighbours and sensitivity to them"),
+        "deadline": seconds_column("deadline"),
+        "parents": Column(pl.List(pl.String), "", "tasks that must end before it can start"),
+        "think_time": seconds_column("pause from the end of the parents to its submission"),
+        "run_time": seconds_column("recorded run time, if known"),
+        "end_recorded": seconds_column("recorded end, if known"),
         **COMMAND_COLUMNS,
     },
     "fragments": {
-        "task": text_column("the task; its fragments follow each other"),
-        "duration": seconds_column("length of the fragment on cores that nobody shares"),
-        "rate": Column(pl.Float64, "cores", "reference cores used meanwhile"),
+        "task": text_column("id of the task; its fragments are consecutive"),
+        "duration": seconds_column("duration on unshared cores"),
+        "rate": Column(pl.Float64, "cores", "reference cores in use"),
     },
     "files": TABLES["files"],
     "task_files": TABLES["task_files"],
@@ -62,7 +68,7 @@ _NUMBERS = ("submit", "cores", "memory", "requested_time", "work", "limit", "spe
 
 
 def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with all columns of the workload's table, in order and of their types.
+    """Return the frame with all columns of a table of a workload, in order and with their types.
 
     >>> import polars as pl
     >>> conform("tasks", pl.DataFrame({"id": ["a"]}))["work"].to_list()
@@ -72,7 +78,7 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def check(tasks: pl.DataFrame) -> None:
-    """What must hold for tasks that anything can be done with."""
+    """Check the tasks of a workload: unique ids, submissions, finite numbers."""
     for field in ("id", "submit"):
         if tasks[field].null_count():
             row = int(tasks[field].is_null().arg_true()[0])
@@ -82,19 +88,19 @@ def check(tasks: pl.DataFrame) -> None:
     if twice.any():
         name = tasks["id"].filter(twice)[0]
         raise InputError(
-            f"{int(twice.sum())} tasks share a name with another one, such as {name!r}",
+            f"is not unique: {int(twice.sum())} tasks share an id, such as {name!r}",
             field="id",
-            remedy="give each task a name of its own",
+            remedy="give each task an id of its own",
         )
-    rules = [(field, _is_too_late(field), _say_too_late) for field in _TIMES]
-    rules += [(field, _is_wrong(field), _say_wrong) for field in _NUMBERS]
-    # All rules in one pass: one by one, small tables would spend their time on planning.
+    rules = [(field, _is_too_late(field), _describe_too_late) for field in _TIMES]
+    rules += [(field, _is_wrong(field), _describe_wrong) for field in _NUMBERS]
+    # All rules in one pass, because query planning dominates for small tables.
     broken = tasks.select(rule.any().alias(str(at)) for at, (_, rule, _) in enumerate(rules))
-    for (field, rule, say), (is_broken,) in zip(rules, broken.iter_columns(), strict=True):
+    for (field, rule, describe), (is_broken,) in zip(rules, broken.iter_columns(), strict=True):
         if is_broken:
             row = int(tasks.select(rule.arg_true().first()).item())
             raise InputError(
-                say(field, tasks[field][row]), field=f"task {tasks['id'][row]!r}: {field}"
+                describe(field, tasks[field][row]), field=f"task {tasks['id'][row]!r}: {field}"
             )
 
 
@@ -102,15 +108,15 @@ def _is_too_late(field: str) -> pl.Expr:
     return (pl.col(field).abs() > MAX_TIME) & pl.col(field).is_finite()
 
 
-def _say_too_late(field: str, value: float) -> str:
+def _describe_too_late(field: str, value: float) -> str:
     return f"{value:g} s is beyond {MAX_TIME:g} s, the latest time"
 
 
 def _is_wrong(field: str) -> pl.Expr:
-    """Whether a number is none, or below 0 where it may not be; unknown is not wrong."""
+    """Whether a number is not finite, or negative where this is not allowed; null is allowed."""
     wrong = ~pl.col(field).is_finite()
     return wrong if field == "submit" else wrong | (pl.col(field) < 0)
 
 
-def _say_wrong(field: str, value: float) -> str:
-    return f"{value} is not {'finite' if field == 'submit' else 'finite and not negative'}"
+def _describe_wrong(field: str, value: float) -> str:
+    return f"{value} is not a finite{'' if field == 'submit' else ', non-negative'} number"

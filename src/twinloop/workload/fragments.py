@@ -1,4 +1,4 @@
-"""Demand that varies: the fragments of all tasks, as columns."""
+"""Varying demand: the fragments of all tasks, as columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Rows = NDArray[np.int64]
 
 
 def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
-    """The first row of each name in `ids`, or -1 where it is none of them.
+    """Find the first row of each name in `ids`; -1 if a name is not among them.
 
     >>> find_rows(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
-    # Names come in runs, one per task: only the first of a run is looked up.
+    # Names come in runs, one per task: only the first name of a run is looked up.
     starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
     starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
@@ -35,7 +35,7 @@ def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """Fragments of tasks, those of one task together, in the order in which tasks were met.
+    """The fragments of tasks, grouped by task in the order of their first fragment.
 
     >>> some = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
     >>> some.tasks.tolist(), some.offsets.tolist()
@@ -51,15 +51,15 @@ class Fragments:
 
     @classmethod
     def from_rows(cls, rows: object, durations: object, rates: object) -> Fragments:
-        """From one row per fragment: the row of its task, its duration and its rate."""
+        """Create from a row per fragment: the row of its task, its duration and its rate."""
         row = np.asarray(rows, dtype=np.int64)
         duration = np.asarray(durations, dtype=np.float64)
         rate = np.asarray(rates, dtype=np.float64)
         tasks, starts = _runs(row)
         if len(np.unique(tasks)) < len(tasks):
-            # The fragments of a task are apart: bring them to where the first one is.
-            _, met, inverse = np.unique(row, return_index=True, return_inverse=True)
-            order = np.argsort(met[inverse], kind="stable")
+            # Move the fragments of a task to its first fragment.
+            _, first, inverse = np.unique(row, return_index=True, return_inverse=True)
+            order = np.argsort(first[inverse], kind="stable")
             row, duration, rate = row[order], duration[order], rate[order]
             tasks, starts = _runs(row)
         offsets = np.concatenate([starts, [len(row)]]).astype(np.int64)
@@ -67,11 +67,11 @@ class Fragments:
             column.flags.writeable = False
         return cls(tasks, offsets, duration, rate)
 
-    def move(self, rows: Rows) -> Fragments:
-        """The same fragments where task i is in row `rows[i]`; below 0: it is gone, with its own.
+    def renumber(self, rows: Rows) -> Fragments:
+        """Renumber the tasks: task i gets row `rows[i]`; with a negative row it is removed.
 
         >>> some = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
-        >>> moved = some.move(np.array([-1, 4]))
+        >>> moved = some.renumber(np.array([-1, 4]))
         >>> moved.tasks.tolist(), moved.durations.tolist()
         ([4], [10.0, 20.0])
         """
@@ -84,44 +84,40 @@ class Fragments:
         return Fragments.from_rows(each[kept], self.durations[kept], self.rates[kept])
 
     def check(self, ids: pl.Series) -> None:
-        """Each is of a task that is there, with a duration and rate that are finite and not < 0.
-
-        An error names the task.
-        """
-        strangers = self.tasks[(self.tasks < 0) | (self.tasks >= ids.len())]
-        if len(strangers):
+        """Check tasks, durations and rates; an error names the task."""
+        unknown = self.tasks[(self.tasks < 0) | (self.tasks >= ids.len())]
+        if len(unknown):
             raise InputError(
-                f"are of the task in row {strangers[0]}, but there are {ids.len():,} tasks",
+                f"belong to the task in row {unknown[0]}, but there are {ids.len():,} tasks",
                 field="fragments",
-                remedy="give them as a table that names their tasks",
+                remedy="give them as a table with the ids of their tasks",
             )
         for field, values in (("duration", self.durations), ("rate", self.rates)):
-            # A sum of finite numbers that are not negative can still overflow; then look closer.
             if len(values) and not (values.min() >= 0 and np.isfinite(values.max())):
                 at = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
                 task = self.tasks[np.searchsorted(self.offsets, at, side="right") - 1]
                 raise InputError(
-                    f"{values[at]} is not finite and not negative",
+                    f"{values[at]} is not a finite, non-negative number",
                     field=f"fragment of task {ids[int(task)]!r}: {field}",
                 )
 
     def work(self) -> Floats:
-        """Reference core-seconds, per task in the order of `tasks`."""
+        """The work of each task (reference core-seconds), in the order of `tasks`."""
         return self._reduce(np.add, self.durations * self.rates)
 
     def limit(self) -> Floats:
-        """The highest rate, per task in the order of `tasks`."""
+        """The highest rate of each task, in the order of `tasks`."""
         return self._reduce(np.maximum, self.rates)
 
     def length(self) -> Floats:
-        """Seconds on cores that nobody shares, per task in the order of `tasks`."""
+        """The run time of each task on unshared cores (s), in the order of `tasks`."""
         return self._reduce(np.add, self.durations)
 
     def capacity(self) -> Floats:
-        """The 95th percentile of the rates, per task in the order of `tasks`.
+        """The 95th percentile of the rates of each task, in the order of `tasks`.
 
-        Between two ranks it is interpolated linearly (NumPy's default, type 7 of Hyndman and
-        Fan); every fragment counts once, however long it is.
+        It is interpolated linearly between two ranks (type 7 of Hyndman and Fan, the default of
+        NumPy). Fragments are not weighted by their duration.
         """
         if not len(self.tasks):
             return np.zeros(0)
@@ -136,7 +132,7 @@ class Fragments:
         return result
 
     def by_task(self, count: int) -> tuple[Rows, Floats, Floats]:
-        """Offsets for each of `count` tasks, and durations and rates in the order of the tasks."""
+        """Return offsets for each of `count` tasks, and durations and rates sorted by task."""
         lengths = np.zeros(count, dtype=np.int64)
         lengths[self.tasks] = np.diff(self.offsets)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -149,7 +145,7 @@ class Fragments:
         return offsets, self.durations[take], self.rates[take]
 
     def frame(self, ids: pl.Series) -> pl.DataFrame:
-        """As a table with the names of the tasks."""
+        """Convert to a table with the ids of the tasks."""
         names = ids.gather(np.repeat(self.tasks, np.diff(self.offsets)))
         return pl.DataFrame({"task": names, "duration": self.durations, "rate": self.rates})
 

@@ -1,8 +1,8 @@
-"""A Workload in OpenDC's files: tasks.parquet, fragments.parquet and topology.json.
+"""Writer of OpenDC's workload files: tasks.parquet, fragments.parquet and topology.json.
 
-Durations there are whole milliseconds, CPU is MHz over all cores, memory is KB (1,024 bytes), and
-a task has a number below 2^31. Each duration is rounded so that the end of every fragment is
-right to half a millisecond: the errors do not add up.
+In these files, durations are whole milliseconds, CPU usage is in MHz over all cores, memory is in
+KB (1,024 bytes), and the id of a task is a number below 2^31. Durations are rounded so that the end
+of every fragment is exact to half a millisecond: rounding errors do not accumulate.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from twinloop.workload.fragments import Fragments
 from twinloop.workload.replay import NO_ESTIMATE
 from twinloop.workload.workload import Missing, Workload
 
-#: Clock of a core where nothing says one: then MHz are thousandths of a core.
+#: Default clock of a core: a MHz is then a thousandth of a core.
 DEFAULT_MHZ = 1000.0
 
-# What the format holds of a Trace, or what it holds follows from.
-_HELD = {
+# The columns of a Trace that the format represents, or that its values follow from.
+_SUPPORTED = {
     "tasks": (
         *("id", "name", "submit", "requested_cores", "requested_memory", "requested_mhz"),
         *("run_time", "resources", "deadline", "parents", "pid", "line", "memory_used", "cpu_time"),
@@ -56,23 +56,23 @@ def write(
     platform: Platform | None = None,
     reference_mhz: float | None = None,
 ) -> Iterable[Cleaning]:
-    """Write a trace or a workload as a folder that OpenDC reads; whole or not at all.
+    """Write a trace or a workload as a folder for OpenDC, atomically.
 
     Args:
-        trace: What to write.
-        path: The folder. One that is there is replaced if this function wrote it.
-        missing: For tasks without a sample, see `Workload.from_trace`. Those of a trace that was
-            read from this format stay as they are; others get a synthetic fragment, because
-            OpenDC drops a task without fragments.
-        platform: What the topology describes; the nodes of the trace, if it has any.
-        reference_mhz: Clock of the core that work is counted in, where nothing else says it.
+        trace: The trace or workload.
+        path: The folder. An existing folder is replaced only if this function wrote it.
+        missing: Treatment of tasks without samples, see `Workload.from_trace`. By default, tasks of
+            a trace that was read from this format stay without fragments; others get a synthetic
+            fragment, because OpenDC drops tasks without fragments.
+        platform: The platform of the topology; by default the nodes of the trace, if it has any.
+        reference_mhz: Clock of the reference core, if it is unknown otherwise.
 
     >>> import tempfile, polars as pl
     >>> log = Trace(tasks=pl.DataFrame({"id": ["7"], "submit": [0.0], "requested_cores": [2.0],
     ...                                 "run_time": [1.5]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     notes = list(write(log, Path(there) / "out", reference_mhz=2000.0))
-    ...     pl.read_parquet(there + "/out/fragments.parquet").rows()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     notes = list(write(log, Path(folder) / "out", reference_mhz=2000.0))
+    ...     pl.read_parquet(folder + "/out/fragments.parquet").rows()
     [(7, 1500, 4000.0)]
     """
     if isinstance(trace, Workload):
@@ -91,7 +91,7 @@ def write(
     topology = None
     if isinstance(trace, Trace):
         tally = Tally()
-        note_unsupported_columns(trace, tally, **_HELD)
+        note_unsupported_columns(trace, tally, **_SUPPORTED)
         notes += tally.cleanings()
         if platform is None:
             topology = trace.manifest.facts.get("opendc", {}).get("topology")
@@ -109,20 +109,20 @@ def write(
 
 def _platform(trace: Trace) -> tuple[Platform | None, list[Cleaning]]:
     nodes = trace.nodes
-    unclear = nodes.filter(pl.col("mhz").is_null() | pl.col("memory").is_null())
-    if nodes.height and unclear.is_empty():
+    incomplete = nodes.filter(pl.col("mhz").is_null() | pl.col("memory").is_null())
+    if nodes.height and incomplete.is_empty():
         return Platform.from_nodes(nodes), []
     why = "no nodes are known" if nodes.is_empty() else "a node has no known clock or memory"
     what = f"{TOPOLOGY}, which is not written: {why}"
-    return None, [note("ignored", what, unclear["node"], count=1)]
+    return None, [note("ignored", what, incomplete["node"], count=1)]
 
 
 def _numbers(tasks: pl.DataFrame) -> tuple[pl.Series, list[Cleaning]]:
-    """A number per task: its name, if every name is one, else its place."""
+    """A number per task: its id, if all ids are numbers, else its row."""
     numbers = tasks["id"].cast(pl.Int32, strict=False)
     if (numbers.cast(pl.String) == tasks["id"]).fill_null(value=False).all():
         return numbers, []
-    what = "task names that are no numbers below 2^31: numbered, and kept in 'name'"
+    what = "task ids that are not numbers below 2^31: numbered, with the id in 'name'"
     order = pl.Series("id", np.arange(tasks.height, dtype=np.int32))
     return order, [note("repaired", what, tasks["id"])]
 
@@ -159,25 +159,25 @@ def _tasks(
         deadline = _milliseconds(tasks["deadline"], workload.epoch_ms).alias("deadline")
         table = table.with_columns(deadline)
     return table, [
-        note("repaired", "parts of a core, as a whole one", ids.filter(cores != tasks["cores"])),
-        note("invented", "numbers of cores that are not known, as 1", ids.filter(cores.is_null())),
-        note("invented", "memory that is not known, as 0", ids.filter(memory.is_null())),
+        note("repaired", "fractions of a core, rounded up", ids.filter(cores != tasks["cores"])),
+        note("invented", "unknown numbers of cores, as 1", ids.filter(cores.is_null())),
+        note("invented", "unknown memory, as 0", ids.filter(memory.is_null())),
         note("ignored", "resources other than CPU, memory and gpu", resources),
         note("ignored", "names of programs", programs.drop_nulls() if renamed else None),
-        note("ignored", "files, which have no place there", workload.files["file"]),
+        note("ignored", "files, which the format cannot represent", workload.files["file"]),
     ]
 
 
 def _whole(
     column: pl.Series, ids: pl.Series, field: str, dtype: type[pl.Int32] | type[pl.Int64]
 ) -> pl.Series:
-    """The column as whole numbers; one that OpenDC has no room for is an error."""
+    """Convert a column to whole numbers; a number beyond the range of OpenDC is an error."""
     largest = 2**31 - 1 if dtype is pl.Int32 else 2**63 - 1
     beyond = (column >= float(largest + 1)).fill_null(value=False)
     if beyond.any():
         row = int(beyond.arg_true()[0])
         raise InputError(
-            f"{column[row]:g} is more than the {largest:,} that OpenDC has room for",
+            f"{column[row]:g} is above {largest:,}, the maximum of OpenDC",
             field=f"task {ids[row]!r}: {field}",
         )
     return column.cast(dtype)
@@ -188,7 +188,7 @@ def _milliseconds(seconds: pl.Series, epoch_ms: int | None = None) -> pl.Series:
 
 
 def _gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
-    """The tasks with resources that have no place, and a column of gpus if there are any."""
+    """The tasks with unsupported resources, and a column of GPUs if there are any."""
     row = pl.int_range(pl.len(), dtype=pl.Int64).alias("row")
     table = tasks.select(row, "id", "resources").explode("resources").unnest("resources")
     table = table.filter(pl.col("amount") > 0)
@@ -203,7 +203,7 @@ def _gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
 
 
 def _relations(tasks: pl.DataFrame, numbers: pl.Series) -> list[pl.Series]:
-    """Who waits for whom, both ways as the format wants it; nothing if nobody waits."""
+    """The columns of parents and children; none if there are no dependencies."""
     edges = (
         pl.DataFrame({"child": numbers, "parent": tasks["parents"]})
         .explode("parent")
@@ -228,16 +228,16 @@ def _fragments(
 ) -> tuple[pl.DataFrame, list[Cleaning]]:
     varying = _with_constant(workload)
     counts = np.diff(varying.offsets)
-    place = np.repeat(np.arange(len(counts)), counts)
-    table = pl.DataFrame({"place": place, "duration": varying.durations}).with_columns(
-        (pl.col("duration").cum_sum().over("place") * 1000).round().cast(pl.Int64).alias("end")
+    group = np.repeat(np.arange(len(counts)), counts)
+    table = pl.DataFrame({"group": group, "duration": varying.durations}).with_columns(
+        (pl.col("duration").cum_sum().over("group") * 1000).round().cast(pl.Int64).alias("end")
     )
     table = table.with_columns(
-        (pl.col("end") - pl.col("end").shift(1, fill_value=0).over("place")).alias("whole")
+        (pl.col("end") - pl.col("end").shift(1, fill_value=0).over("group")).alias("whole")
     )
     rounded = (table["duration"] * 1000 - table["whole"]).abs() > 1e-6
     worst = float(((table["duration"] * 1000 - table["whole"]).abs()).max() or 0.0)  # type: ignore[arg-type]
-    ids = numbers.gather(varying.tasks).gather(place)
+    ids = numbers.gather(varying.tasks).gather(group)
     what = f"durations of fragments, rounded to milliseconds, by {worst:.3f} ms at most"
     return pl.DataFrame(
         {"id": ids, "duration": table["whole"], "cpu_usage": varying.rates * mhz}
@@ -245,7 +245,7 @@ def _fragments(
 
 
 def _with_constant(workload: Workload) -> Fragments:
-    """The fragments, and one for each task of constant demand, which puts all in task order."""
+    """The fragments, with one for each task of constant demand, sorted by task."""
     constant = workload.tasks["work"].is_not_null().to_numpy().copy()
     constant[workload.fragment_arrays.tasks] = False
     if not constant.any():
@@ -268,7 +268,7 @@ def _save(
     platform: Platform | None,
     topology: Any,
 ) -> tuple[Cleaning, ...]:
-    # Paths in a topology are relative to the folder that it ends up in, not to where it is made.
+    # Paths in a topology are relative to its final folder.
     notes: tuple[Cleaning, ...] = ()
     if platform is not None:
         topology, notes = export_topology(platform, path)

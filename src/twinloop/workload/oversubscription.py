@@ -1,9 +1,9 @@
-"""Usage that was sampled while a node was oversubscribed: what a task got, not what it wanted.
+"""Correction of the demand of tasks that were sampled on oversubscribed nodes.
 
-Tasks that share too few cores use what they get. Replayed as their demand, that would hide that
-they held each other up. So where a node had more cores placed on it than it has, was busy, and a
-task got about its fair share, the work of the sample is kept and the limit becomes the cores of the
-task. A task that used clearly less than its share wanted no more.
+The samples of tasks that share too few cores contain their share, not their demand. A replay with
+these samples would hide the contention. Therefore, if more cores of a busy node were allocated than
+it has, and a task got about its fair share, the sample keeps its work and its limit becomes the
+cores of the task. A task that used clearly less than its share had no higher demand.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats, Fragments, Rows, find_rows
 
-#: A node that uses this share of its cores is busy: samples are not sharp at their ends.
+#: A node that uses this share of its cores is busy; below 1, because samples have blurred ends.
 BUSY: Final = 0.9
-#: A task that gets this much of its fair share would have taken more.
+#: A task with at least this part of its fair share had a higher demand.
 NEARLY_FAIR: Final = 0.8
 
 _SUPPLY: Final = (
-    "tasks sampled on oversubscribed nodes: their work is kept, and they could have used all their "
-    "cores"
+    "tasks sampled on oversubscribed nodes: their work is kept, and their limit is all their cores"
 )
 
 
-class _Total(NamedTuple):
-    """What was there of something between the start of time and each of some moments."""
+class _Integral(NamedTuple):
+    """The integral of a rate over time, at a sequence of times."""
 
     times: Floats
     sums: Floats
 
     @classmethod
-    def of(cls, begin: Floats, end: Floats, rate: Floats) -> _Total:
-        """The total of amounts that each last from a begin to an end."""
+    def from_intervals(cls, begin: Floats, end: Floats, rate: Floats) -> _Integral:
+        """The integral of rates, each constant from a begin to an end."""
         times = np.concatenate([begin, end])
         order = np.argsort(times, kind="stable")
         times = times[order]
@@ -47,7 +46,7 @@ class _Total(NamedTuple):
         return cls(times, np.concatenate([[0.0], np.cumsum(steps)]))
 
     def mean(self, begin: Floats, end: Floats) -> Floats:
-        """The mean between two moments."""
+        """The mean rate between two times."""
         found = np.interp(end, self.times, self.sums) - np.interp(begin, self.times, self.sums)
         result: Floats = found / (end - begin)
         return result
@@ -56,12 +55,12 @@ class _Total(NamedTuple):
 def lift_limits(
     trace: Trace, tasks: pl.DataFrame, fragments: Fragments
 ) -> tuple[Fragments, Cleaning]:
-    """The fragments, with the limits that tasks would have had on nodes of their own.
+    """Raise the limits of fragments that were sampled on oversubscribed nodes.
 
     Args:
-        trace: What was recorded.
+        trace: The recorded run.
         tasks: A row per task, with its `id`, `cores`, `speed` and the `start` of its last attempt.
-        fragments: The demand of these tasks as it was sampled, from their start on.
+        fragments: The sampled demand of these tasks, from their start on.
 
     >>> times = {"start": [0.0, 0.0], "end": [4.0, 4.0]}
     >>> trace = Trace(
@@ -72,8 +71,8 @@ def lift_limits(
     ...                         "dt": [4.0, 4.0], "cpu": [2.0, 2.0]}))
     >>> tasks = pl.DataFrame({"id": ["a", "b"], "cores": [1.0, 1.0], "speed": [1.0, 1.0],
     ...                       "start": [0.0, 0.0]})
-    >>> found, said = lift_limits(trace, tasks, Fragments.from_rows([0, 1], [4.0, 4.0], [0.5, 0.5]))
-    >>> found.durations.tolist(), found.rates.tolist(), said.count
+    >>> found, note = lift_limits(trace, tasks, Fragments.from_rows([0, 1], [4.0, 4.0], [0.5, 0.5]))
+    >>> found.durations.tolist(), found.rates.tolist(), note.count
     ([2.0, 2.0], [1.0, 1.0], 2)
     """
     placements = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
@@ -94,13 +93,15 @@ def lift_limits(
     usage = trace.usage.filter(pl.col("dt") > 0).drop_nulls(["machine", "t", "cpu"])
     used_by = usage.partition_by("machine", as_dict=True)
     numbers = find_rows(pl.Series([name for name, _ in crowded]), machine)
-    mine_by = _grouped(numbers[each], durations > 0, len(crowded))
+    mine_by = _group_rows(numbers[each], durations > 0, len(crowded))
     for (name, size), mine in zip(crowded, mine_by, strict=True):
-        there = by_node[name,]
-        placed = _Total.of(*(there[column].to_numpy() for column in ("start", "end", "cores")))
+        placements_here = by_node[name,]
+        placed = _Integral.from_intervals(
+            *(placements_here[column].to_numpy() for column in ("start", "end", "cores"))
+        )
         a, b = begin[mine], begin[mine] + durations[mine]
         asked = placed.mean(a, b)
-        used = _used(used_by.get((name,))).mean(a, b)
+        used = _integrate_usage(used_by.get((name,))).mean(a, b)
         wanted = cores[each][mine]
         fair = wanted * size / np.maximum(asked, size)
         short = (
@@ -120,11 +121,11 @@ def lift_limits(
 def find_oversubscribed_nodes(
     nodes: pl.DataFrame, placements: pl.DataFrame
 ) -> list[tuple[str, float]]:
-    """The nodes that ever had more cores placed on them than they have, and these.
+    """Find the nodes with more allocated cores than they have, at any time, with their cores.
 
     Args:
         nodes: The nodes, with their `node` and `cores`.
-        placements: Executions whose `machine`, `cores`, `start` and `end` are known.
+        placements: Placements whose `machine`, `cores`, `start` and `end` are known.
 
     >>> nodes = pl.DataFrame({"node": ["n", "m"], "cores": [1.0, 1.0]})
     >>> find_oversubscribed_nodes(nodes, pl.DataFrame({"machine": ["n", "n"], "cores": [1.0, 1.0],
@@ -144,24 +145,24 @@ def find_oversubscribed_nodes(
     return found.filter(pl.col("most") > pl.col("cores") * (1 + 1e-9)).select(nodes.columns).rows()
 
 
-def _grouped(numbers: Rows, wanted: NDArray[np.bool_], count: int) -> list[Rows]:
-    """The places of each number from 0 on, where wanted."""
+def _group_rows(numbers: Rows, wanted: NDArray[np.bool_], count: int) -> list[Rows]:
+    """The wanted rows of each number from 0 on."""
     places = np.flatnonzero(wanted & (numbers >= 0))
     order = places[np.argsort(numbers[places], kind="stable")]
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))
     return [order[bounds[i] : bounds[i + 1]] for i in range(count)]
 
 
-def _used(samples: pl.DataFrame | None) -> _Total:
-    """What was used of a node."""
+def _integrate_usage(samples: pl.DataFrame | None) -> _Integral:
+    """The integral of the CPU usage of a node."""
     if samples is None:
-        return _Total(np.zeros(1), np.zeros(1))
+        return _Integral(np.zeros(1), np.zeros(1))
     t, dt, cpu = (samples[column].to_numpy() for column in ("t", "dt", "cpu"))
-    return _Total.of(t - dt, t, cpu / dt)
+    return _Integral.from_intervals(t - dt, t, cpu / dt)
 
 
 def _begins(start: Floats, fragments: Fragments) -> Floats:
-    """When each fragment began; they follow each other from the start of their task."""
+    """The start of each fragment; fragments are consecutive from the start of their task."""
     ends = np.cumsum(fragments.durations)
     lengths = np.diff(fragments.offsets)
     before = np.repeat(np.concatenate([[0.0], ends])[fragments.offsets[:-1]], lengths)

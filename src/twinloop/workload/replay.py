@@ -1,4 +1,4 @@
-"""A Workload out of what happened, to be replayed."""
+"""Conversion of a Trace to a Workload, for a replay."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ from twinloop.workload.fragments import Floats, Fragments, find_rows
 from twinloop.workload.oversubscription import lift_limits
 from twinloop.workload.workload import Missing, Workload
 
-#: A demand that exceeds a whole number of cores by less than this is that number: windows of
-#: samples are a little longer or shorter than they say.
+#: A demand above a whole number of cores by less than this is rounded down to it: the windows of
+#: samples are not exact.
 SLACK = 0.05
 
-NO_ESTIMATE = "requested times that nobody gave: the time the task takes"
+NO_ESTIMATE = "tasks without a requested time: it is set to the run time"
 
 
 def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> Workload:
-    """See `Workload.from_trace`."""
+    """Create the workload of a trace; see `Workload.from_trace`."""
     if missing not in get_args(Missing):
         known = ", ".join(get_args(Missing))
-        raise InputError(f"{missing!r} is not known", field="missing", remedy=f"one of: {known}")
+        raise InputError(
+            f"unknown value {missing!r}", field="missing", remedy=f"use one of: {known}"
+        )
     number_tasks(require_trace(trace))
     clocks = Clocks(trace, reference_mhz)
-    tasks = _described(trace)
-    tasks, notes = _kept(tasks, tasks["submit"].is_not_null(), "no submission time")
+    tasks = _task_columns(trace)
+    tasks, notes = _keep(tasks, tasks["submit"].is_not_null(), "no submission time")
     sampled = missing == "leave" or not trace.usage.is_empty()
     demand = _sampled(trace, tasks, clocks) if sampled else None
-    speed, speed_notes = clocks.speeds(tasks["id"])
+    speed, speed_notes = clocks.task_speeds(tasks["id"])
     tasks = tasks.with_columns(speed.alias("speed"))
     notes += speed_notes
     if demand is None:
@@ -49,10 +51,10 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
         notes += demand.cleaned
         tasks, fragments, more = _varying(trace, tasks, demand, missing)
         notes += more
-    tasks, estimates = _requested(tasks, fragments)
+    tasks, estimates = _set_requested_times(tasks, fragments)
     tasks, more = _parents(tasks)
-    # What a generator makes up was declared, and measured nowhere.
-    happened = trace.manifest.kind != "generated"
+    # The values of a generated trace are declared, not measured.
+    measured = trace.manifest.kind != "generated"
     truth = {
         "run times": True,
         "usage": demand is not None,
@@ -66,13 +68,15 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
         task_files=trace.task_files.join(tasks, left_on="task", right_on="id", how="semi"),
         reference_mhz=clocks.reference,
         epoch_ms=trace.manifest.epoch_ms,
-        cleaned=tuple(n for n in (*notes, estimates, *more, _cut_short(trace, tasks)) if n.count),
-        injected=tuple(name for name, used in truth.items() if used and happened),
+        cleaned=tuple(
+            n for n in (*notes, estimates, *more, _note_incomplete(trace, tasks)) if n.count
+        ),
+        injected=tuple(name for name, used in truth.items() if used and measured),
     )
 
 
-def _described(trace: Trace) -> pl.DataFrame:
-    """The tasks with the columns of a workload, and when and on how much they last ran."""
+def _task_columns(trace: Trace) -> pl.DataFrame:
+    """The tasks with the columns of a workload, and start, end and memory of their last run."""
     found = collect_runs(trace).select(
         "run_time",
         pl.col("processors").alias("cores"),
@@ -93,7 +97,7 @@ def _described(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _kept(
+def _keep(
     tasks: pl.DataFrame, good: pl.Series, why: str
 ) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
     bad = tasks["id"].filter(~good)
@@ -102,24 +106,24 @@ def _kept(
 
 
 def _constant(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
-    """A log without usage: all the cores, all the time."""
-    silent: tuple[Cleaning, ...] = ()
+    """Constant demand on all cores, for a log without usage."""
+    assumed: tuple[Cleaning, ...] = ()
     if tasks["cores"].null_count() == tasks.height:
-        silent = (note("assumed", "tasks of one core: no task says how many", tasks["id"]),)
+        assumed = (note("assumed", "tasks without a number of cores: one core each", tasks["id"]),)
         tasks = tasks.with_columns(pl.lit(1.0).alias("cores"))
-    tasks, one = _kept(tasks, tasks["cores"].is_not_null(), "no number of cores above 0")
-    tasks, two = _kept(tasks, tasks["run_time"].is_not_null(), "no run time")
+    tasks, one = _keep(tasks, tasks["cores"].is_not_null(), "no positive number of cores")
+    tasks, two = _keep(tasks, tasks["run_time"].is_not_null(), "no run time")
     speed = pl.col("speed").fill_null(1.0)
     tasks = tasks.with_columns(
         (pl.col("run_time") * pl.col("cores") * speed).alias("work"),
         (pl.col("cores") * speed).alias("limit"),
         pl.coalesce("memory", "memory_used").alias("memory"),
     ).drop("start", "stop", "memory_used")
-    return tasks, silent + one + two
+    return tasks, assumed + one + two
 
 
 def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
-    """The demand that the samples of a trace show."""
+    """The demand of tasks from the samples of a trace."""
     usage = trace.usage
     rows = find_rows(tasks["id"], usage["task"])
     usage = usage.with_columns(pl.Series("row", rows), (pl.col("cpu") / pl.col("dt")).alias("rate"))
@@ -131,16 +135,16 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
         .to_numpy()
     )
     notes = [
-        note("skipped", "samples of no task that is kept", count=int((~known).sum())),
+        note("skipped", "samples of unknown or skipped tasks", count=int((~known).sum())),
         note(
             "skipped",
-            "samples without a length or without CPU time",
+            "samples without a duration or without CPU time",
             count=int((known & ~usable).sum()),
         ),
     ]
     if not (known & usable).all():
         usage = usage.filter(pl.Series(known & usable))
-    usage, more = clocks.counted(usage)
+    usage, more = clocks.to_reference(usage)
     notes += more
     ran = tasks["start"].is_not_null()
     if not ran.any():
@@ -163,7 +167,11 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
     notes.append(note("skipped", "samples without a time", count=untimed))
     tasks_loose = len(loose.fragments.tasks)
     notes.append(
-        note("assumed", "tasks without start or end: samples follow each other", count=tasks_loose)
+        note(
+            "assumed",
+            "tasks without start or end: their samples are consecutive",
+            count=tasks_loose,
+        )
     )
     both = (inside.fragments, loose.fragments)
     fragments = Fragments.from_rows(
@@ -176,7 +184,7 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
 
 
 def _end_to_end(usage: pl.DataFrame, notes: tuple[Cleaning, ...]) -> Demand:
-    """Samples as fragments, one after the other as they stand."""
+    """Samples as consecutive fragments, in the order of the table."""
     memory = pl.DataFrame(schema={"row": pl.Int64, "memory": pl.Float64})
     if usage["rss"].null_count() < usage.height:
         memory = usage.group_by("row").agg(pl.max("rss").alias("memory"))
@@ -189,11 +197,11 @@ def _end_to_end(usage: pl.DataFrame, notes: tuple[Cleaning, ...]) -> Demand:
 def _varying(
     trace: Trace, tasks: pl.DataFrame, demand: Demand, missing: Missing
 ) -> tuple[pl.DataFrame, Fragments, tuple[Cleaning, ...]]:
-    """Tasks with the demand of their samples, and something for those without any."""
+    """Tasks with the demand of their samples, and with the demand of tasks without samples."""
     fragments = demand.fragments
     count = tasks.height
-    length = _spread(count, fragments, fragments.length())
-    notes = [] if missing == "leave" else [_disagreement(tasks, length)]
+    length = _by_row(count, fragments, fragments.length())
+    notes = [] if missing == "leave" else [_compare_run_times(tasks, length)]
     fragments, supply = lift_limits(trace, tasks, fragments)
     notes.append(supply)
     without = pl.Series(np.isnan(length))
@@ -205,16 +213,17 @@ def _varying(
         notes.append(note("invented", what, tasks["id"].filter(invented)))
         what = "tasks that cannot be run: no sample and no run time"
         notes.append(note("skipped", what, tasks["id"].filter(unknown)))
-        gone = unknown
+        dropped = unknown
     elif missing == "drop":
         notes.append(note("skipped", "tasks without a sample", tasks["id"].filter(without)))
-        gone = without
+        dropped = without
     else:
         what = "tasks without a sample, kept without work"
         notes.append(note("ignored", what, tasks["id"].filter(without)))
-        gone = pl.Series([False]).new_from_index(0, count)
-    unsaid = tasks["id"].filter(tasks["cores"].is_null() & ~gone)
-    notes.append(note("invented", "cores that nobody said, by 95 % of the fragments", unsaid))
+        dropped = pl.Series([False]).new_from_index(0, count)
+    what = "unknown numbers of cores, by the 95th percentile of the fragments"
+    no_cores = tasks["id"].filter(tasks["cores"].is_null() & ~dropped)
+    notes.append(note("invented", what, no_cores))
     half = 0.5 * pl.col("speed").fill_null(1.0)
     invent = pl.Series(without) if missing == "synthetic" else pl.Series([False])
     tasks = tasks.with_columns(
@@ -229,73 +238,75 @@ def _varying(
     )
     tasks = tasks.with_columns(pl.coalesce("memory", "peak", "memory_used").alias("memory"))
     tasks = tasks.drop("row", "peak", "start", "stop", "memory_used")
-    if gone.any():
-        place = np.cumsum(~gone.to_numpy()) - 1
+    if dropped.any():
+        place = np.cumsum(~dropped.to_numpy()) - 1
         fragments = Fragments(
             place[fragments.tasks], fragments.offsets, fragments.durations, fragments.rates
         )
-        tasks = tasks.filter(~gone)
+        tasks = tasks.filter(~dropped)
     return tasks, fragments, tuple(notes)
 
 
-def _spread(count: int, fragments: Fragments, values: Floats) -> Floats:
+def _by_row(count: int, fragments: Fragments, values: Floats) -> Floats:
     result = np.full(count, np.nan)
     result[fragments.tasks] = values
     return result
 
 
 def _cores(tasks: pl.DataFrame, fragments: Fragments) -> pl.Series:
-    """The cores asked for or, where nobody said, as many as 95 % of the fragments need."""
+    """The requested cores; if unknown, the 95th percentile of the demand, rounded up."""
     if not tasks["cores"].null_count():
         return tasks["cores"]
-    capacity = _spread(tasks.height, fragments, fragments.capacity())
+    capacity = _by_row(tasks.height, fragments, fragments.capacity())
     needed = capacity / tasks["speed"].fill_null(1.0).to_numpy()
     derived = np.maximum(1.0, np.ceil(np.nan_to_num(needed) - SLACK))
     return tasks["cores"].fill_null(pl.Series(derived))
 
 
-def _disagreement(tasks: pl.DataFrame, length: Floats) -> Cleaning:
+def _compare_run_times(tasks: pl.DataFrame, length: Floats) -> Cleaning:
     recorded = tasks["run_time"].fill_null(np.nan).to_numpy()
     difference = np.nan_to_num(np.abs(recorded - length))
     apart = difference > TIME_TOLERANCE
     worst = float(difference.max(initial=0.0))
     what = (
-        f"recorded run times that differ from their fragments, which decide: "
+        f"recorded run times that differ from their fragments, which are used: "
         f"{difference[apart].sum():,.3f} s in all, {worst:,.3f} s at worst"
     )
     most = np.argsort(-difference, kind="stable")[: min(3, int(apart.sum()))]
     return note("ignored", what, tasks["id"].gather(most), count=int(apart.sum()))
 
 
-def _requested(tasks: pl.DataFrame, fragments: Fragments) -> tuple[pl.DataFrame, Cleaning]:
+def _set_requested_times(
+    tasks: pl.DataFrame, fragments: Fragments
+) -> tuple[pl.DataFrame, Cleaning]:
     unknown = tasks["requested_time"].is_null() & tasks["run_time"].is_not_null()
-    length = pl.Series(_spread(tasks.height, fragments, fragments.length())).fill_nan(None)
+    length = pl.Series(_by_row(tasks.height, fragments, fragments.length())).fill_nan(None)
     tasks = tasks.with_columns(
         pl.coalesce("requested_time", length, "run_time").alias("requested_time")
     )
     return tasks, note("assumed", NO_ESTIMATE, count=int(unknown.sum()))
 
 
-def _cut_short(trace: Trace, tasks: pl.DataFrame) -> Cleaning:
-    """In a run that was recorded, a task that did not complete may have had more to do."""
+def _note_incomplete(trace: Trace, tasks: pl.DataFrame) -> Cleaning:
+    """Tasks of a recorded run that did not complete: their full work is unknown."""
     ended = trace.tasks.filter(
         pl.lit(trace.manifest.kind == "recorded")
         & pl.col("status").is_in(("failed", "killed", "cancelled", "lost"))
     )
     ran = tasks.filter(pl.col("run_time").is_not_null())
     names = ran.join(ended, on="id", how="semi", maintain_order="left")["id"]
-    what = "tasks that did not complete: they are replayed for as long as they ran"
+    what = "tasks that did not complete: they are replayed with their run time"
     return note("noticed", what, names)
 
 
 def _parents(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
-    """Nobody waits for a task that is not there."""
+    """Remove dependencies on tasks that are not in the workload."""
     if tasks["parents"].null_count() == tasks.height:
         return tasks, ()
     row = pl.int_range(pl.len(), dtype=pl.Int64).alias("row")
     edges = tasks.select(row, "id", "parents").explode("parents").drop_nulls("parents")
-    gone = edges.join(tasks, left_on="parents", right_on="id", how="anti")
-    if gone.is_empty():
+    missing = edges.join(tasks, left_on="parents", right_on="id", how="anti")
+    if missing.is_empty():
         return tasks, ()
     left = edges.join(tasks, left_on="parents", right_on="id", how="semi", maintain_order="left")
     parents = left.group_by("row").agg("parents")
@@ -305,6 +316,6 @@ def _parents(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
         .join(parents, on="row", how="left", maintain_order="left")
         .drop("row")
     )
-    examples = gone["id"].unique(maintain_order=True)
+    examples = missing["id"].unique(maintain_order=True)
     what = "dependencies on tasks that are not in the workload"
-    return tasks, (note("ignored", what, examples, count=gone.height),)
+    return tasks, (note("ignored", what, examples, count=missing.height),)

@@ -1,4 +1,4 @@
-"""A session graph as JSON, as GraphML and as a picture."""
+"""Export of session graphs to JSON, GraphML and SVG."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _ROW, _WIDTH, _LEFT, _TOP = 18, 960, 40, 24
 
 
 def graph_to_dict(user: str, sessions: pl.DataFrame, edges: pl.DataFrame) -> dict[str, Any]:
-    """The graph as plain values; an edge from the root comes from null."""
+    """Convert a graph to plain values; `before` is null for an edge from the root."""
     return {"user": user, "sessions": sessions.to_dicts(), "edges": edges.to_dicts()}
 
 
 def write_json(graph: dict[str, Any], path: Path) -> None:
-    """Write the graph as JSON."""
+    """Write a graph as JSON."""
     with write_atomically(path) as stream:
         stream.write(json.dumps(graph, indent=1, allow_nan=False).encode() + b"\n")
 
 
 def write_graphml(graph: dict[str, Any], path: Path) -> None:
-    """Write the graph as GraphML, with the root as a node of its own."""
-    # Written without a prefix: some readers look for the bare names.
+    """Write a graph as GraphML, with a node for the root."""
+    # Without a namespace prefix, which some readers do not support.
     top = ET.Element("graphml", {"xmlns": GRAPHML})
     fields = (
         ("start", "node", "double"),
@@ -58,9 +58,9 @@ def write_graphml(graph: dict[str, Any], path: Path) -> None:
 
 
 def graph_to_svg(graph: dict[str, Any]) -> str:
-    """A bar per session from start to finish, time to the right, lines for the edges.
+    """Convert a graph to SVG: a bar per session on a time axis, a line per edge.
 
-    A session takes the highest row that is free when it starts.
+    A session is drawn in the highest row that is free at its start.
     """
     sessions = graph["sessions"]
     begin = min((s["start"] for s in sessions), default=0.0)
@@ -70,7 +70,7 @@ def graph_to_svg(graph: dict[str, Any]) -> str:
     bars: list[tuple[float, float, float]] = []
     for session in sessions:
         left = _LEFT + (session["start"] - begin) * scale
-        # So wide that the shortest can be seen, and what follows does not cover it.
+        # A minimum width, so that short sessions are visible.
         right = max(_LEFT + (session["finish"] - begin) * scale, left + 2)
         row = next((r for r, free in enumerate(rows) if free <= left), len(rows))
         rows[row : row + 1] = [right]
@@ -82,7 +82,7 @@ def graph_to_svg(graph: dict[str, Any]) -> str:
             "xmlns": SVG,
             "viewBox": f"0 0 {_WIDTH} {height}",
             "font-family": "sans-serif",
-            "fill": "#888",  # seen on light and on dark
+            "fill": "#888",  # visible on a light and on a dark background
         },
     )
     ET.SubElement(top, "title").text = f"Sessions of user {graph['user']}"

@@ -1,13 +1,13 @@
-"""The session graph of each user: which sessions wait for which, and for how long.
+"""Session graphs: the dependencies and think times between the sessions of a user.
 
-A session depends on every earlier one that had finished when it started (Definition 5 of Madon,
-Da Costa and Pierson, "Replay with feedback", FGCS 155, 2024); the pause between the two is the
-think time (Definition 6). Of this relation the graph keeps the transitive reduction. A session
-that depends on no other hangs on a fictive root, with its recorded start as its think time. In a
-replay a session starts at the latest of its predecessors' finish + think time.
+A session depends on every earlier session that had finished when it started (Definition 5 of
+Madon, Da Costa and Pierson, "Replay with feedback", FGCS 155, 2024); the pause between the two is
+the think time (Definition 6). The graph is the transitive reduction of this relation. A session
+without dependencies depends on an artificial root, with its recorded start as think time. In a
+replay, a session starts at the maximum of finish + think time over its predecessors.
 
-"Earlier" is in the order of submission, then of the log: two sessions at the same instant that
-took no time at all would otherwise wait for each other.
+Earlier means: in the order of submission, then of the log. Otherwise two sessions of zero length
+at the same time would depend on each other.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from twinloop.workload.workload import Workload
 class SessionGraphs:
     """The session graphs of all users of a log, as arrays.
 
-    Session s depends on `predecessors[offsets[s]:offsets[s + 1]]`, with `think_times` beside them;
-    one that has none starts `partition.start[s]` after the root.
+    Session s depends on `predecessors[offsets[s]:offsets[s + 1]]`, with the same slice of
+    `think_times`. A session without predecessors starts `partition.start[s]` after the root.
 
     >>> log = Trace(tasks=pl.DataFrame({
     ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 10.0, 100.0],
@@ -49,33 +49,33 @@ class SessionGraphs:
     """
 
     def __init__(self, partition: SessionPartition) -> None:
-        #: The sessions, user by user.
+        #: The sessions, sorted by user.
         self.partition = partition
-        self.offsets, self.predecessors = _reduction(partition)
+        self.offsets, self.predecessors = _reduce_transitively(partition)
         after = np.repeat(np.arange(len(partition)), np.diff(self.offsets))
-        #: Seconds between the finish of the predecessor and the start of the session.
+        #: Time from the finish of the predecessor to the start of the session (s).
         self.think_times: Floats = partition.start[after] - partition.finish[self.predecessors]
 
     @classmethod
     def from_log(
         cls, log: Trace | Workload, *, by: Delimitation = "arrival", threshold: float = 3600.0
     ) -> SessionGraphs:
-        """The graphs of a log whose sessions are found as `find_sessions` says."""
+        """Create the session graphs of a log; see `find_sessions` for the arguments."""
         return cls(find_sessions(log, by=by, threshold=threshold))
 
     @property
     def users(self) -> tuple[str, ...]:
-        """The users, in the order in which they appear in the log."""
+        """The users, in the order of their first job in the log."""
         return self.partition.users
 
     @property
     def cleaned(self) -> tuple[Cleaning, ...]:
-        """What was assumed about jobs whose record is not complete."""
+        """Notes on jobs with incomplete records."""
         return self.partition.cleaned
 
     @cached_property
     def successors(self) -> tuple[Rows, Rows]:
-        """Offsets and sessions that depend on each session, as for `predecessors`."""
+        """The offsets and indices of the successors of each session."""
         counts = np.bincount(self.predecessors, minlength=len(self.partition))
         after = np.repeat(np.arange(len(self.partition)), np.diff(self.offsets))
         order = np.argsort(self.predecessors, kind="stable")
@@ -83,7 +83,7 @@ class SessionGraphs:
 
     @cached_property
     def depths(self) -> Rows:
-        """Sessions on the longest path from the root to each session, which counts itself."""
+        """The number of sessions on the longest path from the root to each session, inclusive."""
         before = self.predecessors.tolist()
         bounds = self.offsets.tolist()
         depth: list[int] = []
@@ -92,7 +92,7 @@ class SessionGraphs:
         return np.array(depth, dtype=np.int64)
 
     def statistics(self) -> pl.DataFrame:
-        """A row per user: jobs, sessions, edges without the root's, longest path and arity."""
+        """Return a row per user: jobs, sessions, edges (without the root), longest path, arity."""
         users = self.partition.user_offsets
         first, out = users[:-1], np.diff(self.successors[0])
         per_user = np.zeros(0, dtype=np.int64)
@@ -109,15 +109,15 @@ class SessionGraphs:
 
     def __getitem__(self, user: str) -> SessionGraph:
         try:
-            place = self._places[user]
+            index = self._indices[user]
         except KeyError:
             raise InputError(
-                f"no user is called {user!r}", remedy=f"one of {len(self.users)} in `users`"
+                f"unknown user {user!r}", remedy=f"`users` lists the {len(self.users)} users"
             ) from None
-        return SessionGraph(self, place)
+        return SessionGraph(self, index)
 
     def __iter__(self) -> Iterator[SessionGraph]:
-        return (SessionGraph(self, place) for place in range(len(self.users)))
+        return (SessionGraph(self, index) for index in range(len(self.users)))
 
     def __len__(self) -> int:
         return len(self.users)
@@ -127,25 +127,26 @@ class SessionGraphs:
             format_count(len(self.users), "user"),
             format_count(len(self.partition), "session"),
         )
-        return f"<SessionGraphs of {users}: {sessions}, {format_count(len(self.predecessors), 'edge')}>"
+        edges = format_count(len(self.predecessors), "edge")
+        return f"<SessionGraphs of {users}: {sessions}, {edges}>"
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {user: place for place, user in enumerate(self.users)}
+    def _indices(self) -> dict[str, int]:
+        return {user: index for index, user in enumerate(self.users)}
 
 
 class SessionGraph:
-    """The session graph of one user; its sessions are numbered from 0 in order of submission."""
+    """The session graph of one user; sessions are numbered from 0 in order of submission."""
 
-    def __init__(self, graphs: SessionGraphs, place: int) -> None:
+    def __init__(self, graphs: SessionGraphs, index: int) -> None:
         self._graphs = graphs
-        self.user = graphs.users[place]
-        first, end = graphs.partition.user_offsets[place : place + 2]
+        self.user = graphs.users[index]
+        first, end = graphs.partition.user_offsets[index : index + 2]
         self._first, self._end = int(first), int(end)
 
     @property
     def sessions(self) -> pl.DataFrame:
-        """A row per session: start, finish, its jobs, and when after the start each is submitted.
+        """A row per session: start, finish, jobs, and their submissions relative to the start.
 
         >>> log = Trace(tasks=pl.DataFrame({
         ...     "id": ["1", "2"], "user": ["ann", "ann"], "submit": [5.0, 15.0],
@@ -177,7 +178,7 @@ class SessionGraph:
 
     @property
     def edges(self) -> pl.DataFrame:
-        """A row per edge: before (null: the root), after, think time."""
+        """A row per edge: predecessor (null: the root), successor, think time."""
         graphs, count = self._graphs, self._end - self._first
         bounds = graphs.offsets[self._first : self._end + 1]
         span, waits = slice(int(bounds[0]), int(bounds[-1])), np.diff(bounds)
@@ -200,16 +201,16 @@ class SessionGraph:
         return pl.concat([outer, inner]).sort("after", "before", nulls_last=False)
 
     def longest_path(self) -> int:
-        """How many sessions there are on the longest path; the root is not counted."""
+        """The number of sessions on the longest path, without the root."""
         return int(self._graphs.depths[self._first : self._end].max())
 
     def arity(self) -> int:
-        """How many sessions at most depend directly on one; the root is not counted."""
+        """The maximum number of direct successors of a session, without the root."""
         offsets = self._graphs.successors[0][self._first : self._end + 1]
         return int(np.diff(offsets).max())
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values: the user, its sessions and its edges."""
+        """Convert to plain values: the user, the sessions and the edges."""
         return session_export.graph_to_dict(self.user, self.sessions, self.edges)
 
     def to_json(self, path: str | Path) -> None:
@@ -217,25 +218,27 @@ class SessionGraph:
         session_export.write_json(self.to_dict(), Path(path))
 
     def to_graphml(self, path: str | Path) -> None:
-        """Write the graph as GraphML, which Gephi, yEd, igraph and NetworkX read."""
+        """Write the graph as GraphML, for Gephi, yEd, igraph or NetworkX."""
         session_export.write_graphml(self.to_dict(), Path(path))
 
     def to_svg(self) -> str:
-        """A picture: time to the right, a bar per session, a line per edge."""
+        """Convert to SVG: a bar per session on a time axis, a line per edge."""
         return session_export.graph_to_svg(self.to_dict())
 
     def __repr__(self) -> str:
-        return f"<SessionGraph of user {self.user}: {format_count(self._end - self._first, 'session')}>"
+        sessions = format_count(self._end - self._first, "session")
+        return f"<SessionGraph of user {self.user}: {sessions}>"
 
 
-def _reduction(found: SessionPartition) -> tuple[Rows, Rows]:
-    """Offsets and direct predecessors of every session.
+def _reduce_transitively(found: SessionPartition) -> tuple[Rows, Rows]:
+    """Compute the offsets and direct predecessors of every session (transitive reduction).
 
     Let f be finishes and s starts, sessions be numbered by user and start, and P(j) be the i < j
     of the same user with f(i) <= s(j). Let x be the last of P(j), which has its latest start. An
-    i in P(j) is not direct if f(i) <= s(y) for a y in P(j) with i < y; if there is such a y, x is
-    one. So the direct ones are x and the i in P(j) with f(i) > s(x). With sessions in the order
-    of (f, number), P(j) are all those of the user before (s(j), j), and the direct ones its end.
+    i in P(j) is not direct if f(i) <= s(y) for a y in P(j) with i < y; if such a y exists, x is one
+    of them. So the direct predecessors are x and the i in P(j) with f(i) > s(x). With the sessions
+    of a user in the order of (f, number), P(j) is the part before (s(j), j), and the direct
+    predecessors are the end of this part.
     """
     count = len(found)
     if not count:
@@ -258,10 +261,10 @@ def _reduction(found: SessionPartition) -> tuple[Rows, Rows]:
     by_finish = order[order < count]
     until, past = rank[count : 2 * count], rank[2 * count :]
     some = until > found.user_offsets[user]
-    # Users come one after the other, so the largest number so far is one of this user.
+    # Sessions are sorted by user, so the largest number so far belongs to this user.
     x = np.where(some, np.maximum.accumulate(by_finish)[until - 1], 0)
     begin = np.where(some, np.minimum(past[x], until), until)
-    # A session without length finishes with its own start, so it is not in that range itself.
+    # A session of zero length finishes at its own start, so it is not in that range.
     extra = some & (found.finish[x] <= found.start[x])
     widths = until - begin
     after = np.concatenate([np.repeat(number, widths), number[extra]])

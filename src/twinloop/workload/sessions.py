@@ -1,8 +1,8 @@
-"""The sessions of users: periods of continuous work, found in a log by the gaps between jobs.
+"""User sessions: periods of continuous work, detected by the gaps between jobs.
 
-The three ways to find them are those of Zakay and Feitelson, "On identifying user session
-boundaries in parallel workload logs" (JSSPP 2012). A job starts a new session when the time
-before its submission is at least the threshold, counted
+The three methods are those of Zakay and Feitelson, "On identifying user session boundaries in
+parallel workload logs" (JSSPP 2012). A job starts a new session if the time before its submission
+is at least the threshold, measured
 
 - `arrival`: from the submission of the job before it;
 - `last`: from the end of the job before it;
@@ -29,11 +29,11 @@ Delimitation = Literal["arrival", "last", "max"]
 
 @dataclass(frozen=True, slots=True)
 class SessionPartition:
-    """The jobs of a log, user by user, cut into sessions.
+    """The partition of the jobs of a log into sessions.
 
-    Jobs are in the order of `jobs`: by user, then by submission, then as in the log. Session s
-    has those from `offsets[s]` up to `offsets[s + 1]`. It starts with its first submission and
-    finishes with its last end.
+    Jobs are ordered by user, then by submission, then as in the log. Session s consists of the
+    jobs from `offsets[s]` up to `offsets[s + 1]`. It starts with its first submission and finishes
+    with its last end.
 
     >>> log = Trace(tasks=pl.DataFrame({
     ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 60.0, 3660.0],
@@ -43,7 +43,7 @@ class SessionPartition:
     ([0, 2, 3], [0.0, 3660.0], [90.0, 3690.0])
     """
 
-    #: Row of each job in the workload, in the order described.
+    #: Row of each job in the workload.
     jobs: Rows
     ids: pl.Series
     submit: Floats
@@ -63,24 +63,24 @@ class SessionPartition:
 def find_sessions(
     log: Trace | Workload, *, by: Delimitation = "arrival", threshold: float = 3600.0
 ) -> SessionPartition:
-    """Cut the jobs of every user into sessions.
+    """Partition the jobs of every user into sessions.
 
     Args:
-        log: A trace, of which the runnable jobs are taken, or the workload made from it.
-        by: How the gap before a job is counted.
-        threshold: Seconds; a gap of exactly that much starts a new session.
+        log: A trace, whose runnable jobs are used, or a workload.
+        by: The start of the gap before a job.
+        threshold: Minimum gap between two sessions (s).
     """
     if by not in get_args(Delimitation):
         known = ", ".join(get_args(Delimitation))
-        raise InputError(f"no delimitation is called {by!r}", field="by", remedy=f"one of: {known}")
+        raise InputError(f"unknown delimitation {by!r}", field="by", remedy=f"one of: {known}")
     if not 0 <= threshold < float("inf"):
         raise InputError(
-            f"{threshold} is not a finite number of seconds from 0 up", field="threshold"
+            f"{threshold} is not a finite, non-negative number of seconds", field="threshold"
         )
     workload = log if isinstance(log, Workload) else Workload.from_trace(log)
     jobs, cleaned = _jobs(workload)
-    met = jobs["met"].to_numpy()
-    new_user = np.diff(met, prepend=-1) != 0
+    users = jobs["first_row"].to_numpy()
+    new_user = np.diff(users, prepend=-1) != 0
     new = new_user | (_gaps(jobs, by) >= threshold)
     begins = np.flatnonzero(new)
     offsets = np.concatenate([begins, [jobs.height]]).astype(np.int64)
@@ -112,29 +112,29 @@ def _jobs(workload: Workload) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
         pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
         "id",
         pl.coalesce("user", pl.format("unknown ({})", "id")).alias("user"),
-        pl.when(pl.col("user").is_null()).then("id").alias("nobody"),
+        pl.when(pl.col("user").is_null()).then("id").alias("anonymous"),
         "submit",
         pl.max_horizontal(pl.coalesce("end_recorded", least), "submit").alias("end"),
     )
-    # Users in the order in which they appear in the log.
-    jobs = jobs.with_columns(pl.col("row").first().over("user", "nobody").alias("met"))
-    jobs = jobs.sort("met", "submit", "row")
+    # Users are ordered by their first job in the log.
+    jobs = jobs.with_columns(pl.col("row").first().over("user", "anonymous").alias("first_row"))
+    jobs = jobs.sort("first_row", "submit", "row")
     return jobs, tuple(
         cleaning
         for cleaning in (
             note(
                 "assumed",
-                "jobs whose end is not recorded: they ended as if they had never waited",
+                "jobs without a recorded end: it is set to submission plus run time",
                 tasks["id"].filter(ended.is_null()),
             ),
             note(
                 "repaired",
-                "jobs that ended before they were submitted: they ended then",
+                "jobs that ended before their submission: the end is set to the submission",
                 tasks["id"].filter(early),
             ),
             note(
                 "assumed",
-                "jobs of an unknown user: each is the only one of its user",
+                "jobs of an unknown user: each gets a user of its own",
                 tasks["id"].filter(alone),
             ),
         )
@@ -143,14 +143,14 @@ def _jobs(workload: Workload) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
 
 
 def _gaps(jobs: pl.DataFrame, by: Delimitation) -> Floats:
-    """Seconds before each job; of the first of a user it says nothing."""
+    """The gap before each job (s); meaningless for the first job of a user."""
     submit = jobs["submit"].to_numpy()
     if by == "arrival":
         before = submit
     elif by == "last":
         before = jobs["end"].to_numpy()
     else:
-        # All that ended before this session did so before any job of it: the latest end of the
-        # session is that of the user.
-        before = jobs.select(pl.col("end").cum_max().over("met"))["end"].to_numpy()
+        # All jobs of earlier sessions ended before this session: the latest end of the session is
+        # the latest end of the user.
+        before = jobs.select(pl.col("end").cum_max().over("first_row"))["end"].to_numpy()
     return np.concatenate([[0.0], submit[1:] - before[:-1]])[: len(submit)]

@@ -1,4 +1,4 @@
-"""Who submits the tasks of a workload: a clock, or users who wait for what they have submitted."""
+"""The source of submissions: recorded times, or users with sessions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from twinloop.workload.session_graph import SessionGraphs
 from twinloop.workload.sessions import Delimitation
 from twinloop.workload.workload import Workload
 
-#: What stands before the threshold where a text is short for users with sessions.
+#: Prefix of the short form `sessions:THRESHOLD`.
 SESSIONS_PREFIX: Final = "sessions:"
 
 
 class Sessions(Description):
-    """Users submit session by session: a session waits for those that its user waited for.
+    """Users with sessions: a session starts after the sessions that it depends on have finished.
 
-    The think times are kept, the submission times follow: see `SessionGraphs`.
+    Think times are as recorded, submission times follow from them: see `SessionGraphs`.
 
     >>> Sessions(threshold="60min")
     Sessions(by='arrival', threshold=3600.0)
@@ -30,18 +30,18 @@ class Sessions(Description):
 
     by: Delimitation = Field(
         "arrival",
-        description="what the pause before a session is counted from: the submission of the job "
-        "before (arrival), its end (last), the latest end in the session (max)",
+        description="start of the pause before a job: the submission of the job before (arrival), "
+        "its end (last), or the latest end in the session (max)",
     )
-    threshold: Seconds = Field(description="a pause this long starts a new session (s)")
+    threshold: Seconds = Field(description="minimum pause between two sessions (s)")
 
     def graphs(self, log: Trace | Workload) -> SessionGraphs:
-        """The session graphs that a replay of this log follows."""
+        """Create the session graphs of a log."""
         return SessionGraphs.from_log(log, by=self.by, threshold=self.threshold)
 
 
 class SourceDescription(Description):
-    """Who submits: `rigid`, every task at its recorded time, or users with sessions.
+    """The source of submissions: `rigid` (recorded times) or users with sessions.
 
     >>> SourceDescription.from_dict("rigid") == SourceDescription()
     True
@@ -50,7 +50,7 @@ class SourceDescription(Description):
     """
 
     sessions: Sessions | None = Field(
-        None, description="users with sessions; without, tasks are submitted as recorded (rigid)"
+        None, description="users with sessions; by default none: recorded submission times (rigid)"
     )
 
     @classmethod
@@ -64,8 +64,8 @@ class SourceDescription(Description):
             return {"sessions": {"threshold": threshold}}
         if data != "rigid":
             raise InputError(
-                f"'{data}' is no source",
-                remedy="rigid, or sessions:SECONDS such as sessions:3600",
+                f"'{data}' is not a source",
+                remedy="use rigid, or sessions:SECONDS such as sessions:3600",
             )
         return {}
 

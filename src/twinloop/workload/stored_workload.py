@@ -1,4 +1,4 @@
-"""A Workload as plain tables, to be kept with the trace of a run, and back."""
+"""Conversion of a Workload to plain tables, for storage with the trace of a run, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinloop.workload.workload import Workload
 
 
 class _Facts(pydantic.BaseModel):
-    """All of a Workload that is no table."""
+    """The values of a Workload that are not tables."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -39,8 +39,8 @@ def to_stored(workload: Workload) -> StoredWorkload:
     return StoredWorkload("Workload", facts.model_dump(mode="json"), tables)
 
 
-def workload_from_stored(kept: StoredWorkload) -> Workload:
-    """The Workload that was kept; an error if it is none.
+def workload_from_stored(stored: StoredWorkload) -> Workload:
+    """Create the Workload of stored tables.
 
     >>> import polars as pl
     >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}))
@@ -48,13 +48,13 @@ def workload_from_stored(kept: StoredWorkload) -> Workload:
     True
     """
     try:
-        facts = _Facts.model_validate(kept.facts)
+        facts = _Facts.model_validate(stored.facts)
     except pydantic.ValidationError as error:
-        raise InputError(f"is no kept workload: {error.errors()[0]['msg']}") from None
-    unknown = set(kept.tables) - {"tasks", "fragments", "files", "task_files"}
-    if unknown or "tasks" not in kept.tables:
-        raise InputError("is no kept workload: it has other tables")
-    tables = kept.tables
+        raise InputError(f"is not a stored workload: {error.errors()[0]['msg']}") from None
+    unknown = set(stored.tables) - {"tasks", "fragments", "files", "task_files"}
+    if unknown or "tasks" not in stored.tables:
+        raise InputError("is not a stored workload: it has unknown tables, or no tasks")
+    tables = stored.tables
     return Workload(
         tasks=tables["tasks"],
         fragments=tables.get("fragments"),

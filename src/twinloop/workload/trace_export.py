@@ -1,4 +1,4 @@
-"""A described Workload as a Trace, to be kept, edited and exported like one."""
+"""Conversion of a Workload to a Trace."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _SAME_NAME = (
 
 
 def workload_to_trace(workload: Workload) -> Trace:
-    """See `Workload.to_trace`."""
+    """Convert a workload to a trace; see `Workload.to_trace`."""
     tasks = workload.tasks
     durations = workload.durations()
     known = pl.Series(durations).fill_nan(None)
-    # With usage in the trace, a task without any would be taken for one that nobody sampled.
-    sampled = not _follows(workload, durations)
+    # In a trace with usage, a task without samples would be treated as not sampled.
+    sampled = not _has_default_demand(workload, durations)
     speeds = tasks["id"].filter(tasks["speed"].fill_null(1.0) != 1.0)
     ends = tasks["id"].filter(tasks["end_recorded"].is_not_null())
-    # A run time without a sample would be taken for work that nobody sampled.
+    # A run time without samples would be treated as unknown work.
     idle = (known == 0).fill_null(value=False)
-    unused = tasks["id"].filter(idle & (tasks["run_time"] > 0))
+    without_work = tasks["id"].filter(idle & (tasks["run_time"] > 0))
     lost = (
-        note("ignored", "speeds of the cores that the figures of a task hold for", speeds),
-        note("ignored", "ends in the record that the workload was made from", ends),
-        note("ignored", "run times of tasks that have no work", unused),
+        note("ignored", "speeds of the reference cores of tasks", speeds),
+        note("ignored", "recorded ends of tasks", ends),
+        note("ignored", "run times of tasks without work", without_work),
     )
     return Trace(
         manifest=Manifest(
@@ -56,8 +56,8 @@ def workload_to_trace(workload: Workload) -> Trace:
     )
 
 
-def _follows(workload: Workload, durations: Floats) -> bool:
-    """Whether all demand is what a log without usage stands for: all the cores, all the time."""
+def _has_default_demand(workload: Workload, durations: Floats) -> bool:
+    """Whether every task uses all its cores for its whole run time, as in a log without usage."""
     tasks = workload.tasks
     cores = tasks["cores"].fill_null(np.nan).to_numpy()
     limit = tasks["limit"].fill_null(np.nan).to_numpy()
@@ -67,7 +67,7 @@ def _follows(workload: Workload, durations: Floats) -> bool:
 
 
 def _usage(workload: Workload, durations: Floats) -> pl.DataFrame:
-    """All demand as samples, laid end to end from the submission."""
+    """The demand as consecutive samples from the submission on."""
     tasks = workload.tasks
     constant = np.ones(tasks.height, dtype=bool)
     constant[workload.fragment_arrays.tasks] = False

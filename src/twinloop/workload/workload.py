@@ -1,4 +1,4 @@
-"""The Workload: what is to run."""
+"""The Workload: tasks with their demand, dependencies, files and users."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from twinloop.trace.stored_workload import StoredWorkload
     from twinloop.workload.arrays import WorkloadArrays
 
-#: What is done with a task whose usage nobody sampled, in a trace that has usage.
+#: Treatment of tasks without samples in a trace with usage.
 Missing = Literal["synthetic", "drop", "leave"]
 
 
 class Workload:
-    """What is to run: tasks with their work and limits, dependencies, data and users.
+    """A workload: tasks with their work and limits, dependencies, files and users.
 
-    A task does `work` core-seconds on at most `limit` cores, both counted in cores of the
-    reference clock; for one whose demand varies they follow from its fragments. A Workload is a
-    value: nothing changes it. The columns and units are those of `COLUMNS`.
+    A task has `work` core-seconds to do on at most `limit` cores, both in cores of the reference
+    clock; for a varying demand they follow from its fragments. A Workload is immutable. `COLUMNS`
+    lists the columns and units.
 
     >>> import polars as pl
     >>> workload = Workload(
@@ -81,31 +81,31 @@ class Workload:
             "task_files", make_empty_table("task_files") if task_files is None else task_files
         )
         self._hash: str | None = None
-        #: Clock of the core in which work and rates are counted; None: not known.
+        #: Clock of the reference core of work and rates (MHz); None if unknown.
         self.reference_mhz = reference_mhz
-        #: Unix time of t = 0 in milliseconds; None: not known.
+        #: Unix time of t = 0 in milliseconds; None if unknown.
         self.epoch_ms = epoch_ms
-        #: What was not taken as it stood when this was made from a Trace.
+        #: Notes on the data cleaning of the Trace that it was created from.
         self.cleaned = cleaned
-        #: What comes from the run it was made from, and so is replayed, not predicted.
+        #: The quantities that come from a recorded run, and are replayed rather than predicted.
         self.injected = injected
 
     @classmethod
     def from_trace(
         cls, trace: Trace, *, missing: Missing = "synthetic", reference_mhz: float | None = None
     ) -> Workload:
-        """The workload that a trace is the record of, for replaying it.
+        """Create the workload of a trace, for a replay.
 
-        Usage becomes demand, sample by sample; a log without usage gives constant demand on all
-        the cores of a task. What was left out or made up is counted in `cleaned`.
+        Samples of usage become demand; without usage, a task has constant demand on all its cores.
+        `cleaned` counts omitted and assumed data.
 
         Args:
-            trace: The record.
-            missing: For tasks without a sample in a trace that has usage. `synthetic`: half of
-                one core for as long as they ran; `drop`: left out. With `leave` every task
-                without a sample is kept without work, to be written again but not to be run.
-            reference_mhz: Clock of the core to count in, where the trace does not say; the
-                highest clock of its nodes if this does not either.
+            trace: The log or recorded run.
+            missing: Treatment of tasks without samples in a trace with usage. `synthetic`: half a
+                core for their run time; `drop`: they are left out; `leave`: they stay without
+                work, so they can be written but not run.
+            reference_mhz: Clock of the reference core, if the trace has none; by default the
+                highest clock of its nodes.
 
         >>> import polars as pl
         >>> log = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0],
@@ -122,31 +122,31 @@ class Workload:
 
     @property
     def tasks(self) -> pl.DataFrame:
-        """A row per task."""
+        """The task table: a row per task."""
         return self._tasks.clone()
 
     @property
     def fragments(self) -> pl.DataFrame:
-        """A row per fragment of the tasks whose demand varies."""
+        """The fragment table: a row per fragment of the tasks with varying demand."""
         return self._fragments.frame(self._tasks["id"])
 
     @property
     def fragment_arrays(self) -> Fragments:
-        """The same fragments as arrays, without a copy."""
+        """The fragments as arrays, without a copy."""
         return self._fragments
 
     @property
     def files(self) -> pl.DataFrame:
-        """A row per data file."""
+        """The file table: a row per data file."""
         return self._files.clone()
 
     @property
     def task_files(self) -> pl.DataFrame:
-        """A row per file that a task reads or writes."""
+        """The table of file accesses: a row per file that a task reads or writes."""
         return self._task_files.clone()
 
     def durations(self) -> Floats:
-        """How long each task takes on cores of its speed that nobody shares; NaN: not known."""
+        """The run time of each task on unshared cores of its speed (s); NaN if unknown."""
         work = self._tasks["work"].fill_null(np.nan).to_numpy()
         limit = self._tasks["limit"].fill_null(np.nan).to_numpy()
         result = np.full(len(work), np.nan)
@@ -156,30 +156,29 @@ class Workload:
         return result
 
     def capacities(self) -> Floats:
-        """Cores that are enough for 95 % of each task's fragments; NaN: not known.
+        """The 95th percentile of the demand of each task in cores; NaN if unknown.
 
-        See `Fragments.capacity` for the percentile; of a constant demand it is the limit.
+        See `Fragments.capacity` for the percentile. For a constant demand it is the limit.
         """
         result = self._tasks["limit"].fill_null(np.nan).to_numpy().copy()
         result[self._fragments.tasks] = self._fragments.capacity()
         return result
 
     def to_arrays(self) -> WorkloadArrays:
-        """Plain arrays for the engine. A dependency cycle or a task without work is an error."""
+        """Convert to arrays for the engine; a cycle or a task without work is an error."""
         from twinloop.workload.arrays import workload_to_arrays
 
         return workload_to_arrays(self)
 
     def to_trace(self) -> Trace:
-        """As a Trace of kind `generated`, from which `from_trace` makes the workload again.
+        """Convert to a Trace of kind `generated`; `from_trace` converts it back.
 
-        Work, limits and fragments come back as they are; a constant demand that is not all the
-        cores all the time comes back as one fragment. A Trace has no place for the `speed` and
-        the `end_recorded` of a task, nor for the `run_time` of one that has no work: these are
-        lost, and counted in its manifest. `injected` is lost too. What `from_trace` fills in
-        where nothing is known (requested times, numbers of cores) it fills in here as well. A
-        task of no length comes back with some other limit, and one whose work is not known comes
-        back so with `missing="leave"`.
+        Work, limits and fragments survive the round trip; a constant demand below all cores
+        becomes one fragment. A Trace cannot represent the `speed` and the `end_recorded` of a
+        task, nor the `run_time` of a task without work: they are lost, and counted in the
+        manifest. `injected` is lost, too. `from_trace` fills in unknown values (requested times,
+        numbers of cores). A task of zero length gets another limit, and a task with unknown work
+        survives only with `missing="leave"`.
 
         >>> import polars as pl
         >>> workload = Workload(tasks=pl.DataFrame(
@@ -192,7 +191,7 @@ class Workload:
         return workload_to_trace(self)
 
     def to_stored(self) -> StoredWorkload:
-        """Itself as plain tables, as the trace of a run keeps it.
+        """Convert to plain tables, for storage with the trace of a run.
 
         >>> import polars as pl
         >>> Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})).to_stored().kind
@@ -203,7 +202,7 @@ class Workload:
         return to_stored(self)
 
     def content_hash(self) -> str:
-        """A hash of all that decides how it runs, the same for equal workloads."""
+        """Return a hash of all values that influence a run; equal workloads have equal hashes."""
         from twinloop.workload.stored_workload import content_hash
 
         if self._hash is None:
@@ -211,12 +210,11 @@ class Workload:
         return self._hash
 
     def replace(self, *, tasks: pl.DataFrame) -> Workload:
-        """A Workload with these tasks in place of its own, in any order.
+        """Return a Workload with another task table, in any order of its rows.
 
-        Fragments and files belong to a task by its id: a task keeps them in whichever row it is,
-        and one that is left out takes them along. A new id, also of a task that is renamed, has
-        the work and limit that its row declares. Where a task has fragments, its work and limit
-        follow from them, so others are an error.
+        Fragments and files belong to a task by its id: they follow it to another row and are
+        removed with it. A task with a new id has the work and limit of its row. For a task with
+        fragments, work and limit follow from them; other values are an error.
 
         >>> import polars as pl
         >>> workload = Workload(
@@ -229,15 +227,15 @@ class Workload:
         """
         tasks = columns.conform("tasks", tasks)
         columns.check(tasks)
-        fragments = self._fragments.move(find_rows(tasks["id"], self._tasks["id"]))
+        fragments = self._fragments.renumber(find_rows(tasks["id"], self._tasks["id"]))
         _check_totals(tasks, fragments)
-        gone = set(self._tasks["id"]) - set(tasks["id"])
+        removed = set(self._tasks["id"]) - set(tasks["id"])
         return Workload(
             tasks=tasks,
             fragments=fragments,
             files=self._files,
-            task_files=self._task_files.filter(~pl.col("task").is_in(list(gone)))
-            if gone
+            task_files=self._task_files.filter(~pl.col("task").is_in(list(removed)))
+            if removed
             else self._task_files,
             reference_mhz=self.reference_mhz,
             epoch_ms=self.epoch_ms,
@@ -279,7 +277,7 @@ def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
     rows = find_rows(ids, frame["task"])
     if (rows < 0).any():
         name = frame["task"][int(np.argmax(rows < 0))]
-        raise InputError(f"fragments of {name!r}, which is no task", field="fragments")
+        raise InputError(f"contains fragments of {name!r}, which is not a task", field="fragments")
     for field in ("duration", "rate"):
         if frame[field].null_count():
             name = frame["task"][int(frame[field].is_null().arg_true()[0])]
@@ -288,16 +286,16 @@ def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
 
 
 def _check_totals(tasks: pl.DataFrame, fragments: Fragments) -> None:
-    """An error where tasks declare another work or limit than their fragments add up to."""
+    """Raise an error if the work or limit of a task differs from that of its fragments."""
     for field, totals in (("work", fragments.work()), ("limit", fragments.limit())):
-        said = tasks[field].gather(fragments.tasks).fill_null(np.nan).to_numpy()
-        wrong = ~np.isnan(said) & ~np.isclose(said, totals, rtol=1e-9, atol=0.0)
+        given = tasks[field].gather(fragments.tasks).fill_null(np.nan).to_numpy()
+        wrong = ~np.isnan(given) & ~np.isclose(given, totals, rtol=1e-9, atol=0.0)
         if wrong.any():
             at = int(np.argmax(wrong))
             raise InputError(
-                f"{said[at]:g} is not the {totals[at]:g} of its fragments, from which it follows",
+                f"is {given[at]:g}, but its fragments give {totals[at]:g}",
                 field=f"task {tasks['id'][int(fragments.tasks[at])]!r}: {field}",
-                remedy="change the fragments, in a Workload(tasks=..., fragments=...) of their own",
+                remedy="create a Workload(tasks=..., fragments=...) with other fragments",
             )
 
 

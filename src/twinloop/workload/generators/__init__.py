@@ -1,4 +1,4 @@
-"""Workloads that nobody recorded: seeded generators, so that everything can be tried without a log.
+"""Workload generators: synthetic logs from a seed.
 
 >>> from twinloop.workload.generators import make_generator, list_generators
 >>> list(list_generators())
@@ -61,7 +61,7 @@ _GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
 
 
 def list_generators() -> Mapping[str, type[Generator]]:
-    """All generators by name.
+    """Return the classes of all generators by name.
 
     >>> list_generators()["lublin"].title
     "Lublin and Feitelson's rigid jobs of supercomputers, with a daily cycle"
@@ -70,24 +70,26 @@ def list_generators() -> Mapping[str, type[Generator]]:
 
 
 def make_generator(name: str, **parameters: Any) -> Generator:
-    """The generator of this name, with these parameters in place of its defaults.
+    """Create the generator with this name and these parameters.
 
     >>> make_generator("poisson", tasks=10).generate(seed=3)
     <Trace of 10 tasks>
     >>> make_generator("lubin")
     Traceback (most recent call last):
-    twinloop.InputError: generator: there is no 'lubin' (did you mean 'lublin'?)
+    twinloop.InputError: generator: unknown generator 'lubin' (did you mean 'lublin'?)
     """
     kind = _GENERATORS.get(name)
     if kind is None:
         raise InputError(
-            f"there is no {name!r}", field="generator", remedy=suggest_name(name, list(_GENERATORS))
+            f"unknown generator {name!r}",
+            field="generator",
+            remedy=suggest_name(name, list(_GENERATORS)),
         )
     return kind(**parameters)
 
 
 def generate(name: str, *, seed: int = 0, **parameters: Any) -> Trace:
-    """A log made up by the generator of this name.
+    """Generate a log with the generator of this name.
 
     >>> generate("lublin", seed=1, tasks=500)
     <Trace of 500 tasks>

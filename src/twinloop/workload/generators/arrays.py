@@ -1,4 +1,4 @@
-"""Job arrays: many identical tasks, submitted at once."""
+"""Job arrays: identical tasks that are submitted together."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from twinloop.workload.generators.random_stream import Integers
 
 
 class Arrays(arrivals.PoissonGenerator):
-    """Arrays of identical tasks; the arrays arrive independently of each other.
+    """Arrays of identical tasks with Poisson arrivals of the arrays.
 
     The tasks of an array have the same user, cores, length and requested time, and the ids 1_1,
-    1_2... The last array is cut where the number of tasks is reached.
+    1_2... The last array is truncated at the number of tasks.
 
     >>> trace = Arrays(tasks=50, mean_size=8).generate(seed=1)
     >>> trace.tasks["id"][0], trace.tasks["array"][0], trace.tasks.height
@@ -33,14 +33,18 @@ class Arrays(arrivals.PoissonGenerator):
         "geometric", "distribution of the size of an array: geometric or zipf"
     )
     mean_size: float = parameter(
-        20.0, "mean size, if geometric and without a largest size", unit="tasks", ge=1.0, le=1e6
+        20.0,
+        "mean size of the geometric distribution, before truncation",
+        unit="tasks",
+        ge=1.0,
+        le=1e6,
     )
     exponent: float = parameter(
-        1.5, "size n has a weight of n to the power of minus this, if zipf", ge=0.0, le=20.0
+        1.5, "exponent s of the zipf distribution: size n has a weight of n^-s", ge=0.0, le=20.0
     )
-    largest: int = parameter(1000, "size of the largest array", unit="tasks", ge=1, le=1_000_000)
+    largest: int = parameter(1000, "maximum size of an array", unit="tasks", ge=1, le=1_000_000)
     rate: float | None = parameter(
-        None, "arrays per second; none: what the load asks for", unit="1/s", ge=1e-9, le=1e9
+        None, "arrays per second; none: by the load", unit="1/s", ge=1e-9, le=1e9
     )
 
     @model_validator(mode="after")
@@ -50,7 +54,7 @@ class Arrays(arrivals.PoissonGenerator):
 
     @property
     def expected_size(self) -> float:
-        """The mean size of an array, with the largest size taken into account.
+        """The mean size of an array, after truncation.
 
         >>> Arrays(sizes="zipf", exponent=0, largest=9).expected_size
         5.0
@@ -69,14 +73,14 @@ class Arrays(arrivals.PoissonGenerator):
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         submit, size = self._arrays(seed)
         count = size.size
-        drawn = self._draws(seed, "lengths").lognormal(count, self.mean_length, self.cv)
-        cores = mix.draw(self.cores, self._draws(seed, "cores"), count)
-        users = self._draws(seed, "users").integers(1, self.users, count)
+        drawn = self._stream(seed, "lengths").lognormal(count, self.mean_length, self.cv)
+        cores = mix.draw(self.cores, self._stream(seed, "cores"), count)
+        users = self._stream(seed, "users").integers(1, self.users, count)
         of_array = np.repeat(np.arange(count), size)
         first = np.cumsum(size) - size
         index = pl.Series(np.arange(of_array.size) - first[of_array] + 1)
         array = pl.Series(of_array + 1).cast(pl.String)
-        asked = self._requests(seed, self._lengths(drawn), cores)
+        asked = self._requests(seed, self._round_lengths(drawn), cores)
         return {
             "id": array + "_" + index.cast(pl.String),
             "array": array,
@@ -86,17 +90,17 @@ class Arrays(arrivals.PoissonGenerator):
         }
 
     def _arrays(self, seed: int) -> tuple[Floats, Integers]:
-        """When the arrays arrive, and how many tasks each has."""
-        most, mean = self._most, self.expected_size
+        """The arrival and the size of each array."""
+        most, mean = self._max_tasks, self.expected_size
         if most is None and self.horizon is not None:
             arrivals.check_task_count(self._rate_for(self.rate, mean) * self.horizon * mean)
-        # Every array has a task, so there are at most as many arrays as tasks.
+        # There are at most as many arrays as tasks.
         submit = arrivals.draw_arrivals(
-            self._draws(seed, "arrivals"), self._rate_for(self.rate, mean), most, self.horizon
+            self._stream(seed, "arrivals"), self._rate_for(self.rate, mean), most, self.horizon
         )
-        size = self._draws(seed, "sizes").pick(self._weights(), submit.size) + 1
+        size = self._stream(seed, "sizes").choice(self._weights(), submit.size) + 1
         if most is not None:
             through = np.cumsum(size)
             size = size - np.clip(through - most, 0, size)
             submit, size = submit[size > 0], size[size > 0]
-        return self._floored(submit), size
+        return self._round_down(submit), size

@@ -1,4 +1,4 @@
-"""Poisson arrivals, at a rate or at the rate that a load asks for."""
+"""Poisson arrivals at a given rate, or at the rate of a given load."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from twinloop.description import InputError
 from twinloop.workload.generators import mix
-from twinloop.workload.generators.description import MOST_TASKS, parameter
+from twinloop.workload.generators.description import MAX_TASKS, parameter
 from twinloop.workload.generators.elementary import Floats
 from twinloop.workload.generators.random_stream import RandomStream
 from twinloop.workload.generators.requests import RequestGenerator
@@ -19,29 +19,32 @@ DEFAULT_LOAD: Final = 0.7
 
 
 class BoundedGenerator(RequestGenerator):
-    """A generator that ends after a number of tasks or at a time, whichever comes first."""
+    """Base class of the generators that end after a number of tasks or at a horizon."""
 
     tasks: int | None = parameter(
-        None, "number of tasks; none: 1,000, or what the horizon allows", ge=1, le=MOST_TASKS
+        None, "number of tasks; none: 1,000, or all before the horizon", ge=1, le=MAX_TASKS
     )
     horizon: float | None = parameter(
-        None, "no submission from this time on; none: no bound", unit="s", gt=0.0, le=1e11
+        None, "end of submissions; none: no end", unit="s", gt=0.0, le=1e11
     )
 
     @property
-    def _most(self) -> int | None:
-        """How many tasks are wanted at most; None: all before the horizon."""
+    def _max_tasks(self) -> int | None:
+        """The maximum number of tasks; None: all before the horizon."""
         return DEFAULT_TASKS if self.tasks is None and self.horizon is None else self.tasks
 
 
 class PoissonGenerator(BoundedGenerator):
-    """What Poisson arrivals of tasks, or of groups of tasks, have in common."""
+    """Base class of the generators with Poisson arrivals of tasks or of groups of tasks."""
 
     load: float | None = parameter(
-        None, "work submitted per time, as a share of the machine; none: 0.7", gt=0.0, le=100.0
+        None,
+        "offered load: submitted work per time, as a share of the machine; none: 0.7",
+        gt=0.0,
+        le=100.0,
     )
     machine: int = parameter(
-        64, "cores of the machine that the load is for", unit="cores", ge=1, le=10**9
+        64, "cores of the machine that the load refers to", unit="cores", ge=1, le=10**9
     )
     mean_length: float = parameter(
         600.0, "mean run time; lengths are lognormal", unit="s", ge=1e-3, le=1e9
@@ -54,7 +57,7 @@ class PoissonGenerator(BoundedGenerator):
         "cores of a task with their weights, as 1:5,2:2,4:2,8:1",
         unit="cores",
     )
-    users: int = parameter(10, "users, one as likely as another", ge=1, le=MOST_TASKS)
+    users: int = parameter(10, "number of users, with equal probabilities", ge=1, le=MAX_TASKS)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -64,7 +67,7 @@ class PoissonGenerator(BoundedGenerator):
         return self
 
     def _rate_for(self, rate: float | None, tasks_per_arrival: float) -> float:
-        """Arrivals per second: the rate that was given, or the one that the load asks for."""
+        """The arrivals per second: the given rate, or the rate of the load."""
         if rate is not None and self.load is not None:
             raise ValueError("give a rate or a load, not both")
         if rate is not None:
@@ -74,9 +77,9 @@ class PoissonGenerator(BoundedGenerator):
 
 
 def draw_arrivals(
-    draws: RandomStream, rate: float, most: int | None, horizon: float | None
+    stream: RandomStream, rate: float, most: int | None, horizon: float | None
 ) -> Floats:
-    """The arrivals of a Poisson process from t = 0: so many, or all before the horizon.
+    """Draw the arrivals of a Poisson process from t = 0, by number or up to the horizon.
 
     >>> draw_arrivals(RandomStream(1, "arrivals"), 0.1, 3, None).size
     3
@@ -88,18 +91,18 @@ def draw_arrivals(
         block = int(expected + 6.0 * float(np.sqrt(expected))) + 16
     else:
         block = most
-    parts = [np.cumsum(draws.exponential(block)) / rate]
+    parts = [np.cumsum(stream.exponential(block)) / rate]
     while most is None and horizon is not None and parts[-1][-1] < horizon:
-        parts.append(parts[-1][-1] + np.cumsum(draws.exponential(block)) / rate)
+        parts.append(parts[-1][-1] + np.cumsum(stream.exponential(block)) / rate)
     found = np.concatenate(parts)
     return found if horizon is None else found[found < horizon]
 
 
 def check_task_count(expected: float) -> None:
-    """An error if so many tasks are to be expected that they would not fit in memory."""
-    if expected > MOST_TASKS:
+    """Raise an error if the expected number of tasks would not fit in memory."""
+    if expected > MAX_TASKS:
         raise InputError(
-            f"about {expected:.3g} tasks would come before the horizon, more than {MOST_TASKS:,}",
+            f"about {expected:.3g} tasks are expected before the horizon, more than {MAX_TASKS:,}",
             field="horizon",
-            remedy="give a number of tasks, or a nearer horizon",
+            remedy="give a number of tasks, or an earlier horizon",
         )

@@ -1,4 +1,4 @@
-"""Work to be run for real: bags, bursts, DAGs and sessions of `twinloop-burn`."""
+"""Bags, bursts, DAGs and sessions of `twinloop-burn`, for execution on real machines."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from twinloop.workload.generators.random_stream import Integers
 from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
-#: The program that does the work.
+#: The program of the tasks.
 PROGRAM: Final = "twinloop-burn"
 
 BurnKind = Literal["cpu", "memory", "stream", "cache", "mixed", "sleep", "io"]
 
-#: Each kind of work as shares of its time and how much of its cores it uses meanwhile.
+#: The phases of each kind of work: share of the run time, and utilisation of the cores.
 PHASES: Final[Mapping[str, tuple[tuple[float, float], ...]]] = {
     **dict.fromkeys(("cpu", "memory", "stream", "cache"), ((1.0, 1.0),)),
     "mixed": ((0.4, 1.0), (0.2, 0.0), (0.4, 1.0)),
     "sleep": ((1.0, 0.0),),
-    # Of a machine of today: it waits for its pace, and for the disk.
+    # A typical value: it mostly waits for its pace and for the disk.
     "io": ((1.0, 0.01),),
 }
 
-#: More tasks than this nobody starts for real.
-_MOST: Final = 1_000_000
+#: Limit of the number of tasks of a real run.
+_MAX_TASKS: Final = 1_000_000
 
 
-def _kinds(value: Any) -> tuple[tuple[str, float], ...]:
+def _parse_kinds(value: Any) -> tuple[tuple[str, float], ...]:
     if isinstance(value, str):
         value = [part.split(":") if ":" in part else (part, 1.0) for part in value.split(",")]
     pairs = value.items() if isinstance(value, Mapping) else value
@@ -46,27 +46,27 @@ def _kinds(value: Any) -> tuple[tuple[str, float], ...]:
     names = [kind for kind, _ in found]
     for kind in names:
         if kind not in PHASES:
-            raise ValueError(f"there is no kind {kind!r}, only {', '.join(PHASES)}")
+            raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(PHASES)}")
     if not found or len(set(names)) < len(names):
-        raise ValueError("name at least one kind, and each once")
+        raise ValueError("give at least one kind, and each kind once")
     if not all(0.0 < share <= 1e9 for _, share in found):
         raise ValueError("the shares of kinds are positive")
     return found
 
 
 class Burn(RequestGenerator):
-    """Tasks of `twinloop-burn`, whose work is known, with the commands that do it.
+    """Tasks of `twinloop-burn` with known work, with their commands.
 
-    The number of tasks of each kind is exactly in the ratio of the shares, their order random;
-    lengths are uniform between the shortest and the longest. A task runs one thread on each of its
-    cores, so its work is its length times its cores: `sleep` has none, `mixed` four fifths of it.
+    The number of tasks of each kind is exactly in the ratio of the shares, in random order; lengths
+    are uniform between the shortest and the longest. A task runs one thread on each of its cores,
+    so its work is its length times its cores; for `sleep` it is 0, for `mixed` four fifths of it.
 
     - `bag`: all tasks at t = 0.
-    - `bursts`: each period a burst of tasks, an interval apart. The defaults are ten bursts of ten,
-      for a minute on two cores.
-    - `dag`: layers of tasks, each task waiting for some of the layer before.
-    - `sessions`: users who submit a few tasks, wait until all would have ended if nobody had been
-      in their way, think from half to one and a half times the think time, and submit again.
+    - `bursts`: a burst of tasks per period, an interval apart. The defaults are ten bursts of ten
+      tasks, for a minute on two cores.
+    - `dag`: layers of tasks; each task depends on some tasks of the layer before.
+    - `sessions`: users who submit a few tasks, wait until all of them have ended (without
+      contention), think from half to one and a half times the think time, and submit again.
 
     >>> trace = Burn(kinds="cpu:3,cache:1").generate(seed=1)
     >>> trace.tasks["kind"].value_counts(sort=True).rows()
@@ -76,50 +76,51 @@ class Burn(RequestGenerator):
     """
 
     name: ClassVar[str] = "burn"
-    title: ClassVar[str] = "work of a known amount to be run for real, with twinloop-burn"
+    title: ClassVar[str] = "known work for real machines, with twinloop-burn"
 
     shape: Literal["bag", "bursts", "dag", "sessions"] = parameter(
-        "bursts", "how tasks come: bag, bursts, dag or sessions"
+        "bursts", "pattern of the tasks: bag, bursts, dag or sessions"
     )
-    tasks: int | None = parameter(None, "number of tasks; none: bursts x size", ge=1, le=_MOST)
-    bursts: int = parameter(10, "number of bursts", ge=1, le=_MOST)
-    size: int = parameter(10, "tasks in a burst, or in a session", ge=1, le=_MOST)
+    tasks: int | None = parameter(None, "number of tasks; none: bursts x size", ge=1, le=_MAX_TASKS)
+    bursts: int = parameter(10, "number of bursts", ge=1, le=_MAX_TASKS)
+    size: int = parameter(10, "tasks in a burst, or in a session", ge=1, le=_MAX_TASKS)
     period: float = parameter(6.0, "time between two bursts", unit="s", gt=0.0, le=1e9)
     interval: float = parameter(
         0.1, "time between two tasks of a burst or a session", unit="s", ge=0.0, le=1e9
     )
-    kinds: Annotated[tuple[tuple[BurnKind, float], ...], BeforeValidator(_kinds)] = parameter(
-        (("cpu", 1.0),), "kinds of work with their shares, as cpu:3,cache:1"
+    kinds: Annotated[tuple[tuple[BurnKind, float], ...], BeforeValidator(_parse_kinds)] = parameter(
+        (("cpu", 1.0),), "kinds of work with shares, as cpu:3,cache:1"
     )
     shortest: float = parameter(0.5, "shortest length of a task", unit="s", ge=1e-3, le=1e6)
     longest: float = parameter(1.5, "longest length of a task", unit="s", ge=1e-3, le=1e6)
     cores: mix.Mix = parameter(
-        ((1, 1.0),), "cores of a task on each of its nodes, with their weights", unit="cores"
+        ((1, 1.0),), "cores of a task on each of its nodes, with weights", unit="cores"
     )
-    nodes: int = parameter(1, "nodes of a task", unit="nodes", ge=1, le=_MOST)
-    users: int = parameter(3, "number of users", ge=1, le=_MOST)
+    nodes: int = parameter(1, "nodes of a task", unit="nodes", ge=1, le=_MAX_TASKS)
+    users: int = parameter(3, "number of users", ge=1, le=_MAX_TASKS)
     think_time: float = parameter(
         2.0, "mean pause between two sessions of a user", unit="s", ge=0.0, le=1e9
     )
-    width: int = parameter(5, "tasks in a layer of the DAG", ge=1, le=_MOST)
+    width: int = parameter(5, "tasks in a layer of the DAG", ge=1, le=_MAX_TASKS)
     parents: int = parameter(
-        2, "tasks of the layer before that a task waits for, at most", ge=1, le=1000
+        2, "maximum number of parents of a task, in the layer before", ge=1, le=1000
     )
     resolution: Literal["s", "ms", "exact"] = parameter(
-        "ms", "times are whole seconds (s), whole milliseconds (ms) or as drawn (exact)"
+        "ms",
+        "resolution of times: whole seconds (s), whole milliseconds (ms) or not rounded (exact)",
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.shortest > self.longest:
             raise ValueError(f"the shortest ({self.shortest}) is longer than the longest")
-        if self.count > _MOST:
-            raise ValueError(f"bursts x size is more than {_MOST:,} tasks")
+        if self.count > _MAX_TASKS:
+            raise ValueError(f"bursts x size is more than {_MAX_TASKS:,} tasks")
         return self
 
     @property
     def count(self) -> int:
-        """How many tasks it makes.
+        """The number of tasks.
 
         >>> Burn(bursts=2, size=3).count
         6
@@ -127,8 +128,7 @@ class Burn(RequestGenerator):
         return self.bursts * self.size if self.tasks is None else self.tasks
 
     def generate(self, seed: int) -> Trace:
-        """The tasks that this seed gives; where some do not use all their cores all the time, what
-        they use is in `usage`.
+        """Generate the tasks of a seed; `usage` has the demand of kinds with idle phases.
 
         >>> from twinloop.workload import Workload
         >>> made = Burn(kinds="mixed", tasks=1, shortest=10, longest=10).generate(seed=1)
@@ -144,12 +144,12 @@ class Burn(RequestGenerator):
         names = [kind for kind, _ in self.kinds]
         shares = apportion(self.count, np.array([share for _, share in self.kinds]))
         kind = np.repeat(np.arange(len(names)), shares)
-        kind = kind[self._draws(seed, "kinds").order(self.count)]
-        drawn = self._draws(seed, "lengths").uniform(self.count)
-        run_time = self._lengths(self.shortest + (self.longest - self.shortest) * drawn)
-        cores = mix.draw(self.cores, self._draws(seed, "cores"), self.count)
+        kind = kind[self._stream(seed, "kinds").permutation(self.count)]
+        drawn = self._stream(seed, "lengths").uniform(self.count)
+        run_time = self._round_lengths(self.shortest + (self.longest - self.shortest) * drawn)
+        cores = mix.draw(self.cores, self._stream(seed, "cores"), self.count)
         submit, user = self._submissions(seed, run_time)
-        # In the order of submission; what a task is was drawn before that.
+        # Sort by submission, after all values of the tasks are drawn.
         order = np.argsort(submit, kind="stable")
         kind, run_time, cores = kind[order], run_time[order], cores[order]
         kinds = pl.Series(names).gather(kind)
@@ -166,37 +166,37 @@ class Burn(RequestGenerator):
         }
 
     def _submissions(self, seed: int, run_time: Floats) -> tuple[Floats, Integers]:
-        """When each task is submitted, and by whom."""
+        """The submission time and the user of each task."""
         if self.shape == "sessions":
             return self._sessions(seed, run_time)
         slots = np.arange(self.count)
-        user = self._draws(seed, "users").integers(0, self.users - 1, self.count)
+        user = self._stream(seed, "users").integers(0, self.users - 1, self.count)
         if self.shape != "bursts":
             return np.zeros(self.count), user
         planned = (slots // self.size) * self.period + (slots % self.size) * self.interval
-        submit = np.sort(self._floored(planned), kind="stable")
+        submit = np.sort(self._round_down(planned), kind="stable")
         return submit, user
 
     def _sessions(self, seed: int, run_time: Floats) -> tuple[Floats, Integers]:
         user = np.arange(self.count) % self.users
         place = np.arange(self.count) // self.users % self.size
         rounds = -(-self.count // (self.users * self.size))
-        thought = self._draws(seed, "think times").uniform(rounds * self.users)
-        thought = thought.reshape(rounds, self.users)
+        think = self._stream(seed, "think times").uniform(rounds * self.users)
+        think = think.reshape(rounds, self.users)
         submit = np.empty(self.count)
-        begin = self.think_time * thought[0]
+        begin = self.think_time * think[0]
         for number in range(rounds):
             first = number * self.users * self.size
             rows = np.arange(first, min(first + self.users * self.size, self.count))
-            submit[rows] = self._floored(begin[user[rows]] + place[rows] * self.interval)
+            submit[rows] = self._round_down(begin[user[rows]] + place[rows] * self.interval)
             end = np.zeros(self.users)
             np.maximum.at(end, user[rows], submit[rows] + run_time[rows])
             if number + 1 < rounds:
-                begin = self._raised(end + self.think_time * (0.5 + thought[number + 1]))
+                begin = self._round_up(end + self.think_time * (0.5 + think[number + 1]))
         return submit, user
 
     def _parents(self, seed: int) -> pl.Series:
-        drawn = self._draws(seed, "parents").integers(0, self.width - 1, self.count * self.parents)
+        drawn = self._stream(seed, "parents").integers(0, self.width - 1, self.count * self.parents)
         found = []
         for task, chosen in enumerate(drawn.reshape(self.count, self.parents)):
             layer = task // self.width
@@ -206,7 +206,7 @@ class Burn(RequestGenerator):
 
 
 def _commands(kinds: pl.Series, run_time: Floats, cores: Floats) -> pl.Series:
-    """What is started on each node of a task; the number of a task is the seed of its work."""
+    """The command on each node of a task; the number of the task is the seed of its work."""
     each = zip(kinds, run_time, cores, strict=True)
     return pl.Series(
         [
@@ -221,7 +221,7 @@ def _commands(kinds: pl.Series, run_time: Floats, cores: Floats) -> pl.Series:
 
 
 def _usage(tasks: pl.DataFrame) -> pl.DataFrame:
-    """What the tasks use, phase by phase from their submission, if nobody is in their way."""
+    """The usage of the tasks by phase, from their submission on, without contention."""
     phases = pl.DataFrame(
         [(kind, share, level) for kind, parts in PHASES.items() for share, level in parts],
         schema=["kind", "share", "level"],

@@ -1,4 +1,4 @@
-"""Bursts of tasks that come back every few minutes."""
+"""Periodic bursts of tasks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from twinloop.workload.generators.description import MOST_TASKS, parameter
+from twinloop.workload.generators.description import MAX_TASKS, parameter
 from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
 
 class BurstKind(BaseModel):
-    """One kind of task: its cores, its share, and its run time per second of what it works on.
+    """One kind of task: its cores, its share, and its run time per second of input (pace).
 
     >>> BurstKind(name="light", cores=1, share=3, pace=0.5).pace
     0.5
@@ -29,7 +29,7 @@ class BurstKind(BaseModel):
     pace: float = Field(gt=0.0, le=1e6)
 
 
-def _kinds(value: Any) -> Any:
+def _parse_kinds(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     found = []
@@ -41,7 +41,7 @@ def _kinds(value: Any) -> Any:
     return found
 
 
-def _lengths(value: Any) -> Any:
+def _parse_lengths(value: Any) -> Any:
     return value.split(",") if isinstance(value, str) else value
 
 
@@ -49,11 +49,11 @@ _Length = Annotated[float, Field(gt=0.0, le=1e9)]
 
 
 class Bursts(RequestGenerator):
-    """Bursts of tasks of several kinds, one burst each period.
+    """Bursts of tasks of several kinds, one burst per period.
 
     The defaults are the hundred transcoding tasks of a thesis on the fidelity of a simulator: ten
-    bursts of ten tasks a second apart, every 300 s, four kinds in the ratio 3:3:2:2 in an order
-    that the seed decides, on videos of 30, 60, 120 or 180 s.
+    bursts of ten tasks a second apart, every 300 s, four kinds in the ratio 3:3:2:2 in random
+    order, on videos of 30, 60, 120 or 180 s.
 
     >>> trace = Bursts().generate(seed=20250901)
     >>> trace.tasks["submit"].to_list()[8:12]
@@ -63,14 +63,12 @@ class Bursts(RequestGenerator):
     name: ClassVar[str] = "bursts"
     title: ClassVar[str] = "periodic bursts of tasks of several kinds"
 
-    bursts: int = parameter(10, "number of bursts", ge=1, le=MOST_TASKS)
-    size: int = parameter(10, "tasks in a burst", ge=1, le=MOST_TASKS)
+    bursts: int = parameter(10, "number of bursts", ge=1, le=MAX_TASKS)
+    size: int = parameter(10, "tasks in a burst", ge=1, le=MAX_TASKS)
     period: float = parameter(300.0, "time between two bursts", unit="s", gt=0.0, le=1e9)
     interval: float = parameter(1.0, "time between two tasks of a burst", unit="s", ge=0.0, le=1e9)
-    jitter: float = parameter(
-        0.0, "each submission is late by up to this", unit="s", ge=0.0, le=1e9
-    )
-    kinds: Annotated[tuple[BurstKind, ...], BeforeValidator(_kinds), Field(min_length=1)] = (
+    jitter: float = parameter(0.0, "maximum random delay of a submission", unit="s", ge=0.0, le=1e9)
+    kinds: Annotated[tuple[BurstKind, ...], BeforeValidator(_parse_kinds), Field(min_length=1)] = (
         parameter(
             (
                 BurstKind(name="light1c", cores=1, share=3, pace=0.25),
@@ -81,16 +79,16 @@ class Bursts(RequestGenerator):
             "kinds of tasks, as name:cores:share:pace; run time = pace x length",
         )
     )
-    lengths: Annotated[tuple[_Length, ...], BeforeValidator(_lengths), Field(min_length=1)] = (
-        parameter(
-            (30.0, 60.0, 120.0, 180.0), "what tasks work on, one as likely as another", unit="s"
-        )
+    lengths: Annotated[
+        tuple[_Length, ...], BeforeValidator(_parse_lengths), Field(min_length=1)
+    ] = parameter(
+        (30.0, 60.0, 120.0, 180.0), "lengths of the inputs, with equal probabilities", unit="s"
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.bursts * self.size > MOST_TASKS:
-            raise ValueError(f"bursts x size is more than {MOST_TASKS:,} tasks")
+    def _check_consistency(self) -> Self:
+        if self.bursts * self.size > MAX_TASKS:
+            raise ValueError(f"bursts x size is more than {MAX_TASKS:,} tasks")
         names = [kind.name for kind in self.kinds]
         if len(set(names)) < len(names):
             raise ValueError("two kinds have the same name")
@@ -100,15 +98,15 @@ class Bursts(RequestGenerator):
         count = self.bursts * self.size
         slots = np.arange(count)
         planned = (slots // self.size) * self.period + (slots % self.size) * self.interval
-        late = self.jitter * self._draws(seed, "jitter").uniform(count)
-        submit = np.sort(self._floored(planned + late), kind="stable")
+        late = self.jitter * self._stream(seed, "jitter").uniform(count)
+        submit = np.sort(self._round_down(planned + late), kind="stable")
         shares = apportion(count, np.array([kind.share for kind in self.kinds]))
         kind = np.repeat(np.arange(len(self.kinds)), shares)
-        kind = kind[self._draws(seed, "kinds").order(count)]
+        kind = kind[self._stream(seed, "kinds").permutation(count)]
         worked_on = np.array(self.lengths)[
-            self._draws(seed, "lengths").integers(0, len(self.lengths) - 1, count)
+            self._stream(seed, "lengths").integers(0, len(self.lengths) - 1, count)
         ]
-        run_time = self._lengths(self._of_kind("pace")[kind] * worked_on)
+        run_time = self._round_lengths(self._of_kind("pace")[kind] * worked_on)
         names = pl.Series([kind.name for kind in self.kinds]).gather(kind)
         return {
             "name": names,

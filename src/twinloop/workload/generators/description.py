@@ -1,4 +1,4 @@
-"""What every generator is: a description with parameters that makes a Trace from a seed."""
+"""The base class of generators: parameters, rounding and random streams."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from twinloop.trace import Manifest, Trace
 from twinloop.workload.generators.elementary import Floats
 from twinloop.workload.generators.random_stream import RandomStream
 
-#: More tasks than this are refused: they would not fit in memory.
-MOST_TASKS: Final = 100_000_000
+#: Limit of the number of tasks, which must fit in memory.
+MAX_TASKS: Final = 100_000_000
 
 _TICKS: Final = {"s": 1.0, "ms": 1000.0}
 
 
 def parameter(default: Any, meaning: str, *, unit: str = "", **bounds: Any) -> Any:
-    """A field of a description: its default, its meaning, its unit and its bounds."""
+    """Declare a parameter of a generator: default, meaning, unit and bounds."""
     return Field(default, description=meaning, json_schema_extra={"unit": unit}, **bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorParameter:
-    """One parameter of a generator, as `--help` and the documentation show it."""
+    """One parameter of a generator, for `--help` and the documentation."""
 
     name: str
     default: Any
@@ -39,10 +39,10 @@ class GeneratorParameter:
 
 
 class Generator(BaseModel, ABC):
-    """A description of a workload that does not exist, and the way to make it.
+    """Base class of the generators: a description with parameters that creates a Trace.
 
     The same parameters and seed give the same tables, to the bit, on every machine and with every
-    version of NumPy: `RandomStream` says how.
+    version of NumPy: see `RandomStream`.
 
     >>> from twinloop.workload.generators import make_generator
     >>> make_generator("poisson", tasks=3).generate(seed=1)
@@ -51,24 +51,25 @@ class Generator(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    #: What it is called in `list_generators()` and on the command line.
+    #: The name in `list_generators()` and on the command line.
     name: ClassVar[str]
-    #: What it makes, in one line.
+    #: A description in one line.
     title: ClassVar[str]
 
     resolution: Literal["s", "ms", "exact"] = parameter(
-        "s", "times are whole seconds (s), whole milliseconds (ms) or as drawn (exact)"
+        "s",
+        "resolution of times: whole seconds (s), whole milliseconds (ms) or not rounded (exact)",
     )
 
     def __init__(self, **parameters: Any) -> None:
         try:
             super().__init__(**parameters)
         except ValidationError as error:
-            raise self._refusal(error) from None
+            raise self._convert_error(error) from None
 
     @classmethod
     def parameters(cls) -> tuple[GeneratorParameter, ...]:
-        """Its parameters: its own ones first, then those that it shares with others.
+        """The parameters: first those of the class, then the inherited ones.
 
         >>> from twinloop.workload.generators import list_generators
         >>> print(list_generators()["bursts"].parameters()[0])
@@ -78,7 +79,7 @@ class Generator(BaseModel, ABC):
         for kind in cls.__mro__:
             for name in getattr(kind, "__annotations__", {}):
                 field = cls.model_fields.get(name)
-                # One that it shares, with a default of its own, is listed among its own.
+                # An inherited parameter with another default belongs to the class.
                 if name not in found and field and isinstance(field.json_schema_extra, dict):
                     unit = str(field.json_schema_extra["unit"])
                     found[name] = GeneratorParameter(
@@ -87,7 +88,7 @@ class Generator(BaseModel, ABC):
         return tuple(found.values())
 
     def generate(self, seed: int) -> Trace:
-        """The workload that this seed gives.
+        """Generate the workload of a seed.
 
         >>> from twinloop.workload.generators import make_generator
         >>> trace = make_generator("bursts", bursts=1, size=2).generate(seed=5)
@@ -96,12 +97,12 @@ class Generator(BaseModel, ABC):
         """
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(
-                f"{seed!r} is no seed", field="seed", remedy="give a whole number from 0 up"
+                f"{seed!r} is not a seed", field="seed", remedy="give a whole number, 0 or more"
             )
         tasks = pl.DataFrame(self._tasks(seed))
         if "id" not in tasks.columns:
             tasks = tasks.with_columns(pl.int_range(1, pl.len() + 1).cast(pl.String).alias("id"))
-        submit = self._nearest(tasks["submit"].to_numpy())
+        submit = self._round(tasks["submit"].to_numpy())
         tasks = tasks.with_columns(pl.Series("submit", submit))
         facts = {"generator": {"name": self.name, "parameters": self.model_dump(mode="json")}}
         manifest = Manifest(kind="generated", seed=seed, facts=facts)
@@ -114,36 +115,36 @@ class Generator(BaseModel, ABC):
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         """The columns of the tasks, in the order of their submission; without ids, 1, 2, 3..."""
 
-    def _draws(self, seed: int, stream: str) -> RandomStream:
+    def _stream(self, seed: int, stream: str) -> RandomStream:
         return RandomStream(seed, f"{self.name}/{stream}")
 
-    def _nearest(self, times: Floats) -> Floats:
-        """Times to the nearest figure of this resolution."""
+    def _round(self, times: Floats) -> Floats:
+        """Round times to the resolution."""
         ticks = _TICKS.get(self.resolution)
         return times if ticks is None else np.rint(times * ticks) / ticks
 
-    def _floored(self, times: Floats) -> Floats:
-        """Points in time as a clock of this resolution shows them."""
+    def _round_down(self, times: Floats) -> Floats:
+        """Round times down to the resolution."""
         ticks = _TICKS.get(self.resolution)
         return times if ticks is None else np.floor(times * ticks) / ticks
 
-    def _raised(self, times: Floats) -> Floats:
-        """The next points in time that a clock of this resolution can show."""
-        return -self._floored(-times)
+    def _round_up(self, times: Floats) -> Floats:
+        """Round times up to the resolution."""
+        return -self._round_down(-times)
 
-    def _lengths(self, times: Floats) -> Floats:
-        """Lengths to the nearest figure of this resolution, but never nothing."""
+    def _round_lengths(self, times: Floats) -> Floats:
+        """Round lengths to the resolution, with a minimum of one tick."""
         ticks = _TICKS.get(self.resolution)
-        return times if ticks is None else np.maximum(self._nearest(times), 1.0 / ticks)
+        return times if ticks is None else np.maximum(self._round(times), 1.0 / ticks)
 
     @classmethod
-    def _refusal(cls, error: ValidationError) -> InputError:
+    def _convert_error(cls, error: ValidationError) -> InputError:
         first = error.errors(include_url=False)[0]
         place = [str(part) for part in first["loc"]]
         field = ".".join([cls.name, *place])
         if first["type"] == "extra_forbidden":
             remedy = suggest_name(place[0], [found.name for found in cls.parameters()])
-            return InputError(f"'{cls.name}' has no such parameter", field=field, remedy=remedy)
+            return InputError(f"is not a parameter of '{cls.name}'", field=field, remedy=remedy)
         problem = first["msg"].removeprefix("Value error, ")
         if place and not isinstance(first["input"], dict):
             problem = f"{first['input']!r}: {problem[:1].lower()}{problem[1:]}"

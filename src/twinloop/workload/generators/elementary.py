@@ -1,8 +1,8 @@
-"""Logarithm, exponential and the gamma function from the four operations alone.
+"""Logarithm, exponential and gamma function, computed with basic arithmetic only.
 
-The libraries of two machines differ in the last bit of `log` and `exp`, and a generated log would
-differ with them. IEEE 754 fixes the result of every operation used here, so these give the same
-bits everywhere, within a few units in the last place of the true value.
+The `log` and `exp` of the libraries of two machines may differ in the last bit, and generated logs
+would differ with them. IEEE 754 defines the result of every operation used here exactly, so the
+results are the same everywhere, within a few units in the last place of the true value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A batch of video transcodings to be run for real, with FFmpeg."""
+"""A batch of video transcodings with FFmpeg, for execution on real machines."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from twinloop.workload.generators.random_stream import Integers
 from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
-#: What the videos show, and how long they are in seconds.
+#: Contents of the videos, and their lengths in seconds.
 PATTERNS: Final = ("gradient", "noise", "moving", "mandelbrot", "plasma")
 LENGTHS: Final = (30.0, 60.0, 120.0, 180.0)
-#: Lines of a source video, and of the smaller of the two that are made from it.
+#: Lines of a source video, and of the smaller output.
 SOURCE_HEIGHT: Final = 1080
 _SMALL: Final = 480
-#: Pictures per second.
+#: Frames per second.
 RATE: Final = 30
-#: More tasks than this nobody runs for real.
-_MOST: Final = 1_000_000
-#: CPU seconds that a transcoding takes before its first frame.
+#: Limit of the number of tasks of a real run.
+_MAX_TASKS: Final = 1_000_000
+#: CPU seconds of a transcoding before its first frame.
 _START: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Transcoding:
-    """A type of task: what it makes of a video, and what it costs.
+    """A type of task: its output and its cost.
 
     >>> TRANSCODINGS["hevc1080p"].cores
     4
@@ -45,11 +45,11 @@ class Transcoding:
     height: int
     codec: Literal["libx264", "libx265"]
     preset: str
-    #: CPU seconds for a second of a video of 1080 lines, by what it shows, as in `PATTERNS`.
+    #: CPU seconds per second of a video of 1080 lines, for each of `PATTERNS`.
     paces: tuple[float, ...]
 
 
-#: The types of tasks by name. The paces are those of one machine, measured once: rough figures.
+#: The types of tasks by name. The paces are rough: they were measured once, on one machine.
 TRANSCODINGS: Final[Mapping[str, Transcoding]] = {
     "light1c": Transcoding(3, 1, _SMALL, "libx264", "veryfast", (0.4, 0.6, 0.5, 0.5, 0.6)),
     "medium480p": Transcoding(3, 2, _SMALL, "libx264", "medium", (0.5, 1.3, 0.6, 0.9, 0.8)),
@@ -59,7 +59,7 @@ TRANSCODINGS: Final[Mapping[str, Transcoding]] = {
 
 
 def video_name(pattern: str, seconds: float) -> str:
-    """What the video of a pattern and a length is called.
+    """Return the file name of the video with a pattern and a length.
 
     >>> video_name("noise", 30.0), video_name("plasma", 1.5)
     ('noise-30s.mp4', 'plasma-1.5s.mp4')
@@ -68,7 +68,7 @@ def video_name(pattern: str, seconds: float) -> str:
 
 
 def round_to_even(lines: float) -> int:
-    """The nearest even number of lines, of which there are at least two: codecs want that.
+    """Round to an even number of lines, at least two, as codecs require.
 
     >>> round_to_even(1080 / 8), round_to_even(480 / 4), round_to_even(0.1)
     (136, 120, 2)
@@ -77,19 +77,19 @@ def round_to_even(lines: float) -> int:
 
 
 def split_lengths(value: Any) -> Any:
-    """Lengths as a command line has them, parted by commas."""
+    """Split lengths that are given as text, separated by commas."""
     return value.split(",") if isinstance(value, str) else value
 
 
 class FFmpeg(RequestGenerator):
-    """Video transcodings in bursts, with the commands that do them.
+    """Video transcodings in bursts, with their commands.
 
     The defaults are the batch of a thesis on the fidelity of a simulator: a hundred tasks of four
     types in the ratio 3:3:2:2, ten bursts of ten tasks a second apart, every 300 s, on twenty
-    videos of 1080 lines: five patterns in four lengths. The thesis has the seed 20250901 and
-    leaves open which task has which video; here, every twenty tasks have each video once.
+    videos of 1080 lines: five patterns in four lengths. The thesis uses the seed 20250901 and does
+    not define the video of each task; here, every twenty tasks have each video once.
 
-    `python -m twinloop.execution.videos` makes the videos. A task keeps nothing of what it makes.
+    `python -m twinloop.execution.videos` creates the videos. The output of a task is discarded.
 
     >>> tasks = FFmpeg(scale=0.05, height=540).generate(seed=20250901).tasks
     >>> tasks["submit"].to_list()[8:12]
@@ -99,10 +99,10 @@ class FFmpeg(RequestGenerator):
     """
 
     name: ClassVar[str] = "ffmpeg"
-    title: ClassVar[str] = "bursts of video transcodings to be run for real, with FFmpeg"
+    title: ClassVar[str] = "bursts of video transcodings for real machines, with FFmpeg"
 
-    bursts: int = parameter(10, "number of bursts", ge=1, le=_MOST)
-    size: int = parameter(10, "tasks in a burst", ge=1, le=_MOST)
+    bursts: int = parameter(10, "number of bursts", ge=1, le=_MAX_TASKS)
+    size: int = parameter(10, "tasks in a burst", ge=1, le=_MAX_TASKS)
     period: float = parameter(300.0, "time between two bursts", unit="s", gt=0.0, le=1e9)
     interval: float = parameter(1.0, "time between two tasks of a burst", unit="s", ge=0.0, le=1e9)
     lengths: Annotated[
@@ -111,42 +111,49 @@ class FFmpeg(RequestGenerator):
         Field(min_length=1),
     ] = parameter(LENGTHS, "lengths of the videos", unit="s")
     scale: float = parameter(
-        1.0, "times period, interval and the lengths of the videos", gt=0.0, le=1000.0
+        1.0, "factor on the period, the interval and the lengths of the videos", gt=0.0, le=1000.0
     )
     height: int = parameter(
         SOURCE_HEIGHT,
-        "lines of the videos; what is made of them shrinks with them",
+        "lines of the videos; the outputs are scaled with them",
         unit="lines",
         ge=16,
         le=16_384,
     )
     most_cores: int = parameter(
-        4, "cores of a task at most, where nodes have fewer than four", unit="cores", ge=1, le=1024
+        4,
+        "maximum number of cores of a task, for nodes with fewer than four",
+        unit="cores",
+        ge=1,
+        le=1024,
     )
     pace: float = parameter(
-        1.0, "times the expected run times: 2 for a machine of half the speed", gt=0.0, le=1e6
+        1.0, "factor on the expected run times: 2 for a machine of half the speed", gt=0.0, le=1e6
     )
-    videos: str = parameter("videos", "folder of the videos, as tasks see it", min_length=1)
+    videos: str = parameter(
+        "videos", "folder of the videos, relative to the working folder of the tasks", min_length=1
+    )
     resolution: Literal["s", "ms", "exact"] = parameter(
-        "ms", "times are whole seconds (s), whole milliseconds (ms) or as drawn (exact)"
+        "ms",
+        "resolution of times: whole seconds (s), whole milliseconds (ms) or not rounded (exact)",
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.bursts * self.size > _MOST:
-            raise ValueError(f"bursts x size is more than {_MOST:,} tasks")
+    def _check_consistency(self) -> Self:
+        if self.bursts * self.size > _MAX_TASKS:
+            raise ValueError(f"bursts x size is more than {_MAX_TASKS:,} tasks")
         if min(self.scaled_lengths) * RATE < 1.0:
-            raise ValueError(f"a video is shorter than a picture, of which {RATE} make a second")
+            raise ValueError(f"a video is shorter than a frame (1/{RATE} s)")
         names = {video_name("", length) for length in self.scaled_lengths}
         if len(names) < len(self.lengths):
-            raise ValueError("two lengths of videos are the same to a millisecond")
+            raise ValueError("two lengths of videos are equal to a millisecond")
         if {"{", "}", "\0"} & set(self.videos):
-            raise ValueError("the folder of the videos has a brace or a zero byte in its name")
+            raise ValueError("the folder of the videos must not contain braces or zero bytes")
         return self
 
     @property
     def scaled_lengths(self) -> tuple[float, ...]:
-        """How long the videos are, in seconds.
+        """The lengths of the videos (s).
 
         >>> FFmpeg(scale=0.05).scaled_lengths
         (1.5, 3.0, 6.0, 9.0)
@@ -154,20 +161,20 @@ class FFmpeg(RequestGenerator):
         return tuple(round(length * self.scale, 3) for length in self.lengths)
 
     def generate(self, seed: int) -> Trace:
-        """The batch that this seed gives; tasks with fewer cores than their type are counted.
+        """Generate the batch of a seed; tasks with fewer cores than their type are counted.
 
         >>> FFmpeg(most_cores=1).generate(seed=1).manifest.cleaned[0].count
         70
         """
         trace = super().generate(seed)
         wanted = {name: of_type.cores for name, of_type in TRANSCODINGS.items()}
-        asked = trace.tasks["kind"].replace_strict(wanted, return_dtype=pl.Float64)
-        capped = trace.tasks.filter(trace.tasks["requested_cores"] < asked)["id"]
+        needed = trace.tasks["kind"].replace_strict(wanted, return_dtype=pl.Float64)
+        capped = trace.tasks.filter(trace.tasks["requested_cores"] < needed)["id"]
         if not len(capped):
             return trace
         note = Cleaning(
             kind="noticed",
-            what=f"tasks with fewer cores than their type has: at most {self.most_cores}",
+            what=f"tasks with fewer cores than their type: at most {self.most_cores}",
             count=len(capped),
             examples=tuple(capped[:3]),
         )
@@ -180,7 +187,7 @@ class FFmpeg(RequestGenerator):
         types = list(TRANSCODINGS.values())
         of_type = np.repeat(
             np.arange(len(types)), apportion(count, np.array([kind.share for kind in types]) * 1.0)
-        )[self._draws(seed, "kinds").order(count)]
+        )[self._stream(seed, "kinds").permutation(count)]
         pattern, length = self._videos(seed, count)
         cores = np.array([min(kind.cores, self.most_cores) for kind in types])[of_type] * 1.0
         names = pl.Series(list(TRANSCODINGS)).gather(of_type)
@@ -190,7 +197,7 @@ class FFmpeg(RequestGenerator):
             "kind": names,
             "submit": planned * self.scale,
             **self._requests(
-                seed, self._lengths(self._work(of_type, pattern, length) / cores), cores
+                seed, self._round_lengths(self._work(of_type, pattern, length) / cores), cores
             ),
             "command": pl.Series(self._commands(), dtype=pl.List(pl.String)).gather(choice),
         }
@@ -199,12 +206,12 @@ class FFmpeg(RequestGenerator):
         """The pattern and the length of the video of each task."""
         pool = len(PATTERNS) * len(self.lengths)
         rounds = -(-count // pool)
-        drawn = self._draws(seed, "videos").uniform(rounds * pool).reshape(rounds, pool)
+        drawn = self._stream(seed, "videos").uniform(rounds * pool).reshape(rounds, pool)
         video = np.argsort(drawn, axis=1, kind="stable").ravel()[:count]
         return video // len(self.lengths), video % len(self.lengths)
 
     def _work(self, of_type: Integers, pattern: Integers, length: Integers) -> Floats:
-        """The CPU seconds that each task is expected to take."""
+        """The expected CPU seconds of each task."""
         paces = np.array([kind.paces for kind in TRANSCODINGS.values()])
         area = (self.height / SOURCE_HEIGHT) ** 2
         seconds = np.array(self.scaled_lengths)[length]
@@ -223,7 +230,7 @@ class FFmpeg(RequestGenerator):
     def _command(self, kind: Transcoding, video: str) -> list[str]:
         threads = str(min(kind.cores, self.most_cores))
         lines = round_to_even(kind.height * self.height / SOURCE_HEIGHT)
-        # x265 has threads of its own, and says much about itself.
+        # x265 has its own thread pool and verbose log.
         own = ["-x265-params", f"pools={threads}:log-level=error"]
         return [
             *("ffmpeg", "-nostdin", "-loglevel", "error", "-threads", threads, "-i", video),

@@ -24,7 +24,7 @@ from twinloop.workload.generators.lublin_classes import (
 )
 from twinloop.workload.generators.random_stream import Integers, RandomStream, sample_by_rejection
 
-# Of two jobs that arrive together, the interactive one goes first, as published.
+# Of two simultaneous arrivals, the interactive job comes first, as published.
 _CLASSES: Final = {
     "both": (INTERACTIVE, BATCH),
     "batch": (BATCH,),
@@ -34,7 +34,7 @@ _CLASSES: Final = {
 
 
 class Lublin(BoundedGenerator):
-    """Rigid jobs as Lublin and Feitelson (2003) found them, with a daily cycle.
+    """Rigid jobs by the model of Lublin and Feitelson (2003), with a daily cycle.
 
     >>> trace = Lublin(tasks=1000, machine=128).generate(seed=1)
     >>> sorted(trace.tasks["queue"].unique())
@@ -52,7 +52,7 @@ class Lublin(BoundedGenerator):
     )
     load: float | None = parameter(
         None,
-        "work submitted per time, as a share of the machine; none: what the model gives",
+        "offered load: submitted work per time, as a share of the machine; none: that of the model",
         gt=0.0,
         le=100.0,
     )
@@ -60,7 +60,7 @@ class Lublin(BoundedGenerator):
 
     @property
     def model_load(self) -> float:
-        """The load that the published parameters give on this machine.
+        """The offered load of the published parameters on this machine.
 
         >>> round(Lublin().model_load, 3)
         0.401
@@ -73,31 +73,31 @@ class Lublin(BoundedGenerator):
         arrivals = [self._arrivals(seed, of) for of in classes]
         of_job = np.repeat(np.arange(len(classes)), [times.size for times in arrivals])
         submit = np.concatenate(arrivals)
-        order = np.argsort(submit, kind="stable")[: self._most]
+        order = np.argsort(submit, kind="stable")[: self._max_tasks]
         submit, of_job = submit[order], of_job[order]
         size, run_time = np.empty(submit.size), np.empty(submit.size)
         for number, of in enumerate(classes):
             jobs = of_job == number
             count = int(np.count_nonzero(jobs))
-            size[jobs] = self._sizes(self._draws(seed, f"sizes {of.name}"), of, count)
-            draws = self._draws(seed, f"run times {of.name}")
+            size[jobs] = self._sizes(self._stream(seed, f"sizes {of.name}"), of, count)
+            draws = self._stream(seed, f"run times {of.name}")
             run_time[jobs] = exp(_log_run_times(draws, of, size[jobs]))
         return {
             "queue": pl.Series([of.name for of in classes]).gather(of_job),
             "submit": submit,
-            **self._requests(seed, self._floored(run_time), size),
+            **self._requests(seed, self._round_down(run_time), size),
         }
 
     def _arrivals(self, seed: int, of: JobClass) -> Floats:
-        """The arrivals of a class: as many as there are tasks, or all before the horizon.
+        """The arrivals of a class, by number of tasks or up to the horizon.
 
-        They are a renewal process on a clock that runs as fast as the time of day is busy: a slot
-        of weight w lets gaps of w x 1800 s pass.
+        They are a renewal process in operational time, which advances in proportion to the weight
+        of the time of day: by w x 1800 s in a slot of weight w.
         """
-        draws = self._draws(seed, f"arrivals {of.name}")
+        draws = self._stream(seed, f"arrivals {of.name}")
         stretch = 1.0 if self.load is None else self.model_load / self.load
         mean_gap = of.mean_gap() * stretch
-        block, horizon = self._most, self.horizon
+        block, horizon = self._max_tasks, self.horizon
         if block is None:
             assert horizon is not None
             check_task_count(horizon / mean_gap)
@@ -115,19 +115,19 @@ class Lublin(BoundedGenerator):
             points = passed + np.cumsum(gaps)
             passed = float(points[-1])
             parts.append(_by_day(points, weights, self.start_hour))
-            if self._most is not None or parts[-1][-1] >= horizon:
+            if self._max_tasks is not None or parts[-1][-1] >= horizon:
                 break
         times = np.concatenate(parts)
-        return self._floored(times if horizon is None else times[times < horizon])
+        return self._round_down(times if horizon is None else times[times < horizon])
 
     def _sizes(self, draws: RandomStream, of: JobClass, count: int) -> Floats:
-        """Cores of jobs: one, or two to the power of a two-stage uniform figure."""
+        """Draw the cores of jobs: one, or two to the power of a two-stage uniform number."""
         low, change, high = of.sizes_below(self.machine)
         sort, stage, within = draws.uniform(count), draws.uniform(count), draws.uniform(count)
         first = stage <= of.low_probability
         power = np.where(first, low, change)
         power += within * (np.where(first, change, high) - power)
-        # Rounding up must not lead beyond a machine that is no power of two itself.
+        # Rounding up must not exceed a machine whose size is not a power of two.
         whole = np.minimum(np.rint(power), float(self.machine.bit_length() - 1))
         power = np.where(sort <= of.serial + of.power_of_two, whole, power)
         size = np.rint(exp(power * log(2.0)))
@@ -135,7 +135,7 @@ class Lublin(BoundedGenerator):
 
 
 def _log_run_times(draws: RandomStream, of: JobClass, size: Floats) -> Floats:
-    """Logarithms of run times: one of two gamma distributions, the first for small jobs."""
+    """Draw logarithms of run times from a mixture (hyper-gamma) that depends on the size."""
     p = of.short_probability(size)
 
     def attempt(places: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -148,7 +148,7 @@ def _log_run_times(draws: RandomStream, of: JobClass, size: Floats) -> Floats:
 
 
 def _by_day(points: Floats, weights: Floats, start_hour: float) -> Floats:
-    """The times at which so many points have passed, when a slot lets its weight pass."""
+    """Convert points of operational time (in slots) to times."""
     reach = np.concatenate([[0.0], np.cumsum(weights)])
     day = float(reach[-1])
     slot = int(start_hour * 2.0)
@@ -158,5 +158,5 @@ def _by_day(points: Floats, weights: Floats, start_hour: float) -> Floats:
     rest = np.clip(points - days * day, 0.0, day)
     slots = np.clip(np.searchsorted(reach, rest, side="right") - 1, 0, SLOTS - 1)
     since_midnight = slots + (rest - reach[slots]) / weights[slots]
-    begun = (days * SLOTS + since_midnight - start_hour * 2.0) * SLOT_SECONDS
-    return np.asarray(np.maximum(begun, 0.0))
+    times = (days * SLOTS + since_midnight - start_hour * 2.0) * SLOT_SECONDS
+    return np.asarray(np.maximum(times, 0.0))

@@ -16,11 +16,11 @@ import numpy as np
 
 from twinloop.workload.generators.elementary import Floats, exp, gamma_cdf, log
 
-#: Draws of the logarithm of a run time above this are drawn again: about two days.
+#: Maximum of the logarithm of a run time (about two days); larger draws are rejected.
 LONGEST_RUN: Final = 12.0
-#: The same for the gap between two arrivals: about five days.
+#: Maximum of the logarithm of a gap between two arrivals (about five days).
 LONGEST_GAP: Final = 13.0
-#: Slots of a day, half an hour each, and the slot in which the published day begins.
+#: Slots of half an hour per day, and the first slot of the published day.
 SLOTS: Final = 48
 SLOT_SECONDS: Final = 1800.0
 _DAY_BEGINS: Final = 11
@@ -28,10 +28,10 @@ _DAY_BEGINS: Final = 11
 
 @dataclass(frozen=True, slots=True)
 class JobClass:
-    """One class of jobs: how large, how long and how often.
+    """The parameters of one class of jobs: sizes, run times and arrivals.
 
-    `p` of the run times is the weight of the first of two gamma distributions of the logarithm of
-    the run time; it falls with the size of the job.
+    The logarithm of the run time has a mixture of two gamma distributions. The weight `p` of the
+    first one decreases with the size of the job.
 
     >>> BATCH.sizes_below(128)  # low, change and high of log2 of the size
     (1.2, 5.0, 7.0)
@@ -43,7 +43,7 @@ class JobClass:
     #: log2 of the size: from `low` to the change with this probability, else up to the largest.
     low: float
     low_probability: float
-    #: How far below the machine's log2 the largest job is, and the change below that.
+    #: log2 of machine / largest job, and of largest job / change.
     largest_below: float
     change_below: float
     #: Shape and scale of the two distributions of the logarithm of the run time.
@@ -52,7 +52,7 @@ class JobClass:
     #: p = slope x size + intercept, within 0 and 1.
     slope: float
     intercept: float
-    #: Shape and scale of the logarithm of the gap; the shape is stretched to all hours of a day.
+    #: Shape and scale of the logarithm of the gap; the stretch extends it to all hours of a day.
     gap: tuple[float, float]
     gap_stretch: float
     #: Shape and scale of the time of day, in slots.
@@ -64,7 +64,7 @@ class JobClass:
         return self.low, max(self.low, high - self.change_below), high
 
     def day_weights(self) -> Floats:
-        """How many arrivals each slot of the day has, as a multiple of the mean slot."""
+        """The arrivals of each slot of the day, relative to the mean slot."""
         return np.array(_day_weights(*self.day))
 
     def mean_gap(self) -> float:
@@ -117,7 +117,7 @@ def _day_weights(shape: float, scale: float) -> tuple[float, ...]:
 
 @cache
 def _exponential_moments(shape: float, scale: float, below: float) -> tuple[float, float]:
-    """Of a gamma variate g: the mean of exp(g) where g < below, and the probability of that."""
+    """For a gamma variate g: E[exp(g); g < below] and P(g < below)."""
     stretch = 1.0 - scale
     moment = exp(-shape * log(stretch)) * gamma_cdf(below, shape, scale / stretch)
     return float(moment), float(gamma_cdf(below, shape, scale))

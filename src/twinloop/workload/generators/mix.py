@@ -1,4 +1,4 @@
-"""How many cores tasks ask for: a choice with weights, written `1:5,2:2,4:1`."""
+"""Distributions of the number of cores of tasks, written `1:5,2:2,4:1` (cores:weight)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import BeforeValidator
 from twinloop.workload.generators.elementary import Floats
 from twinloop.workload.generators.random_stream import RandomStream
 
-_MOST_CORES: Final = 1_000_000_000
+_MAX_CORES: Final = 1_000_000_000
 
 
-def _mix(value: Any) -> tuple[tuple[int, float], ...]:
+def _parse_mix(value: Any) -> tuple[tuple[int, float], ...]:
     if isinstance(value, int):
         value = {value: 1.0}
     if isinstance(value, str):
@@ -23,11 +23,11 @@ def _mix(value: Any) -> tuple[tuple[int, float], ...]:
     try:
         found = tuple((_whole(cores), float(weight)) for cores, weight in pairs)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("is no mix of cores; write it as cores:weight,cores:weight") from None
-    if not found or not all(1 <= cores <= _MOST_CORES for cores, _ in found):
-        raise ValueError("a mix names at least one number of cores, each at least 1")
+        raise ValueError("is not a mix of cores; write it as cores:weight,cores:weight") from None
+    if not found or not all(1 <= cores <= _MAX_CORES for cores, _ in found):
+        raise ValueError("a mix needs at least one number of cores, each at least 1")
     if len({cores for cores, _ in found}) < len(found):
-        raise ValueError("a mix names each number of cores once")
+        raise ValueError("a mix has each number of cores once")
     if not all(0.0 < weight <= 1e9 for _, weight in found):
         raise ValueError("the weights of a mix are positive")
     return found
@@ -39,18 +39,18 @@ def _whole(figure: Any) -> int:
     return int(figure)
 
 
-#: Pairs of a number of cores and its weight; also given as a dict, one number or text.
-Mix = Annotated[tuple[tuple[int, float], ...], BeforeValidator(_mix)]
+#: Pairs of a number of cores and its weight; also given as a dict, a number or text.
+Mix = Annotated[tuple[tuple[int, float], ...], BeforeValidator(_parse_mix)]
 
 
 def draw(mix: tuple[tuple[int, float], ...], draws: RandomStream, count: int) -> Floats:
-    """Numbers of cores, drawn from a mix.
+    """Draw numbers of cores from a mix.
 
     >>> draw(((4, 1.0),), RandomStream(1, "cores"), 2).tolist()
     [4.0, 4.0]
     """
     cores = np.array([cores for cores, _ in mix], dtype=np.float64)
-    return cores[draws.pick([weight for _, weight in mix], count)]
+    return cores[draws.choice([weight for _, weight in mix], count)]
 
 
 def mean(mix: tuple[tuple[int, float], ...]) -> float:

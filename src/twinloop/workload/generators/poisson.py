@@ -24,7 +24,7 @@ class PoissonTasks(arrivals.PoissonGenerator):
     title: ClassVar[str] = "Poisson arrivals with lognormal lengths, at a rate or a load"
 
     rate: float | None = parameter(
-        None, "tasks per second; none: what the load asks for", unit="1/s", ge=1e-9, le=1e9
+        None, "tasks per second; none: by the load", unit="1/s", ge=1e-9, le=1e9
     )
 
     @model_validator(mode="after")
@@ -34,15 +34,17 @@ class PoissonTasks(arrivals.PoissonGenerator):
 
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         rate = self._rate_for(self.rate, 1.0)
-        submit = self._floored(
-            arrivals.draw_arrivals(self._draws(seed, "arrivals"), rate, self._most, self.horizon)
+        submit = self._round_down(
+            arrivals.draw_arrivals(
+                self._stream(seed, "arrivals"), rate, self._max_tasks, self.horizon
+            )
         )
         count = submit.size
-        drawn = self._draws(seed, "lengths").lognormal(count, self.mean_length, self.cv)
-        cores = mix.draw(self.cores, self._draws(seed, "cores"), count)
-        users = self._draws(seed, "users").integers(1, self.users, count)
+        drawn = self._stream(seed, "lengths").lognormal(count, self.mean_length, self.cv)
+        cores = mix.draw(self.cores, self._stream(seed, "cores"), count)
+        users = self._stream(seed, "users").integers(1, self.users, count)
         return {
             "user": "user" + pl.Series(users).cast(pl.String),
             "submit": submit,
-            **self._requests(seed, self._lengths(drawn), cores),
+            **self._requests(seed, self._round_lengths(drawn), cores),
         }

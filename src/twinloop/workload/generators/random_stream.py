@@ -1,7 +1,7 @@
-"""Random figures that are the same on every machine and with every version of NumPy.
+"""Random numbers that are identical on every machine and with every version of NumPy.
 
-NumPy promises the bits of PCG64 for a seed, but not what its distributions make of them. Here the
-distributions are made from those bits, with arithmetic that IEEE 754 fixes to the last place.
+NumPy guarantees the bits of PCG64 for a seed, but not the values of its distributions. Here the
+distributions are computed from these bits with arithmetic that IEEE 754 defines exactly.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Integers = npt.NDArray[np.int64]
 
 
 class RandomStream:
-    """A stream of random figures, fixed by a seed and the name of what is drawn.
+    """A stream of random numbers, defined by a seed and a name.
 
-    Streams with different names are independent: what is drawn from one (the lengths, say) does
-    not move what is drawn from another (the arrivals).
+    Streams with different names are independent: drawing from one stream (the lengths, say) does
+    not change the numbers of another one (the arrivals).
 
     >>> one, other = (RandomStream(7, "lengths").uniform(2).tolist() for _ in range(2))
     >>> one == other
@@ -33,30 +33,30 @@ class RandomStream:
         self._bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key,)))
 
     def uniform(self, count: int) -> Floats:
-        """Figures of [0, 1)."""
+        """Draw uniform numbers from [0, 1)."""
         return (self._bits.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, count: int) -> Integers:
-        """Whole figures from `low` to `high`, both included."""
+        """Draw whole numbers from `low` to `high`, inclusive."""
         return low + (self.uniform(count) * (high - low + 1)).astype(np.int64)
 
-    def order(self, count: int) -> Integers:
-        """The figures 0 to `count` - 1 in random order."""
+    def permutation(self, count: int) -> Integers:
+        """Return the numbers 0 to `count` - 1 in random order."""
         return np.argsort(self.uniform(count), kind="stable").astype(np.int64)
 
-    def pick(self, weights: npt.ArrayLike, count: int) -> Integers:
-        """Positions in `weights`, each as likely as its weight says."""
+    def choice(self, weights: npt.ArrayLike, count: int) -> Integers:
+        """Draw indices of `weights` with probabilities in proportion to the weights."""
         reach = np.cumsum(np.asarray(weights, dtype=np.float64))
         drawn = np.searchsorted(reach, self.uniform(count) * reach[-1], side="right")
         return np.asarray(np.minimum(drawn, reach.size - 1), dtype=np.int64)
 
     def exponential(self, count: int, *, below: float | None = None) -> Floats:
-        """Figures of the exponential distribution of mean 1; all less than `below`, if given."""
+        """Draw from the exponential distribution with mean 1, truncated at `below` if given."""
         share = 1.0 if below is None else 1.0 - float(exp(-min(below, 700.0)))
         return -log(1.0 - self.uniform(count) * share)
 
     def normal(self, count: int) -> Floats:
-        """Figures of the standard normal distribution, by Marsaglia's polar method."""
+        """Draw from the standard normal distribution, by Marsaglia's polar method."""
         pairs = (count + 1) // 2
         found = []
         while pairs > 0:
@@ -70,14 +70,14 @@ class RandomStream:
         return np.concatenate(found)[:count] if found else np.empty(0)
 
     def lognormal(self, count: int, mean: npt.ArrayLike, cv: float) -> Floats:
-        """Lognormal figures of this mean and coefficient of variation (deviation by mean)."""
+        """Draw from the lognormal distribution with this mean and coefficient of variation."""
         variance = float(log(1.0 + cv * cv))
         return np.asarray(mean) * exp(np.sqrt(variance) * self.normal(count) - variance / 2.0)
 
     def gamma(self, shape: Floats) -> Floats:
-        """A figure of the gamma distribution of scale 1 for each shape, all at least 1.
+        """Draw from the gamma distribution with scale 1 for each shape; shapes are at least 1.
 
-        The method is Marsaglia and Tsang's (ACM TOMS 26(3), 2000).
+        The method is that of Marsaglia and Tsang (ACM TOMS 26(3), 2000).
         """
         d = shape - 1.0 / 3.0
         c = 1.0 / np.sqrt(9.0 * d)
@@ -96,7 +96,7 @@ class RandomStream:
 def sample_by_rejection(
     count: int, attempt: Callable[[Integers], tuple[Floats, npt.NDArray[np.bool_]]]
 ) -> Floats:
-    """A figure for each place: `attempt` draws for some and says which it keeps.
+    """Rejection sampling: `attempt` draws for some indices and returns which are accepted.
 
     >>> sample_by_rejection(2, lambda places: (places + 0.5, places >= 0)).tolist()
     [0.5, 1.5]

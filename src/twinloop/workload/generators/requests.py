@@ -1,4 +1,4 @@
-"""What users ask for: run times that they overestimate, and memory."""
+"""Requests of users: overestimated run times, and memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 _DAY: Final = 86400.0
 
-#: The run times that people ask for; above them, whole days.
+#: Run times that users usually request; longer ones are whole days.
 USUAL_TIMES: Final = (
     *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 20, 30, 45)),
     *(hours * _HOUR for hours in (1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 24, 36, 48, 72)),
@@ -21,7 +21,7 @@ USUAL_TIMES: Final = (
 
 
 def round_up_to_usual(times: Floats) -> Floats:
-    """Each time, raised to the next one that people ask for.
+    """Round times up to usual requested times.
 
     >>> round_up_to_usual(np.array([59.0, 60.0, 61.0, 300000.0])).tolist()  # the last: four days
     [60.0, 60.0, 120.0, 345600.0]
@@ -33,25 +33,25 @@ def round_up_to_usual(times: Floats) -> Floats:
 
 
 class RequestGenerator(Generator):
-    """A generator whose tasks ask for a run time and, if wanted, for memory."""
+    """Base class of the generators with requested run times and, optionally, memory."""
 
     overestimate: float = parameter(
         2.0,
-        "requested time is drawn between the run time and 1 + this times it (the f-model)",
+        "maximum overestimation f: requested time = run time x U(1, 1 + f) (the f-model)",
         ge=0.0,
         le=1e6,
     )
     usual_times: bool = parameter(
-        True, "requested times are raised to usual ones: 1, 2, 5, 10 min ... 1, 2, 3 h ... 1 d"
+        True, "requested times are rounded up to usual ones: 1, 2, 5, 10 min ... 1, 2, 3 h ... 1 d"
     )
     memory_per_core: float | None = parameter(
-        None, "memory asked for per core; none: not said", unit="bytes", gt=0.0, le=1e18
+        None, "requested memory per core; none: no request", unit="bytes", gt=0.0, le=1e18
     )
 
     def _requests(self, seed: int, run_time: Floats, cores: Floats) -> dict[str, Any]:
-        """The columns of what the tasks ask for, besides cores."""
-        factor = 1.0 + self.overestimate * self._draws(seed, "requests").uniform(run_time.size)
-        requested = self._raised(run_time * factor)
+        """The columns of the requests: cores, time and memory, and the run time."""
+        factor = 1.0 + self.overestimate * self._stream(seed, "requests").uniform(run_time.size)
+        requested = self._round_up(run_time * factor)
         memory = None if self.memory_per_core is None else self.memory_per_core * cores
         return {
             "requested_cores": cores,

@@ -1,4 +1,4 @@
-"""Users who come, submit a few tasks, and leave again."""
+"""Users with sessions of a few submissions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import model_validator
 
 from twinloop.workload.generators import mix
-from twinloop.workload.generators.description import MOST_TASKS, parameter
+from twinloop.workload.generators.description import MAX_TASKS, parameter
 from twinloop.workload.generators.elementary import Floats, exp, log
 from twinloop.workload.generators.random_stream import Integers
 from twinloop.workload.generators.requests import RequestGenerator
@@ -22,12 +22,12 @@ _DAY: Final = 86400.0
 
 
 class SessionTasks(RequestGenerator):
-    """Users with sessions: some tasks with a pause after each, then a long absence.
+    """Users with sessions: tasks with short pauses, separated by long absences.
 
-    Two submissions of a session are less than the threshold apart, two sessions of a user more
-    than the threshold. The tasks are divided among the users by Zipf's law. Sessions begin by
-    day more often than by night; a user whose sessions do not fit in the days goes on after them.
-    Each user has cores and a mean length of their own.
+    The pause between two submissions of a session is below the threshold, that between two
+    sessions of a user above it. Tasks are divided among the users by Zipf's law. More sessions
+    start by day than by night; if the sessions of a user do not fit in the days, they continue
+    after them. Each user has a number of cores and a mean run time.
 
     >>> trace = SessionTasks(tasks=100, users=3).generate(seed=1)
     >>> trace.tasks["user"].value_counts(sort=True).rows()
@@ -37,28 +37,36 @@ class SessionTasks(RequestGenerator):
     name: ClassVar[str] = "sessions"
     title: ClassVar[str] = "users with sessions, think times, days and nights"
 
-    tasks: int = parameter(1000, "number of tasks", ge=1, le=MOST_TASKS)
+    tasks: int = parameter(1000, "number of tasks", ge=1, le=MAX_TASKS)
     users: int = parameter(20, "number of users", ge=1, le=1_000_000)
-    days: float = parameter(7.0, "time over which sessions begin", unit="d", gt=0.0, le=1e4)
+    days: float = parameter(7.0, "period in which sessions start", unit="d", gt=0.0, le=1e4)
     activity: float = parameter(
         1.0,
-        "the user of rank r submits in proportion to r to the power of minus this",
+        "exponent s of Zipf's law: the user of rank r submits in proportion to r^-s",
         ge=0.0,
         le=20.0,
     )
     session_size: float = parameter(
-        5.0, "mean number of tasks of a session; geometric", unit="tasks", ge=1.0, le=1e6
+        5.0,
+        "mean number of tasks of a session (geometric distribution)",
+        unit="tasks",
+        ge=1.0,
+        le=1e6,
     )
     think_time: float = parameter(
-        300.0, "mean pause between two submissions, before it is cut", unit="s", gt=0.0, le=1e9
+        300.0,
+        "mean pause between two submissions (exponential, truncated at the threshold)",
+        unit="s",
+        gt=0.0,
+        le=1e9,
     )
     threshold: float = parameter(
-        3600.0, "pauses of a session are shorter, absences longer", unit="s", ge=1.0, le=1e9
+        3600.0, "pauses within a session are shorter, absences longer", unit="s", ge=1.0, le=1e9
     )
-    day_start: float = parameter(8.0, "begin of the working day", unit="h", ge=0.0, le=24.0)
+    day_start: float = parameter(8.0, "start of the working day", unit="h", ge=0.0, le=24.0)
     day_end: float = parameter(18.0, "end of the working day", unit="h", ge=0.0, le=24.0)
     night: float = parameter(
-        0.1, "sessions per hour of night, as a share of those per hour of day", ge=0.0, le=1.0
+        0.1, "sessions per hour at night, relative to sessions per hour by day", ge=0.0, le=1.0
     )
     mean_length: float = parameter(600.0, "mean run time over all users", unit="s", gt=0.0, le=1e9)
     user_cv: float = parameter(
@@ -69,18 +77,18 @@ class SessionTasks(RequestGenerator):
     )
     cores: mix.Mix = parameter(
         ((1, 5.0), (2, 2.0), (4, 2.0), (8, 1.0)),
-        "cores that a user's tasks have, with their weights, as 1:5,2:2,4:2,8:1",
+        "cores of the tasks of a user, with weights, as 1:5,2:2,4:2,8:1",
         unit="cores",
     )
 
     @model_validator(mode="after")
-    def _a_day(self) -> Self:
+    def _check_day(self) -> Self:
         if self.day_start >= self.day_end:
             raise ValueError(
-                f"the working day ends ({self.day_end}) before it begins ({self.day_start})"
+                f"the working day ends ({self.day_end}) before it starts ({self.day_start})"
             )
         if self.night == 0.0 and self.days * 24.0 <= self.day_start:
-            raise ValueError(f"{self.days} days are over before the first working day begins")
+            raise ValueError(f"{self.days} days end before the first working day starts")
         return self
 
     def _tasks(self, seed: int) -> Mapping[str, Any]:
@@ -88,32 +96,32 @@ class SessionTasks(RequestGenerator):
         of_user = apportion(self.tasks, exp(-self.activity * log(ranks)))
         user = np.repeat(np.arange(self.users), of_user)
         submit = self._submissions(seed, user)
-        own_length = self._draws(seed, "users").lognormal(
+        own_length = self._stream(seed, "users").lognormal(
             self.users, self.mean_length, self.user_cv
         )
-        own_cores = mix.draw(self.cores, self._draws(seed, "cores"), self.users)
-        drawn = self._draws(seed, "lengths").lognormal(self.tasks, own_length[user], self.cv)
+        own_cores = mix.draw(self.cores, self._stream(seed, "cores"), self.users)
+        drawn = self._stream(seed, "lengths").lognormal(self.tasks, own_length[user], self.cv)
         order = np.argsort(submit, kind="stable")
         number = pl.Series(user[order] + 1).cast(pl.String)
         return {
             "name": "program" + number,
             "user": "user" + number,
             "submit": submit[order],
-            **self._requests(seed, self._lengths(drawn[order]), own_cores[user[order]]),
+            **self._requests(seed, self._round_lengths(drawn[order]), own_cores[user[order]]),
         }
 
     def _submissions(self, seed: int, user: Integers) -> Floats:
-        """When each task is submitted; the tasks are ordered by user."""
+        """The submission time of each task; tasks are sorted by user."""
         new_user = np.diff(user, prepend=-1) > 0
-        leaves = self._draws(seed, "sizes").uniform(user.size) < 1.0 / self.session_size
+        leaves = self._stream(seed, "sizes").uniform(user.size) < 1.0 / self.session_size
         new_session = new_user | np.concatenate([[False], leaves[:-1]])
-        # A little less than the threshold, and below a little more: the difference of two times
-        # is off by their rounding, and must not part a session or join two.
+        # Slightly below the threshold (and slightly above it for absences), so that rounding errors
+        # neither split nor join sessions.
         longest = self.threshold * (1.0 - 1e-6)
-        pause = self.think_time * self._draws(seed, "pauses").exponential(
+        pause = self.think_time * self._stream(seed, "pauses").exponential(
             user.size, below=longest / self.think_time
         )
-        pause = np.where(new_session, 0.0, self._floored(pause))
+        pause = np.where(new_session, 0.0, self._round_down(pause))
         session = np.cumsum(new_session) - 1
         since_first = np.cumsum(pause)
         since_begin = since_first - since_first[new_session][session]
@@ -121,8 +129,8 @@ class SessionTasks(RequestGenerator):
         return np.asarray(begin[session] + since_begin)
 
     def _begins(self, seed: int, user: Integers, span: Floats) -> Floats:
-        """When each session begins, so that those of a user are a threshold apart."""
-        wanted = self._floored(self._by_day(self._draws(seed, "begins").uniform(user.size)))
+        """The start of each session; the sessions of a user are a threshold apart."""
+        wanted = self._round_down(self._by_day(self._stream(seed, "begins").uniform(user.size)))
         wanted = wanted[np.lexsort((wanted, user))]
         absence = np.floor(self.threshold) + 1.0
         begin = np.empty(user.size)
@@ -134,12 +142,12 @@ class SessionTasks(RequestGenerator):
         return begin
 
     def _by_day(self, share: Floats) -> Floats:
-        """The times by which these shares of all sessions have begun."""
+        """The quantile function of the starts of sessions, with days and nights."""
         start, end = self.day_start * _HOUR, self.day_end * _HOUR
         morning, day = self.night * start, end - start
         whole = morning + day + self.night * (_DAY - end)
         full_days = np.floor(self.days)
-        # Of a day that is not whole, the part that belongs to the period counts.
+        # The last day may be partial.
         rest = (self.days - full_days) * _DAY
         last = self.night * min(rest, start) + min(max(rest - start, 0.0), day)
         last += self.night * max(rest - end, 0.0)
@@ -160,5 +168,5 @@ class SessionTasks(RequestGenerator):
 
 
 def _last(figures: Floats, group: Integers) -> Floats:
-    """The last figure of each group."""
+    """The last value of each group."""
     return figures[np.flatnonzero(np.diff(group, append=group[-1] + 1) > 0)]

@@ -1,4 +1,4 @@
-"""A whole divided in whole parts, as near to given shares as can be."""
+"""Apportionment: division of a whole number in proportion to shares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinloop.workload.generators.random_stream import Integers
 
 
 def apportion(whole: int, shares: Floats) -> Integers:
-    """Whole parts in the ratio of the shares, by largest remainders; the first wins a tie.
+    """Divide a whole number by the largest remainder method; the first share wins a tie.
 
     >>> apportion(10, np.array([3.0, 3.0, 2.0, 2.0])).tolist()
     [3, 3, 2, 2]

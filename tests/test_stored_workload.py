@@ -1,4 +1,4 @@
-"""Law: the workload that a scenario held in memory is kept with the trace of its run."""
+"""A workload in memory is stored with the trace of its run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def log(seed: int = 1, tasks: int = 20) -> Trace:
 
 
 def described() -> Workload:
-    """A workload with all that a Trace has no place for."""
+    """A workload with every property that a Trace cannot represent."""
     return Workload(
         tasks=pl.DataFrame(
             {
@@ -55,7 +55,7 @@ def held(workload: Trace | Workload, **more: object) -> Scenario:
 
 
 @pytest.mark.parametrize("workload", [log(), described()], ids=["trace", "workload"])
-def test_the_scenario_of_a_saved_run_has_its_workload_again(
+def test_the_scenario_of_a_saved_run_has_its_workload(
     tmp_path: Path, workload: Trace | Workload
 ) -> None:
     scenario = held(workload)
@@ -68,12 +68,12 @@ def test_the_scenario_of_a_saved_run_has_its_workload_again(
     assert again.workload.object == workload
     assert again.to_manifest() == scenario.to_manifest() == run.manifest.scenario
     assert tl.simulate(again).placements.equals(run.placements)
-    # What was read is kept again, whatever becomes of the tables of the run.
+    # A workload that was read is stored again, independent of the tables of the run.
     fewer = loaded.replace(tasks=loaded.tasks.head(1))
     assert Scenario.from_trace(Trace.load(fewer.save(tmp_path / "fewer"))) == again
 
 
-def test_a_column_that_the_run_has_is_not_written_twice(tmp_path: Path) -> None:
+def test_a_column_of_the_run_is_not_written_twice(tmp_path: Path) -> None:
     run = tl.simulate(held(log()))
     names = {file.name for file in run.save(tmp_path / "same").iterdir()}
     assert not any(name.startswith("workload-") for name in names)
@@ -83,12 +83,12 @@ def test_a_column_that_the_run_has_is_not_written_twice(tmp_path: Path) -> None:
     assert {file.name for file in path.iterdir()} <= find_owned_files(path).files
 
 
-def test_how_tasks_without_a_sample_are_taken_is_kept() -> None:
+def test_the_treatment_of_tasks_without_samples_is_stored() -> None:
     scenario = held(log()).replace(workload={"object": log(), "missing": "drop"})
     assert Scenario.from_trace(tl.simulate(scenario)).workload.missing == "drop"
 
 
-def test_a_kept_workload_that_was_changed_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_stored_workload_is_detected(tmp_path: Path) -> None:
     path = tl.simulate(held(log(), model={"service_factor": 2.0})).save(tmp_path / "run")
     file = path / "workload-tasks.parquet"
     whole = file.read_bytes()
@@ -117,7 +117,7 @@ def test_a_kept_workload_that_was_changed_is_noticed(tmp_path: Path) -> None:
         {"kind": "Trace", "facts": {}, "tables": [1]},
     ],
 )
-def test_a_manifest_that_describes_no_workload_is_damaged(tmp_path: Path, said: object) -> None:
+def test_an_invalid_stored_workload_is_a_damaged_trace(tmp_path: Path, said: object) -> None:
     from twinloop.trace.folder import _hash_manifest
 
     path = tl.simulate(held(log())).save(tmp_path / "run")
@@ -129,20 +129,20 @@ def test_a_manifest_that_describes_no_workload_is_damaged(tmp_path: Path, said: 
         Trace.load(path)
 
 
-def test_runs_of_two_workloads_of_one_size_are_no_repetitions() -> None:
+def test_runs_of_two_workloads_of_the_same_size_are_not_repetitions() -> None:
     runs = [tl.simulate(held(log(seed))) for seed in (1, 2, 1)]
     assert [len(case.traces) for case in make_cases(runs)] == [2, 1]
     one, other, same = (compute_fingerprint(run.manifest.scenario or {}) for run in runs)
     assert one == same != other
 
 
-def test_another_workload_is_not_taken_for_that_of_a_run() -> None:
+def test_another_workload_is_refused_for_a_run() -> None:
     run = tl.simulate(held(log(1)))
     with pytest.raises(InputError, match="not the workload of this run"):
         Scenario.from_manifest(run.manifest, workload=log(2))
 
 
-def test_users_of_an_object_are_replayed() -> None:
+def test_sessions_of_a_workload_in_memory_are_replayed() -> None:
     users = tl.generate("sessions", tasks=40, users=4, mean_length=600)
     run = tl.simulate(held(users, source="sessions:600"))
     again = tl.simulate(replay_scenario(run))
@@ -150,7 +150,7 @@ def test_users_of_an_object_are_replayed() -> None:
 
 
 def recorded(scenario: Scenario, **truth: float) -> Trace:
-    """A run under other values of the model, as if it had been a real one of the scenario."""
+    """A simulated run with other model values, in place of a real run."""
     run = tl.simulate(scenario.replace(model=truth))
     return run.with_manifest(kind="recorded", scenario=scenario.to_manifest())
 
@@ -161,7 +161,7 @@ def calibrated(run: Trace, folder: Path) -> Fit:
 
 
 @pytest.mark.parametrize("workload", [log(), described()], ids=["trace", "workload"])
-def test_a_run_of_an_object_is_calibrated_and_its_fit_is_kept(
+def test_a_run_of_a_workload_in_memory_is_calibrated_and_its_fit_is_saved(
     tmp_path: Path, workload: Trace | Workload
 ) -> None:
     real = recorded(held(workload), service_factor=1.5)
@@ -195,7 +195,7 @@ def test_the_command_calibrates_a_folder_whose_workload_was_in_memory(tmp_path: 
 
 
 @pytest.mark.real
-def test_a_real_run_of_an_object_keeps_it(tmp_path: Path) -> None:
+def test_a_real_run_stores_its_workload_in_memory(tmp_path: Path) -> None:
     tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [1.0], "work": [0.01],
                           "limit": [1.0], "command": [["true"]]})  # fmt: skip
     scenario = Scenario(platform="1x1", policy="fcfs", workload=Workload(tasks=tasks))
@@ -203,7 +203,7 @@ def test_a_real_run_of_an_object_keeps_it(tmp_path: Path) -> None:
     assert Scenario.from_trace(run) == Scenario.from_trace(Trace.load(tmp_path / "run")) == scenario
 
 
-def test_a_study_in_a_folder_keeps_a_workload_in_memory(tmp_path: Path) -> None:
+def test_a_study_in_a_folder_stores_a_workload_in_memory(tmp_path: Path) -> None:
     scenario = held(described())
     study = tl.explore(scenario, {"policy": ["fcfs", "easy"]}, folder=tmp_path / "study")
     direct = [tl.simulate(scenario.replace(policy=p)) for p in ("fcfs", "easy")]
@@ -211,7 +211,7 @@ def test_a_study_in_a_folder_keeps_a_workload_in_memory(tmp_path: Path) -> None:
     assert study.runs["makespan_s"].to_list() == pytest.approx(ends)
 
 
-def test_a_confirmation_that_is_kept_has_the_workload_again(tmp_path: Path) -> None:
+def test_a_saved_confirmation_has_its_workload(tmp_path: Path) -> None:
     scenario = held(described())
     every = [
         Candidate(p, scenario.replace(policy=p), {"makespan_s": 1.0}) for p in ("fcfs", "easy")
@@ -228,8 +228,8 @@ def test_a_confirmation_that_is_kept_has_the_workload_again(tmp_path: Path) -> N
     assert again.baseline.scenario.workload.object == described()
 
 
-def test_a_policy_in_memory_is_not_kept_and_says_so() -> None:
+def test_a_policy_in_memory_is_not_stored() -> None:
     said = held(log()).to_manifest() | {"policy": {"name": "own", "object": "Policy own"}}
     run = tl.simulate(held(log())).with_manifest(scenario=said)
-    with pytest.raises(InputError, match=r"policy .* was an object in memory .* keeps no code"):
+    with pytest.raises(InputError, match=r"policy .* was an object in memory .* stores no code"):
         tl.calibrate([run])

@@ -1,4 +1,4 @@
-"""Laws: a run is replayed as it was; what was measured enters the model, nothing else does."""
+"""Replay of recorded runs: measured run times and latencies, and nothing else, enter the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_simulated_run_is_replayed_exactly(policy: str) -> None:
     assert tl.simulate(replay_scenario(run)).placements.equals(run.placements)
 
 
-def test_users_are_replayed_from_the_workload_and_take_what_they_took() -> None:
+def test_sessions_are_replayed_with_measured_run_times() -> None:
     scenario = Scenario(
         platform="2x4", policy="easy", workload=USERS, source="sessions:600", time_scale=0.5
     )
@@ -37,7 +37,7 @@ def test_users_are_replayed_from_the_workload_and_take_what_they_took() -> None:
     assert again.placements["start"].to_list() == pytest.approx(run.placements["start"].to_list())
 
 
-def test_users_of_an_object_that_is_not_kept_cannot_be_replayed() -> None:
+def test_sessions_of_a_workload_that_is_not_stored_cannot_be_replayed() -> None:
     log = tl.generate("sessions", tasks=10, users=2)
     run = tl.simulate(Scenario(platform="2x4", policy="easy", workload=log, source="sessions:600"))
     bare = Trace(manifest=run.manifest, **run.tables)  # as older versions wrote it
@@ -46,7 +46,7 @@ def test_users_of_an_object_that_is_not_kept_cannot_be_replayed() -> None:
 
 
 def test_a_trace_without_a_scenario_cannot_be_replayed() -> None:
-    with pytest.raises(InputError, match="keeps no scenario"):
+    with pytest.raises(InputError, match="has no scenario"):
         replay_scenario(Trace())
 
 
@@ -84,7 +84,7 @@ def test_a_task_that_did_not_complete_keeps_its_work() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.25, 3.0])
-def test_time_scale_moves_submissions_and_deadlines_and_nothing_else(scale: float) -> None:
+def test_time_scale_moves_only_submissions_and_deadlines(scale: float) -> None:
     log = tl.generate("bursts", bursts=2, size=3)
     log = log.replace(tasks=log.tasks.with_columns(deadline=pl.col("submit") + 50.0))
     given = Scenario(platform="9x9", policy="fcfs", workload=log)
@@ -106,7 +106,7 @@ def test_time_scale_moves_submissions_and_deadlines_and_nothing_else(scale: floa
 def test_the_trace_has_the_deadlines_that_misses_are_counted_by(
     scale: float, source: str, kind: type
 ) -> None:
-    """A deadline lies as long after the recorded submission as it did, whenever tasks come."""
+    """The time from the recorded submission to the deadline does not change."""
     due = TASKS.tasks.with_columns(deadline=pl.Series([120.0, 90.0, None, 320.0]))
     log = tl.Workload(tasks=due)
     scenario = Scenario(
@@ -180,7 +180,7 @@ MODELS = {
 
 
 def times(run: Trace) -> dict[str, list[float]]:
-    """Where and when tasks ran."""
+    """The machines and times of the placements."""
     ran = run.placements.sort("task", "machine")
     return {
         f"{task} on {machine}": [start, end]
@@ -198,7 +198,7 @@ def approximately(run: Trace) -> dict[str, object]:
     platform=st.sampled_from(list(SPEEDS)),
     model=st.sampled_from(list(MODELS)),
 )
-def test_what_a_run_took_is_not_made_longer_or_shorter_again(
+def test_measured_run_times_are_not_scaled_again(
     model: str, platform: str, source: str, clock: float | None
 ) -> None:
     log = tl.Workload(tasks=TASKS.tasks, reference_mhz=clock)
@@ -218,7 +218,7 @@ def test_what_a_run_took_is_not_made_longer_or_shorter_again(
 
 @pytest.mark.parametrize("contention", ["none", {"linear": {"slope": 0.5}}])
 @pytest.mark.parametrize("source", ["rigid", "sessions:60"])
-def test_run_times_say_already_what_sharing_cost(contention: object, source: str) -> None:
+def test_measured_run_times_contain_the_cost_of_sharing(contention: object, source: str) -> None:
     model = {"effective_capacity": 2, "contention": contention}
     scenario = Scenario(platform="1x4", policy="fcfs", workload=TASKS, model=model, source=source)
     run = tl.simulate(scenario)
@@ -273,7 +273,7 @@ def test_the_clock_of_a_recorded_node_makes_no_task_longer(platform: str) -> Non
         assert times(tl.simulate(replay_scenario(recorded))) == approximately(run)
 
 
-def test_the_model_of_a_replay_keeps_what_no_run_time_has_in_it() -> None:
+def test_the_model_of_a_replay_keeps_parameters_without_effect_on_run_times() -> None:
     stays = {
         "dispatch_latency": 2.0,
         "release_latency": 3.0,
@@ -297,7 +297,7 @@ def test_the_model_of_a_replay_keeps_what_no_run_time_has_in_it() -> None:
     assert replay_scenario(run).model == tl.Model(**stays)  # type: ignore[arg-type]
 
 
-def test_a_task_that_was_killed_with_users_who_wait_is_killed_again() -> None:
+def test_a_killed_task_of_a_session_is_killed_again() -> None:
     asked = TASKS.tasks.with_columns(requested_time=pl.Series([120.0, 500.0, 500.0, 500.0]))
     scenario = Scenario(
         platform="1x4",
@@ -325,7 +325,7 @@ def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [5, "x", [1.0], {"n": "fast"}, {"n": 0}, {"n": True}, {"n": None}])
-def test_speeds_of_nodes_that_can_be_none_are_refused(said: Any) -> None:
+def test_invalid_speeds_of_nodes_are_refused(said: Any) -> None:
     log = tl.Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     with pytest.raises(tl.InputError, match=r"facts\.node_speeds"):
         tl.Workload.from_trace(log.with_manifest(facts={"node_speeds": said}))

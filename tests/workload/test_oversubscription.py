@@ -1,4 +1,4 @@
-"""Laws: usage of an oversubscribed node says what tasks got; their work is kept whatever comes."""
+"""Correction of the demand of tasks that were sampled on oversubscribed nodes."""
 
 from __future__ import annotations
 
@@ -51,31 +51,31 @@ def demand(trace: Trace) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def test_two_that_share_one_core_could_have_used_it_whole():
+def test_two_tasks_on_one_core_have_a_demand_of_one_core_each():
     found = demand(run([[0.5, 0.5], [0.5, 0.5]], [1.0, 1.0]))
     assert found == {"t0": [(0.5, 1.0), (0.5, 1.0)], "t1": [(0.5, 1.0), (0.5, 1.0)]}
 
 
-def test_who_takes_less_than_a_fair_share_wants_no_more():
-    # The second one sleeps most of the time: that the first one takes the rest is no shortage.
+def test_a_task_below_its_fair_share_keeps_its_demand():
+    # The second task sleeps most of the time: the first one gets all it can use.
     found = demand(run([[0.9, 0.9], [0.1, 0.1]], [1.0, 1.0]))
     assert found["t1"] == [(1.0, 0.1), (1.0, 0.1)]
     assert found["t0"] == [(pytest.approx(0.9), 1.0)] * 2
 
 
-def test_a_node_that_is_not_busy_holds_nobody_up():
+def test_tasks_on_a_node_that_is_not_busy_keep_their_demand():
     given = [[0.5, 0.5], [0.3, 0.3]]
     assert demand(run(given, [1.0, 1.0])) == {
         f"t{i}": [(1.0, rate) for rate in own] for i, own in enumerate(given)
     }
 
 
-def test_a_node_with_cores_for_all_is_left_alone():
+def test_tasks_on_a_node_with_enough_cores_keep_their_demand():
     found = demand(run([[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5]))
     assert found == {"t0": [(1.0, 0.5)] * 2, "t1": [(1.0, 0.5)] * 2}
 
 
-def test_it_is_counted_with_the_tasks():
+def test_corrected_tasks_are_counted():
     notes = Workload.from_trace(run([[0.5], [0.5]], [1.0, 1.0])).cleaned
     said = [note for note in notes if "oversubscribed" in note.what]
     assert [(note.count, note.examples) for note in said] == [(2, ("t0", "t1"))]
@@ -91,7 +91,7 @@ def test_work_is_kept(rates: list[list[float]], node: float):
     assert work == pytest.approx([sum(own) for own in rates], abs=1e-9)
 
 
-def test_the_replay_takes_as_long_as_the_run_did():
+def test_the_replay_takes_as_long_as_the_run():
     # Two of three seconds of work on one core, side by side: both end at 6.
     trace = run([[0.5] * 6, [0.5] * 6], [1.0, 1.0])
     again = tl.simulate(
