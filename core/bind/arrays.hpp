@@ -1,4 +1,4 @@
-// Columns that leave the core: NumPy arrays that own what they show.
+// Columns as NumPy arrays that own their data.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -22,7 +22,7 @@ namespace {
 template <class T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// A column of a dictionary, as a vector of its own.
+// Copies a column of a dictionary into a vector.
 template <class To, class From = To>
 std::vector<To> column(const nb::dict& from, const char* key) {
     const auto values = nb::cast<Column<From>>(from[key]);
@@ -73,7 +73,7 @@ ContentionRule contention_from(const nb::dict& rule) {
     return made;
 }
 
-FurtherValue further_from(nb::handle told) {
+FurtherValue further_from(nb::handle given) {
     using What = FurtherValue::What;
     static const std::map<std::string, What> known = {{"service_factor", What::service_factor},
                                                       {"slope", What::slope},
@@ -83,7 +83,7 @@ FurtherValue further_from(nb::handle told) {
                                                       {"idle", What::idle},
                                                       {"max", What::max},
                                                       {"parameter", What::parameter}};
-    return {known.at(nb::cast<std::string>(told[0])), nb::cast<std::size_t>(told[1])};
+    return {known.at(nb::cast<std::string>(given[0])), nb::cast<std::size_t>(given[1])};
 }
 
 Interrupted interrupted_from(nb::handle text) {
@@ -182,7 +182,7 @@ void set_sessions(ProblemHandle& self, const nb::dict& from) {
     all.starts = reals(from, "starts");
 }
 
-// Runs that have begun keep those that they know, until they are extended.
+// Runs in progress keep their failures until `extend_failures`.
 void set_outages(ProblemHandle& self, const Column<std::int64_t>& machines,
                  const Column<double>& starts, const Column<double>& ends, double until) {
     auto downs = std::make_shared<Downs>();
@@ -194,7 +194,7 @@ void set_outages(ProblemHandle& self, const Column<std::int64_t>& machines,
     self.problem->downs = std::move(downs);
 }
 
-// Those that the policy could not place even if all machines were free.
+// Mask of the tasks that the policy cannot place even if all machines are free.
 nb::object find_impossible(const ProblemHandle& self, nb::handle policy, double capacity) {
     const Problem& all = *self.problem;
     const std::unique_ptr<Policy> judge = policy_from(policy, self.names, nullptr, 0);
@@ -209,11 +209,12 @@ nb::object find_impossible(const ProblemHandle& self, nb::handle policy, double 
 
 Values values_from(const Problem& all, const Column<double>& values) {
     if (!all.takes(values.shape(0)))
-        throw nb::value_error("a run takes the values of a model that the scenario offers");
+        throw nb::value_error(
+            "the number of values does not match the model values of the scenario");
     return all.values({values.data(), values.shape(0)});
 }
 
-// A run, which is reached only by holding it: no entry can forget to.
+// A run that can be accessed only through `hold`, which guards against concurrent use.
 class RunHandle {
   public:
     RunHandle(std::unique_ptr<Run> run, nb::object names, std::shared_ptr<InUse> guard)
@@ -236,8 +237,8 @@ void poll() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-// Runs until nothing is left or failures beyond those known are needed, or for about as long as a
-// user may have to wait for Ctrl-C.
+// Runs until the end, until failures beyond the known horizon are needed, or for about 100 ms, so
+// that Ctrl-C is handled.
 bool run_slice(RunHandle& self) {
     using Clock = std::chrono::steady_clock;
     constexpr auto patience = std::chrono::milliseconds(100);
@@ -563,14 +564,14 @@ void bind_run(nb::module_& module) {
 
 constexpr const char* decision_names[] = {"place", "preempt", "kill", "open", "close", "reserve"};
 
-// The same desk without a simulator: a real execution asks the same policy.
+// A policy and its scheduler state without a simulator, for real executions.
 struct Dispatching {
     std::unique_ptr<Policy> policy;
     Desk desk;
 
     void go_to(double now) {
         if (!(now >= desk.now()))
-            throw nb::value_error("time does not go back: `now` is before the last one");
+            throw nb::value_error("`now` is earlier than in the previous call");
         desk.set_now(now);
     }
     [[nodiscard]] TaskId task(std::int64_t task, Phase phase, const char* otherwise) const {
@@ -592,7 +593,8 @@ struct DispatcherHandle {
 void bind_dispatcher(nb::module_& module) {
     nb::class_<DispatcherHandle>(
         module, "Dispatcher", nb::is_final(),
-        "A policy at a desk: told what happens, it says what to do. Nothing is simulated.")
+        "A policy and its scheduler state without a simulation, for real executions: the caller "
+        "reports events, `decide` returns decisions.")
         .def(
             "__init__",
             [](DispatcherHandle* self, const ProblemHandle& problem, nb::handle policy,
@@ -608,13 +610,13 @@ void bind_dispatcher(nb::module_& module) {
         .def_prop_ro(
             "view",
             [](DispatcherHandle& self) { return View{&self.hold()->desk, self.names, self.guard}; },
-            nb::keep_alive<0, 1>(), "What the policy sees.")
+            nb::keep_alive<0, 1>(), "The view of the policy.")
         .def(
             "submit",
             [](DispatcherHandle& self, std::int64_t task, double now, nb::handle submitted) {
                 const auto held = self.hold();
                 held->go_to(now);
-                const TaskId found = held->task(task, Phase::absent, "has been submitted before");
+                const TaskId found = held->task(task, Phase::absent, "has already been submitted");
                 if (!submitted.is_none()) {
                     const auto since = nb::cast<double>(submitted);
                     if (!(since <= now))
@@ -626,8 +628,7 @@ void bind_dispatcher(nb::module_& module) {
             nb::arg("task"), nb::arg("now"), nb::arg("submitted") = nb::none(),
             nb::sig("def submit(self, task: int, now: float, submitted: float | None = None) -> "
                     "None"),
-            "The task may start from now on; `submitted`: when it was submitted, if that was "
-            "before.")
+            "Add a task to the queue; `submitted` is its submission time if earlier than `now`.")
         .def(
             "end",
             [](DispatcherHandle& self, std::int64_t task, double now) {
@@ -635,7 +636,8 @@ void bind_dispatcher(nb::module_& module) {
                 held->go_to(now);
                 held->desk.end(held->task(task, Phase::running, "has no machine"));
             },
-            nb::arg("task"), nb::arg("now"), "The task is over; its machines are free.")
+            nb::arg("task"), nb::arg("now"),
+            "Record the end of a task, which releases its machines.")
         .def(
             "reject_placement",
             [](DispatcherHandle& self, std::int64_t task, double now, const std::string& why) {
@@ -649,8 +651,9 @@ void bind_dispatcher(nb::module_& module) {
                 held->policy->refused(held->desk, placed, parts, why.c_str());
             },
             nb::arg("task"), nb::arg("now"), nb::arg("why") = "",
-            "The task could not be run where it was placed: it waits again, and the policy is told "
-            "why.")
+            "Return a placed task to the queue because it could not be started; the policy "
+            "receives "
+            "the reason.")
         .def(
             "withdraw",
             [](DispatcherHandle& self, std::int64_t task, double now) {
@@ -658,7 +661,7 @@ void bind_dispatcher(nb::module_& module) {
                 held->go_to(now);
                 held->desk.withdraw(held->task(task, Phase::waiting, "does not wait"));
             },
-            nb::arg("task"), nb::arg("now"), "A task that waits will never run.")
+            nb::arg("task"), nb::arg("now"), "Remove a waiting task from the queue.")
         .def(
             "set_open",
             [](DispatcherHandle& self, std::int64_t machine, bool open, double now) {
@@ -667,10 +670,10 @@ void bind_dispatcher(nb::module_& module) {
                 held->desk.set_open(machine_at(held->desk, machine), open);
             },
             nb::arg("machine"), nb::arg("open"), nb::arg("now"),
-            "Whether tasks may be placed on the machine.")
+            "Set whether tasks may be placed on the machine.")
         .def_prop_ro(
             "wake_time", [](const DispatcherHandle& self) { return self.hold()->desk.wake_time(); },
-            "When the policy wants to be asked again at the latest (s); infinite: not at all.")
+            "The time of the next requested decision (s); infinite if none is requested.")
         .def(
             "decide",
             [](DispatcherHandle& self, double now) {
@@ -699,10 +702,10 @@ void bind_dispatcher(nb::module_& module) {
             nb::arg("now"),
             nb::sig("def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, "
                     "float]]]]"),
-            "Ask the policy: (kind, task, machines and cores) for each decision.");
+            "Return the decisions of the policy: (kind, task, machines and cores) for each.");
 }
 
-// Who submits, without a simulator.
+// The submission source without a simulator, for real executions.
 struct SourceHandle {
     std::shared_ptr<Problem> problem;
     Source source;
@@ -710,8 +713,8 @@ struct SourceHandle {
 
 void bind_source(nb::module_& module) {
     nb::class_<SourceHandle>(module, "NativeSource", nb::is_final(),
-                             "Who submits the tasks of a compiled scenario: a clock, or users who "
-                             "wait. Told what has ended, it says what is submitted next.")
+                             "The submission source of a compiled scenario without a simulation: "
+                             "rigid submission times, or users with sessions.")
         .def(
             "__init__",
             [](SourceHandle* self, const ProblemHandle& problem) {
@@ -720,7 +723,7 @@ void bind_source(nb::module_& module) {
             nb::arg("scenario"))
         .def_prop_ro(
             "next_time", [](const SourceHandle& self) { return self.source.next_time(); },
-            "When the next task is submitted (s); infinite: not before another one has ended.")
+            "The time of the next submission (s); infinite if it depends on a task that runs.")
         .def(
             "pop_due",
             [](SourceHandle& self, double now) {
@@ -729,21 +732,23 @@ void bind_source(nb::module_& module) {
                                        [&](TaskId task) { tasks.push_back(task); });
                 return tasks;
             },
-            nb::arg("now"), "The tasks that are submitted up to now, in the order of the log.")
+            nb::arg("now"), "Return the tasks submitted up to `now`, in the order of the log.")
         .def(
             "record_end",
             [](SourceHandle& self, TaskId task, double now) {
-                if (task >= self.problem->size()) throw nb::index_error("no such task");
+                if (task >= self.problem->size())
+                    throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
                 self.source.ended(*self.problem, task, now);
             },
-            nb::arg("task"), nb::arg("now"), "The task is over, whatever became of it.");
+            nb::arg("task"), nb::arg("now"), "Record the end of a task, with any status.");
 }
 
 }  // namespace
 
 void bind_cluster(nb::module_& module) {
-    nb::class_<ProblemHandle>(module, "NativeScenario", nb::is_final(),
-                              "A compiled scenario; see `twinloop.engine.compiled_scenario`.")
+    nb::class_<ProblemHandle>(
+        module, "NativeScenario", nb::is_final(),
+        "A scenario as native columns; see `twinloop.engine.CompiledScenario`.")
         .def(
             "__init__",
             [](ProblemHandle* self, const nb::dict& machines, const nb::dict& tasks,

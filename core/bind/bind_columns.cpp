@@ -53,7 +53,7 @@ void check_resources(const Columns& columns) {
             for (std::size_t j = 0; j < i; ++j)
                 if (route[j] == route[i])
                     refuse_row("resource", row,
-                               "resource " + std::to_string(route[i]) + " is named twice");
+                               "resource " + std::to_string(route[i]) + " is listed twice");
             any = true;
         }
         if (!any) refuse_row("resource", row, "an activity needs at least one resource");
@@ -107,7 +107,7 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
     columns.capacity =
         capacity ? std::span(capacity->data(), capacity->shape(0)) : std::span(&one, 1);
     if (PyCallable_Check(efficiency.ptr()))
-        throw nb::type_error("run_columns takes efficiencies as a table: it runs without Python");
+        throw nb::type_error("run_columns takes efficiencies as a table, not as a function");
     columns.efficiency = efficiency_from(efficiency);
 
     check_column("start", columns.start, [](double value) { check_not_negative("start", value); });
@@ -139,18 +139,18 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
 }  // namespace
 
 void bind_columns(nb::module_& module) {
-    nb::class_<Result>(module, "ColumnRun", nb::is_final(), "What `run_columns` gives back.")
+    nb::class_<Result>(module, "ColumnRun", nb::is_final(), "The result of `run_columns`.")
         .def_prop_ro(
             "finish", [](const Result& self) { return self.finish; },
             nb::sig("def finish(self) -> numpy.typing.NDArray[numpy.float64]"),
-            "When each row finished.")
+            "The finish time of each row.")
         .def_prop_ro(
             "events", [](const Result& self) { return self.events; },
-            "How much happened: starts and ends.")
+            "The number of starts and ends.")
         .def_prop_ro(
             "rates", [](const Result& self) { return self.rates; },
             nb::sig("def rates(self) -> dict[str, numpy.typing.NDArray[typing.Any]] | None"),
-            "With `record`: the rates over time, as `Recording.rates` gives them.");
+            "With `record`: the rates over time, in the columns of `Recording.rates`.");
 
     module.def(
         "run_columns_native", &run, nb::arg("start"), nb::arg("work"), nb::kw_only(),
@@ -166,7 +166,7 @@ void bind_columns(nb::module_& module) {
                 "numpy.typing.NDArray[numpy.int64] | None, efficiency: "
                 "collections.abc.Mapping[int, collections.abc.Sequence[float]] | None, record: "
                 "bool) -> ColumnRun"),
-        "See `twinloop.engine.run_columns`, which turns what it is given into columns.");
+        "Native part of `twinloop.engine.run_columns`, which converts its arguments to columns.");
 }
 
 }  // namespace twinloop::bind

@@ -9,8 +9,8 @@
 namespace twinloop::bind {
 namespace {
 
-// The two calls that a simulation in Python makes most are plain C functions: no dispatcher
-// stands between the interpreter and the queue.
+// The most frequent calls of a simulation in Python are plain C functions: they bypass the
+// dispatch of nanobind.
 template <class Call>
 PyObject* guarded(PyObject* self, Call&& call) {
     try {
@@ -87,8 +87,9 @@ PyCFunction method(Function* function) {
 
 PyMethodDef fast_methods[] = {
     {"timeout", method(&fast_timeout), METH_FASTCALL | METH_KEYWORDS,
-     "An event that happens after `delay` seconds, for a process to yield."},
-    {"call_at", method(&fast_call_at), METH_FASTCALL, "Call `function(*args)` at a time."},
+     "Create an event that happens after `delay` seconds, for a process to yield."},
+    {"call_at", method(&fast_call_at), METH_FASTCALL,
+     "Call `function(*args)` at an absolute time."},
     {"call_later", method(&fast_call_later), METH_FASTCALL, R"doc(
 Call `function(*args)` after `delay` seconds.
 
@@ -108,9 +109,9 @@ five
 void bind_environment(nb::module_& module) {
     nb::class_<Environment> environment(module, "Environment", nb::is_final(),
                                         nb::type_slots(collected<Environment>), R"doc(
-A simulated world: a clock, a queue of events, and resources that activities share.
+A discrete-event simulation: a clock, an event queue, and resources that activities share.
 
-Processes are generators that yield what they wait for:
+Processes are generators that yield the events they wait for:
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -124,9 +125,9 @@ Processes are generators that yield what they wait for:
 4: short done
 6: long done
 
-`start` is the time at which the clock starts. `sharing` is the rule by which activities share:
-"max-min" (each gets min(limit, weight x level)) or "strict-priority" (a higher priority takes all
-that it can use first; equals share max-min).
+`start` is the initial time of the clock. `sharing` is the rule by which activities share a resource:
+"max-min" (each gets min(limit, weight x level)) or "strict-priority" (higher priorities are served
+first; equal priorities share max-min).
 )doc");
     types.environment = reinterpret_cast<PyTypeObject*>(environment.ptr());
     environment
@@ -135,16 +136,18 @@ that it can use first; equals share max-min).
              nb::sig("def __init__(self, *, start: float = 0.0, sharing: typing.Literal['max-min', "
                      "'strict-priority'] = 'max-min') -> None"))
         .def_prop_ro(
-            "now", [](const Environment& self) { return self.sim.now(); }, "The time, in seconds.")
+            "now", [](const Environment& self) { return self.sim.now(); },
+            "The current time in seconds.")
         .def_prop_ro(
             "events", [](const Environment& self) { return self.sim.events(); },
-            "How much has happened: starts and ends of activities, timers, steps of profiles.")
+            "The number of events so far: starts and ends of activities, timers, steps of "
+            "profiles.")
 
         // Time
         .def(
             "event", [](nb::handle self) { return make<Event>(types.event, self); },
             nb::sig("def event(self) -> Event"),
-            "An event that somebody lets happen with `succeed` or `fail`.")
+            "Create an event, which is triggered by `succeed` or `fail`.")
         .def(
             "process",
             [](nb::handle self, nb::handle generator) {
@@ -163,8 +166,7 @@ that it can use first; equals share max-min).
             nb::sig("def process(self, generator: collections.abc.Generator[Event, typing.Any, "
                     "object]) "
                     "-> Process"),
-            "Let a generator live here: it starts at the present time and runs from event to "
-            "event.")
+            "Start a process: the generator runs from event to event, beginning now.")
         .def(
             "every",
             [](nb::handle self, double period, nb::handle function, nb::args args, nb::handle start,
@@ -191,8 +193,8 @@ that it can use first; equals share max-min).
                 "def every(self, period: float, function: collections.abc.Callable[..., object], "
                 "*args: object, start: float | None = None, count: int | None = None) -> Timer"),
             R"doc(
-Call `function(*args)` again and again: first at `start` (one period from now), `count` times or
-until it is cancelled.
+Call `function(*args)` periodically: first at `start` (by default one period from now), `count` times
+or until cancelled.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -206,10 +208,10 @@ tick at 30
             "run", [](Environment& self, nb::handle until) { return self.run(until); },
             nb::arg("until") = nb::none(),
             nb::sig("def run(self, until: float | Event | None = None) -> typing.Any"), R"doc(
-Run to the end, until a time, or until an event has happened (and return its value).
+Run to the end, until a time, or until an event has happened; return the value of that event.
 
-Events at the time `until` itself are left for the next run. Run to the end raises `StalledError`
-if activities are left that can never end:
+Events at the time `until` itself are left for the next run. A run to the end raises `StalledError`
+if activities remain that can never end:
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -222,8 +224,8 @@ twinloop.engine.StalledError: 1 activity can never end:
   job: the capacity of host is 0 and nothing is left to change it
 )doc")
         .def("step", &Environment::step,
-             "Let the next event happen (all ends of one instant on one resource together); False "
-             "if "
+             "Process the next event (simultaneous ends on one resource count as one); return "
+             "False if "
              "there is none.")
         .def(
             "peek",
@@ -231,19 +233,19 @@ twinloop.engine.StalledError: 1 activity can never end:
                 self.check_idle();
                 return self.sim.next_time();
             },
-            "The time of the next event, or infinity.")
+            "Return the time of the next event; infinity if there is none.")
         .def(
             "jump",
             [](Environment& self, double to) {
                 self.check_idle();
                 self.sim.jump(to);
             },
-            nb::arg("to"), "Move the clock over empty time; an event on the way is an error.")
+            nb::arg("to"), "Advance the clock without events; an event before `to` is an error.")
         .def("skip", &Environment::skip, nb::arg("to"), R"doc(
-Move the clock on and drop the timers on the way; returns how many calls were dropped.
+Advance the clock and drop the timers before `to`; return the number of dropped calls.
 
-Recurring timers go on with their first time at or after `to`. Activities are not events to be
-dropped: they go on and end as they would.
+Recurring timers continue with their first time at or after `to`. Activities are not dropped: they
+continue and end at their usual times.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -275,11 +277,12 @@ tick at 100
                 "collections.abc.Callable[[dict[int, int]], collections.abc.Mapping[int, float]] "
                 "| None = None) -> Resource"),
             R"doc(
-A new resource.
+Create a resource.
 
-`efficiency` says how much of what an activity draws becomes progress, given who else runs there:
-a mapping of kind to the values for one, two, ... activities present (the last holds beyond), or a
-function from counts by kind to efficiencies by kind, which must not touch the environment.
+`efficiency` is the share of its consumption that an activity turns into work, depending on the other
+activities there: a mapping of kind to the values for one, two, ... activities (the last value also
+applies to more), or a function from counts by kind to efficiencies by kind, which must not use the
+environment.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -307,11 +310,10 @@ function from counts by kind to efficiencies by kind, which must not touch the e
                 "= 1.0, kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None "
                 "= None, name: str | None = None) -> Activity"),
             R"doc(
-Start an activity that draws on one resource or on several at once, at one rate on all of them.
+Start an activity that uses one or more resources, at the same rate on all of them.
 
-`limit` is its highest rate, `weight` its share of the level, `kind` what efficiencies go by,
-`priority` what the strict-priority rule goes by. It begins to draw after `latency` seconds, or at
-the time `at`.
+`limit` is its maximum rate, `weight` its weight in the sharing, `kind` the index of its efficiency,
+`priority` its rank under strict priority. It starts after `latency` seconds, or at the time `at`.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -323,7 +325,7 @@ the time `at`.
 )doc")
         .def_prop_ro("activities", &Environment::activities,
                      nb::sig("def activities(self) -> list[Activity]"),
-                     "All that live, in the order in which they were started.")
+                     "The activities that have not ended, in the order of their start.")
         .def_prop_ro(
             "resources",
             [](const Environment& self) {
@@ -332,12 +334,13 @@ the time `at`.
                 return list;
             },
             nb::sig("def resources(self) -> list[Resource]"),
-            "All resources, in the order in which they were made.")
+            "All resources, in the order of their creation.")
         .def(
             "influence_group",
             [](Environment& self, nb::handle resource) {
                 const auto route = self.route_of(resource);
-                if (route.size() != 1) throw nb::value_error("name one resource");
+                if (route.size() != 1)
+                    throw nb::value_error("influence_group() takes one resource");
                 nb::list members;
                 for (const ResourceId id : self.sim.influence_group(route.front()))
                     members.append(nb::handle(self.resources[id]));
@@ -345,10 +348,10 @@ the time `at`.
             },
             nb::arg("resource"),
             nb::sig("def influence_group(self, resource: Resource) -> list[Resource]"),
-            "The resources that activities couple to this one, directly or through others, itself "
-            "included.")
+            "Return the resources that activities couple to this one, directly or indirectly, "
+            "including itself.")
 
-        // Looking on
+        // Observers
         .def(
             "observe",
             [](nb::handle self, nb::handle started, nb::handle ended, nb::handle rate) {
@@ -366,7 +369,7 @@ the time `at`.
                 "= None, ended: collections.abc.Callable[[Activity], object] | None = None, rate: "
                 "collections.abc.Callable[[Resource], object] | None = None) -> Observer"),
             R"doc(
-Be told when an activity starts to draw, when one has ended, and when the rate of a resource changes.
+Register callbacks for the start and the end of activities and for changes of the rate of resources.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -385,14 +388,14 @@ Be told when an activity starts to draw, when one has ended, and when the rate o
                 return object;
             },
             nb::sig("def record(self) -> Recording"),
-            "Record the rates of all resources from now on, natively.")
+            "Record the rates of all resources from now on, without calls into Python.")
 
         // Copies
         .def("copy", &Environment::copy, nb::sig("def copy(self) -> Environment"), R"doc(
-The same world once more: both go on independently, and give the same results if left alone.
+Return an independent copy of the simulation, which gives the same results.
 
-Python code cannot be copied, so that an environment with live processes, pending timers or
-activities that somebody waits for refuses. Observers stay behind; efficiency functions are shared.
+Python code cannot be copied: an environment with running processes, pending timers or activities
+that a process waits for raises an error. Observers are not copied; efficiency functions are shared.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -405,8 +408,9 @@ activities that somebody waits for refuses. Observers stay behind; efficiency fu
 >>> what_if.now, env.now
 (4.0, 10.0)
 )doc")
-        .def("counterpart", &Environment::counterpart, nb::arg("original"),
-             "In a copy: the resource or activity that corresponds to one of the original.")
+        .def(
+            "counterpart", &Environment::counterpart, nb::arg("original"),
+            "Return the resource or activity of this copy that corresponds to one of the original.")
         .def("__repr__", [](const Environment& self) {
             const auto counted = [](std::size_t count, const char* one, const char* many) {
                 return std::to_string(count) + " " + (count == 1 ? one : many);

@@ -18,7 +18,7 @@ nb::object condition(const nb::list& events, bool all) {
             throw nb::value_error("the events belong to different environments");
         members.push_back(each.ptr());
     }
-    if (!env.is_valid()) throw nb::value_error("name at least one event");
+    if (!env.is_valid()) throw nb::value_error("at least one event is needed");
     const std::size_t needed = all ? members.size() : 1;
     nb::object object = make<Condition>(types.condition, env, std::move(members), needed);
     part<Condition>(object).watch(object);
@@ -45,20 +45,20 @@ std::string shown(nb::handle self) {
 void bind_events(nb::module_& module) {
     nb::class_<Event> event(module, "Event", nb::is_final(), nb::type_slots(collected<Event>),
                             R"doc(
-Something that happens once, and that processes can wait for.
+An event that happens once, and that processes can wait for.
 
-Made by `Environment.event`, and decided by `succeed` or `fail`:
+Created by `Environment.event` and triggered by `succeed` or `fail`:
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
->>> door = env.event()
->>> def visitor():
-...     who = yield door
-...     print(f"{env.now:g}: let in by {who}")
->>> process = env.process(visitor())
->>> timer = env.call_later(3, door.succeed, "Ada")
+>>> ready = env.event()
+>>> def worker():
+...     value = yield ready
+...     print(f"{env.now:g}: received {value}")
+>>> process = env.process(worker())
+>>> timer = env.call_later(3, ready.succeed, "data")
 >>> env.run()
-3: let in by Ada
+3: received data
 )doc");
     types.event = reinterpret_cast<PyTypeObject*>(event.ptr());
     event
@@ -69,7 +69,7 @@ Made by `Environment.event`, and decided by `succeed` or `fail`:
             },
             nb::arg("value") = nb::none(),
             nb::sig("def succeed(self, value: object = None) -> None"),
-            "Let it happen, with a value for those who wait.")
+            "Trigger the event with a value for the waiting processes.")
         .def(
             "fail",
             [](nb::handle self, nb::object exception) {
@@ -78,8 +78,8 @@ Made by `Environment.event`, and decided by `succeed` or `fail`:
                 part<Event>(self).trigger(self, std::move(exception), false);
             },
             nb::arg("exception"), nb::sig("def fail(self, exception: BaseException) -> None"),
-            "Let it fail: the exception is thrown into those who wait, or out of `run` if nobody "
-            "does.")
+            "Trigger the event with an exception, which is raised in the waiting processes, or by "
+            "`run` if no process waits.")
         .def(
             "add_callback",
             [](nb::handle self, nb::handle function) {
@@ -97,42 +97,44 @@ Made by `Environment.event`, and decided by `succeed` or `fail`:
             nb::arg("function"),
             nb::sig("def add_callback(self, function: collections.abc.Callable[[Event], object]) "
                     "-> None"),
-            "Call `function(event)` when it happens; at once if it has happened already.")
+            "Call `function(event)` when the event happens; immediately if it already has.")
         .def_prop_ro(
             "triggered", [](const Event& self) { return self.stage != Stage::pending; },
-            "Whether its outcome is decided.")
+            "Whether the event has a value or an exception.")
         .def_prop_ro(
             "processed", [](const Event& self) { return self.stage == Stage::processed; },
-            "Whether those who wait have been told.")
+            "Whether the callbacks and waiting processes have run.")
         .def_prop_ro(
             "ok", [](const Event& self) { return self.stage != Stage::pending && self.ok; },
-            "Whether it has succeeded.")
+            "Whether the event succeeded.")
         .def_prop_ro(
             "value",
             [](const Event& self) {
                 return self.value ? nb::borrow(self.value) : nb::object(nb::none());
             },
             nb::sig("def value(self) -> typing.Any"),
-            "Its value, or the exception with which it failed; None while it is pending.")
+            "The value, or the exception of a failed event; None while pending.")
         .def(
             "__and__", [](nb::handle self, nb::handle other) { return pair(self, other, true); },
-            nb::sig("def __and__(self, other: Event) -> Condition"), "Both: see `all_of`.")
+            nb::sig("def __and__(self, other: Event) -> Condition"),
+            "Condition on both events, as by `all_of`.")
         .def(
             "__or__", [](nb::handle self, nb::handle other) { return pair(self, other, false); },
-            nb::sig("def __or__(self, other: Event) -> Condition"), "Either: see `any_of`.")
+            nb::sig("def __or__(self, other: Event) -> Condition"),
+            "Condition on either event, as by `any_of`.")
         .def("__repr__", [](nb::handle self) { return shown(self); });
 
     types.timeout = reinterpret_cast<PyTypeObject*>(
-        nb::class_<Timeout, Event>(module, "Timeout", nb::is_final(),
-                                   nb::type_slots(collected<Timeout>),
-                                   "Happens after a delay: see `Environment.timeout`.")
+        nb::class_<Timeout, Event>(
+            module, "Timeout", nb::is_final(), nb::type_slots(collected<Timeout>),
+            "An event that happens after a delay; see `Environment.timeout`.")
             .ptr());
 
     nb::class_<Process, Event> process(module, "Process", nb::is_final(),
                                        nb::type_slots(collected<Process>), R"doc(
-A generator that lives in an environment: see `Environment.process`.
+A process: a generator that runs in an environment; see `Environment.process`.
 
-It is an event itself: it happens when the generator returns, and its value is what was returned.
+A process is an event that happens when the generator returns, with the returned value.
 )doc");
     types.process = reinterpret_cast<PyTypeObject*>(process.ptr());
     process
@@ -143,9 +145,9 @@ It is an event itself: it happens when the generator returns, and its value is w
             },
             nb::arg("cause") = nb::none(),
             nb::sig("def interrupt(self, cause: object = None) -> None"), R"doc(
-Throw `Interrupt` into the process, at the present time.
+Raise `Interrupt` in the process, at the current time.
 
-What it was waiting for goes on without it.
+The event that it waited for is not cancelled.
 
 >>> from twinloop.engine import Environment, Interrupt
 >>> env = Environment()
@@ -153,11 +155,11 @@ What it was waiting for goes on without it.
 ...     try:
 ...         yield env.timeout(100)
 ...     except Interrupt as interrupt:
-...         print(f"{env.now:g}: woken by {interrupt.cause}")
+...         print(f"{env.now:g}: interrupted by {interrupt.cause}")
 >>> process = env.process(sleeper())
->>> timer = env.call_later(2, process.interrupt, "the cat")
+>>> timer = env.call_later(2, process.interrupt, "timer")
 >>> env.run(until=10)
-2: woken by the cat
+2: interrupted by timer
 )doc")
         .def_prop_ro(
             "is_alive", [](const Process& self) { return self.stage == Stage::pending; },
@@ -167,17 +169,17 @@ What it was waiting for goes on without it.
             [](const Process& self) {
                 return self.target ? nb::borrow(self.target) : nb::object(nb::none());
             },
-            nb::sig("def target(self) -> Event | None"), "The event it waits for.");
+            nb::sig("def target(self) -> Event | None"), "The event that the process waits for.");
 
     types.condition = reinterpret_cast<PyTypeObject*>(
-        nb::class_<Condition, Event>(module, "Condition", nb::is_final(),
-                                     nb::type_slots(collected<Condition>),
-                                     "Happens when others have: see `all_of` and `any_of`.")
+        nb::class_<Condition, Event>(
+            module, "Condition", nb::is_final(), nb::type_slots(collected<Condition>),
+            "An event that depends on other events; see `all_of` and `any_of`.")
             .ptr());
 
     nb::class_<Timer> timer(
         module, "Timer", nb::is_final(), nb::type_slots(collected<Timer>),
-        "A call that is to come: see `Environment.call_later` and `Environment.every`.");
+        "A scheduled call; see `Environment.call_later` and `Environment.every`.");
     types.timer = reinterpret_cast<PyTypeObject*>(timer.ptr());
     timer
         .def(
@@ -186,14 +188,14 @@ What it was waiting for goes on without it.
                 const Timer& timer = part<Timer>(self);
                 return timer.env().cancel_timer(timer.event, self);
             },
-            "Withdraw it; False if there was nothing left to withdraw.")
+            "Cancel the scheduled calls; False if none was pending.")
         .def_prop_ro(
             "pending",
             [](nb::handle self) {
                 const Timer& timer = part<Timer>(self);
                 return timer.env().timer_pending(timer.event, self);
             },
-            nb::sig("def pending(self) -> bool"), "Whether a call is still to come.")
+            nb::sig("def pending(self) -> bool"), "Whether a call is scheduled.")
         .def_prop_ro(
             "time",
             [](nb::handle self) -> nb::object {
@@ -202,13 +204,13 @@ What it was waiting for goes on without it.
                 return nb::float_(timer.env().sim.timer_time(timer.event));
             },
             nb::sig("def time(self) -> float | None"),
-            "The time of the next call; None if none is to come.");
+            "The time of the next call; None if none is scheduled.");
 
     module.def(
         "all_of", [](nb::object events) { return condition(nb::list(events), true); },
         nb::arg("events"),
         nb::sig("def all_of(events: collections.abc.Iterable[Event]) -> Condition"), R"doc(
-An event that happens when all of `events` have. Its value maps each of them to its value.
+Return an event that happens when all `events` have happened; its value maps each to its value.
 
 >>> from twinloop.engine import Environment, all_of
 >>> env = Environment()
@@ -224,15 +226,16 @@ An event that happens when all of `events` have. Its value maps each of them to 
         "any_of", [](nb::object events) { return condition(nb::list(events), false); },
         nb::arg("events"),
         nb::sig("def any_of(events: collections.abc.Iterable[Event]) -> Condition"), R"doc(
-An event that happens when the first of `events` does. Its value maps what has happened to its value.
+Return an event that happens when the first of `events` happens; its value maps the events that have
+happened to their values.
 
 >>> from twinloop.engine import Environment, any_of
 >>> env = Environment()
->>> def patient(host):
-...     work, patience = host.execute(5), env.timeout(3)
-...     happened = yield any_of([work, patience])
+>>> def job(host):
+...     work, deadline = host.execute(5), env.timeout(3)
+...     happened = yield any_of([work, deadline])
 ...     print(f"{env.now:g}: {'done' if work in happened else 'too late'}")
->>> process = env.process(patient(env.resource(1)))
+>>> process = env.process(job(env.resource(1)))
 >>> env.run()
 3: too late
 )doc");

@@ -13,7 +13,7 @@
 namespace twinloop::bind {
 namespace {
 
-// As Python tells of what the system refused, with what it was about in place of a file name.
+// Raises OSError for a refused system call, with its subject in place of the file name.
 [[noreturn]] void raise(const StartError& error, const Start& start) {
     const std::string what = error.step;
     const std::string subject = what == "program"  ? start.program
@@ -26,14 +26,14 @@ namespace {
     throw nb::python_error();
 }
 
-// What the system takes are bytes: names of files need not be text.
+// Encodes strings as the bytes that system calls take: file names need not be valid text.
 class Encoder {
   public:
     std::string operator()(const nb::object& given) const {
         const auto bytes = nb::cast<nb::bytes>(fsencode_(given));
         std::string found(bytes.c_str(), bytes.size());
         if (found.find('\0') != std::string::npos)
-            throw nb::value_error("a text for a program cannot hold a zero byte");
+            throw nb::value_error("a string passed to a program must not contain a zero byte");
         return found;
     }
     std::vector<std::string> operator()(const std::vector<nb::object>& given) const {
@@ -83,17 +83,18 @@ void bind_host(nb::module_& module) {
         nb::sig("def spawn(program: str | bytes, argv: list[str | bytes], environment: "
                 "list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: "
                 "int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]"),
-        "Start a program: the number of its process, and a file that can be read from when "
-        "it has ended. It joins control groups and CPUs before its first instruction, leads "
-        "a session of its own, and dies with the thread that started it.");
-    module.def("set_subreaper", &set_subreaper, nb::arg("on"),
-               "Whether orphans among its descendants become children of this process; returns "
-               "what was before.");
+        "Start a program; return its process ID and a file descriptor that becomes readable when "
+        "it ends. The process joins its control groups and CPUs before its first instruction, "
+        "leads a new session, and is killed when the thread that started it ends.");
+    module.def(
+        "set_subreaper", &set_subreaper, nb::arg("on"),
+        "Set whether orphaned descendants become children of this process; return the previous "
+        "setting.");
     module.def("open_counters", &open_counters, nb::arg("pid"),
-               "Performance counters of a process and of what it starts from now on: (name, file) "
-               "of each that the kernel allows.");
+               "Open the performance counters of a process and of its future children: (name, file "
+               "descriptor) of each counter that the kernel allows.");
     module.def("read_counter", &read_counter, nb::arg("file"),
-               "What a counter has counted so far; None: it could not count.");
+               "Read the value of a counter; None if it could not count.");
 }
 
 }  // namespace twinloop::bind

@@ -14,7 +14,7 @@
 namespace twinloop::bind {
 namespace {
 
-// A parser as Python sees it: fed without the lock of the interpreter, by one thread at a time.
+// A parser in the Python interface: fed without the interpreter lock, by one thread at a time.
 template <class Parser>
 class Fed {
   public:
@@ -35,7 +35,7 @@ class Fed {
         finished_ = true;
         return table;
     }
-    // What the parser has noted, when no other thread is feeding it.
+    // The parser for reading, while no other thread feeds it.
     [[nodiscard]] const Parser& look() const {
         if (busy_) throw std::runtime_error("another thread is feeding this parser");
         return parser_;
@@ -93,40 +93,43 @@ io::Type type_named(const std::string& name) {
     if (name == "int64") return io::Type::int64;
     if (name == "float64") return io::Type::float64;
     if (name == "string") return io::Type::string;
-    throw nb::value_error(("no column has the type '" + name + "'").c_str());
+    throw nb::value_error(
+        ("unknown column type '" + name + "': use int64, float64 or string").c_str());
 }
 
 template <class Parser>
 void bind_parser(nb::class_<Fed<Parser>>& type) {
-    type.def("feed", &Fed<Parser>::feed, nb::arg("data"), "The next bytes of the text.")
+    type.def("feed", &Fed<Parser>::feed, nb::arg("data"), "Parse the next bytes.")
         .def(
             "finish", [](Fed<Parser>& self) { return TableHandle{self.finish()}; },
-            "The text has ended: the table of what could be read.")
+            "Finish parsing and return the table.")
         .def_prop_ro("problems", &problems<Parser>,
                      nb::sig("def problems(self) -> list[LineProblem]"),
-                     "What could not be taken as it stood, so far.");
+                     "The problems found so far.");
 }
 
 }  // namespace
 
 void bind_io(nb::module_& module) {
     nb::class_<TableHandle>(module, "ParsedTable", nb::is_final(),
-                            "Columns that leave through Arrow's interface, without a copy.")
+                            "Columns exported through the Arrow C stream interface without a copy.")
         .def("__len__", [](const TableHandle& self) { return self.table->rows(); })
         .def("__arrow_c_stream__", &stream, nb::arg("requested_schema").none() = nb::none(),
              nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None) -> "
                      "object"));
 
-    nb::class_<io::Problem>(module, "LineProblem", nb::is_final(),
-                            "One kind of problem with one field: how often, and the first places.")
+    nb::class_<io::Problem>(
+        module, "LineProblem", nb::is_final(),
+        "A kind of problem with a field: number of occurrences and first examples.")
         .def_prop_ro("kind", [](const io::Problem& self) { return io::name(self.kind); })
-        .def_ro("field", &io::Problem::field, "Number of the field from 0; -1: the whole line.")
+        .def_ro("field", &io::Problem::field, "Index of the field from 0; -1 for the whole line.")
         .def_ro("count", &io::Problem::count)
-        .def_prop_ro("places", &places, nb::sig("def places(self) -> list[tuple[int, int, bytes]]"),
-                     "Line, number of fields found there, beginning of what stood there.");
+        .def_prop_ro(
+            "places", &places, nb::sig("def places(self) -> list[tuple[int, int, bytes]]"),
+            "Line number, number of fields, and beginning of the text of the first examples.");
 
     nb::class_<Swf> swf(module, "SwfParser", nb::is_final(),
-                        "Reads the Standard Workload Format from pieces of any size.");
+                        "Parser of the Standard Workload Format, fed in pieces of any size.");
     swf.def(nb::init<>());
     bind_parser(swf);
     swf.def_prop_ro(
@@ -137,10 +140,11 @@ void bind_io(nb::module_& module) {
             return list;
         },
         nb::sig("def header(self) -> list[bytes]"),
-        "The comments before the first record, without their semicolon.");
+        "The comment lines before the first record, without the semicolon.");
 
-    nb::class_<JsonLines> json(module, "JsonLinesParser", nb::is_final(),
-                               "Reads flat JSON objects, one per line, from pieces of any size.");
+    nb::class_<JsonLines> json(
+        module, "JsonLinesParser", nb::is_final(),
+        "Parser of flat JSON objects, one per line, fed in pieces of any size.");
     json.def(
         "__init__",
         [](JsonLines* self, const std::vector<std::pair<std::string, std::string>>& columns,
@@ -162,7 +166,8 @@ void bind_io(nb::module_& module) {
             return names;
         },
         nb::sig("def others(self) -> dict[str, int]"),
-        "How often each field stood there that is no column; '': those beyond the first 256.");
+        "Number of occurrences of each field that is no column; '' counts those beyond the first "
+        "256.");
 }
 
 }  // namespace twinloop::bind

@@ -27,8 +27,8 @@ using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-// `work(row)` for each row, on several threads of which this is one; the order decides nothing.
-// This thread also looks out for Ctrl-C: then rows that have begun are finished, and no more begun.
+// Calls `work(row)` for each row on several threads, including this one; results do not depend on
+// the order. This thread also checks for Ctrl-C: rows in progress are finished, no other is begun.
 template <class Work>
 void on_threads(std::size_t rows, unsigned threads, Work&& work) {
     using Clock = std::chrono::steady_clock;
@@ -68,15 +68,15 @@ void on_threads(std::size_t rows, unsigned threads, Work&& work) {
     if (failure) std::rethrow_exception(failure);
 }
 
-// What can be told of each task of a run: of all, or of those that have completed.
-using Told = double (*)(const Run&, TaskId);
+// A column of task outcomes: of all tasks, or of the completed ones.
+using TaskColumn = double (*)(const Run&, TaskId);
 
 template <double Outcome::* Time>
 double any(const Run& run, TaskId task) {
     return run.outcomes()[task].*Time;
 }
 
-template <Told Of>
+template <TaskColumn Of>
 double completed(const Run& run, TaskId task) {
     return run.outcomes()[task].status == Status::completed ? Of(run, task) : unknown;
 }
@@ -89,8 +89,8 @@ double machine(const Run& run, TaskId task) {
     return static_cast<double>(run.last_machines()[task]);
 }
 
-const std::map<std::string, Told>& told() {
-    static const std::map<std::string, Told> all = {
+const std::map<std::string, TaskColumn>& task_columns() {
+    static const std::map<std::string, TaskColumn> all = {
         {"starts", any<&Outcome::start>},
         {"ends", any<&Outcome::end>},
         {"task_submit", completed<any<&Outcome::submit>>},
@@ -105,29 +105,30 @@ const std::map<std::string, Told>& told() {
 
 void check_width(const ProblemHandle& problem, const Matrix& matrix) {
     if (!problem.problem->takes(matrix.shape(1)))
-        throw nb::value_error("a row has the values of a model that the scenario offers");
+        throw nb::value_error("the width of a row does not match the model values of the scenario");
 }
 
-// One run for each row of the matrix: its figures, the columns of its tasks, and where it outran
-// the failures that are known, the time of the event that it did not reach (else NaN: it is whole).
+// One run for each row of the matrix: its KPIs, its task columns, and the time of the next event of
+// runs that need failures beyond the known horizon (NaN for complete runs).
 nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matrix& matrix,
                     unsigned threads, bool figures, const std::vector<std::string>& columns) {
     const std::size_t rows = matrix.shape(0);
     check_width(problem, matrix);
     const auto prototype = policy_from(policy, problem.names, nullptr, 0);
     if (prototype->foreign())
-        throw nb::type_error("a policy in Python cannot run on native threads");
+        throw nb::type_error(
+            "a policy in Python cannot run on native threads: use a built-in policy");
     const std::size_t tasks = problem.problem->size();
     std::vector<double> found(figures ? rows * kpi_names.size() : 0);
-    std::vector<Told> wanted;
+    std::vector<TaskColumn> wanted;
     Recording recording;
     for (const std::string& name : columns) {
-        wanted.push_back(told().at(name));
+        wanted.push_back(task_columns().at(name));
         if (name == "task_machine") recording.machines = true;
     }
     std::vector<std::vector<double>> values(wanted.size(), std::vector<double>(rows * tasks));
     std::vector<double> outran(rows, unknown);
-    // Another thread may extend those of the problem once the interpreter is let go.
+    // Another thread may extend the failures of the scenario once the interpreter lock is released.
     const std::shared_ptr<const Downs> downs = problem.problem->downs;
     on_threads(rows, threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
@@ -151,7 +152,7 @@ nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matri
     return nb::make_tuple(as_array(std::move(found)), arrays, as_array(std::move(outran)));
 }
 
-// What each row of values of the model makes of the same loads.
+// The power for each row of model values under the same loads.
 nb::object watts(const LoadProfile& self, const ProblemHandle& problem, const Matrix& matrix,
                  unsigned threads) {
     check_width(problem, matrix);
@@ -180,7 +181,7 @@ void bind_many(nb::module_& module) {
                        "list[numpy.typing.NDArray[numpy.float64]], "
                        "numpy.typing.NDArray[numpy.float64]]"));
     nb::class_<LoadProfile>(module, "LoadProfile", nb::is_final(),
-                            "How much machines were used in each window of a run.")
+                            "The load of the machines in each window of a run.")
         .def_prop_ro("windows", &LoadProfile::windows)
         .def("watts", &watts, nb::arg("scenario"), nb::arg("matrix"), nb::kw_only(),
              nb::arg("threads"),

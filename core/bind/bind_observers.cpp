@@ -74,9 +74,9 @@ nb::dict rate_columns(const RateRecorder& recorder) {
 }
 
 void bind_observers(nb::module_& module) {
-    nb::class_<Onlooker> onlooker(
-        module, "Observer", nb::is_final(), nb::type_slots(collected<Onlooker>),
-        "Functions that are told what happens: see `Environment.observe`.");
+    nb::class_<Onlooker> onlooker(module, "Observer", nb::is_final(),
+                                  nb::type_slots(collected<Onlooker>),
+                                  "Callbacks on activities and rates; see `Environment.observe`.");
     types.onlooker = reinterpret_cast<PyTypeObject*>(onlooker.ptr());
     onlooker.def(
         "stop",
@@ -84,26 +84,25 @@ void bind_observers(nb::module_& module) {
             Onlooker& each = part<Onlooker>(self);
             detach(each.env(), self, &each);
         },
-        nb::sig("def stop(self) -> None"), "Be told no more.");
+        nb::sig("def stop(self) -> None"), "Remove the callbacks.");
 
     nb::class_<Recording> recording(
         module, "Recording", nb::is_final(), nb::type_slots(collected<Recording>),
-        "The rates of all resources over time: see `Environment.record`.");
+        "The rates of all resources over time; see `Environment.record`.");
     types.recording = reinterpret_cast<PyTypeObject*>(recording.ptr());
     recording
         .def(
             "rates", [](const Recording& self) { return rate_columns(self.recorder); },
             nb::sig("def rates(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
-            "Columns `t`, `resource` (its index) and `rate`: one row per change, each valid until "
-            "the "
-            "next row of the same resource.")
+            "Return the columns `t`, `resource` (index) and `rate`: a row per change, valid until "
+            "the next row of the same resource.")
         .def(
             "stop",
             [](nb::handle self) {
                 Recording& each = part<Recording>(self);
                 detach(each.env(), self, &each.recorder);
             },
-            nb::sig("def stop(self) -> None"), "Record no more; what is recorded stays.");
+            nb::sig("def stop(self) -> None"), "Stop recording; the recorded rates are kept.");
 }
 
 }  // namespace twinloop::bind

@@ -21,7 +21,7 @@ Enum chosen(const nb::dict& options, const char* key, const std::map<std::string
     const auto text = nb::cast<std::string>(options[key]);
     const auto found = names.find(text);
     if (found == names.end())
-        throw nb::value_error(("'" + text + "' is no " + std::string(key)).c_str());
+        throw nb::value_error(("'" + text + "' is not a valid " + std::string(key)).c_str());
     return found->second;
 }
 
@@ -33,7 +33,7 @@ std::vector<std::pair<Enum, double>> weighted(const nb::dict& options, const cha
          nb::cast<std::vector<std::pair<std::string, double>>>(options[key])) {
         const auto found = names.find(text);
         if (found == names.end())
-            throw nb::value_error(("'" + text + "' is none of the " + std::string(key)).c_str());
+            throw nb::value_error(("'" + text + "' is not one of the " + std::string(key)).c_str());
         list.emplace_back(found->second, value);
     }
     return list;
@@ -116,7 +116,7 @@ class PythonPolicy final : public Policy {
         if (nb::hasattr(state_, "overcommit")) ratio_ = nb::cast<double>(state_.attr("overcommit"));
     }
 
-    // Whoever keeps the view has one of nothing from now on.
+    // Disconnects the view, which the program may still reference.
     ~PythonPolicy() override { view().desk = nullptr; }
     PythonPolicy(const PythonPolicy&) = delete;
     PythonPolicy(PythonPolicy&&) = delete;
@@ -124,7 +124,8 @@ class PythonPolicy final : public Policy {
     PythonPolicy& operator=(PythonPolicy&&) = delete;
 
     [[nodiscard]] std::unique_ptr<Policy> clone() const override {
-        throw nb::type_error("a simulation with a policy in Python cannot be copied");
+        throw nb::type_error(
+            "a simulation with a policy in Python cannot be copied: use a built-in policy");
     }
     [[nodiscard]] bool foreign() const override { return true; }
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
@@ -148,7 +149,7 @@ class PythonPolicy final : public Policy {
         const nb::object answer = decide_(view_);
         if (answer.is_none()) return;
         if (!nb::hasattr(answer, "__iter__"))
-            throw nb::type_error(("`decide` must give decisions, one after the other, not " +
+            throw nb::type_error(("`decide` must return an iterable of decisions, not " +
                                   nb::cast<std::string>(nb::repr(answer)))
                                      .c_str());
         const DecisionTypes& types = decision_types();
@@ -159,12 +160,12 @@ class PythonPolicy final : public Policy {
             } else if (type.is(types.wake)) {
                 const auto time = nb::cast<double>(decision.attr("time"));
                 if (!(time > desk.now()))
-                    throw nb::value_error("a policy can be woken later only, not now or before");
+                    throw nb::value_error("the time of Wake must be later than now");
                 desk.wake(time);
             } else if (type.is(types.preempt)) {
                 const auto task = task_of(desk, decision);
                 if (desk.phase(task) != Phase::running) {
-                    refuse(decision, "the task does not run");
+                    refuse(decision, "the task is not running");
                 } else {
                     desk.preempt(task);
                 }
@@ -172,7 +173,7 @@ class PythonPolicy final : public Policy {
                 const TaskId task = task_of(desk, decision);
                 const Phase phase = desk.phase(task);
                 if (phase != Phase::running && phase != Phase::waiting && phase != Phase::held) {
-                    refuse(decision, "the task neither waits nor runs");
+                    refuse(decision, "the task is neither waiting nor running");
                 } else {
                     desk.kill(task);
                 }
@@ -185,20 +186,19 @@ class PythonPolicy final : public Policy {
             } else if (type.is(types.set_state)) {
                 set_state(desk, decision);
             } else {
-                throw nb::type_error(("a policy decided " +
+                throw nb::type_error(("`decide` returned " +
                                       nb::cast<std::string>(nb::repr(decision)) +
-                                      ", which is no decision: see twinloop.policy.decisions")
+                                      ", which is not a decision: see twinloop.policy.decisions")
                                          .c_str());
             }
         }
     }
 
   private:
-    // A number of Python or NumPy, or an error that says what it is the number of.
+    // An integer of Python or NumPy; otherwise an error that names the argument.
     static std::int64_t index(nb::handle given, const char* what) {
         if (!PyIndex_Check(given.ptr()))
-            throw nb::type_error((std::string(what) +
-                                  " must be a number that the view gives, not " +
+            throw nb::type_error((std::string(what) + " must be an index from the view, not " +
                                   nb::cast<std::string>(nb::repr(given)))
                                      .c_str());
         const nb::object number = nb::steal(PyNumber_Index(given.ptr()));
@@ -227,7 +227,7 @@ class PythonPolicy final : public Policy {
 
     void place(Desk& desk, nb::handle decision) {
         const TaskId task = task_of(desk, decision);
-        if (desk.phase(task) != Phase::waiting) return refuse(decision, "the task does not wait");
+        if (desk.phase(task) != Phase::waiting) return refuse(decision, "the task is not waiting");
         const nb::object machines = decision.attr("machines");
         const nb::object given = decision.attr("cores");
         chosen_.clear();
@@ -236,7 +236,7 @@ class PythonPolicy final : public Policy {
         } else {
             for (const nb::handle each : machines) chosen_.push_back(index(each, "a machine"));
         }
-        if (chosen_.empty()) return refuse(decision, "it names no machine");
+        if (chosen_.empty()) return refuse(decision, "it has no machine");
         parts_.clear();
         const Needs needs = desk.needs(task);
         const auto count = static_cast<double>(chosen_.size());
@@ -256,22 +256,22 @@ class PythonPolicy final : public Policy {
             total += cores;
         }
         if (std::abs(total - needs.cores) > slack * (1 + needs.cores))
-            return refuse(decision, "the cores do not add up to what the task asks for");
+            return refuse(decision, "the cores do not add up to the request of the task");
         if (needs.nodes > 0 && static_cast<std::size_t>(needs.nodes) != parts_.size())
-            return refuse(decision, "the task asks for another number of nodes");
+            return refuse(decision, "the task requests another number of nodes");
         desk.place(task, parts_);
     }
 
-    // What is against giving the task so many cores of the machine; nullptr: nothing.
+    // The reason why the task cannot get these cores of the machine; nullptr if it can.
     [[nodiscard]] const char* obstacle(const Desk& desk, TaskId task, MachineId machine,
                                        double cores, double count) const {
         const Space& space = desk.space();
         const Needs needs = desk.needs(task);
         if (std::ranges::any_of(parts_, [&](const Part& part) { return part.machine == machine; }))
-            return "it names a machine twice";
+            return "it lists a machine twice";
         if (!(cores >= 0 && std::isfinite(cores)) || (cores == 0 && needs.cores > 0))
-            return "that is no number of cores";
-        if (!space.open(machine)) return "the machine is not there";
+            return "the number of cores is not valid";
+        if (!space.open(machine)) return "the machine is down or off";
         const double spare = (ratio_ - 1) * desk.machines()[machine].cores;
         if (cores > 0 && space.cores(machine) + spare < cores - slack)
             return "the machine has too few free cores";
@@ -282,7 +282,8 @@ class PythonPolicy final : public Policy {
             if (needs.amounts[r] > 0 && space.amount(machine, r) < needs.amounts[r] * share - slack)
                 return "the machine has too little of another resource";
         if (!desk.allowed(task, machine, desk.now(), desk.request(task).time))
-            return "the task may not be there now: its queue, a reservation or maintenance";
+            return "its queue, a reservation or maintenance does not allow the task on the machine "
+                   "now";
         return nullptr;
     }
 
@@ -363,8 +364,9 @@ void attach(Policy& policy, Desk& desk, std::shared_ptr<InUse> guard) {
 }
 
 void bind_policies(nb::module_& module) {
-    nb::class_<NativePolicy>(module, "NativePolicy", nb::is_final(),
-                             "A built-in policy; made of what a description's `native()` gives.")
+    nb::class_<NativePolicy>(
+        module, "NativePolicy", nb::is_final(),
+        "A built-in policy, created from the options of `native()` of its description.")
         .def(
             "__init__",
             [](NativePolicy* self, const nb::dict& options) {
@@ -373,10 +375,10 @@ void bind_policies(nb::module_& module) {
             nb::arg("options"), nb::sig("def __init__(self, options: dict[str, object]) -> None"));
 
     nb::class_<View>(module, "View", nb::is_final(),
-                     "What a policy may look at: who waits, what is free, what runs. Tasks and "
-                     "machines are numbers, from 0.")
+                     "The state that a policy may read: waiting and running tasks, free capacity. "
+                     "Tasks and machines are indices from 0.")
         .def_prop_ro(
-            "now", [](const View& self) { return self.get().now(); }, "The present time (s).")
+            "now", [](const View& self) { return self.get().now(); }, "The current time (s).")
         .def_prop_ro(
             "waiting",
             [](const View& self) {
@@ -387,7 +389,7 @@ void bind_policies(nb::module_& module) {
                     tasks.push_back(t);
                 return tasks;
             },
-            "The tasks that wait, in the order in which they became ready.")
+            "The waiting tasks, in the order in which they became ready.")
         .def_prop_ro(
             "first_waiting",
             [](const View& self) -> nb::object {
@@ -395,17 +397,17 @@ void bind_policies(nb::module_& module) {
                 return task == no_task ? nb::none() : nb::object(nb::int_(task));
             },
             nb::sig("def first_waiting(self) -> int | None"),
-            "The task that has waited for longest, or None.")
+            "The task that has waited longest; None if no task waits.")
         .def_prop_ro(
             "running",
             [](const View& self) {
                 const auto tasks = self.get().running();
                 return std::vector<TaskId>(tasks.begin(), tasks.end());
             },
-            "The tasks that have machines, in no order.")
+            "The running tasks, in no order.")
         .def_prop_ro(
             "machines", [](const View& self) { return self.get().machines().size(); },
-            "How many machines there are.")
+            "The number of machines.")
         .def_prop_ro(
             "free_cores",
             [](const View& self) {
@@ -414,7 +416,7 @@ void bind_policies(nb::module_& module) {
                 });
             },
             nb::sig("def free_cores(self) -> numpy.typing.NDArray[numpy.float64]"),
-            "The free cores of each machine; none where it is down.")
+            "The free cores of each machine; 0 if it is down.")
         .def_prop_ro(
             "free_memory",
             [](const View& self) {
@@ -423,7 +425,7 @@ void bind_policies(nb::module_& module) {
                 });
             },
             nb::sig("def free_memory(self) -> numpy.typing.NDArray[numpy.float64]"),
-            "The free memory of each machine (bytes); infinite where nobody said.")
+            "The free memory of each machine (bytes); infinite if not specified.")
         .def(
             "free",
             [](const View& self, std::int64_t machine) {
@@ -439,7 +441,7 @@ void bind_policies(nb::module_& module) {
                     self, [](const Desk& desk, MachineId m) { return desk.machines()[m].cores; });
             },
             nb::sig("def capacity(self) -> numpy.typing.NDArray[numpy.float64]"),
-            "The cores that each machine has.")
+            "The cores of each machine.")
         .def_prop_ro(
             "task_counts",
             [](const View& self) {
@@ -448,51 +450,52 @@ void bind_policies(nb::module_& module) {
                 });
             },
             nb::sig("def task_counts(self) -> numpy.typing.NDArray[numpy.float64]"),
-            "How many tasks each machine has.")
+            "The number of tasks on each machine.")
         .def(
             "cores",
             [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).cores;
             },
-            nb::arg("task"), "The cores that a task asks for.")
+            nb::arg("task"), "The requested cores of a task.")
         .def(
             "memory",
             [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).memory;
             },
-            nb::arg("task"), "The memory that a task asks for (bytes).")
+            nb::arg("task"), "The requested memory of a task (bytes).")
         .def(
             "nodes",
             [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).nodes;
             },
-            nb::arg("task"), "The nodes that a task asks for; 0: its cores may be anywhere.")
+            nb::arg("task"), "The requested nodes of a task; 0 if its cores may be on any nodes.")
         .def(
             "requested_time",
             [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).time;
             },
-            nb::arg("task"), "How long a task is planned to take (s).")
+            nb::arg("task"), "The planned run time of a task (s).")
         .def(
             "submit",
             [](const View& self, std::int64_t task) {
                 return self.get().submit_time(task_at(self.get(), task));
             },
-            nb::arg("task"), "When a task was submitted in this run (s); NaN: not yet.")
+            nb::arg("task"),
+            "The submission time of a task in this run (s); NaN before the submission.")
         .def(
             "submit_recorded",
             [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).submit;
             },
             nb::arg("task"),
-            "When a task was submitted in the record that this run replays (s). Users who wait for "
-            "results submit earlier or later here.")
+            "The submission time of a task in the recorded run (s). Users with sessions submit "
+            "earlier or later in this run.")
         .def(
             "priority",
             [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).priority;
             },
-            nb::arg("task"), "The priority of a task's queue.")
+            nb::arg("task"), "The priority of the queue of a task.")
         .def(
             "user",
             [](const View& self, std::int64_t task) {
@@ -500,7 +503,7 @@ void bind_policies(nb::module_& module) {
                             self.get().request(task_at(self.get(), task)).user);
             },
             nb::arg("task"), nb::sig("def user(self, task: int) -> str | None"),
-            "Who submitted a task.")
+            "The user of a task.")
         .def(
             "queue",
             [](const View& self, std::int64_t task) {
@@ -528,13 +531,13 @@ void bind_policies(nb::module_& module) {
             [](const View& self, std::int64_t task) {
                 return self.get().running(task_at(self.get(), task)).planned_end;
             },
-            nb::arg("task"), "When a running task is planned to end (s).")
+            nb::arg("task"), "The planned end of a running task (s).")
         .def(
             "started",
             [](const View& self, std::int64_t task) {
                 return self.get().running(task_at(self.get(), task)).start;
             },
-            nb::arg("task"), "When a running task was given its machines (s).")
+            nb::arg("task"), "The start time of a running task (s).")
         .def(
             "placement",
             [](const View& self, std::int64_t task) {
@@ -544,7 +547,7 @@ void bind_policies(nb::module_& module) {
                         parts.emplace_back(m, part.cores);
                 return parts;
             },
-            nb::arg("task"), "The machines of a running task and its cores there.");
+            nb::arg("task"), "The machines of a running task and its cores on each.");
 }
 
 }  // namespace twinloop::bind

@@ -23,7 +23,7 @@ std::string_view state(const Activity& activity) {
     }
 }
 
-// Runs a change on a live activity, or says which one has ended.
+// Applies a change to an active activity; raises an error if it has ended.
 template <class Change>
 void change(Activity& activity, const char* verb, Change&& apply) {
     if (activity.ended)
@@ -41,10 +41,10 @@ nb::object or_infinite(double limit) {
 void bind_resources(nb::module_& module) {
     nb::class_<Resource> resource(module, "Resource", nb::is_final(),
                                   nb::type_slots(collected<Resource>), R"doc(
-A capacity that activities share: cores, bandwidth, a disk. Made by `Environment.resource`.
+A capacity that activities share: cores, bandwidth, a disk. Created by `Environment.resource`.
 
-Sharing is max-min fair: each running activity gets min(limit, weight x level), with the one level
-at which the capacity is used up.
+Sharing is max-min fair: each running activity gets min(limit, weight x level), where the level is
+such that the rates add up to the capacity.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -76,7 +76,7 @@ at which the capacity is used up.
                 "kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None = None, "
                 "name: str | None = None) -> Activity"),
             R"doc(
-Start an activity that does `work` here: see `Environment.start` for the options.
+Start an activity of so much `work` on the resource; `Environment.start` describes the options.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -90,7 +90,8 @@ Start an activity that does `work` here: see `Environment.start` for the options
         .def(
             "set_capacity",
             [](Resource& self, double capacity) { self.sim().set_capacity(self.id, capacity); },
-            nb::arg("capacity"), "Change the capacity from now on; 0 halts everything here.")
+            nb::arg("capacity"),
+            "Set the capacity from now on; 0 stops all activities on the resource.")
         .def(
             "set_profile",
             [](Resource& self, std::vector<double> times, std::vector<double> capacities,
@@ -102,9 +103,9 @@ Start an activity that does `work` here: see `Environment.start` for the options
             nb::sig("def set_profile(self, times: collections.abc.Sequence[float], capacities: "
                     "collections.abc.Sequence[float], period: float | None = None) -> None"),
             R"doc(
-Give the capacity over time: at each of `times` it becomes the one of `capacities`.
+Set the capacity over time: at each of `times` it changes to the corresponding value of `capacities`.
 
-With a period the steps repeat for ever. An earlier profile is replaced.
+With a period the steps repeat. An earlier profile is replaced.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -117,31 +118,32 @@ With a period the steps repeat for ever. An earlier profile is replaced.
 )doc")
         .def_prop_ro(
             "capacity", [](const Resource& self) { return self.sim().capacity(self.id); },
-            "The capacity now.")
+            "The current capacity.")
         .def_prop_ro(
             "level", [](const Resource& self) { return self.sim().level(self.id); },
-            "The rate per unit of weight of those whom their limit does not hold; infinite if "
-            "there are none.")
+            "The rate per unit of weight of the activities below their limit; infinite if there "
+            "are "
+            "none.")
         .def_prop_ro(
             "rate", [](const Resource& self) { return self.sim().rate(self.id); },
-            "The capacity drawn now.")
+            "The capacity in use now.")
         .def_prop_ro(
             "consumed", [](const Resource& self) { return self.sim().consumed(self.id); },
-            "The capacity drawn so far: the integral of `rate`.")
+            "The capacity consumed so far: the integral of `rate`.")
         .def_prop_ro(
             "done", [](const Resource& self) { return self.sim().done(self.id); },
-            "The work done here so far: consumption times efficiency.")
+            "The work done so far: consumption times efficiency.")
         .def_prop_ro(
             "running", [](const Resource& self) { return self.sim().running(self.id); },
-            "The number of activities that draw on it now.")
+            "The number of activities that use the resource now.")
         .def_prop_ro(
-            "name", [](const Resource& self) { return self.name; }, "Its name.")
+            "name", [](const Resource& self) { return self.name; }, "The name.")
         .def_prop_ro(
             "index", [](const Resource& self) { return self.id; },
-            "Its place among the resources of its environment, from 0.")
+            "The index among the resources of the environment, from 0.")
         .def_prop_ro(
             "env", [](const Resource& self) { return nb::borrow(self.env_object()); },
-            nb::sig("def env(self) -> Environment"), "Its environment.")
+            nb::sig("def env(self) -> Environment"), "The environment.")
         .def("__repr__", [](const Resource& self) {
             return "<Resource " + self.name + ": capacity " + text(self.sim().capacity(self.id)) +
                    ">";
@@ -149,10 +151,10 @@ With a period the steps repeat for ever. An earlier profile is replaced.
 
     nb::class_<Activity, Event> activity(module, "Activity", nb::is_final(),
                                          nb::type_slots(collected<Activity>), R"doc(
-Work in progress on one resource or several: see `Environment.start`.
+Work in progress on one or more resources; see `Environment.start`.
 
-It is an event: it happens when the work is done. If it is cancelled, `Cancelled` is thrown into
-those who wait.
+An activity is an event that happens when the work is done. If it is cancelled, `Cancelled` is raised
+in the waiting processes.
 
 >>> from twinloop.engine import Environment
 >>> env = Environment()
@@ -173,19 +175,19 @@ those who wait.
             [](Activity& self) {
                 change(self, "suspend", [&](Simulation& sim) { sim.suspend(self.id); });
             },
-            "Stop drawing; what is done is kept.")
+            "Pause the activity; the work done is kept.")
         .def(
             "resume",
             [](Activity& self) {
                 change(self, "resume", [&](Simulation& sim) { sim.resume(self.id); });
             },
-            "Go on after `suspend`.")
+            "Continue after `suspend`.")
         .def(
             "cancel",
             [](Activity& self) {
                 change(self, "cancel", [&](Simulation& sim) { sim.cancel(self.id); });
             },
-            "End it now, unfinished.")
+            "End the activity now, unfinished.")
         .def(
             "set_limit",
             [](Activity& self, nb::handle limit) {
@@ -194,20 +196,20 @@ those who wait.
                 self.limit = value;
             },
             nb::arg("limit").none(), nb::sig("def set_limit(self, limit: float | None) -> None"),
-            "Change its highest rate; None lifts it, 0 halts the activity.")
+            "Set the maximum rate; None removes it, 0 stops the activity.")
         .def(
             "set_weight",
             [](Activity& self, double weight) {
                 change(self, "weigh", [&](Simulation& sim) { sim.set_weight(self.id, weight); });
                 self.weight = weight;
             },
-            nb::arg("weight"), "Change its weight.")
+            nb::arg("weight"), "Set the weight.")
         .def(
             "set_remaining",
             [](Activity& self, double work) {
                 change(self, "change", [&](Simulation& sim) { sim.set_remaining(self.id, work); });
             },
-            nb::arg("work"), "Change the work that is left.")
+            nb::arg("work"), "Set the remaining work.")
         .def(
             "move",
             [](Activity& self, nb::object to) {
@@ -220,13 +222,13 @@ those who wait.
             },
             nb::arg("to"),
             nb::sig("def move(self, to: Resource | collections.abc.Iterable[Resource]) -> None"),
-            "Draw on other resources from now on; what is done is kept.")
+            "Use other resources from now on; the work done is kept.")
         .def_prop_ro(
             "remaining",
             [](const Activity& self) {
                 return self.ended ? self.figures.remaining : sim(self).remaining(self.id);
             },
-            "The work left.")
+            "The remaining work.")
         .def_prop_ro(
             "done",
             [](const Activity& self) {
@@ -238,24 +240,24 @@ those who wait.
             [](const Activity& self) {
                 return self.ended ? self.figures.consumed : sim(self).consumed(self.id);
             },
-            "The capacity drawn: more than the work done where the efficiency is below 1.")
+            "The capacity consumed: more than the work done where the efficiency is below 1.")
         .def_prop_ro(
             "rate", [](const Activity& self) { return self.ended ? 0.0 : sim(self).rate(self.id); },
-            "The capacity it draws now, per second.")
+            "The capacity in use now, per second.")
         .def_prop_ro(
             "limit", [](const Activity& self) { return or_infinite(self.limit); },
-            nb::sig("def limit(self) -> float | None"), "Its highest rate; None if it has none.")
+            nb::sig("def limit(self) -> float | None"), "The maximum rate; None if unlimited.")
         .def_prop_ro(
-            "weight", [](const Activity& self) { return self.weight; }, "Its weight.")
+            "weight", [](const Activity& self) { return self.weight; }, "The weight.")
         .def_prop_ro(
-            "kind", [](const Activity& self) { return self.kind; }, "Its kind.")
+            "kind", [](const Activity& self) { return self.kind; }, "The kind.")
         .def_prop_ro(
-            "priority", [](const Activity& self) { return self.priority; }, "Its priority.")
+            "priority", [](const Activity& self) { return self.priority; }, "The priority.")
         .def_prop_ro(
             "state", [](const Activity& self) { return std::string(state(self)); },
             nb::sig("def state(self) -> typing.Literal['waiting', 'running', 'suspended', "
                     "'finished', 'cancelled']"),
-            "What it is doing.")
+            "The state of the activity.")
         .def_prop_ro(
             "started",
             [](const Activity& self) -> nb::object {
@@ -263,24 +265,23 @@ those who wait.
                     self.ended ? self.figures.started : sim(self).activity(self.id).started;
                 return std::isnan(started) ? nb::none() : nb::object(nb::float_(started));
             },
-            nb::sig("def started(self) -> float | None"),
-            "When it began to draw; None if it has not.")
+            nb::sig("def started(self) -> float | None"), "The start time; None before the start.")
         .def_prop_ro(
             "finished",
             [](const Activity& self) -> nb::object {
                 if (!self.ended) return nb::none();
                 return nb::float_(self.finished);
             },
-            nb::sig("def finished(self) -> float | None"), "When it ended; None while it lives.")
+            nb::sig("def finished(self) -> float | None"), "The end time; None before the end.")
         .def_prop_ro(
             "resources",
             [](const Activity& self) {
                 return PyTuple_Check(self.on) ? nb::borrow<nb::tuple>(self.on)
                                               : nb::make_tuple(nb::handle(self.on));
             },
-            nb::sig("def resources(self) -> tuple[Resource, ...]"), "What it draws on.")
+            nb::sig("def resources(self) -> tuple[Resource, ...]"), "The resources in use.")
         .def_prop_ro(
-            "name", [](const Activity& self) { return self.name(); }, "Its name.")
+            "name", [](const Activity& self) { return self.name(); }, "The name.")
         .def("__repr__", [](const Activity& self) {
             return "<Activity " + self.name() + ": " + std::string(state(self)) + ">";
         });

@@ -11,7 +11,7 @@
 namespace twinloop::bind {
 namespace {
 
-// What the queue holds: a counted pointer whose low bits say what it points to.
+// Entry of the queue: a counted pointer whose low bits hold the type of its object.
 enum Token : std::uint64_t { event_token = 0, timer_token = 1, token_mask = 3 };
 
 std::uint64_t token(nb::handle object, Token sort) {
@@ -41,7 +41,7 @@ class EfficiencyFunction final : public Efficiency {
             const nb::object found = nb::steal(PyObject_GetItem(answer.ptr(), kind.ptr()));
             if (!found.is_valid()) {
                 PyErr_Clear();
-                throw nb::value_error(("the efficiency function says nothing of kind " +
+                throw nb::value_error(("the efficiency function has no value for kind " +
                                        std::to_string(each.kind) + ", which is present")
                                           .c_str());
             }
@@ -213,7 +213,7 @@ std::vector<ResourceId> Environment::route_of(nb::handle given) const {
                 ("resource " + resource.name + " belongs to another environment").c_str());
         if (std::ranges::find(route, resource.id) != route.end())
             throw nb::value_error(
-                ("resource " + resource.name + " is named twice in one activity").c_str());
+                ("resource " + resource.name + " is listed twice for one activity").c_str());
         route.push_back(resource.id);
     };
     if (Py_TYPE(given.ptr()) == types.resource) {
@@ -244,7 +244,7 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
             throw nb::value_error("give either `at` or `latency`, not both");
         spec.start = nb::cast<double>(options.at);
         if (spec.start < sim.now())
-            throw nb::value_error(("at lies in the past: it is " + text(sim.now()) +
+            throw nb::value_error(("at is in the past: it is " + text(sim.now()) +
                                    " already, got " + text(spec.start))
                                       .c_str());
     }
@@ -261,7 +261,7 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
     try {
         activity.id = sim.start(spec, route);
     } catch (...) {
-        // An observer may fail when the activity has started already.
+        // An observer may raise an error after the activity has started.
         for (const ActivityId id : sim.activities()) {
             if (sim.token(id.slot) != spec.token) continue;
             activity.id = id;
@@ -311,7 +311,7 @@ nb::object Environment::run(nb::handle until) {
     if (goal) {
         if (goal->stage == Stage::processed) return goal->result();
         if (sim.live() > 0) raise_stalled();
-        throw std::runtime_error("no event is left, and the one to wait for has not happened");
+        throw std::runtime_error("no event is left, and the awaited event has not happened");
     }
     if (sim.live() > 0) raise_stalled();
     return nb::none();
@@ -359,7 +359,7 @@ std::string why(const Stalled& stalled, const std::string& resource) {
         case Stall::too_long:
             break;
     }
-    return "its end lies beyond the largest time";
+    return "its end is beyond the largest representable time";
 }
 
 // ---- Copies -------------------------------------------------------------------------------------
@@ -371,10 +371,10 @@ nb::object Environment::copy() const {
     for (const ActivityId id : live)
         watched += part<Activity>(look(sim.token(id.slot))).has_waiters();
     if (processes + timers + watched > 0)
-        throw std::runtime_error("cannot copy an environment with Python code inside: it has " +
+        throw std::runtime_error("an environment that runs Python code cannot be copied: it has " +
                                  std::to_string(processes) + " processes, " +
                                  std::to_string(timers) + " timers or triggered events, and " +
-                                 std::to_string(watched) + " activities that somebody waits for");
+                                 std::to_string(watched) + " activities that a process waits for");
     nb::object twin = make<Environment>(types.environment, *this);
     Environment& other = part<Environment>(twin);
     for (PyObject* each : resources) {
@@ -417,9 +417,9 @@ nb::object Environment::counterpart(nb::handle given) const {
             PyObject* found = look(sim.token(activity.id.slot));
             if (part<Activity>(found).sequence == activity.sequence) return nb::borrow(found);
         }
-        throw std::runtime_error("activity " + activity.name() + " does not live in this copy");
+        throw std::runtime_error("activity " + activity.name() + " is not in this copy");
     }
-    throw nb::type_error("expected a Resource or a live Activity of the environment copied");
+    throw nb::type_error("expected a Resource or an unfinished Activity of the copied environment");
 }
 
 nb::list Environment::activities() const {

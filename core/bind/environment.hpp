@@ -1,4 +1,4 @@
-// The Python face of a simulation: it owns the kernel's simulation and is its client.
+// A simulation as seen from Python: owns the simulation of the kernel and is its client.
 #pragma once
 
 #include "bind/event.hpp"
@@ -30,8 +30,8 @@ class Environment final : public Client {
     void dropped(std::uint64_t token) override;
     void ended(std::uint64_t token, Ending how, const Final& figures) override;
 
-    // What passes most often through the queue: these objects are used again once nobody else
-    // holds them, which saves making and collecting one per event.
+    // Pools of the most frequent queue entries: objects are reused once unreferenced, which saves
+    // one allocation per event.
     [[nodiscard]] nb::object timeout(nb::handle self, double delay, nb::handle value);
     [[nodiscard]] nb::object call_at(nb::handle self, double time, nb::handle function,
                                      nb::handle args);
@@ -56,7 +56,7 @@ class Environment final : public Client {
     void check_idle() const;
 
     [[nodiscard]] nb::object copy() const;
-    // The same resource or activity here, in a copy of its environment.
+    // The resource or activity that corresponds to the one of the original environment.
     [[nodiscard]] nb::object counterpart(nb::handle given) const;
 
     int traverse(visitproc visit, void* arg) const;
@@ -105,7 +105,7 @@ class Resource {
     PyObject* env_;
 };
 
-// None: identity; a mapping: a table; a callable: asked on every change.
+// None: identity; a mapping: a table; a callable: called on every change.
 [[nodiscard]] std::shared_ptr<const Efficiency> efficiency_from(nb::handle given);
 
 [[nodiscard]] std::string why(const Stalled& stalled, const std::string& resource);

@@ -59,13 +59,13 @@ void Event::process(nb::handle self) {
     if (!ok && !has_waiters() && raises_when_unheard()) (void)result();
     const nb::object keep = nb::borrow(self);
     std::vector<PyObject*> others = std::exchange(more_, {});
-    std::size_t told = 0;
+    std::size_t notified = 0;
     try {
         if (first_) tell(self, take_first());
-        while (told < others.size()) tell(self, nb::steal(others[told++]));
+        while (notified < others.size()) tell(self, nb::steal(others[notified++]));
     } catch (...) {
-        // The others are told all the same, when the simulation goes on.
-        more_.assign(others.begin() + static_cast<long>(told), others.end());
+        // The remaining waiters are notified when the simulation continues.
+        more_.assign(others.begin() + static_cast<long>(notified), others.end());
         if (!more_.empty()) env().schedule(env().sim.now(), self, EventKind::urgent);
         throw;
     }
@@ -232,7 +232,7 @@ void Condition::heard(nb::handle self, Event& event) {
     }
 }
 
-// The value: what has happened by now, with its values, in the order in which it was named.
+// The value: the events that have happened, with their values, in the order of the arguments.
 void Condition::prepare(nb::handle self) {
     nb::dict happened;
     for (PyObject* each : events_) {

@@ -1,6 +1,6 @@
-// What a process can wait for. All of these are Python objects whose C++ part lives inside them;
-// references between them are raw and counted by hand, so that the garbage collector can follow
-// and cut them.
+// Events that a process can wait for. All are Python objects that contain their C++ part;
+// references between them are raw and counted explicitly, so that the garbage collector can
+// traverse and clear them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@ class Environment;
 enum class Stage : std::uint8_t {
     pending,    // may or may not happen
     triggered,  // will happen at the present time
-    processed,  // has happened, those waiting have been told
+    processed,  // has happened, waiters have been notified
 };
 
 class Event {
@@ -40,16 +40,16 @@ class Event {
     void remove_waiter(nb::handle waiter);
     [[nodiscard]] bool has_waiters() const { return first_ || !more_.empty(); }
 
-    // Decides the outcome; those waiting are told through the queue.
+    // Sets the outcome; waiters are notified through the queue.
     void trigger(nb::handle self, nb::object value, bool ok);
-    // Decides the outcome without telling anybody yet.
+    // Sets the outcome without notifying the waiters.
     void settle(nb::object value, bool ok);
-    // Tells those waiting, now.
+    // Notifies the waiters now.
     void process(nb::handle self);
-    // Its value, or its exception raised.
+    // Returns the value, or raises the exception.
     [[nodiscard]] nb::object result() const;
     [[nodiscard]] virtual bool raises_when_unheard() const { return true; }
-    // Called just before those waiting are told.
+    // Called just before the waiters are notified.
     virtual void prepare(nb::handle /*self*/) {}
 
     virtual int traverse(visitproc visit, void* arg);
@@ -75,7 +75,7 @@ class Event {
 class Timeout final : public Event {
   public:
     Timeout(nb::handle env, nb::handle outcome) : Event({}) { set(env, outcome); }
-    // Its outcome is known from the start.
+    // The outcome is known from the start.
     void set(nb::handle env, nb::handle outcome) {
         env_ = env.inc_ref().ptr();
         value = outcome.inc_ref().ptr();
@@ -94,7 +94,7 @@ class Process final : public Event {
     void release() override;
 
     PyObject* generator;
-    PyObject* target = nullptr;  // what it waits for
+    PyObject* target = nullptr;  // the awaited event
     bool running = false;
 };
 

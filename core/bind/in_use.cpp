@@ -23,11 +23,11 @@ void InUse::refuse(bool own_policy) const {
     const std::string said =
         own_policy
             ? std::string(what_) +
-                  " cannot be used from inside its own policy (a policy sees what the view shows, "
-                  "and returns decisions)"
+                  " cannot be used from inside its own policy (read the view, and return decisions)"
             : std::string(what_) +
-                  " is used by one thread at a time, and another thread uses it now (wait for that "
-                  "thread, or give each thread one of its own)";
+                  " can be used by one thread at a time, and another thread is using it (wait for "
+                  "that "
+                  "thread, or create one per thread)";
     const nb::object type = nb::module_::import_("twinloop.description.errors").attr("InUseError");
     PyErr_SetString(type.ptr(), said.c_str());
     throw nb::python_error();

@@ -1,6 +1,5 @@
-// Against a second use of an object while a first one goes on: by another thread, as the
-// interpreter is let go while a simulation runs, or by a policy in Python that the first use has
-// called.
+// Guard against concurrent use of an object: by another thread, since the interpreter lock is
+// released while a simulation runs, or by a policy in Python that the running call has called.
 #pragma once
 
 #include <atomic>
@@ -12,14 +11,14 @@ namespace twinloop::bind {
 
 class InUse {
   public:
-    // `what`: what the object is, in the message of the error.
+    // `what`: the object, as named in the error message.
     explicit InUse(const char* what) : what_(what) {}
 
     // Holds the object for the calling thread; raises InUseError if it is held already.
     void take();
     [[nodiscard]] bool held() const { return owner_.load() != std::thread::id(); }
     void leave() { owner_.store(std::thread::id()); }
-    // Raises InUseError if another thread holds the object; its own policy may look at it.
+    // Raises InUseError if another thread holds the object; its own policy may read it.
     void check_thread() const;
 
   private:
@@ -29,7 +28,7 @@ class InUse {
     std::atomic<std::thread::id> owner_{};
 };
 
-// What is behind the guard, for as long as this lives.
+// Access to the guarded object during the lifetime of this handle.
 template <class T>
 class Held {
   public:

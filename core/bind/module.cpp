@@ -18,15 +18,15 @@ void bind_exceptions(nb::module_& module) {
         nb::module_::import_("builtins")
             .attr("property")(
                 nb::cpp_function([](nb::handle self) { return nb::object(self.attr("args")[0]); }),
-                nb::none(), nb::none(), "What `interrupt` was given.");
+                nb::none(), nb::none(), "The argument of `interrupt`.");
     types.interrupt = exception(module, "Interrupt",
-                                "Thrown into a process that is interrupted; `cause` says why.",
+                                "Raised in a process that is interrupted; `cause` is the reason.",
                                 PyExc_Exception, members);
     types.cancelled = exception(
-        module, "Cancelled", "Thrown into a process whose activity is cancelled.", PyExc_Exception);
+        module, "Cancelled", "Raised in a process whose activity is cancelled.", PyExc_Exception);
     types.stalled =
         exception(module, "StalledError",
-                  "Activities are left that can never end; the message says which and why.",
+                  "Raised when activities remain that can never end; the message lists them.",
                   PyExc_RuntimeError);
 }
 
@@ -34,8 +34,7 @@ void bind_exceptions(nb::module_& module) {
 }  // namespace twinloop::bind
 
 NB_MODULE(_core, module) {
-    // What a user's program still holds when the interpreter ends is not a leak; that nothing else
-    // stays behind is tested.
+    // Objects that a program still references at exit are not leaks; tests check for real leaks.
     nanobind::set_leak_warnings(false);
     module.doc() = "The native engine of Twinloop. Use it through `twinloop.engine`.";
     twinloop::bind::bind_exceptions(module);

@@ -1,4 +1,4 @@
-// Observers that Python sees: functions to call, and a native recorder.
+// Observers of the Python interface: callbacks, and a native recorder.
 #pragma once
 
 #include "bind/event.hpp"

@@ -23,7 +23,7 @@ Value required(const std::optional<Value>& value, const std::string& option,
     return *value;
 }
 
-// What the options say: how often each of the two that exclude each other was given.
+// Number of occurrences of the two mutually exclusive options.
 struct Amounts {
     int seconds = 0;
     int units = 0;
@@ -33,7 +33,7 @@ void check(const Arguments& asked, Amounts given) {
     if (asked.help) return;
     if (asked.calibrate) {
         if (given.seconds + given.units == 0) return;
-        throw UsageError("--calibrate takes kinds, no --seconds and no --work");
+        throw UsageError("--calibrate takes kinds, not --seconds or --work");
     }
     if (asked.kinds.size() != 1) throw UsageError("give one kind of work");
     if (given.seconds + given.units != 1) throw UsageError("give either --seconds or --work");
@@ -47,22 +47,25 @@ void check(const Arguments& asked, Amounts given) {
 void set_option(Arguments& asked, Amounts& given, const std::string& option,
                 const std::string& text) {
     if (option == "--seconds") {
-        asked.seconds = required(number_of(text), option, text, "no number of seconds from 0 up");
+        asked.seconds =
+            required(number_of(text), option, text, "must be a number of seconds, 0 or more");
         asked.timed = true;
         ++given.seconds;
     } else if (option == "--work") {
-        asked.units = required(count_of(text), option, text, "no whole number of units up to 2^53");
+        asked.units =
+            required(count_of(text), option, text, "must be a whole number of units up to 2^53");
         ++given.units;
     } else if (option == "--threads") {
         auto found = count_of(text);
         if (found && (*found < 1 || *found > most_threads)) found.reset();
-        asked.threads = required(found, option, text, "not from 1 to 4096");
+        asked.threads = required(found, option, text, "must be from 1 to 4096");
     } else if (option == "--seed") {
-        asked.seed = required(count_of(text), option, text, "no whole number from 0 up to 2^53");
+        asked.seed =
+            required(count_of(text), option, text, "must be a whole number from 0 to 2^53");
     } else if (option == "--rates") {
         read_rates(asked.rates, text, option);
     } else {
-        throw UsageError("there is no option " + option);
+        throw UsageError("unknown option " + option);
     }
 }
 
@@ -83,13 +86,13 @@ Arguments arguments(const std::vector<std::string>& words) {
         } else if (!word.starts_with('-')) {
             asked.kinds.push_back(
                 required(kind_of(word), "kind", word,
-                         "not one of cpu, memory, stream, cache, mixed, sleep, io"));
+                         "must be one of cpu, memory, stream, cache, mixed, sleep, io"));
         } else if (const std::size_t equals = word.find('='); equals != std::string::npos) {
             set_option(asked, given, word.substr(0, equals), word.substr(equals + 1));
         } else if (at + 1 < words.size()) {
             set_option(asked, given, word, words[++at]);
         } else {
-            throw UsageError(word + ": a value is missing");
+            throw UsageError(word + " needs a value");
         }
     }
     check(asked, given);

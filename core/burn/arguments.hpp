@@ -1,4 +1,4 @@
-// What the program was asked for.
+// Command-line arguments.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace twinloop::burn {
 
-// What cannot be done as it was asked for.
+// Error in the command line.
 class UsageError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -20,8 +20,8 @@ class UsageError : public std::runtime_error {
 struct Arguments {
     bool help = false;
     bool calibrate = false;
-    std::vector<Kind> kinds;  // one, unless rates are asked for
-    bool timed = false;       // seconds count, else units
+    std::vector<Kind> kinds;  // one, except with --calibrate
+    bool timed = false;       // --seconds, otherwise --work
     double seconds = 0.0;
     std::uint64_t units = 0;
     std::uint64_t threads = 1;
@@ -29,7 +29,7 @@ struct Arguments {
     Rates rates;
 };
 
-// Rates come from TWINLOOP_BURN_RATES; those of the command line win.
+// Rates come from TWINLOOP_BURN_RATES; the command line takes precedence.
 Arguments arguments(const std::vector<std::string>& words);
 
 }  // namespace twinloop::burn

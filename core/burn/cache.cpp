@@ -1,6 +1,5 @@
-// A walk over cache lines in an order that nothing can foresee: each line says which one is next.
-// Whoever shares the core with it, or its cache, makes it wait for lines that it had before. A unit
-// is one line.
+// Pointer chasing over cache lines in a random order, which prefetchers cannot predict. Other
+// processes on the same core or cache evict its lines and slow it down. A unit is one line.
 #include <utility>
 
 #include "caches.hpp"
@@ -16,8 +15,8 @@ struct alignas(64) Line {
     Line* next;
 };
 
-// Twice what the L2 cache of a core has: enough that it lives on what it finds there, and on what
-// the next cache has kept for it while others had the core.
+// Twice the size of the L2 cache of a core, so that the work depends on that cache and on the next
+// level.
 std::size_t lines() {
     const std::size_t cache = cache_bytes(2);
     return 2 * (cache > 0 ? cache : std::size_t{512} << 10U) / sizeof(Line);
@@ -26,8 +25,8 @@ std::size_t lines() {
 class Cache final : public Work {
   public:
     explicit Cache(std::uint64_t seed) {
-        // One cycle through all lines, by S. Sattolo's algorithm (1986): the order is shuffled by
-        // exchanging each line with one before it, never with itself.
+        // One cycle through all lines by Sattolo's algorithm (1986): a shuffle that exchanges each
+        // line with an earlier one, never with itself.
         for (std::size_t at = 0; at < lines_.size(); ++at) lines_[at].next = &lines_[at];
         Draws draws(seed);
         for (std::size_t at = lines_.size() - 1; at > 0; --at) {

@@ -11,7 +11,7 @@ namespace twinloop::burn {
 
 namespace {
 
-// The first word of a file of the system, or nothing.
+// The first word of a system file; empty if it cannot be read.
 std::string word_of(const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "re");
     if (file == nullptr) return {};
@@ -21,7 +21,7 @@ std::string word_of(const std::string& path) {
     return found ? word : "";
 }
 
-// 512K or 32M in bytes.
+// Converts sizes such as 512K or 32M to bytes.
 std::size_t bytes_of(const std::string& text) {
     char* end = nullptr;
     const std::size_t figure = std::strtoul(text.c_str(), &end, 10);

@@ -1,14 +1,14 @@
-// How large the caches of this machine are.
+// Sizes of the CPU caches.
 #pragma once
 
 #include <cstddef>
 
 namespace twinloop::burn {
 
-// Bytes of the cache of this level that data goes through; 0 where the system does not say.
+// Size of the data cache of this level in bytes; 0 if unknown.
 std::size_t cache_bytes(int level);
 
-// Bytes of the last one.
+// Size of the last-level cache in bytes.
 std::size_t last_cache_bytes();
 
 }  // namespace twinloop::burn

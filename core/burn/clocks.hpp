@@ -1,4 +1,4 @@
-// Seconds by the clocks of the system.
+// System clocks in seconds.
 #pragma once
 
 #include <ctime>
@@ -11,12 +11,12 @@ inline double seconds(clockid_t clock) {
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// CPU time of the thread that asks.
+// CPU time of the calling thread.
 inline double thread_seconds() { return seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 inline double wall_seconds() { return seconds(CLOCK_MONOTONIC); }
 
-// Waits until the wall clock shows this time; a signal does not shorten it.
+// Waits until this wall-clock time; signals do not shorten the wait.
 inline void wait_until(double wall) {
     while (true) {
         const double left = wall - wall_seconds();

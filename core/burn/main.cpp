@@ -24,15 +24,15 @@ constexpr const char* usage =
     "usage: twinloop-burn KIND (--seconds S | --work W) [--threads N] [--seed I] [--rates R]\n"
     "       twinloop-burn --calibrate [KIND...]\n"
     "\n"
-    "Does a known amount of work and prints what it cost, as one JSON object.\n"
+    "Do a known amount of work and print its cost as one JSON object.\n"
     "\n"
     "kinds:      cpu memory stream cache mixed sleep io\n"
-    "--seconds S as much as an undisturbed core does in S seconds, on each thread\n"
-    "--work W    W units of the kind exactly, on each thread\n"
-    "--threads N threads that do it at the same time (1)\n"
-    "--seed I    decides the figures that are worked on, not how many (0)\n"
-    "--rates R   units per CPU second, as cpu=2.5e8,cache=7e7; without, those of\n"
-    "            TWINLOOP_BURN_RATES, and what that lacks is measured first\n"
+    "--seconds S the work that an idle core does in S seconds, on each thread\n"
+    "--work W    exactly W units of the kind, on each thread\n"
+    "--threads N number of threads (1)\n"
+    "--seed I    seed of the data; the amount of work does not depend on it (0)\n"
+    "--rates R   units per CPU second, as cpu=2.5e8,cache=7e7; by default those of\n"
+    "            TWINLOOP_BURN_RATES; missing rates are measured first\n"
     "--calibrate measure the rates and print them as one JSON object\n";
 
 struct Part {
@@ -43,10 +43,11 @@ struct Part {
 double measured(Kind kind) {
     const Calibration found = calibrated(kind);
     if (!found.agreed) {
-        std::fprintf(stderr,
-                     "twinloop-burn: no two runs of %s came within %g %% of the best: others use "
-                     "the machine, and %.3g units per CPU second may be wrong\n",
-                     std::string(name_of(kind)).c_str(), agreement * 100.0, found.rate);
+        std::fprintf(
+            stderr,
+            "twinloop-burn: no two runs of %s were within %g %% of the best: other processes "
+            "use the machine, and %.3g units per CPU second may be wrong\n",
+            std::string(name_of(kind)).c_str(), agreement * 100.0, found.rate);
     }
     return found.rate;
 }
@@ -58,7 +59,7 @@ double rate_of(Kind kind, Rates& rates) {
     const std::string name(name_of(kind));
     const double found = measured(kind);
     std::fprintf(stderr,
-                 "twinloop-burn: no rate of %s was given, measured %s=%.17g units per CPU second\n",
+                 "twinloop-burn: no rate of %s was given; measured %s=%.17g units per CPU second\n",
                  name.c_str(), name.c_str(), found);
     rates.set(kind, found);
     return found;
@@ -66,11 +67,11 @@ double rate_of(Kind kind, Rates& rates) {
 
 std::uint64_t units_for(double seconds, double rate) {
     const double units = std::nearbyint(seconds * rate);
-    if (units > most_units) throw UsageError("so many seconds are more than 2^53 units");
+    if (units > most_units) throw UsageError("--seconds is more than 2^53 units of work");
     return static_cast<std::uint64_t>(units);
 }
 
-// What each thread is to do, one after the other.
+// The parts of the work of each thread, in order.
 std::vector<Part> parts_of(Arguments& asked) {
     const Kind kind = asked.kinds.front();
     if (!asked.timed) return {{kind, asked.units}};
@@ -117,9 +118,9 @@ Outcome burn_on_threads(const std::vector<Part>& parts, const Arguments& asked) 
                                  std::ref(outcomes[thread]));
         }
     } catch (const std::system_error& error) {
-        // Those that are there wait for the others for ever.
-        std::fprintf(stderr, "twinloop-burn: %zu threads, and no more: %s\n", threads.size(),
-                     error.what());
+        // The threads started so far would wait forever for the others.
+        std::fprintf(stderr, "twinloop-burn: only %zu threads could be started: %s\n",
+                     threads.size(), error.what());
         std::_Exit(EXIT_FAILURE);
     }
     for (std::thread& thread : threads) thread.join();
@@ -157,7 +158,7 @@ void print_outcome(const Arguments& asked, const std::vector<Part>& parts, const
     const Kind kind = asked.kinds.front();
     std::uint64_t units = 0;
     for (const Part& part : parts) {
-        // Of what consists of several kinds, the pauses are not counted.
+        // Pauses between the parts of mixed work are not counted.
         if (part.kind == kind || part.kind != Kind::sleep) units += part.units;
     }
     std::printf("{\"kind\": \"%s\", \"units\": %" PRIu64 ", \"threads\": %" PRIu64
@@ -179,7 +180,7 @@ int run(const std::vector<std::string>& words) {
         const Outcome outcome = burn_on_threads(parts, asked);
         print_outcome(asked, parts, outcome, wall_seconds() - begin);
     }
-    if (std::fflush(stdout) != 0) throw std::runtime_error("nobody takes what is printed");
+    if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
     return EXIT_SUCCESS;
 }
 
@@ -191,7 +192,7 @@ int main(int count, char** words) {
     try {
         return twinloop::burn::run({words + 1, words + count});
     } catch (const twinloop::burn::UsageError& error) {
-        std::fprintf(stderr, "twinloop-burn: %s (twinloop-burn --help says more)\n", error.what());
+        std::fprintf(stderr, "twinloop-burn: %s (see twinloop-burn --help)\n", error.what());
         return twinloop::burn::bad_input;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "twinloop-burn: %s\n", error.what());

@@ -1,4 +1,4 @@
-// Numbers of a command line, read whole or not at all.
+// Parsing of numbers on the command line.
 #pragma once
 
 #include <cmath>
@@ -9,10 +9,10 @@
 
 namespace twinloop::burn {
 
-// The largest amount of work, to which a double counts exactly.
+// The largest amount of work: integers up to this are exact in a double.
 inline constexpr double most_units = 0x1p53;
 
-// A finite number from 0 up.
+// A finite number, 0 or more.
 inline std::optional<double> number_of(const std::string& text) {
     if (text.empty() || text.find_first_not_of("0123456789.eE+-") != std::string::npos) return {};
     char* end = nullptr;

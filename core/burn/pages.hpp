@@ -1,4 +1,4 @@
-// Memory from the system, all at once: its pages come when they are first touched.
+// Anonymous memory mapping, whose pages are allocated on first access.
 #pragma once
 
 #include <sys/mman.h>
@@ -9,8 +9,8 @@
 
 namespace twinloop::burn {
 
-// Large pages, where the system has them, are there sooner: a task should not spend its first
-// tenths of a second on getting memory.
+// Uses huge pages where available: a task should not spend its first tenths of a second on page
+// faults.
 enum class PageSize : std::uint8_t { usual, large };
 
 template <typename Item>

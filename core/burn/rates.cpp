@@ -41,8 +41,8 @@ std::optional<std::string> Rates::read(std::string_view text) {
 }
 
 Calibration calibrated(Kind kind) {
-    // On a machine that others use, many short runs find an undisturbed moment sooner than a few
-    // long ones, but slow spells last longer than a run: they must not agree with each other.
+    // On a shared machine, many short runs find an undisturbed period sooner than a few long ones.
+    // Disturbances last longer than a run, so disturbed runs must not confirm each other.
     constexpr double short_run = 0.005;
     constexpr double least = 0.2;
     constexpr double most = 1.5;
@@ -52,11 +52,10 @@ Calibration calibrated(Kind kind) {
         work->run(units);
         return thread_seconds() - begin;
     };
-    // Whole rounds are alike, once the first has brought pages and caches into the state that they
-    // have later.
+    // Complete rounds are alike after the first, which warms up pages and caches.
     std::uint64_t units = work->round();
     work->run(units);
-    // Of two, because a disturbance can make the shortest run look long enough.
+    // Of two, because a disturbance can make the shortest run appear long enough.
     while (std::min(cost(units), cost(units)) < short_run) units *= 2;
     double best = std::numeric_limits<double>::infinity();
     double second = best;

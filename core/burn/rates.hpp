@@ -1,4 +1,4 @@
-// How many units of each kind a core does in a second of its time.
+// Rates: units of work of each kind per second of CPU time.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@
 
 namespace twinloop::burn {
 
-// Kinds that keep a core busy all the time, so that a second of CPU time is what they are paid in.
+// Kinds that keep a core busy all the time, whose rate is per second of CPU time.
 inline constexpr std::array<Kind, 4> busy_kinds{Kind::cpu, Kind::memory, Kind::stream, Kind::cache};
 
-// Those of the busy kinds that this kind consists of.
+// The busy kinds that this kind consists of.
 std::vector<Kind> ingredients(Kind kind);
 
 class Rates {
   public:
-    // Takes rates written as cpu=2.5e8,cache=7e7 and says what is wrong with them, if anything is.
+    // Reads rates such as cpu=2.5e8,cache=7e7; returns an error message if they are not valid.
     std::optional<std::string> read(std::string_view text);
 
     std::optional<double> of(Kind kind) const { return rates_[static_cast<std::size_t>(kind)]; }
@@ -29,7 +29,7 @@ class Rates {
     std::array<std::optional<double>, kind_names.size()> rates_;
 };
 
-// How far the best two runs of a calibration may be apart, as a share of the best.
+// Maximum relative difference of the best two runs of a calibration.
 inline constexpr double agreement = 0.03;
 
 struct Calibration {
@@ -37,7 +37,7 @@ struct Calibration {
     bool agreed;  // whether a second run confirms the best one
 };
 
-// The best of many short runs: what an undisturbed core does.
+// Rate of the best of many short runs, i.e. of an idle core.
 Calibration calibrated(Kind kind);
 
 }  // namespace twinloop::burn

@@ -4,8 +4,8 @@
 //
 //     W(0) = 1,  W(i) = i * W(i - 1) for an even i,  W(i - 1) / i for an odd one.
 //
-// Every step waits for the one before it, so its cost is the latency of a multiplication or of a
-// division, whatever else the processor could do meanwhile. Nothing has to keep W in range:
+// Every step depends on the previous one, so its cost is the latency of a multiplication or a
+// division, independent of other resources of the processor. W stays in range:
 // W(2k) is 2/1 * 4/3 * ... * 2k/(2k - 1), which grows like the square root of pi * k, and W(2k + 1)
 // is that divided by 2k + 1. For any i below 2^53, to which a double counts exactly, both are far
 // from overflow and from the subnormal numbers, which would cost more.
@@ -30,7 +30,7 @@ class Recurrence : public Work {
     std::uint64_t checksum() const override { return std::bit_cast<std::uint64_t>(value_); }
 
   protected:
-    // Goes on from W(i), keeping each value with `keep`.
+    // Continues from W(i) and stores each value with `keep`.
     template <typename Keep>
     void go_on(std::uint64_t steps, Keep keep) {
         double value = value_;
@@ -79,7 +79,7 @@ class Memory final : public Recurrence {
             const std::uint64_t steps = units < room ? units : room;
             double* place = &values_[at_];
             go_on(steps, [&place](double value) { *place++ = value; });
-            // The compiler must believe that somebody reads the values.
+            // Prevents the compiler from removing the stores.
             asm volatile("" : : "r"(&values_[0]) : "memory");
             at_ = (at_ + steps) % values_.size();
             units -= steps;
@@ -88,8 +88,8 @@ class Memory final : public Recurrence {
     std::uint64_t round() const override { return values_.size(); }
 
   private:
-    // More than caches hold. The paper keeps every value, as many as fit in memory; here the same
-    // memory is filled again and again, so that the amount of work does not depend on its size.
+    // Larger than the caches. The paper stores as many values as fit in memory; here the same
+    // memory is filled repeatedly, so that the amount of work does not depend on its size.
     Pages<double> values_{(std::size_t{64} << 20U) / sizeof(double), PageSize::large};
     std::uint64_t at_ = 0;
 };

@@ -1,5 +1,5 @@
-// Bandwidth: the triad a = b + s * c over arrays that no cache holds, after J. D. McCalpin's STREAM
-// benchmark (1995). A unit is one element.
+// Memory bandwidth: the triad a = b + s * c over arrays larger than the caches, after J. D.
+// McCalpin's STREAM benchmark (1995). A unit is one element.
 #include <algorithm>
 #include <bit>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t mebibyte = std::size_t{1} << 20U;
 
-// Each array is as large as the last cache, within what a machine with many tasks can give.
+// Each array is as large as the last-level cache, within a limit for machines with many tasks.
 std::size_t elements() {
     const std::size_t cache = last_cache_bytes();
     return std::clamp(cache > 0 ? cache : 32 * mebibyte, 16 * mebibyte, 64 * mebibyte) /

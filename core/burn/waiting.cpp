@@ -1,4 +1,4 @@
-// Work that mostly waits: for the clock, or for a disk.
+// Work that mostly waits: for a timer, or for a disk.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ class Sleep final : public Work {
     throw std::system_error(errno, std::generic_category(), what);
 }
 
-// A file without a name: nothing is left of it, however the process ends.
+// An unnamed temporary file, which disappears when the process ends.
 class Scratch {
   public:
     Scratch() {
@@ -39,7 +39,7 @@ class Scratch {
         file_ = open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (file_ >= 0) return;
 #endif
-        // Not every file system can do without a name.
+        // Not every file system supports unnamed files.
         path += "/twinloop-burn-XXXXXX";
         file_ = mkstemp(path.data());
         if (file_ < 0) refuse(path);
@@ -64,7 +64,7 @@ class Scratch {
 
     void read(std::vector<std::uint64_t>& block) const {
 #ifdef POSIX_FADV_DONTNEED
-        // From the disk, not from what the system remembers of it.
+        // Read from the disk, not from the page cache.
         posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
 #endif
         auto* bytes = reinterpret_cast<char*>(block.data());
@@ -72,7 +72,8 @@ class Scratch {
         for (std::size_t done = 0; done < size;) {
             const ssize_t some = pread(file_, bytes + done, size - done, static_cast<off_t>(done));
             if (some < 0) refuse("read");
-            if (some == 0) throw std::runtime_error("the file has lost what was written to it");
+            if (some == 0)
+                throw std::runtime_error("the scratch file is shorter than what was written to it");
             done += static_cast<std::size_t>(some);
         }
     }
@@ -81,8 +82,8 @@ class Scratch {
     int file_ = -1;
 };
 
-// A unit is a block written, brought to the disk and read again. It keeps a pace, so that how long
-// it takes is known wherever the disk keeps up.
+// A unit is a block that is written, synchronised and read back, at a fixed rate: the duration is
+// known if the disk is fast enough.
 class Io final : public Work {
   public:
     explicit Io(std::uint64_t seed) : draws_(seed) {}

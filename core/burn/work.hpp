@@ -1,4 +1,4 @@
-// Work of a known amount: every kind counts in units of its own, and each unit costs the same.
+// Work of a known amount: every kind has its own unit, and all units of a kind cost the same.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ inline std::string_view name_of(Kind kind) { return kind_names[static_cast<std::
 
 std::optional<Kind> kind_of(std::string_view name);
 
-// The work of one thread. It is the same work for the same seed, whoever does it and when.
+// The work of one thread, which depends only on the seed.
 class Work {
   public:
     Work() = default;
@@ -29,9 +29,9 @@ class Work {
     virtual ~Work() = default;
 
     virtual void run(std::uint64_t units) = 0;
-    // What came out of all units so far: nothing of them can be left out.
+    // Checksum of all units so far, so that the compiler cannot remove any work.
     virtual std::uint64_t checksum() const = 0;
-    // Units in which it goes once through all the memory that it has.
+    // Units of one pass over its memory.
     virtual std::uint64_t round() const { return 1; }
 };
 
@@ -42,11 +42,11 @@ std::unique_ptr<Work> cache_work(std::uint64_t seed);
 std::unique_ptr<Work> sleep_work();
 std::unique_ptr<Work> io_work(std::uint64_t seed);
 
-// Units of `sleep` and of `io` in a second: they keep to the clock, not to the CPU.
+// Units of `sleep` and of `io` per second of wall-clock time.
 inline constexpr double sleep_rate = 1e6;
 inline constexpr double io_rate = 20.0;
 
-// What a second of `mixed` consists of, in this order.
+// The parts of a second of `mixed`, in this order.
 struct Phase {
     Kind kind;
     double share;
@@ -54,7 +54,7 @@ struct Phase {
 inline constexpr std::array<Phase, 3> mixed_phases{
     {{Kind::cpu, 0.4}, {Kind::sleep, 0.2}, {Kind::memory, 0.4}}};
 
-// Work of any kind but `mixed`, which consists of others.
+// Work of any kind except `mixed`, which consists of other kinds.
 std::unique_ptr<Work> work_of(Kind kind, std::uint64_t seed);
 
 }  // namespace twinloop::burn

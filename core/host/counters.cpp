@@ -26,7 +26,7 @@ std::vector<std::pair<std::string_view, int>> open_counters(pid_t process) {
         wanted.type = PERF_TYPE_HARDWARE;
         wanted.config = event;
         wanted.inherit = 1;
-        wanted.exclude_kernel = 1;  // what an ordinary user may see
+        wanted.exclude_kernel = 1;  // unprivileged users may count user mode only
         wanted.exclude_hv = 1;
         wanted.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         const auto file = static_cast<int>(

@@ -20,13 +20,13 @@ namespace {
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
     std::vector<char*> found;
     found.reserve(texts.size() + 1);
-    // execve takes pointers to char for historical reasons; it changes nothing.
+    // execve takes pointers to non-const char for historical reasons; it changes nothing.
     for (const std::string& text : texts) found.push_back(const_cast<char*>(text.c_str()));
     found.push_back(nullptr);
     return found;
 }
 
-// Everything that the child needs, made before it exists: it may not even allocate memory.
+// All data of the child, prepared before the fork: the child must not allocate memory.
 struct Child {
     const Start& start;
     std::vector<char*> arguments;
@@ -52,7 +52,7 @@ struct Child {
     }
 
     void join_groups() {
-        // 0 stands for whoever writes it.
+        // 0 stands for the writing process.
         for (const int group : start.groups)
             if (::write(group, "0", 1) != 1) fail("cgroup");
     }
@@ -69,7 +69,7 @@ struct Child {
     void take_files() {
         const std::array<int, 3> given{start.input, start.output, start.errors};
         std::array<int, 3> kept{};
-        // First out of the way: one of them may stand where another one goes.
+        // Move the descriptors out of the way first: one may occupy the number of another.
         for (std::size_t i = 0; i < given.size(); ++i)
             if (kept[i] = ::fcntl(given[i], F_DUPFD, 3); kept[i] < 0) fail("files");
         for (std::size_t i = 0; i < given.size(); ++i)
@@ -108,7 +108,7 @@ struct Child {
 
 Started spawn(const Start& start) {
     Child child(start);
-    // The child borrows this memory until it executes the program: no handler may run in it.
+    // The child shares this memory until execve: no signal handler may run in it.
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);

@@ -1,4 +1,4 @@
-// Starting a process for real: on its CPUs and in its groups before its first instruction.
+// Start of a process on its CPUs and in its control groups, before its first instruction.
 #pragma once
 
 #include <sys/types.h>
@@ -18,17 +18,17 @@ struct Start {
     int input = -1;
     int output = -1;
     int errors = -1;
-    std::vector<int> groups;  // open files that take the number of a process into a control group
-    std::vector<int> cpus;    // empty: those of the caller
-    std::uint64_t files = 0;  // how many it may have open; 0: as many as the caller
+    std::vector<int> groups;  // open `cgroup.procs` files of the control groups to join
+    std::vector<int> cpus;    // empty: CPUs of the caller
+    std::uint64_t files = 0;  // limit on open files; 0: limit of the caller
 };
 
 struct Started {
     pid_t process = -1;
-    int handle = -1;  // a file that can be read from when the process has ended
+    int handle = -1;  // a file descriptor that becomes readable when the process ends
 };
 
-// A step that failed, as the system says it.
+// A failed step with its system error.
 struct StartError : std::exception {
     StartError() = default;
     StartError(int why, const char* where) : number(why), step(where) {}
@@ -38,12 +38,12 @@ struct StartError : std::exception {
     const char* step = "";
 };
 
-// The process leads a session of its own, has no signal blocked or ignored, keeps no other file
-// open, and dies with the thread that started it. Throws StartError if it could not be started;
-// nothing is left of it then.
+// The process leads a new session, has no signal blocked or ignored, has no other open files, and
+// is killed when the thread that started it ends. Throws StartError if it cannot be started;
+// no process remains then.
 Started spawn(const Start& start);
 
-// Whether orphans among the descendants of this process become its children. Returns what was.
+// Sets whether orphaned descendants become children of this process; returns the previous setting.
 bool set_subreaper(bool on);
 
 }  // namespace twinloop

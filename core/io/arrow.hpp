@@ -1,6 +1,6 @@
-// The structures of Apache Arrow's C data interface, through which columns leave without a copy.
-// Their layout is fixed by that interface
-// (https://arrow.apache.org/docs/format/CDataInterface.html), and so are their names.
+// The structures of the Apache Arrow C data interface, for the export of columns without a copy.
+// Layout and names are fixed by that interface
+// (https://arrow.apache.org/docs/format/CDataInterface.html).
 #pragma once
 
 #include <cstdint>

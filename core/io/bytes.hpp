@@ -1,5 +1,5 @@
-// Memory that grows by `realloc`: where the system can move pages, a column of gigabytes grows
-// without being copied, and what was reserved but not written takes no memory.
+// Memory that grows by `realloc`: where the system can remap pages, a column of gigabytes grows
+// without a copy, and reserved but unwritten pages use no memory.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class Bytes {
         std::memset(data_ + size_, value, count);
         size_ += count;
     }
-    // So many zeros and nothing else; the system gives large ones without memory behind them.
+    // Zero-filled memory; large blocks use no physical memory until written.
     static Bytes zeros(std::size_t count) {
         Bytes bytes;
         if (count == 0) return bytes;
@@ -59,7 +59,7 @@ class Bytes {
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] char& back() { return data_[size_ - 1]; }
-    // Never null, also when empty: that is what readers of Arrow buffers expect.
+    // Never null, even if empty, as readers of Arrow buffers expect.
     [[nodiscard]] const void* data() const {
         return data_ ? static_cast<const void*>(data_) : &nothing;
     }

@@ -8,7 +8,7 @@
 namespace twinloop::io {
 namespace {
 
-// Of the bytes of a string, those that can be taken without a second look.
+// The bytes of a string that need no further check.
 constexpr auto plain = [] {
     std::array<bool, 256> table{};
     for (int c = 0x20; c < 0x80; ++c) table[c] = c != '"' && c != '\\';
@@ -123,9 +123,9 @@ bool JsonLinesParser::member() {
     return value(field);
 }
 
-// The field of the name that stands here; the number of fields: not one that was asked for.
+// The index of the field of this name; the number of fields if it is not requested.
 bool JsonLinesParser::find_field(std::size_t& field) {
-    // Lines of one file have their fields in the same order, nearly always.
+    // The lines of a file nearly always have the same order of fields.
     field = follows_[before_];
     if (field < fields_.size()) {
         const std::string& quoted = quoted_[field];
@@ -176,7 +176,7 @@ bool JsonLinesParser::value(std::size_t field) {
     return reading == Reading::ok || refuse(Kind::out_of_range);
 }
 
-// The bounded depth bounds the recursion.
+// The recursion is limited by the maximum depth.
 // NOLINTNEXTLINE(misc-no-recursion)
 bool JsonLinesParser::skip_value(int depth) {
     if (at_ == end_) return fail(Kind::malformed, at_);
@@ -239,7 +239,7 @@ bool JsonLinesParser::note_other(std::string_view name, const char* where) {
     return true;
 }
 
-// The string that begins here: a view of the line, or a copy where it has escapes.
+// The string that begins here: a view of the line, or a copy if it has escapes.
 bool JsonLinesParser::string(Text& out) {
     const char* const begin = ++at_;
     while (at_ != end_ && is_plain(*at_)) ++at_;
@@ -279,7 +279,7 @@ bool JsonLinesParser::escape(std::string& out) {
     std::uint32_t code = 0;
     if (letter != 'u' || !hex(code)) return fail(Kind::malformed, at_ - 1);
     if (code >= 0xD800 && code < 0xE000) {
-        // Half a character: the other half must follow.
+        // A high surrogate: the low surrogate must follow.
         std::uint32_t low = 0;
         const bool first_half = code < 0xDC00;
         const bool follows = first_half && end_ - at_ >= 2 && at_[0] == '\\' && at_[1] == 'u';
@@ -300,7 +300,7 @@ bool JsonLinesParser::hex(std::uint32_t& out) {
     return true;
 }
 
-// One character of several bytes: the shortest form, no surrogates, nothing beyond U+10FFFF.
+// A multi-byte character: shortest form, no surrogates, at most U+10FFFF.
 bool JsonLinesParser::utf8() {
     const auto byte = [&](int i) { return static_cast<unsigned char>(at_[i]); };
     const unsigned char lead = byte(0);

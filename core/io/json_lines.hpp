@@ -1,4 +1,4 @@
-// JSON Lines of flat objects: a table from the fields that were asked for.
+// JSON Lines of flat objects: a table of the requested fields.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace twinloop::io {
 
 class JsonLinesParser {
   public:
-    static constexpr int deepest = 64;              // of values that are not asked for
-    static constexpr std::size_t most_names = 256;  // of such fields that are counted one by one
+    static constexpr int deepest = 64;              // maximum depth of ignored values
+    static constexpr std::size_t most_names = 256;  // ignored fields that are counted by name
 
     struct Field {
         std::string name;
@@ -30,11 +30,11 @@ class JsonLinesParser {
     void feed(std::string_view bytes) {
         lines_.feed(bytes, [this](auto... line) { take(line...); });
     }
-    // The table: `line`, then the fields. A field that a line does not have is unknown.
+    // The table: `line`, then the fields. A missing field is null.
     [[nodiscard]] Table finish();
 
     [[nodiscard]] const Problems& problems() const { return problems_; }
-    // How often each field stood there that nobody asked for; "" holds what is beyond the bound.
+    // Occurrences of each ignored field; "" counts those beyond the bound.
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> others() const;
 
   private:
@@ -53,9 +53,9 @@ class JsonLinesParser {
     };
     struct Text {
         std::string_view view;
-        std::string own;  // where escapes made it differ from what stands in the line
+        std::string own;  // the unescaped text, if the line has escapes
     };
-    // Throws nothing: what is wrong goes to fail(), which returns false.
+    // Does not throw: errors are reported by fail(), which returns false.
     void take(std::string_view line, std::uint64_t number, bool too_long);
     bool object();
     bool member();
@@ -81,7 +81,7 @@ class JsonLinesParser {
     }
 
     std::vector<Field> fields_;
-    std::vector<std::string> quoted_;  // the names as they usually stand in a line
+    std::vector<std::string> quoted_;  // the names in quotes, as usual in a line
     std::int64_t limit_;
     Lines lines_;
     Table table_;
@@ -90,8 +90,8 @@ class JsonLinesParser {
     const char* at_ = nullptr;
     const char* end_ = nullptr;
     std::uint64_t number_ = 0;
-    std::size_t before_ = 0;            // the field that was read last; their number: none yet
-    std::vector<std::size_t> follows_;  // which field came after it in the lines before
+    std::size_t before_ = 0;            // the previous field; the number of fields if none
+    std::vector<std::size_t> follows_;  // the field that followed each field in earlier lines
     std::vector<Slot> slots_;
     std::vector<Text> texts_;
     Text key_;
@@ -99,7 +99,7 @@ class JsonLinesParser {
 
     std::vector<Other> others_;
     std::unordered_map<std::string, std::size_t> other_of_;
-    std::vector<std::size_t> touched_;  // others in this line: counted if it can be read
+    std::vector<std::size_t> touched_;  // ignored fields of this line, counted if it is valid
     std::uint64_t uncounted_ = 0;
 };
 

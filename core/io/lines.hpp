@@ -1,4 +1,4 @@
-// Cuts a stream of bytes into lines, wherever the pieces of the stream begin and end.
+// Splits a stream of bytes into lines, independent of the pieces in which it arrives.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace twinloop::io {
 
-// A line that is longer than this holds no record: only its beginning is kept.
+// Maximum length of a record; of longer lines only the beginning is kept.
 inline constexpr std::size_t longest_line = std::size_t{1} << 20;
 
 class Lines {
   public:
-    // Calls take(line, number, too_long) for each line that is complete. LF, CR LF and CR end a
-    // line, also mixed; a byte order mark of UTF-8 at the very beginning is not part of the text.
+    // Calls take(line, number, too_long) for each complete line. LF, CR LF and CR end a
+    // line, also mixed; a UTF-8 byte order mark at the beginning is removed.
     template <class Take>
     void feed(std::string_view bytes, Take&& take) {
         bytes = without_mark(bytes);
@@ -26,7 +26,7 @@ class Lines {
             after_cr_ = false;
             if (*at == '\n') ++at;
         }
-        // Each is looked for again only when it was passed, so that the whole takes linear time.
+        // Each is searched again only after it was passed, so that the total time is linear.
         const char* lf = find(at, end, '\n');
         const char* cr = find(at, end, '\r');
         while (at != end) {
@@ -46,7 +46,7 @@ class Lines {
         }
     }
 
-    // The last line, if it was not ended.
+    // The last line, if it has no line end.
     template <class Take>
     void finish(Take&& take) {
         if (mark_ < sizeof mark) keep({mark, std::exchange(mark_, sizeof mark)});
@@ -73,7 +73,7 @@ class Lines {
     }
 
     void keep(std::string_view part) {
-        // One byte more than a line may have shows that it was too long.
+        // One byte more than the maximum marks a line as too long.
         kept_.append(part.substr(0, longest_line + 1 - kept_.size()));
     }
 
@@ -87,9 +87,9 @@ class Lines {
         kept_.clear();
     }
 
-    std::string kept_;  // a line that is not complete
+    std::string kept_;  // an incomplete line
     std::uint64_t count_ = 0;
-    std::size_t mark_ = 0;  // bytes of the mark that have been seen
+    std::size_t mark_ = 0;  // bytes of the mark read so far
     bool after_cr_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Numbers in decimal notation, read exactly or not at all.
+// Exact parsing of decimal numbers.
 #pragma once
 
 #include <charconv>
@@ -15,7 +15,7 @@ enum class Reading : std::uint8_t { ok, malformed, not_whole, out_of_range };
 
 enum class Grammar : std::uint8_t { json, loose };
 
-// digits * 10^exponent, as it stands in [begin, end).
+// digits * 10^exponent, as written in [begin, end).
 struct Decimal {
     const char* begin = nullptr;
     const char* end = nullptr;
@@ -25,8 +25,8 @@ struct Decimal {
     bool complete = true;  // no digit but zeros beyond the first 19 significant ones
 };
 
-// Reads the number at the beginning of [at, end). JSON asks for digits on both sides of the point
-// and allows no leading zeros.
+// Reads the number at the beginning of [at, end). JSON requires digits on both sides of the point
+// and no leading zeros.
 template <Grammar grammar>
 bool scan_decimal(const char* at, const char* end, Decimal& out) {
     constexpr std::uint64_t nearly_full = 1'000'000'000'000'000'000;  // one digit more still fits
@@ -76,8 +76,8 @@ bool scan_decimal(const char* at, const char* end, Decimal& out) {
     return true;
 }
 
-// The short way for most numbers: the value of the digits at the beginning of [at, end) and what
-// stands behind them; nullptr where there are none, or too many to be sure that they fit.
+// Fast path for most numbers: the value of the digits at the beginning of [at, end) and the
+// position after them; nullptr if there are none, or too many to fit.
 inline const char* scan_digits(const char* at, const char* end, std::int64_t& out) {
     constexpr std::ptrdiff_t most = 15;
     const char* const begin = at;
@@ -111,7 +111,7 @@ inline Reading to_int64(Decimal number, std::int64_t limit, std::int64_t& out) {
     return Reading::ok;
 }
 
-// The nearest double by the library, for what the short way below cannot do exactly.
+// The nearest double by the standard library, where the fast path below is not exact.
 inline double nearest(const Decimal& number) {
     double value = std::numeric_limits<double>::infinity();
 #if defined(__cpp_lib_to_chars)

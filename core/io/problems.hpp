@@ -1,4 +1,4 @@
-// What could not be taken as it stood: counted exactly, the first places kept.
+// Problems of a parsed text: exact counts and first examples.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ inline const char* name(Kind kind) {
 
 struct Place {
     std::uint64_t line;
-    std::uint64_t found;  // how many fields there were, for `field_count`
-    std::string text;     // what stood there, its beginning
+    std::uint64_t found;  // number of fields, for `field_count`
+    std::string text;     // beginning of the text
 };
 
 struct Problem {

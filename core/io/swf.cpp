@@ -34,7 +34,7 @@ constexpr std::array<Field, SwfParser::fields> schema = {{
     {"think_time", Type::float64},
 }};
 
-// Beyond it a double does not hold every whole number, and no log has such a time or size.
+// A double does not represent larger integers exactly, and no log has such a time or size.
 constexpr double largest = 9007199254740992.0;
 
 bool blank(char c) { return c == ' ' || c == '\t'; }
@@ -138,7 +138,7 @@ void SwfParser::record(std::string_view line, std::uint64_t number) {
     for (std::size_t i = 0; i < fields; ++i) {
         begins[i] = at;
         const bool whole = schema[i].type == Type::int64;
-        // Nearly all fields are -1 or short and without a point.
+        // Nearly all fields are -1 or short integers.
         if (end - at >= 2 && at[0] == '-' && at[1] == '1' && ends_at(at + 2, end)) {
             unknown |= 1U << i;
             at += 2;

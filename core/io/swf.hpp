@@ -26,7 +26,7 @@ class SwfParser {
     // The table: `line`, then the 18 fields by name.
     [[nodiscard]] Table finish();
 
-    // Comments before the first record, without their semicolon.
+    // Comments before the first record, without the semicolon.
     [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
     [[nodiscard]] const Problems& problems() const { return problems_; }
 

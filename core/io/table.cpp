@@ -20,8 +20,8 @@ const char* format(Type type) {
     return "";
 }
 
-// What an exported structure owns. Each child has one of its own, because a consumer may move it
-// out of its parent and release the two in any order.
+// Owner of the data of an exported structure. Each child has its own, because a consumer may move
+// it out of its parent and release the two in any order.
 template <class Exported>
 struct Held {
     std::shared_ptr<const Table> table;
@@ -63,7 +63,7 @@ void export_schema(const std::shared_ptr<const Table>& table, ArrowSchema& out) 
         hold(child, table);
         child.format = format(table->columns[i].type());
         child.name = table->columns[i].name().c_str();
-        child.flags = 2;  // may hold unknown values
+        child.flags = 2;  // nullable
     }
     out.format = "+s";
     out.name = "";

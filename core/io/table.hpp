@@ -1,4 +1,4 @@
-// Columns with unknown values, filled row by row, and their way out as Arrow data.
+// Columns with null values, filled row by row, and their export as Arrow data.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace twinloop::io {
 
 enum class Type : std::uint8_t { int64, float64, uint32, string };
 
-// As long as all of its values are known, or all unknown, a column stores no bits; as long as all
-// are unknown, no values either: most logs never fill some of their fields.
+// A column stores no validity bits while all values are known or all are null, and no values while
+// all are null: most logs never fill some of their fields.
 class Column {
   public:
     Column(std::string name, Type type) : name_(std::move(name)), type_(type) { spread(); }
 
-    // The value must be of the column's type.
+    // The value must have the type of the column.
     template <class T>
     void add(T value) {
         prepare_known();
@@ -47,7 +47,7 @@ class Column {
         ++unknown_;
         ++rows_;
     }
-    // Nothing more is added.
+    // No more rows are added.
     void finish() {
         if (unknown_ == rows_) spread();
     }
@@ -61,7 +61,7 @@ class Column {
     [[nodiscard]] const Bytes& valid() const { return valid_; }
 
   private:
-    // Stores as many unknown values as have been added.
+    // Stores the null values added so far.
     void spread() {
         const bool text = type_ == Type::string;
         if (text) offsets_ = Bytes::zeros((rows_ + 1) * sizeof(std::int64_t));
@@ -95,7 +95,7 @@ struct Table {
     [[nodiscard]] std::size_t rows() const { return columns.empty() ? 0 : columns[0].rows(); }
 };
 
-// A stream of one batch that holds the table for as long as anybody looks at its columns.
+// A stream of one batch that keeps the table alive while its columns are referenced.
 void export_stream(std::shared_ptr<const Table> table, ArrowArrayStream* out);
 
 }  // namespace twinloop::io

@@ -39,16 +39,16 @@ void ActivityPool::give_back(Slot slot) {
     if (--live_ > 0) {
         free_.push_back(slot);
     } else {
-        // All are free: from the first on again, in the order in which memory likes to be read.
+        // All are free: restart with the first slot, for sequential memory access.
         free_.clear();
         size_ = 0;
     }
 }
 
 void ActivityPool::retag(Slot slot) {
-    // 2^38 tags: a day and a night at three million draws a second.
+    // 2^38 tags: a day at three million starts per second.
     if (++tags_ >> (64 - slot_bits))
-        throw std::length_error("more than 2^38 activities have drawn");
+        throw std::length_error("more than 2^38 activities have been started");
     (*this)[slot].tag = tags_ << slot_bits | slot;
 }
 

@@ -1,4 +1,4 @@
-// An activity, and the pool that holds all of them.
+// Activities and their memory pool.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using ResourceId = std::uint32_t;
 
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
-// Names an activity for good: slots are reused, generations are not.
+// Unique identifier of an activity: slots are reused, generations are not.
 struct ActivityId {
     Slot slot = none;
     std::uint32_t generation = 0;
@@ -28,11 +28,11 @@ struct ActivityId {
 
 enum class State : std::uint8_t { free, waiting, running, suspended };
 
-// What decides the rate of a running activity: its own limit, the level of its resource, or the
-// solution of its group.
+// Constraint that determines the rate of a running activity: its own limit, the level of its
+// resource, or the solution of its group.
 enum class Hold : std::uint8_t { nothing, limit, level, group };
 
-// The resources that an activity draws on; up to three are kept in place.
+// The resources of an activity; up to three are stored inline.
 class Route {
   public:
     Route() = default;
@@ -94,19 +94,19 @@ class Route {
 };
 
 struct Activity {
-    std::uint64_t tag = 0;  // of its present draw; orders ends at the same instant
+    std::uint64_t tag = 0;  // of its current run; orders simultaneous ends
     double work = 0.0;      // done so far plus remaining
-    double left = 0.0;      // remaining when it was last held
-    double reading = 0.0;   // of its clock at that moment
+    double left = 0.0;      // remaining when its constraint last changed
+    double reading = 0.0;   // of its clock at that time
     double key = 0.0;       // the reading at which it ends
-    double consumed = 0.0;  // capacity drawn until `joined`
-    double joined = 0.0;    // time, or integral of the level, when it was last held
+    double consumed = 0.0;  // capacity consumed until `joined`
+    double joined = 0.0;    // time, or integral of the level, when its constraint last changed
     double limit = 0.0;
     double weight = 1.0;
-    double started = 0.0;     // when it began to draw; not a number before
-    std::uint64_t token = 0;  // the client's
+    double started = 0.0;     // start time; NaN before
+    std::uint64_t token = 0;  // of the client
     Route route;
-    std::uint32_t where = none;  // waiting: its event; held by the group: its flow
+    std::uint32_t where = none;  // waiting: its event; in a group: its flow
     std::uint32_t generation = 0;
     std::int32_t priority = 0;
     Kind kind = 0;
@@ -118,7 +118,7 @@ struct Activity {
 };
 static_assert(sizeof(Activity) <= 120);
 
-// Activities stay where they are: chunks are never moved, and freed slots are used again.
+// Activities have stable addresses: chunks are never moved, and freed slots are reused.
 class ActivityPool {
   public:
     ActivityPool() = default;
@@ -142,7 +142,7 @@ class ActivityPool {
     [[nodiscard]] Slot take();
     void give_back(Slot slot);
 
-    // Tags grow: of two activities, the one that began to draw first has the smaller one.
+    // Tags increase in the order in which activities start.
     void retag(Slot slot);
     [[nodiscard]] static Slot slot_of(std::uint64_t tag) {
         return static_cast<Slot>(tag & slot_mask);

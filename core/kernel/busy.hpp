@@ -1,4 +1,4 @@
-// Raises a flag for as long as it lives: against coming in a second time.
+// Sets a flag during its lifetime, as a guard against reentrant calls.
 #pragma once
 
 namespace twinloop {

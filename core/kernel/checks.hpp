@@ -1,4 +1,4 @@
-// What the kernel accepts. Magnitudes are bounded so that no counter can overflow: capacity over
+// Validation of arguments. Magnitudes are bounded so that no integral can overflow: capacity over
 // weight, over time, times weight and efficiency.
 #pragma once
 

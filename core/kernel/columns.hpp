@@ -1,5 +1,5 @@
-// The columnar entry: activities as arrays in, their finish times out. It drives an ordinary
-// simulation as its client, feeding it the activities in the order of their starts.
+// Column interface: arrays of activities in, finish times out. It is the client of an ordinary
+// simulation and submits the activities in the order of their starts.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct ColumnRun {
     std::vector<Stalled> stalled;  // `slot` holds the row; empty if all have finished
 };
 
-// The columns have been checked. `poll` is called every now and then; what it throws ends the run.
+// Requires checked columns. `poll` is called periodically; its exceptions end the run.
 [[nodiscard]] ColumnRun run_columns(const Columns& columns, bool record,
                                     const std::function<void()>& poll);
 

@@ -1,4 +1,4 @@
-// How much of the capacity that an activity consumes becomes progress, given who else is there.
+// Efficiency: the share of consumed capacity that becomes work, given the other activities.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ using Kind = std::uint16_t;
 
 struct KindPresence {
     Kind kind;
-    std::uint32_t running;  // activities of this kind that draw on the resource now
-    double efficiency;      // to be filled in: finite, not negative
+    std::uint32_t running;  // activities of this kind on the resource now
+    double efficiency;      // output: finite, not negative
 };
 
 class Efficiency {
@@ -28,7 +28,7 @@ class Efficiency {
 };
 
 // Per kind, the efficiency when one activity runs on the resource, when two do, and so on; the
-// last value holds beyond. A kind without a row works at efficiency 1.
+// last value also applies to more. A kind without a row has efficiency 1.
 class EfficiencyTable final : public Efficiency {
   public:
     explicit EfficiencyTable(std::map<Kind, std::vector<double>> rows);

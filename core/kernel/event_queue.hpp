@@ -1,5 +1,5 @@
-// The one queue of a simulation: an indexed four-ary heap, so that an event can be moved or
-// withdrawn in O(log n) without leaving garbage behind.
+// The event queue of a simulation: an indexed four-ary heap, so that an event can be moved or
+// removed in O(log n) without stale entries.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace twinloop {
 
 using EventId = std::uint32_t;
 
-// At equal times events happen in this order, then in the order in which they were scheduled.
+// Order of simultaneous events; events of one kind happen in the order of scheduling.
 enum class EventKind : std::uint8_t {
     end,       // activities of a resource or a group reach their end
-    capacity,  // a capacity profile takes its next step
-    start,     // an activity has waited long enough
-    feed,      // a client is to start what is due
+    capacity,  // next step of a capacity profile
+    start,     // start of a delayed activity
+    feed,      // the client starts due activities
     urgent,    // a client's event that precedes its timers
     timer,     // a client's timer
 };
@@ -26,7 +26,7 @@ class EventQueue {
     struct Slot {
         std::uint64_t subject = 0;
         std::uint32_t position = idle;
-        std::uint32_t recurrence = idle;  // the client's recurring timers only
+        std::uint32_t recurrence = idle;  // recurring timers of the client only
         EventKind kind = EventKind::timer;
         bool used = false;
     };
@@ -63,7 +63,7 @@ class EventQueue {
         remove(hole);
     }
 
-    // The next event; it is out of the queue.
+    // Removes and returns the next event.
     EventId take() {
         close();
         const EventId id = heap_.front().id;
@@ -126,7 +126,7 @@ class EventQueue {
         }
     }
 
-    // Events often come back as soon as they are taken: the root stays open until somebody looks.
+    // Events are often rescheduled right after removal: the root stays open until the next access.
     void close() {
         if (!open_) return;
         open_ = false;

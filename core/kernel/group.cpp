@@ -25,7 +25,7 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     const auto route = activity.route.view();
     if (route.size() > stride_) restride(static_cast<std::uint32_t>(route.size()));
     const auto index = static_cast<std::uint32_t>(flows_.size());
-    // It draws nothing before the next solution, so that the group's time holds for it as well.
+    // Its rate is 0 until the next solution, so the time of the group is valid for it.
     flows_.push_back({0.0, activity.left, never, slot, round_});
     weights_.push_back(activity.weight);
     efficiencies_.push_back(1.0);
@@ -93,7 +93,7 @@ Hop& Group::hop_to(std::uint32_t flow, std::uint32_t link) {
     return *hop;
 }
 
-// A link that no flow uses leaves the group at once.
+// A link without flows leaves the group immediately.
 void Group::drop_link(std::uint32_t link, std::vector<Resource>& resources, double now) {
     Resource& leaving = resources[links_[link].resource];
     leaving.leave_group(now, consumed(links_[link], now), done(links_[link], now));
@@ -166,8 +166,7 @@ double Group::consumed(const Activity& activity, double now) const {
            wasted(activity.where, now);
 }
 
-// Adds up all integrals until now, whether their rates change or not, for the reason given at
-// Resource::advance.
+// Updates all integrals until now, even without a change of rates; see Resource::advance.
 void Group::anchor(double now) {
     if (now <= since_) return;
     for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
@@ -205,8 +204,8 @@ void Group::refresh_efficiencies(const ActivityPool& pool, std::vector<Resource>
 
 double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Resource>& resources,
                      double now) {
-    // With many groups, this one has left the caches since its last solution. The rule reads it in
-    // no order that the processor could guess.
+    // With many groups, this one is no longer in the caches, and the rule reads it in an
+    // unpredictable order: prefetch it.
     constexpr std::size_t line = 64;
     for (const Link& link : links_)
         for (std::size_t i = 0; i < link.flows.size(); i += line / sizeof link.flows[0])

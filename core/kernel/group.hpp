@@ -1,5 +1,5 @@
-// An influence group: resources coupled, directly or through others, by activities that draw on
-// several at once. Its rates are solved together, and nothing outside it is touched.
+// An influence group: resources coupled, directly or indirectly, by activities that use several of
+// them. Its rates are solved together, independently of the other groups.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace twinloop {
 
 class SharingRule;
 
-// What every solution reads and writes of an activity, and nothing else: with many groups, it is
-// the size of this that costs.
+// The data of an activity that every solution reads and writes, kept small because its size
+// dominates the cost with many groups.
 struct Flow {
     double rate;
-    double remaining;  // at the time of the group's last solution
+    double remaining;  // at the time of the last solution of the group
     double end;
     Slot activity;
-    std::uint32_t closed;  // the last round of filling in which its rate was found
+    std::uint32_t closed;  // the round of filling in which its rate was last determined
 };
 
-// The tie of a flow to a link: where it stands in the link's list.
+// Position of a flow in the list of a link.
 struct Hop {
     std::uint32_t link;
     std::uint32_t place;
@@ -32,9 +32,9 @@ struct Hop {
 
 struct Link {
     double capacity;
-    double level = never;   // at which it is full; infinite if it is not
-    double used = 0.0;      // capacity drawn
-    double progress = 0.0;  // work done
+    double level = never;   // at which it is saturated; infinite if it is not
+    double used = 0.0;      // capacity in use
+    double progress = 0.0;  // rate of work
     double consumed = 0.0;  // integral of `used` since it became a member
     double done = 0.0;      // integral of `progress` since then
     Sum weights;            // of its flows
@@ -44,20 +44,20 @@ struct Link {
 
 class Group {
   public:
-    // Starts a new life.
+    // Resets the group.
     void begin(double now);
-    // Takes in a resource that has no activities of its own.
+    // Adds a resource without activities of its own.
     void add_resource(ResourceId id, Resource& resource, std::uint32_t self);
-    // Its activity draws on resources that are all members.
+    // Adds an activity whose resources are all members.
     void add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources);
     void remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& resources, double now);
     void absorb(Group& other, ActivityPool& pool, std::vector<Resource>& resources,
                 std::uint32_t self, double now);
 
-    // Finds all rates anew; returns when the next flow ends.
+    // Solves all rates; returns the time of the next end.
     [[nodiscard]] double settle(const SharingRule& rule, ActivityPool& pool,
                                 std::vector<Resource>& resources, double now);
-    // The flows whose end is due, in the order in which their activities started to draw.
+    // The flows whose end is due, in the order of the start of their activities.
     void due(const ActivityPool& pool, double now, std::vector<Slot>& ended) const;
 
     [[nodiscard]] double remaining(std::uint32_t flow, double now) const;
@@ -70,7 +70,7 @@ class Group {
         return link.done + (now - since_) * link.progress;
     }
 
-    // Departures may have cut the group in two; looking pays only after a good many of them.
+    // Departures may have disconnected the group; it is checked only after many of them.
     [[nodiscard]] bool worth_splitting() const {
         return in_use && 2 * departures_ > flows_.size() + links_.size();
     }
@@ -78,7 +78,7 @@ class Group {
     [[nodiscard]] std::vector<std::vector<Slot>> parts() const;
     void forget_departures() { departures_ = 0; }
 
-    // For sharing rules: every flow gets its rate through `fix`, once per solution.
+    // For sharing rules: `fix` sets the rate of every flow once per solution.
     [[nodiscard]] std::vector<Flow>& flows() { return flows_; }
     [[nodiscard]] const std::vector<Flow>& flows() const { return flows_; }
     [[nodiscard]] std::vector<Link>& links() { return links_; }
@@ -99,7 +99,7 @@ class Group {
     EventId end_event = none;
     bool dirty = false;
     bool in_use = false;
-    bool to_split = false;  // it is on the list of those to look at
+    bool to_split = false;  // it is in the list of groups to check
 
   private:
     void anchor(double now);
@@ -115,10 +115,10 @@ class Group {
     std::vector<Flow> flows_;
     std::vector<Link> links_;
     std::vector<Hop> hops_;  // of flow f: hops_[f * stride_ ...]
-    // Of each flow as well, but read only where they matter:
+    // Further data of each flow, read only where needed:
     std::vector<double> weights_;
     std::vector<double> efficiencies_;
-    std::vector<double> wasted_;  // capacity drawn that did not become progress
+    std::vector<double> wasted_;  // consumed capacity that did not become work
     std::uint32_t stride_ = 2;
     std::uint32_t limited_ = 0;   // flows with a finite limit
     std::uint32_t weighted_ = 0;  // flows with a weight other than 1

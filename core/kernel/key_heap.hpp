@@ -1,6 +1,6 @@
-// A four-ary min-heap of keys whose entries may go stale in place: removing from the middle costs
-// nothing, and the heap is swept when more than half of it is stale. No entry is touched except on
-// its way through the heap, which is what keeps 100,000 sharers as cheap as ten.
+// A four-ary min-heap of keys with lazy deletion: removal from the middle is free, and the heap is
+// compacted when more than half of its entries are stale. The cost of a change does therefore not
+// grow with the number of activities that share a resource.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ class KeyHeap {
   public:
     struct Entry {
         double key;
-        std::uint64_t tag;  // who, and since when: equal keys leave in the order of their tags
-        // Without a branch: which of two keys is less, nobody can predict.
+        std::uint64_t tag;  // identifies the entry; equal keys are ordered by tag
+        // Branchless, since the result of the comparison is unpredictable.
         [[nodiscard]] bool before(const Entry& other) const {
             return static_cast<bool>(
                 static_cast<int>(key < other.key) |
@@ -34,7 +34,7 @@ class KeyHeap {
         const Entry last = heap_.back();
         heap_.pop_back();
         if (heap_.empty()) return;
-        // The last entry belongs near the bottom: let the hole sink all the way, then rise from it.
+        // The last entry belongs near the bottom: move the hole down completely, then sift up.
         Entry* const heap = heap_.data();
         const std::size_t size = heap_.size();
         std::size_t hole = 0;
@@ -64,7 +64,7 @@ class KeyHeap {
     [[nodiscard]] const Entry& front() const { return heap_.front(); }
     void raise_front(double key) { sift_down(0, {key, heap_.front().tag}); }
 
-    // The least entry that `live` accepts, or nullptr.
+    // The smallest entry accepted by `live`, or nullptr.
     template <class Live>
     [[nodiscard]] const Entry* top(Live&& live) {
         while (!heap_.empty()) {
@@ -75,8 +75,8 @@ class KeyHeap {
         return nullptr;
     }
 
-    // An entry that `live` does not accept any more is to go: at once if it is the least, else when
-    // it gets there. It may stand there twice, if it came back: then either of them goes.
+    // Removes an entry that `live` no longer accepts: at once if it is the smallest, otherwise when
+    // it becomes so. An entry that was added again may exist twice; either of them is removed.
     template <class Live>
     void forget(const Entry& entry, Live&& live) {
         if (heap_.front().tag == entry.tag && heap_.front().key == entry.key) {
@@ -93,7 +93,7 @@ class KeyHeap {
         stale_ = 0;
     }
     [[nodiscard]] const std::vector<Entry>& entries() const { return heap_; }
-    // Those of which one is the least after the least.
+    // The candidates for the second smallest entry.
     [[nodiscard]] std::span<const Entry> runners_up() const {
         if (heap_.empty()) return {};
         return std::span(heap_).subspan(1, std::min(arity, heap_.size() - 1));
@@ -105,7 +105,7 @@ class KeyHeap {
     template <class Live>
     void sweep(Live&& live) {
         std::erase_if(heap_, [&](const Entry& entry) { return !live(entry); });
-        // Sorted is a heap as well, and shows those that stand there twice.
+        // A sorted array is a heap, and duplicates are adjacent.
         std::ranges::sort(heap_, [](const Entry& a, const Entry& b) { return a.before(b); });
         std::size_t kept = 0;
         for (const Entry& entry : heap_)

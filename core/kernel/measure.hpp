@@ -1,4 +1,4 @@
-// Quantities that are known exactly between events: an integral, and a sum that forgets nothing.
+// Exact quantities between events: an integral, and a compensated sum.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace twinloop {
 
 inline constexpr double never = std::numeric_limits<double>::infinity();
 
-// Asks for memory that is about to be read, where the compiler knows how.
+// Prefetches memory, where the compiler supports it.
 inline void prefetch(const void* address) {
 #if defined(__GNUC__)
     __builtin_prefetch(address);
@@ -17,7 +17,7 @@ inline void prefetch(const void* address) {
 #endif
 }
 
-// The integral of a piecewise-constant rate. Who owns several keeps one time for all of them.
+// The integral of a piecewise-constant rate. The owner of several keeps a common time for them.
 struct Integral {
     double total = 0.0;
     double rate = 0.0;
@@ -26,8 +26,8 @@ struct Integral {
     void advance(double elapsed) { total += elapsed * rate; }
 };
 
-// A running sum with its rounding error carried along (Knuth's two-sum), so that adding and
-// removing millions of terms of any size leaves what a fresh sum would give.
+// A running sum with compensation of rounding errors (Knuth's two-sum), so that adding and
+// removing millions of terms of any size equals a new sum.
 class Sum {
   public:
     void add(double term) {

@@ -1,4 +1,4 @@
-// A native observer: the rate of every resource over time, as columns.
+// Native observer that records the rate of every resource over time as columns.
 #pragma once
 
 #include <vector>

@@ -12,8 +12,7 @@
 namespace twinloop {
 namespace {
 
-// Whether an entry of a heap still speaks of the present: an activity that crosses leaves its old
-// entry behind.
+// Whether an entry of a heap is valid: an activity that switches leaves a stale entry.
 struct CurrentEnd {
     const ActivityPool& pool;
     Hold hold;
@@ -54,7 +53,7 @@ void Resource::discount(KindShare& mine) {
     if (--mine.running == 0) rest(mine);
 }
 
-// Nobody of this kind is left: start afresh, so that clocks stay small and sums stay exact.
+// The last activity of a kind has left: reset, so that clocks stay small and sums stay exact.
 void Resource::rest(KindShare& share) {
     share.limits.clear();
     share.weights.clear();
@@ -69,8 +68,8 @@ void Resource::rest(KindShare& share) {
     }
 }
 
-// Adds up all integrals until now, whether their rates change or not: what follows is then the same
-// however often the resource is looked at within one instant.
+// Updates all integrals until now, even without a change of rates: results then do not depend on
+// how often the resource is read at one time.
 void Resource::advance(double now) {
     const double elapsed = now - since_;
     since_ = now;
@@ -125,8 +124,8 @@ void Resource::hold_by_level(Activity& activity, KindShare& mine) {
     if (activity.limit < never) level_thresholds_.push(activity.threshold(), activity.tag);
 }
 
-// Takes the activity out of its hold. When it crosses, it was the top of its threshold heap and has
-// been popped there already.
+// Removes the activity from its constraint. An activity that switches was the top of its threshold
+// heap and has already been popped.
 void Resource::let_go(const ActivityPool& pool, Activity& activity, KindShare& mine, double now,
                       bool crossing) {
     activity.consumed = consumed_by(activity, now);
@@ -151,8 +150,8 @@ void Resource::let_go(const ActivityPool& pool, Activity& activity, KindShare& m
     }
 }
 
-// The level at which those held by it use up what the others leave: infinite if nobody is held by
-// it and all fit, negative if limits alone exceed the capacity.
+// The level at which the remaining capacity is used up: infinite if all activities are limited and
+// fit, negative if the limits alone exceed the capacity.
 double Resource::balance() const {
     double limits = 0.0;
     double weights = 0.0;
@@ -169,8 +168,8 @@ double Resource::balance() const {
 void Resource::find_level(ActivityPool& pool, double now) {
     level = balance();
     if (limit_thresholds_.empty() && level_thresholds_.empty()) return;
-    // Releasing one raises the level, but never above its own threshold; capturing one raises it
-    // as well. So each loop runs once through those that cross, and none crosses back.
+    // Switching an activity raises the level, but never above its own threshold. So each loop
+    // visits the switching activities once, and none switches back.
     while (const auto* top = limit_thresholds_.top(CurrentThreshold{pool, Hold::limit})) {
         if (-top->key <= level) break;
         Activity& activity = pool[ActivityPool::slot_of(top->tag)];
@@ -189,7 +188,7 @@ void Resource::find_level(ActivityPool& pool, double now) {
         hold_by_limit(activity, mine, now);
         level = balance();
     }
-    if (level < 0.0) level = 0.0;  // capacity 0 less a rounding error
+    if (level < 0.0) level = 0.0;  // capacity 0 minus a rounding error
 }
 
 void Resource::refresh_efficiencies() {
@@ -221,7 +220,7 @@ double Resource::settle(ActivityPool& pool, double now) {
         if (each.by_limit > 0) {
             mine = each.limits.value();
             const auto* top = each.own_ends.top(CurrentEnd{pool, Hold::limit});
-            // At efficiency 1 the key is a time, and stays one.
+            // At efficiency 1 the key is a time.
             const double left = top->key - each.lag - now;
             const double end = left <= 0.0              ? now
                                : each.efficiency == 1.0 ? top->key - each.lag
@@ -267,7 +266,7 @@ void Resource::leave_group(double now, double consumed, double done) {
 Slot Resource::due(ActivityPool& pool, double now) {
     anchor(now);
     for (KindShare& each : kinds_) {
-        // Rounding may leave a clock a hair short of the reading that is due now.
+        // Rounding may leave a clock slightly below the reading that is due.
         if (each.by_limit > 0) {
             const auto* top = each.own_ends.top(CurrentEnd{pool, Hold::limit});
             if (top->key <= now + each.lag || top->tag == next_end_)
@@ -283,7 +282,7 @@ Slot Resource::due(ActivityPool& pool, double now) {
 }
 
 std::vector<Slot> Resource::joined(const ActivityPool& pool) const {
-    std::set<std::uint64_t> tags;  // an activity may stand in a heap twice
+    std::set<std::uint64_t> tags;  // an activity may be in a heap twice
     for (const KindShare& each : kinds_) {
         for (const auto& entry : each.own_ends.entries())
             if (CurrentEnd{pool, Hold::limit}(entry)) tags.insert(entry.tag);

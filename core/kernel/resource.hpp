@@ -1,11 +1,10 @@
-// A resource on its own: weighted max-min sharing among activities that draw on nothing else.
+// A single resource: weighted max-min sharing among activities that use no other resource.
 //
 //   rate = min(limit, weight x level)
 //
-// Those held by their limit advance at a rate that does not depend on the others; those held by
-// the level all advance with one virtual clock per kind, whose reading at their end is fixed when
-// they join. Whatever changes, only the activities that cross from one side to the other are
-// touched; everything else follows from the clocks.
+// Limited activities advance at a rate that does not depend on the others; activities at the level
+// advance with a virtual clock per kind, whose reading at their end is fixed when they join. A
+// change updates only the activities that switch between the two; the clocks determine the rest.
 #pragma once
 
 #include <memory>
@@ -24,10 +23,10 @@ struct KindShare {
     std::uint32_t by_limit = 0;
     std::uint32_t by_level = 0;
     double efficiency = 1.0;
-    double lag = 0.0;     // of the own clock behind the time: shows the integral of the efficiency
+    double lag = 0.0;     // of the own clock behind the time: gives the integral of the efficiency
     Integral shared;      // of level x efficiency: progress of a unit weight
-    Sum limits;           // of those held by their limit
-    Sum weights;          // of those held by the level
+    Sum limits;           // of the limited activities
+    Sum weights;          // of the activities at the level
     KeyHeap own_ends;     // readings of the own clock at which activities end
     KeyHeap shared_ends;  // readings of `shared` at which activities end
 };
@@ -39,38 +38,37 @@ class Resource {
         : capacity(capacity), efficiency(std::move(efficiency)), end_event(end_event), since_(now) {
     }
 
-    // Counts an activity that begins or ceases to draw here, alone or in a group.
+    // Counts an activity that joins or leaves, alone or in a group.
     void enter(Kind kind) { count(share(kind)); }
     void quit(Kind kind) { discount(share(kind)); }
 
-    // An activity that draws on this resource only begins or ceases to.
+    // An activity that uses only this resource joins or leaves.
     void join(ActivityPool& pool, Slot slot, double now);
     void leave(ActivityPool& pool, Slot slot, double now);
 
-    // Brings level and clocks up to date after any change; returns when the next activity ends.
+    // Updates level and clocks after a change; returns the time of the next end.
     [[nodiscard]] double settle(ActivityPool& pool, double now);
-    // The group was in charge until now: this is what has gone through the resource there.
+    // Takes over the integrals of the resource from its former group.
     void leave_group(double now, double consumed, double done);
 
-    // The next activity whose end is due, or `none`. It is still joined.
+    // The next activity whose end is due, or `none`. It has not left yet.
     [[nodiscard]] Slot due(ActivityPool& pool, double now);
 
-    // All activities that have joined, in the order in which they did.
+    // All joined activities, in the order of joining.
     [[nodiscard]] std::vector<Slot> joined(const ActivityPool& pool) const;
 
     [[nodiscard]] double remaining(const Activity& activity, double now) const;
     [[nodiscard]] double consumed_by(const Activity& activity, double now) const;
 
-    // Level and rate as they will be once the resource is settled. Looking moves nobody from one
-    // side to the other, which would round differently from then on; it starts from scratch
-    // instead.
+    // Level and rate of the resource after settling. Computed from scratch, since switching
+    // activities here would change later rounding.
     struct Prospect {
         double level;
         double rate;
     };
     [[nodiscard]] Prospect prospect(const ActivityPool& pool) const;
 
-    // Asks the efficiency model again if those present have changed.
+    // Evaluates the efficiency model again if the counts by kind have changed.
     void refresh_efficiencies();
     [[nodiscard]] double efficiency_of(Kind kind) const;
 
@@ -84,14 +82,14 @@ class Resource {
     std::shared_ptr<const Efficiency> efficiency;
     EventId end_event;
     std::uint32_t group = none;
-    std::uint32_t link = none;     // its place in the group
+    std::uint32_t link = none;     // its index in the group
     std::uint32_t profile = none;  // its capacity over time, if any
-    double shown_rate = 0.0;       // what observers were told last
+    double shown_rate = 0.0;       // last rate reported to observers
     bool dirty = false;
 
   private:
     [[nodiscard]] KindShare& share(Kind kind) {
-        // Most resources see one kind only.
+        // Most resources have one kind only.
         return !kinds_.empty() && kinds_.front().kind == kind ? kinds_.front() : find_kind(kind);
     }
     [[nodiscard]] const KindShare& share(Kind kind) const {
@@ -116,12 +114,12 @@ class Resource {
 
     std::vector<KindShare> kinds_;
     std::vector<KindPresence> present_;  // scratch
-    KeyHeap limit_thresholds_;           // minus limit/weight of those held by their limit
-    KeyHeap level_thresholds_;           // limit/weight of those held by the level
+    KeyHeap limit_thresholds_;           // minus limit/weight of the limited activities
+    KeyHeap level_thresholds_;           // limit/weight of the activities at the level
     Integral levels_;                    // of the level: consumption of a unit weight
     Integral consumed_;
     Integral done_;
-    double since_;  // up to when all integrals are added up
+    double since_;  // time up to which the integrals are updated
     std::uint32_t running_ = 0;
     std::uint64_t next_end_ = 0;  // tag of the activity that ends next
     bool presence_changed_ = false;

@@ -11,15 +11,15 @@
 namespace twinloop {
 namespace {
 
-// A link while it is being filled.
+// State of a link during filling.
 struct Filling {
-    double residual;  // capacity that is not given away yet
+    double residual;  // remaining capacity
     double weight;    // of its open flows
     double full_weight;
-    std::uint32_t open;  // flows whose rate is still to be found
+    std::uint32_t open;  // flows without a rate yet
 };
 
-// Kept from one solution to the next: it stays in the caches.
+// Reused between solutions, so that it stays in the caches.
 struct Scratch {
     std::vector<Filling> links;
     KeyHeap full;
@@ -42,8 +42,8 @@ class Filler {
     [[nodiscard]] std::uint32_t round() const { return round_; }
 
     // Progressive filling: the rates of the open flows grow together, each in proportion to its
-    // weight, until a link is full or a limit is met; those concerned keep their rate and the rest
-    // goes on.
+    // weight, until a link is saturated or a limit is reached; these flows keep their rate and the
+    // others continue.
     void fill() {
         met_.clear();
         if (group_.limited()) {
@@ -66,8 +66,7 @@ class Filler {
                 full_.pop();
                 continue;
             }
-            // Levels only rise while flows are closed, so a candidate may be out of date on the low
-            // side only.
+            // Levels only rise as flows are closed, so a stale candidate can only be too low.
             const double level = level_of(link);
             if (level > full_.front().key) {
                 full_.raise_front(level);
@@ -84,7 +83,7 @@ class Filler {
             for (const std::uint32_t flow : group_.links()[link].flows)
                 if (open(flow)) close(flow, level * group_.weight(flow));
         }
-        // What rounding leaves of a full link is nothing: a later class must not live on it.
+        // Rounding errors of a saturated link count as 0: a lower class must not use them.
         for (std::uint32_t index = 0; index < links_.size(); ++index)
             if (links_[index].residual < 1e-12 * group_.links()[index].capacity)
                 links_[index].residual = 0.0;
@@ -93,11 +92,10 @@ class Filler {
   private:
     [[nodiscard]] bool open(std::uint32_t flow) const { return flows_[flow].closed != round_; }
 
-    // What its open flows may still have of a link, per unit of weight.
+    // Remaining capacity of a link per unit of weight of its open flows.
     [[nodiscard]] double level_of(std::uint32_t index) {
         Filling& link = links_[index];
-        // Taking many weights off a sum leaves the rounding error of the large ones: when little is
-        // left, it is summed afresh.
+        // Subtracting many weights accumulates rounding errors: a small remainder is summed again.
         if (link.weight < 1e-3 * link.full_weight) {
             link.weight = 0.0;
             for (const std::uint32_t flow : group_.links()[index].flows)
@@ -124,8 +122,8 @@ class Filler {
     const std::vector<Flow>& flows_;
     std::uint32_t round_;
     std::vector<Filling>& links_;
-    KeyHeap& full_;  // links by the level at which they are full
-    KeyHeap& met_;   // flows by the level at which they meet their limit
+    KeyHeap& full_;  // links by the level at which they are saturated
+    KeyHeap& met_;   // flows by the level at which they reach their limit
 };
 
 }  // namespace
@@ -145,7 +143,7 @@ void StrictPriority::assign(Group& group, const ActivityPool& pool) const {
             link.weight = 0.0;
             link.open = 0;
         }
-        // One class: its flows are open, all others are not.
+        // One priority class: only its flows are open.
         for (; last < order.size() && priority(order[last]) == priority(order[first]); ++last) {
             flows[order[last]].closed = filler.round() - 1;
             for (const Hop& hop : group.hops(order[last])) {

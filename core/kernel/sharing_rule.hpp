@@ -1,4 +1,4 @@
-// How the capacities of a group are divided among its flows.
+// Sharing rules: division of the capacities of a group among its flows.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class SharingRule {
     virtual ~SharingRule() = default;
 
     // Calls `group.fix(flow, rate)` once for every flow, adds the rate to `used` of its links, and
-    // sets the level of the links that are full.
+    // sets the level of the saturated links.
     virtual void assign(Group& group, const ActivityPool& pool) const = 0;
 
     // True if on a single resource the rule gives rate = min(limit, weight x level): such a
@@ -34,8 +34,7 @@ class MaxMin final : public SharingRule {
     [[nodiscard]] bool levels_single_resources() const override { return true; }
 };
 
-// A higher priority takes all that it can use before a lower one gets anything; equals share
-// max-min.
+// Strict priority: higher priorities are served first; equal priorities share max-min.
 class StrictPriority final : public SharingRule {
   public:
     void assign(Group& group, const ActivityPool& pool) const override;

@@ -67,19 +67,19 @@ void Simulation::check_route(std::span<const ResourceId> route) const {
     for (std::size_t i = 0; i < route.size(); ++i) {
         (void)at(route[i]);
         if (std::ranges::find(route.first(i), route[i]) != route.begin() + static_cast<long>(i))
-            throw std::invalid_argument("a resource is named twice in one activity");
+            throw std::invalid_argument("a resource is listed twice for one activity");
     }
 }
 
 void Simulation::check_open() const {
     if (settling_)
-        throw std::runtime_error("an efficiency function must not use the simulation it serves");
+        throw std::runtime_error("an efficiency function must not use its own simulation");
 }
 
 void Simulation::check_future(const char* what, double time) const {
     if (std::isnan(time)) refuse(what, "a number", time);
     if (time < now_)
-        throw std::invalid_argument(std::string(what) + " lies in the past: it is " + text(now_) +
+        throw std::invalid_argument(std::string(what) + " is in the past: it is " + text(now_) +
                                     " already, got " + text(time));
     if (time > largest) refuse(what, "at most 1e50", time);
 }
@@ -89,7 +89,7 @@ void Simulation::check_future(const char* what, double time) const {
 double Simulation::ready() {
     for (;;) {
         if (!to_split_.empty()) split_groups();
-        // Whatever happens at this very instant is settled in one go, before time moves on.
+        // All changes at one time are settled together, before time advances.
         const double next = queue_.next_time();
         if (next <= now_) return now_;
         if (!dirty_resources_.empty() || !dirty_groups_.empty()) {
@@ -111,7 +111,7 @@ bool Simulation::step(double before) {
     return true;
 }
 
-// A profile that repeats goes on only while it may set something going.
+// A repeating profile continues only while it can enable an activity.
 bool Simulation::only_repetition_left() {
     if (queue_[queue_.next()].kind != EventKind::capacity) return false;
     std::size_t steps = 0;
@@ -121,7 +121,7 @@ bool Simulation::only_repetition_left() {
         fruitless_steps_ = 0;
         return false;
     }
-    // Whoever draws gets nothing now, or its end would be in the queue.
+    // Active activities have rate 0 here, otherwise their ends would be in the queue.
     for (Slot slot = 0; slot < pool_.slots(); ++slot)
         if (pool_[slot].hold != Hold::nothing) return ++fruitless_steps_ > 100'000;
     return true;
@@ -159,7 +159,7 @@ std::size_t Simulation::skip(double time) {
         }
         if (slot.recurrence != none) {
             Recurrence& recurrence = recurrences_[slot.recurrence];
-            // The first tick at or after `time`, found without walking there.
+            // The first tick at or after `time`, computed directly.
             const double ticks = std::ceil((time - recurrence.origin) / recurrence.period);
             const double missed = ticks - static_cast<double>(recurrence.ticks);
             const std::uint64_t passed =
@@ -218,7 +218,7 @@ void Simulation::fire() {
     }
 }
 
-// The client says when it wants to be asked again.
+// The client returns the time of its next call.
 void Simulation::feed(EventId event, std::uint64_t token) {
     const double next = client_ ? client_->feed(token) : never;
     if (next < never) {
@@ -581,7 +581,7 @@ void Simulation::forget_tokens() {
 
 void Simulation::end_due(ResourceId id) {
     touch(id);
-    // A callback may couple the resource to others; then its group sees to the rest.
+    // A callback may couple the resource to others; its group then processes the rest.
     while (resources_[id].group == none) {
         const Slot slot = resources_[id].due(pool_, now_);
         if (slot == none) break;
@@ -613,7 +613,7 @@ void Simulation::end(Slot slot, Ending how) {
                         activity.consumed};
     const std::uint64_t token = activity.token;
     pool_.give_back(slot);
-    // An observer that fails must not keep the client from hearing of it.
+    // An exception of an observer must not prevent the notification of the client.
     std::exception_ptr failure;
     for (std::size_t i = 0; i < observers_.size(); ++i) {
         try {
@@ -626,7 +626,7 @@ void Simulation::end(Slot slot, Ending how) {
     if (failure) std::rethrow_exception(failure);
 }
 
-// ---- Drawing on resources -----------------------------------------------------------------------
+// ---- Use of resources ---------------------------------------------------------------------------
 
 void Simulation::draw(Slot slot) {
     if (pool_[slot].limit == 0.0) return;
@@ -670,7 +670,7 @@ void Simulation::withdraw(Slot slot) {
     for (const ResourceId id : route) touch(id);
 }
 
-// One group that holds all of `route`: the largest one there, which takes in the others.
+// One group with all of `route`: the largest of their groups, merged with the others.
 std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
     std::uint32_t group = none;
     for (const ResourceId id : route) {
@@ -691,7 +691,7 @@ std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
         if (resource.group != none) continue;
         const std::vector<Slot> alone = resource.joined(pool_);
         for (const Slot slot : alone) resource.leave(pool_, slot, now_);
-        (void)resource.settle(pool_, now_);  // nobody draws on it by itself any more
+        (void)resource.settle(pool_, now_);  // it has no activities of its own
         queue_.cancel(resource.end_event);
         groups_[group].add_resource(id, resource, group);
         for (const Slot slot : alone) {
@@ -724,7 +724,7 @@ void Simulation::release_if_empty(std::uint32_t index) {
     free_groups_.push_back(index);
 }
 
-// Lets go of the parts that departures have cut off, and of a part that is one resource again.
+// Releases disconnected parts and single resources from the group.
 void Simulation::split(std::uint32_t index) {
     Group& group = groups_[index];
     auto parts = group.parts();
@@ -777,7 +777,7 @@ void Simulation::settle() {
     std::size_t resources = 0;
     std::size_t groups = 0;
     if (dirty_groups_.empty() && dirty_resources_.size() == 1) {
-        // The common case; if it fails, the resource stays to be settled.
+        // The common case; on an exception the resource stays unsettled.
         const Busy guard(settling_);
         settle_resource(dirty_resources_.front());
         dirty_resources_.clear();
@@ -789,7 +789,7 @@ void Simulation::settle() {
         for (; resources < dirty_resources_.size(); ++resources)
             settle_resource(dirty_resources_[resources]);
     } catch (...) {
-        // What could not be settled stays to be settled.
+        // Resources that could not be settled stay unsettled.
         dirty_resources_.erase(dirty_resources_.begin(),
                                dirty_resources_.begin() + static_cast<long>(resources));
         dirty_groups_.erase(dirty_groups_.begin(),
@@ -800,8 +800,8 @@ void Simulation::settle() {
     dirty_groups_.clear();
 }
 
-// Looking solves a copy. In the group itself a flow whose end is due now would get a new end, and
-// one that rounding leaves a hair short of it would then wait for capacity that may never come.
+// A preview solves a copy. In the group itself, a flow whose end is due now would get a new end,
+// and with a rounding error it could then wait for capacity that never comes.
 const Group* Simulation::prospect(ResourceId id) {
     check_open();
     const std::uint32_t index = at(id).group;
@@ -851,7 +851,8 @@ void Simulation::notice(ResourceId id) {
 }
 
 void Simulation::notice_rates() {
-    // One at a time: what an observer that fails leaves behind is told when the run goes on.
+    // One at a time: after an exception of an observer, the rest is reported when the run
+    // continues.
     while (!rate_notices_.empty()) {
         const ResourceId id = rate_notices_.front();
         rate_notices_.pop_front();

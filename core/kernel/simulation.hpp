@@ -1,5 +1,5 @@
-// A simulation: one clock, one queue, resources, and the activities that draw on them. It is a
-// value: a copy goes on from the same state and gives the same results.
+// A simulation: clock, event queue, resources, and the activities that use them. It is a value: a
+// copy continues from the same state and gives the same results.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace twinloop {
 
 enum class Ending : std::uint8_t { finished, cancelled };
 
-// The figures of an activity when it ended.
+// Final values of an ended activity.
 struct Final {
     double started;
     double remaining;
@@ -27,22 +27,22 @@ struct Final {
     double consumed;
 };
 
-// Who runs the simulation: told of the events that carry a token of its own.
+// Client of a simulation: receives the events that carry its tokens.
 class Client {
   public:
     virtual ~Client() = default;
-    // A timer or urgent event; `again` says that it recurs.
+    // A timer or urgent event; `again`: it recurs.
     virtual void fired(std::uint64_t token, bool again) = 0;
-    // A timer that was skipped for good.
+    // A timer that was skipped and does not recur.
     virtual void dropped(std::uint64_t token) = 0;
-    // The client starts what is due now, and says when the next is.
+    // The client starts due activities and returns the time of the next call.
     virtual double feed(std::uint64_t token) = 0;
     // An activity with a token; it no longer exists in the simulation.
     virtual void ended(std::uint64_t token, Ending how, const Final& figures) = 0;
 };
 
-// Who looks on. An activity's rate is min(limit, weight x level), so one notice per resource and
-// change says all about the rates there.
+// Observer of a simulation. The rate of an activity is min(limit, weight x level), so one
+// notification per resource and change determines all rates there.
 class Observer {
   public:
     virtual ~Observer() = default;
@@ -58,11 +58,11 @@ struct ActivitySpec {
     double weight = 1.0;
     Kind kind = 0;
     std::int32_t priority = 0;
-    double start = 0.0;  // draws from this time on; the present or earlier is now
+    double start = 0.0;  // start time; a time up to now means now
     std::uint64_t token = 0;
 };
 
-// Why a live activity will not end by itself.
+// Reason why an activity cannot end.
 enum class Stall : std::uint8_t {
     suspended,
     no_capacity,
@@ -97,12 +97,12 @@ class Simulation {
     [[nodiscard]] double now() const { return now_; }
     [[nodiscard]] std::uint64_t events() const { return events_; }
     [[nodiscard]] double next_time();
-    // The next event, if it lies before that time; false if there is none. Without a time, the
-    // steps of repeating profiles do not count unless somebody waits for capacity.
+    // Processes the next event before that time; false if there is none. Without a time, steps of
+    // repeating profiles count only if an activity waits for capacity.
     bool step(double before = never);
-    void run_until(double time);    // events before `time`, then the clock shows it
-    void jump(double time);         // refuses to pass an event
-    std::size_t skip(double time);  // drops the timers before `time`; activities go on
+    void run_until(double time);    // events before `time`, then sets the clock
+    void jump(double time);         // an earlier event is an error
+    std::size_t skip(double time);  // drops the timers before `time`; activities continue
 
     // Timers of the client
     EventId schedule(double time, std::uint64_t token, EventKind kind = EventKind::timer);
@@ -115,7 +115,7 @@ class Simulation {
     // Resources
     ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {});
     void set_capacity(ResourceId id, double capacity);
-    // Of a copy: a model of efficiency that looks at its owner must look at the new one.
+    // In a copy: an efficiency model that refers to its owner must refer to the new one.
     void set_efficiency(ResourceId id, std::shared_ptr<const Efficiency> efficiency) {
         at(id).efficiency = std::move(efficiency);
     }
@@ -133,7 +133,7 @@ class Simulation {
 
     // Activities
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
-    // The same without a check, for a client that has checked all of its activities at once.
+    // Without validation, for a client that has validated all activities in advance.
     ActivityId launch(const ActivitySpec& spec, std::span<const ResourceId> route);
     void suspend(ActivityId id);
     void resume(ActivityId id);
@@ -154,10 +154,10 @@ class Simulation {
     void set_token(ActivityId id, std::uint64_t token) { find(id).token = token; }
     [[nodiscard]] std::uint64_t token(Slot slot) const { return pool_[slot].token; }
 
-    // Withdraws the client's timers and takes the tokens off all activities.
+    // Removes the timers and tokens of the client.
     void forget_tokens();
 
-    // The live activities that no coming event will end. Meaningful when no event is left.
+    // The activities that no pending event will end. Valid when no event is left.
     [[nodiscard]] std::vector<Stalled> stalled();
 
   private:
@@ -188,7 +188,7 @@ class Simulation {
     void check_open() const;
     void check_future(const char* what, double time) const;
 
-    // The time of the next event, with all that precedes it settled.
+    // The time of the next event, after settling all changes.
     [[nodiscard]] double ready();
     [[nodiscard]] bool only_repetition_left();
     void fire();
@@ -200,7 +200,7 @@ class Simulation {
     void tick(std::uint32_t index);
     void begin(Slot slot);
 
-    // Drawing on resources: alone, or in a group
+    // Use of resources: alone, or in a group
     void draw(Slot slot);
     void withdraw(Slot slot);
     void attach(Slot slot);
@@ -215,7 +215,7 @@ class Simulation {
     void touch(ResourceId id);
     void touch_group(std::uint32_t group);
     void settle();
-    // The group of a resource as it will be once it is settled; nullptr if it is on its own.
+    // The settled group of a resource; nullptr if it has none.
     [[nodiscard]] const Group* prospect(ResourceId id);
     void settle_resource(ResourceId id);
     void settle_group(std::uint32_t group);
@@ -224,7 +224,7 @@ class Simulation {
     [[nodiscard]] double remaining(const Activity& activity) const;
     [[nodiscard]] double consumed(const Activity& activity) const;
     [[nodiscard]] const Group& group_of(const Activity& activity) const;
-    // Where a resource in a group has its figures; nullptr if it is on its own.
+    // The values of a resource in a group; nullptr if it has none.
     [[nodiscard]] const Link* link_of(const Resource& resource) const;
     [[nodiscard]] double rate(const Resource& resource) const;
 
@@ -241,7 +241,7 @@ class Simulation {
     std::vector<std::uint32_t> free_recurrences_;
     std::vector<ResourceId> dirty_resources_;
     std::vector<std::uint32_t> dirty_groups_;
-    std::unordered_map<std::uint32_t, Group> foreseen_;  // of dirty groups that were looked at
+    std::unordered_map<std::uint32_t, Group> foreseen_;  // previews of unsettled groups
     std::vector<std::uint32_t> to_split_;
     std::deque<ResourceId> rate_notices_;
     std::uint32_t fruitless_steps_ = 0;

@@ -171,7 +171,7 @@ bool Run::step() {
     }
     stuck_ = time == now_ ? stuck_ + 1 : 0;
     if (stuck_ > 1000 + 10 * outcomes_.size())
-        throw std::runtime_error("decides again and again without time going on");
+        throw std::runtime_error("keeps returning decisions at the same time without progress");
     const bool window_ends = !desk_.window_ends().empty() && desk_.window_ends().front() <= time;
     now_ = time;
     desk_.set_now(time);
@@ -262,9 +262,8 @@ void Run::decide() {
     in_vain_ = made.empty() && events_ == last_events_ ? in_vain_ + 1 : 0;
     last_events_ = events_;
     if (in_vain_ > 10'000)
-        throw std::runtime_error(
-            "asks to be woken again and again, and nothing else happens: task " +
-            std::to_string(desk_.first_waiting()) + " waits for ever");
+        throw std::runtime_error("keeps requesting wake-ups while nothing else happens: task " +
+                                 std::to_string(desk_.first_waiting()) + " waits forever");
     carry_out(made);
 }
 
@@ -923,7 +922,7 @@ TaskId Run::inject(const Request& request, std::span<const double> amounts, doub
                    double limit, std::uint16_t kind) {
     // Whether machines are shared was decided by the tasks that were known when the run began.
     if (!sharing_ && !loses_ && exceeds(request.cores, limit, 1.0, never))
-        throw std::invalid_argument("needs more of a core than the slowest machine has");
+        throw std::invalid_argument("needs a higher rate than the slowest machine provides");
     Problem& all = own();
     const auto task = static_cast<TaskId>(all.size());
     all.requests.push_back(request);

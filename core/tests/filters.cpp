@@ -1,6 +1,6 @@
-// The filter scheduler against its definition: random platforms, options and events; every decision
-// is worked out again by looking at all machines, in whole numbers. Runs as many programs as it is
-// told, from fixed seeds.
+// Test of the filter scheduler against its definition on random platforms, options and events:
+// every decision is recomputed over all machines with integers. The argument is the number of
+// programs; seeds are fixed.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -54,7 +54,7 @@ struct Machine {
     double speed = 1.0;
 };
 
-// What it asks of each of its machines.
+// The request per machine.
 struct Task {
     std::int64_t cores = 4;
     std::int64_t memory = 0;
@@ -192,7 +192,7 @@ void Program::make_options() {
     options_.seed = static_cast<std::uint64_t>(chance_.below(1000));
 }
 
-// --- what happens -----------------------------------------------------------------------------
+// --- events -----------------------------------------------------------------------------------
 
 void Program::happen() {
     const auto any = [&] {
@@ -261,7 +261,7 @@ void Program::submit() {
         amounts.push_back(static_cast<double>(amount * task.nodes));
     const TaskId id = desk_.add_task(request, amounts);
     if (desk_.request(id).nodes != nodes) {
-        // The desk takes nodes of one core for cores.
+        // The scheduler state treats nodes of one core as cores.
         task.cores *= task.nodes;
         for (std::int64_t& amount : task.amounts) amount *= task.nodes;
         task.nodes = 1;
@@ -292,7 +292,7 @@ void Program::occupy(const Task& task, std::int64_t sign) {
     }
 }
 
-// --- what ought to be decided -----------------------------------------------------------------
+// --- expected decisions -----------------------------------------------------------------------
 
 bool Program::passes(const Task& task, const Machine& machine) const {
     return std::ranges::all_of(options_.filters, [&](const auto& each) {
@@ -365,7 +365,7 @@ std::vector<MachineId> Program::ordered(const std::vector<MachineId>& machines) 
             else sums[m] += multiplier * ((raw - low) / (high - low));
         }
     }
-    // A single weigher tells machines apart that are equally far from an infinite one.
+    // A single weigher distinguishes machines that are equally far from an infinite one.
     const auto effective =
         std::ranges::count_if(options_.weighers, [](const auto& each) { return each.second != 0; });
     if (effective == 1)
@@ -405,7 +405,7 @@ void Program::check(TaskId id, std::span<const Part> parts) {
 }
 
 void Program::decide() {
-    // A copy decides the same and leaves the original as it was.
+    // A copy makes the same decisions and does not change the original.
     Desk other = desk_;
     const std::unique_ptr<Policy> twin = policy_->clone();
     other.set_policy(twin.get());

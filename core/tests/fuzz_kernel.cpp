@@ -1,4 +1,4 @@
-// The entry that libFuzzer drives.
+// Entry point of libFuzzer.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// Runs as many random programs as it is told, from a fixed seed.
+// Runs random programs from a fixed seed; the argument is their number.
 #include <cstdio>
 #include <cstdlib>
 #include <random>

@@ -1,4 +1,4 @@
-// Parses as many random texts as it is told, from a fixed seed.
+// Parses random texts from a fixed seed; the argument is their number.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -11,7 +11,7 @@ int main(int count, char** arguments) {
     for (long seed = 0; seed < texts; ++seed) {
         std::mt19937_64 random(static_cast<std::uint64_t>(seed));
         std::vector<std::uint8_t> bytes(random() % 200);
-        // Mostly the pieces that texts are made of, which have low numbers.
+        // Mostly pieces of valid texts, which have small numbers.
         for (std::uint8_t& byte : bytes)
             byte = static_cast<std::uint8_t>(random() % (random() % 8 ? 40 : 256));
         check_parsers(bytes);

@@ -1,5 +1,5 @@
-// The batch policies against slow and obvious ones, on random small logs: the same decisions, at
-// the same times, on the same machines.
+// Test of the batch policies against simple reference policies on small random logs: the same
+// decisions, at the same times, on the same machines.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -46,9 +46,9 @@ struct Step {
     bool operator==(const Step&) const = default;
 };
 
-// --- the plain policy: everything from the beginning, every time --------------------------------
+// --- reference policy: recomputes everything at every decision -----------------------------------
 
-// What is free by machine; in a pool all machines are one.
+// Free capacity by machine; in a pool all machines are one.
 struct Free {
     bool pooled = false;
     std::vector<double> cores;
@@ -121,7 +121,7 @@ struct Free {
 
 class Plain final : public Policy {
   public:
-    // `literal`: with compression the plan is kept until somebody ends early.
+    // `literal`: with compression the plan is kept until a task ends early.
     // `close` is set where rounding decides between two users.
     Plain(const BatchOptions& options, bool literal, bool& close)
         : options_(options), literal_(literal), close_(&close) {}
@@ -270,7 +270,7 @@ class Plain final : public Policy {
         return free;
     }
 
-    // What remains in the queue, after all that could start in order.
+    // The queue after all tasks that could start in order.
     std::vector<TaskId> start_in_order(Desk& desk) {
         for (;;) {
             std::vector<TaskId> queue = order(desk);
@@ -350,7 +350,7 @@ class Plain final : public Policy {
         if (void_) plan_.clear();
         if (plan_.empty()) start_in_order(desk);
         void_ = early_ = false;
-        // First those who were promised this moment, then those without a promise.
+        // First the tasks reserved for this time, then the tasks without a reservation.
         for (const TaskId task : order(desk))
             if (plan_.contains(task)) start_planned(desk, task);
         for (const TaskId task : order(desk)) {
@@ -387,7 +387,7 @@ class Plain final : public Policy {
     std::vector<Span> history_;
 };
 
-// --- a driver of desks --------------------------------------------------------------------------
+// --- test driver --------------------------------------------------------------------------------
 
 std::vector<Step> run(const Log& log, std::unique_ptr<Policy> policy, long clone_at = -1) {
     Desk desk(log.machines, 0, {}, log.windows, log.queues);
@@ -401,7 +401,7 @@ std::vector<Step> run(const Log& log, std::unique_ptr<Policy> policy, long clone
     std::size_t next_withdrawal = 0;
     for (long count = 0;; ++count) {
         double now = desk.wake_time();
-        // Fair shares are looked at whenever somebody asks: then nobody asks but for an event.
+        // Fair shares are evaluated at every decision, so decisions are requested only at events.
         if (log.options.order == Order::fair_share &&
             log.options.backfill == Backfill::conservative)
             now = desk.window_ends().empty() ? never : desk.window_ends().front();
@@ -463,7 +463,7 @@ class Draw {
     explicit Draw(std::uint64_t seed) : random_(seed) {}
     int upto(int most) { return static_cast<int>(random_() % static_cast<unsigned>(most + 1)); }
     bool chance(int percent) { return upto(99) < percent; }
-    // Of a time: small and whole, so that ties are common, or any.
+    // A time: a small integer, so that ties are common, or any value.
     double time(int most, bool whole) {
         const double fraction = static_cast<double>(random_() >> 11) * 0x1.0p-53;
         return whole ? upto(most) : upto(most) + fraction;
@@ -514,10 +514,10 @@ Log random_log(std::uint64_t seed) {
         for (int at = 0; at < machines; ++at) rule.machines.push_back(at == 0 ? 1 : 0);
         log.queues.push_back(rule);
     }
-    // Whole numbers would make the use of users equal all the time, but for rounding.
+    // Integers would make the usage of users equal except for rounding.
     const bool whole = options.order != Order::fair_share;
-    // On machines, who waits for somebody who outstays the plan might fit elsewhere by chance, and
-    // when that is seen depends on when a plan is made: only in a pool is there one answer.
+    // On machines, a task that waits for an overdue task may fit elsewhere, depending on when the
+    // plan is made: only a pool has a unique answer.
     const bool overruns = draw.chance(20) && (pool || options.backfill != Backfill::conservative);
     const int many = draw.chance(5) ? 200 : draw.chance(50) ? 30 : 12;
     const int span = draw.chance(50) ? 40 : 12;
@@ -538,14 +538,14 @@ Log random_log(std::uint64_t seed) {
         request.priority = draw.upto(3);
         request.user = draw.upto(3) - 1;
         request.group = draw.upto(2) - 1;
-        // Where it will be, a reservation of no length can keep from nobody.
+        // A reservation of zero length blocks no task.
         if (!pool && options.backfill == Backfill::conservative)
             request.time = std::max(request.time, 1.0);
         if (!pool && draw.chance(40)) {
             request.nodes = 1 + draw.upto(std::min(machines, 3) - 1);
             request.cores = request.nodes * (1 + draw.upto(1));
         }
-        // Shares of memory that are exact, so that rounding never decides.
+        // Exact shares of memory, so that rounding has no effect.
         if (!pool && request.nodes != 3 &&
             std::has_single_bit(static_cast<unsigned>(request.cores)))
             request.memory = draw.upto(8);
@@ -584,7 +584,7 @@ void print(const char* name, const std::vector<Step>& steps) {
     }
 }
 
-// At the same moment, the order of decisions is nobody's business.
+// The order of simultaneous decisions is not specified.
 std::vector<Step> sorted(std::vector<Step> steps) {
     std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
         return std::tuple(a.time, a.task) < std::tuple(b.time, b.task);

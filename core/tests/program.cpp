@@ -34,7 +34,7 @@ class Bytes {
     std::uint8_t byte() { return empty() ? 0 : bytes_[at_++]; }
     std::size_t below(std::size_t bound) { return bound ? byte() % bound : 0; }
 
-    // Few distinct values, so that ties are common; now and then an odd or an impossible one.
+    // Few distinct values, so that ties are common; sometimes an unusual or invalid one.
     double amount() {
         static constexpr double values[] = {
             0.0,  1.0,   2.0, 3.0,  4.0,   0.5,  10.0,  1e-3, 1e6,  7.25, 100.0, 0.1,
@@ -52,7 +52,7 @@ class Bytes {
     std::size_t at_ = 0;
 };
 
-// Writes down what it is told; sometimes starts something new, or throws.
+// Records its notifications; sometimes starts an activity, or throws.
 class Scribe final : public Client {
   public:
     explicit Scribe(Simulation& simulation) : simulation_(simulation) {}
@@ -115,7 +115,7 @@ void check_rates(Simulation& simulation) {
     }
 }
 
-// An efficiency that fails now and then, as a user's function may.
+// An efficiency that sometimes throws, as a user function may.
 class Moody final : public Efficiency {
   public:
     void evaluate(std::span<KindPresence> present) const override {
@@ -155,9 +155,9 @@ class Machine {
         try {
             apply();
         } catch (const std::invalid_argument&) {
-            // refused: nothing has changed
+            // rejected: nothing has changed
         } catch (const std::runtime_error&) {
-            // a callback failed, or the activity was gone: the simulation goes on
+            // a callback threw, or the activity had ended: the simulation continues
         }
         require(simulation_.now() >= before, "time never goes back");
     }
@@ -169,7 +169,7 @@ class Machine {
     }
 
   private:
-    // Runs to the end, or until it has run long enough.
+    // Runs to the end, or up to a maximum number of steps.
     static void drain(Simulation& simulation, Scribe& scribe) {
         scribe.respawn = 0;
         double last = simulation.now();
@@ -279,7 +279,7 @@ class Machine {
         }
     }
 
-    // Two copies of the same state go the same way.
+    // Two copies of the same state give the same results.
     void copy() {
         Simulation left(simulation_);
         Simulation right(simulation_);
@@ -324,7 +324,7 @@ class Machine {
     Scribe scribe_;
     RateRecorder recorder_;
     std::vector<ActivityId> known_;
-    bool profiled_ = false;  // the steps of a profile are not skipped, and may be any number
+    bool profiled_ = false;  // profile steps are not skipped, and their number is not bounded
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// An interpreter that reads bytes as a program of kernel operations, and stops the process with a
-// message when a law of the kernel does not hold.
+// Interpreter of bytes as a program of kernel operations; aborts with a message when an invariant
+// of the kernel does not hold.
 #pragma once
 
 #include <cstdint>

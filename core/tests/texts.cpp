@@ -26,7 +26,7 @@ void require(bool holds, const char* law) {
     std::abort();
 }
 
-// Pieces of both formats, good and bad, so that few bytes lead deep into the parsers.
+// Pieces of both formats, valid and invalid, so that few bytes reach deep parser states.
 constexpr std::string_view pieces[] = {
     " ",
     "\n",
@@ -106,7 +106,7 @@ bool same(const Problems& one, const Problems& other) {
     return true;
 }
 
-// A column has a bit per row once some but not all of its values are known, and room for each.
+// A column has a validity bit per row if some but not all values are known, and space for each.
 void check_shape(const Table& table) {
     for (const Column& column : table.columns) {
         require(column.rows() == table.rows(), "all columns have as many rows");
@@ -121,7 +121,7 @@ void check_shape(const Table& table) {
     }
 }
 
-// What left through Arrow's interface stays valid without the table, released in any order.
+// Exported Arrow data stays valid without the table, and can be released in any order.
 void check_export(const std::shared_ptr<const Table>& table) {
     ArrowArrayStream stream{};
     ArrowSchema schema{};

@@ -1,4 +1,4 @@
-// Texts made from bytes, and the laws of the parsers checked on them.
+// Texts generated from bytes, and checks of parser invariants on them.
 #pragma once
 
 #include <cstdint>

@@ -15,92 +15,90 @@ from numpy.typing import NDArray
 
 
 class Interrupt(Exception):
-    """Thrown into a process that is interrupted; `cause` says why."""
+    """Raised in a process that is interrupted; `cause` is the reason."""
 
     @property
     def cause(self) -> object:
-        """What `interrupt` was given."""
+        """The argument of `interrupt`."""
 
 class Cancelled(Exception):
-    """Thrown into a process whose activity is cancelled."""
+    """Raised in a process whose activity is cancelled."""
 
 class StalledError(RuntimeError):
     """
-    Activities are left that can never end; the message says which and why.
+    Raised when activities remain that can never end; the message lists them.
     """
 
 class Event:
     """
-    Something that happens once, and that processes can wait for.
+    An event that happens once, and that processes can wait for.
 
-    Made by `Environment.event`, and decided by `succeed` or `fail`:
+    Created by `Environment.event` and triggered by `succeed` or `fail`:
 
     >>> from twinloop.engine import Environment
     >>> env = Environment()
-    >>> door = env.event()
-    >>> def visitor():
-    ...     who = yield door
-    ...     print(f"{env.now:g}: let in by {who}")
-    >>> process = env.process(visitor())
-    >>> timer = env.call_later(3, door.succeed, "Ada")
+    >>> ready = env.event()
+    >>> def worker():
+    ...     value = yield ready
+    ...     print(f"{env.now:g}: received {value}")
+    >>> process = env.process(worker())
+    >>> timer = env.call_later(3, ready.succeed, "data")
     >>> env.run()
-    3: let in by Ada
+    3: received data
     """
 
     def succeed(self, value: object = None) -> None:
-        """Let it happen, with a value for those who wait."""
+        """Trigger the event with a value for the waiting processes."""
 
     def fail(self, exception: BaseException) -> None:
         """
-        Let it fail: the exception is thrown into those who wait, or out of `run` if nobody does.
+        Trigger the event with an exception, which is raised in the waiting processes, or by `run` if no process waits.
         """
 
     def add_callback(self, function: Callable[[Event], object]) -> None:
         """
-        Call `function(event)` when it happens; at once if it has happened already.
+        Call `function(event)` when the event happens; immediately if it already has.
         """
 
     @property
     def triggered(self) -> bool:
-        """Whether its outcome is decided."""
+        """Whether the event has a value or an exception."""
 
     @property
     def processed(self) -> bool:
-        """Whether those who wait have been told."""
+        """Whether the callbacks and waiting processes have run."""
 
     @property
     def ok(self) -> bool:
-        """Whether it has succeeded."""
+        """Whether the event succeeded."""
 
     @property
     def value(self) -> Any:
-        """
-        Its value, or the exception with which it failed; None while it is pending.
-        """
+        """The value, or the exception of a failed event; None while pending."""
 
     def __and__(self, other: Event) -> Condition:
-        """Both: see `all_of`."""
+        """Condition on both events, as by `all_of`."""
 
     def __or__(self, other: Event) -> Condition:
-        """Either: see `any_of`."""
+        """Condition on either event, as by `any_of`."""
 
     def __repr__(self) -> str: ...
 
 class Timeout(Event):
-    """Happens after a delay: see `Environment.timeout`."""
+    """An event that happens after a delay; see `Environment.timeout`."""
 
 class Process(Event):
     """
-    A generator that lives in an environment: see `Environment.process`.
+    A process: a generator that runs in an environment; see `Environment.process`.
 
-    It is an event itself: it happens when the generator returns, and its value is what was returned.
+    A process is an event that happens when the generator returns, with the returned value.
     """
 
     def interrupt(self, cause: object = None) -> None:
         """
-        Throw `Interrupt` into the process, at the present time.
+        Raise `Interrupt` in the process, at the current time.
 
-        What it was waiting for goes on without it.
+        The event that it waited for is not cancelled.
 
         >>> from twinloop.engine import Environment, Interrupt
         >>> env = Environment()
@@ -108,11 +106,11 @@ class Process(Event):
         ...     try:
         ...         yield env.timeout(100)
         ...     except Interrupt as interrupt:
-        ...         print(f"{env.now:g}: woken by {interrupt.cause}")
+        ...         print(f"{env.now:g}: interrupted by {interrupt.cause}")
         >>> process = env.process(sleeper())
-        >>> timer = env.call_later(2, process.interrupt, "the cat")
+        >>> timer = env.call_later(2, process.interrupt, "timer")
         >>> env.run(until=10)
-        2: woken by the cat
+        2: interrupted by timer
         """
 
     @property
@@ -121,30 +119,30 @@ class Process(Event):
 
     @property
     def target(self) -> Event | None:
-        """The event it waits for."""
+        """The event that the process waits for."""
 
 class Condition(Event):
-    """Happens when others have: see `all_of` and `any_of`."""
+    """An event that depends on other events; see `all_of` and `any_of`."""
 
 class Timer:
     """
-    A call that is to come: see `Environment.call_later` and `Environment.every`.
+    A scheduled call; see `Environment.call_later` and `Environment.every`.
     """
 
     def cancel(self) -> bool:
-        """Withdraw it; False if there was nothing left to withdraw."""
+        """Cancel the scheduled calls; False if none was pending."""
 
     @property
     def pending(self) -> bool:
-        """Whether a call is still to come."""
+        """Whether a call is scheduled."""
 
     @property
     def time(self) -> float | None:
-        """The time of the next call; None if none is to come."""
+        """The time of the next call; None if none is scheduled."""
 
 def all_of(events: Iterable[Event]) -> Condition:
     """
-    An event that happens when all of `events` have. Its value maps each of them to its value.
+    Return an event that happens when all `events` have happened; its value maps each to its value.
 
     >>> from twinloop.engine import Environment, all_of
     >>> env = Environment()
@@ -159,25 +157,26 @@ def all_of(events: Iterable[Event]) -> Condition:
 
 def any_of(events: Iterable[Event]) -> Condition:
     """
-    An event that happens when the first of `events` does. Its value maps what has happened to its value.
+    Return an event that happens when the first of `events` happens; its value maps the events that have
+    happened to their values.
 
     >>> from twinloop.engine import Environment, any_of
     >>> env = Environment()
-    >>> def patient(host):
-    ...     work, patience = host.execute(5), env.timeout(3)
-    ...     happened = yield any_of([work, patience])
+    >>> def job(host):
+    ...     work, deadline = host.execute(5), env.timeout(3)
+    ...     happened = yield any_of([work, deadline])
     ...     print(f"{env.now:g}: {'done' if work in happened else 'too late'}")
-    >>> process = env.process(patient(env.resource(1)))
+    >>> process = env.process(job(env.resource(1)))
     >>> env.run()
     3: too late
     """
 
 class Resource:
     """
-    A capacity that activities share: cores, bandwidth, a disk. Made by `Environment.resource`.
+    A capacity that activities share: cores, bandwidth, a disk. Created by `Environment.resource`.
 
-    Sharing is max-min fair: each running activity gets min(limit, weight x level), with the one level
-    at which the capacity is used up.
+    Sharing is max-min fair: each running activity gets min(limit, weight x level), where the level is
+    such that the rates add up to the capacity.
 
     >>> from twinloop.engine import Environment
     >>> env = Environment()
@@ -193,7 +192,7 @@ class Resource:
 
     def execute(self, work: float, *, limit: float | None = None, weight: float = 1.0, kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None = None, name: str | None = None) -> Activity:
         """
-        Start an activity that does `work` here: see `Environment.start` for the options.
+        Start an activity of so much `work` on the resource; `Environment.start` describes the options.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -206,13 +205,13 @@ class Resource:
         """
 
     def set_capacity(self, capacity: float) -> None:
-        """Change the capacity from now on; 0 halts everything here."""
+        """Set the capacity from now on; 0 stops all activities on the resource."""
 
     def set_profile(self, times: Sequence[float], capacities: Sequence[float], period: float | None = None) -> None:
         """
-        Give the capacity over time: at each of `times` it becomes the one of `capacities`.
+        Set the capacity over time: at each of `times` it changes to the corresponding value of `capacities`.
 
-        With a period the steps repeat for ever. An earlier profile is replaced.
+        With a period the steps repeat. An earlier profile is replaced.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -226,50 +225,50 @@ class Resource:
 
     @property
     def capacity(self) -> float:
-        """The capacity now."""
+        """The current capacity."""
 
     @property
     def level(self) -> float:
         """
-        The rate per unit of weight of those whom their limit does not hold; infinite if there are none.
+        The rate per unit of weight of the activities below their limit; infinite if there are none.
         """
 
     @property
     def rate(self) -> float:
-        """The capacity drawn now."""
+        """The capacity in use now."""
 
     @property
     def consumed(self) -> float:
-        """The capacity drawn so far: the integral of `rate`."""
+        """The capacity consumed so far: the integral of `rate`."""
 
     @property
     def done(self) -> float:
-        """The work done here so far: consumption times efficiency."""
+        """The work done so far: consumption times efficiency."""
 
     @property
     def running(self) -> int:
-        """The number of activities that draw on it now."""
+        """The number of activities that use the resource now."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name."""
 
     @property
     def index(self) -> int:
-        """Its place among the resources of its environment, from 0."""
+        """The index among the resources of the environment, from 0."""
 
     @property
     def env(self) -> Environment:
-        """Its environment."""
+        """The environment."""
 
     def __repr__(self) -> str: ...
 
 class Activity(Event):
     """
-    Work in progress on one resource or several: see `Environment.start`.
+    Work in progress on one or more resources; see `Environment.start`.
 
-    It is an event: it happens when the work is done. If it is cancelled, `Cancelled` is thrown into
-    those who wait.
+    An activity is an event that happens when the work is done. If it is cancelled, `Cancelled` is raised
+    in the waiting processes.
 
     >>> from twinloop.engine import Environment
     >>> env = Environment()
@@ -285,29 +284,29 @@ class Activity(Event):
     """
 
     def suspend(self) -> None:
-        """Stop drawing; what is done is kept."""
+        """Pause the activity; the work done is kept."""
 
     def resume(self) -> None:
-        """Go on after `suspend`."""
+        """Continue after `suspend`."""
 
     def cancel(self) -> None:
-        """End it now, unfinished."""
+        """End the activity now, unfinished."""
 
     def set_limit(self, limit: float | None) -> None:
-        """Change its highest rate; None lifts it, 0 halts the activity."""
+        """Set the maximum rate; None removes it, 0 stops the activity."""
 
     def set_weight(self, weight: float) -> None:
-        """Change its weight."""
+        """Set the weight."""
 
     def set_remaining(self, work: float) -> None:
-        """Change the work that is left."""
+        """Set the remaining work."""
 
     def move(self, to: Resource | Iterable[Resource]) -> None:
-        """Draw on other resources from now on; what is done is kept."""
+        """Use other resources from now on; the work done is kept."""
 
     @property
     def remaining(self) -> float:
-        """The work left."""
+        """The remaining work."""
 
     @property
     def done(self) -> float:
@@ -316,73 +315,73 @@ class Activity(Event):
     @property
     def consumed(self) -> float:
         """
-        The capacity drawn: more than the work done where the efficiency is below 1.
+        The capacity consumed: more than the work done where the efficiency is below 1.
         """
 
     @property
     def rate(self) -> float:
-        """The capacity it draws now, per second."""
+        """The capacity in use now, per second."""
 
     @property
     def limit(self) -> float | None:
-        """Its highest rate; None if it has none."""
+        """The maximum rate; None if unlimited."""
 
     @property
     def weight(self) -> float:
-        """Its weight."""
+        """The weight."""
 
     @property
     def kind(self) -> int:
-        """Its kind."""
+        """The kind."""
 
     @property
     def priority(self) -> int:
-        """Its priority."""
+        """The priority."""
 
     @property
     def state(self) -> Literal['waiting', 'running', 'suspended', 'finished', 'cancelled']:
-        """What it is doing."""
+        """The state of the activity."""
 
     @property
     def started(self) -> float | None:
-        """When it began to draw; None if it has not."""
+        """The start time; None before the start."""
 
     @property
     def finished(self) -> float | None:
-        """When it ended; None while it lives."""
+        """The end time; None before the end."""
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What it draws on."""
+        """The resources in use."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name."""
 
     def __repr__(self) -> str: ...
 
 class Observer:
-    """Functions that are told what happens: see `Environment.observe`."""
+    """Callbacks on activities and rates; see `Environment.observe`."""
 
     def stop(self) -> None:
-        """Be told no more."""
+        """Remove the callbacks."""
 
 class Recording:
-    """The rates of all resources over time: see `Environment.record`."""
+    """The rates of all resources over time; see `Environment.record`."""
 
     def rates(self) -> dict[str, numpy.typing.NDArray[Any]]:
         """
-        Columns `t`, `resource` (its index) and `rate`: one row per change, each valid until the next row of the same resource.
+        Return the columns `t`, `resource` (index) and `rate`: a row per change, valid until the next row of the same resource.
         """
 
     def stop(self) -> None:
-        """Record no more; what is recorded stays."""
+        """Stop recording; the recorded rates are kept."""
 
 class Environment:
     """
-    A simulated world: a clock, a queue of events, and resources that activities share.
+    A discrete-event simulation: a clock, an event queue, and resources that activities share.
 
-    Processes are generators that yield what they wait for:
+    Processes are generators that yield the events they wait for:
 
     >>> from twinloop.engine import Environment
     >>> env = Environment()
@@ -396,35 +395,35 @@ class Environment:
     4: short done
     6: long done
 
-    `start` is the time at which the clock starts. `sharing` is the rule by which activities share:
-    "max-min" (each gets min(limit, weight x level)) or "strict-priority" (a higher priority takes all
-    that it can use first; equals share max-min).
+    `start` is the initial time of the clock. `sharing` is the rule by which activities share a resource:
+    "max-min" (each gets min(limit, weight x level)) or "strict-priority" (higher priorities are served
+    first; equal priorities share max-min).
     """
 
     def __init__(self, *, start: float = 0.0, sharing: Literal['max-min', 'strict-priority'] = 'max-min') -> None: ...
 
     @property
     def now(self) -> float:
-        """The time, in seconds."""
+        """The current time in seconds."""
 
     @property
     def events(self) -> int:
         """
-        How much has happened: starts and ends of activities, timers, steps of profiles.
+        The number of events so far: starts and ends of activities, timers, steps of profiles.
         """
 
     def event(self) -> Event:
-        """An event that somebody lets happen with `succeed` or `fail`."""
+        """Create an event, which is triggered by `succeed` or `fail`."""
 
     def process(self, generator: Generator[Event, Any, object]) -> Process:
         """
-        Let a generator live here: it starts at the present time and runs from event to event.
+        Start a process: the generator runs from event to event, beginning now.
         """
 
     def every(self, period: float, function: Callable[..., object], *args: object, start: float | None = None, count: int | None = None) -> Timer:
         """
-        Call `function(*args)` again and again: first at `start` (one period from now), `count` times or
-        until it is cancelled.
+        Call `function(*args)` periodically: first at `start` (by default one period from now), `count` times
+        or until cancelled.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -437,10 +436,10 @@ class Environment:
 
     def run(self, until: float | Event | None = None) -> Any:
         """
-        Run to the end, until a time, or until an event has happened (and return its value).
+        Run to the end, until a time, or until an event has happened; return the value of that event.
 
-        Events at the time `until` itself are left for the next run. Run to the end raises `StalledError`
-        if activities are left that can never end:
+        Events at the time `until` itself are left for the next run. A run to the end raises `StalledError`
+        if activities remain that can never end:
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -455,21 +454,21 @@ class Environment:
 
     def step(self) -> bool:
         """
-        Let the next event happen (all ends of one instant on one resource together); False if there is none.
+        Process the next event (simultaneous ends on one resource count as one); return False if there is none.
         """
 
     def peek(self) -> float:
-        """The time of the next event, or infinity."""
+        """Return the time of the next event; infinity if there is none."""
 
     def jump(self, to: float) -> None:
-        """Move the clock over empty time; an event on the way is an error."""
+        """Advance the clock without events; an event before `to` is an error."""
 
     def skip(self, to: float) -> int:
         """
-        Move the clock on and drop the timers on the way; returns how many calls were dropped.
+        Advance the clock and drop the timers before `to`; return the number of dropped calls.
 
-        Recurring timers go on with their first time at or after `to`. Activities are not events to be
-        dropped: they go on and end as they would.
+        Recurring timers continue with their first time at or after `to`. Activities are not dropped: they
+        continue and end at their usual times.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -482,11 +481,12 @@ class Environment:
 
     def resource(self, capacity: float, name: str | None = None, *, efficiency: Mapping[int, Sequence[float]] | Callable[[dict[int, int]], Mapping[int, float]] | None = None) -> Resource:
         """
-        A new resource.
+        Create a resource.
 
-        `efficiency` says how much of what an activity draws becomes progress, given who else runs there:
-        a mapping of kind to the values for one, two, ... activities present (the last holds beyond), or a
-        function from counts by kind to efficiencies by kind, which must not touch the environment.
+        `efficiency` is the share of its consumption that an activity turns into work, depending on the other
+        activities there: a mapping of kind to the values for one, two, ... activities (the last value also
+        applies to more), or a function from counts by kind to efficiencies by kind, which must not use the
+        environment.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -499,11 +499,10 @@ class Environment:
 
     def start(self, work: float, resources: Resource | Iterable[Resource], *, limit: float | None = None, weight: float = 1.0, kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None = None, name: str | None = None) -> Activity:
         """
-        Start an activity that draws on one resource or on several at once, at one rate on all of them.
+        Start an activity that uses one or more resources, at the same rate on all of them.
 
-        `limit` is its highest rate, `weight` its share of the level, `kind` what efficiencies go by,
-        `priority` what the strict-priority rule goes by. It begins to draw after `latency` seconds, or at
-        the time `at`.
+        `limit` is its maximum rate, `weight` its weight in the sharing, `kind` the index of its efficiency,
+        `priority` its rank under strict priority. It starts after `latency` seconds, or at the time `at`.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -516,20 +515,20 @@ class Environment:
 
     @property
     def activities(self) -> list[Activity]:
-        """All that live, in the order in which they were started."""
+        """The activities that have not ended, in the order of their start."""
 
     @property
     def resources(self) -> list[Resource]:
-        """All resources, in the order in which they were made."""
+        """All resources, in the order of their creation."""
 
     def influence_group(self, resource: Resource) -> list[Resource]:
         """
-        The resources that activities couple to this one, directly or through others, itself included.
+        Return the resources that activities couple to this one, directly or indirectly, including itself.
         """
 
     def observe(self, *, started: Callable[[Activity], object] | None = None, ended: Callable[[Activity], object] | None = None, rate: Callable[[Resource], object] | None = None) -> Observer:
         """
-        Be told when an activity starts to draw, when one has ended, and when the rate of a resource changes.
+        Register callbacks for the start and the end of activities and for changes of the rate of resources.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -542,14 +541,16 @@ class Environment:
         """
 
     def record(self) -> Recording:
-        """Record the rates of all resources from now on, natively."""
+        """
+        Record the rates of all resources from now on, without calls into Python.
+        """
 
     def copy(self) -> Environment:
         """
-        The same world once more: both go on independently, and give the same results if left alone.
+        Return an independent copy of the simulation, which gives the same results.
 
-        Python code cannot be copied, so that an environment with live processes, pending timers or
-        activities that somebody waits for refuses. Observers stay behind; efficiency functions are shared.
+        Python code cannot be copied: an environment with running processes, pending timers or activities
+        that a process waits for raises an error. Observers are not copied; efficiency functions are shared.
 
         >>> from twinloop.engine import Environment
         >>> env = Environment()
@@ -566,7 +567,7 @@ class Environment:
     @overload
     def counterpart(self, original: Resource) -> Resource:
         """
-        In a copy: the resource or activity that corresponds to one of the original.
+        Return the resource or activity of this copy that corresponds to one of the original.
         """
 
     @overload
@@ -575,10 +576,12 @@ class Environment:
     def __repr__(self) -> str: ...
 
     def timeout(self, delay: float, value: object = None) -> Timeout:
-        """An event that happens after `delay` seconds, for a process to yield."""
+        """
+        Create an event that happens after `delay` seconds, for a process to yield.
+        """
 
     def call_at(self, time: float, function: Callable[..., object], *args: object) -> Timer:
-        """Call `function(*args)` at a time."""
+        """Call `function(*args)` at an absolute time."""
 
     def call_later(self, delay: float, function: Callable[..., object], *args: object) -> Timer:
         """
@@ -595,164 +598,174 @@ class Environment:
         """
 
 class ColumnRun:
-    """What `run_columns` gives back."""
+    """The result of `run_columns`."""
 
     @property
     def finish(self) -> numpy.typing.NDArray[numpy.float64]:
-        """When each row finished."""
+        """The finish time of each row."""
 
     @property
     def events(self) -> int:
-        """How much happened: starts and ends."""
+        """The number of starts and ends."""
 
     @property
     def rates(self) -> dict[str, numpy.typing.NDArray[Any]] | None:
-        """With `record`: the rates over time, as `Recording.rates` gives them."""
+        """
+        With `record`: the rates over time, in the columns of `Recording.rates`.
+        """
 
 def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: numpy.typing.NDArray[numpy.float64], *, capacity: numpy.typing.NDArray[numpy.float64] | None, resource: numpy.typing.NDArray[numpy.int64] | None, limit: numpy.typing.NDArray[numpy.float64] | None, weight: numpy.typing.NDArray[numpy.float64] | None, kind: numpy.typing.NDArray[numpy.int64] | None, efficiency: Mapping[int, Sequence[float]] | None, record: bool) -> ColumnRun:
     """
-    See `twinloop.engine.run_columns`, which turns what it is given into columns.
+    Native part of `twinloop.engine.run_columns`, which converts its arguments to columns.
     """
 
 class ParsedTable:
-    """Columns that leave through Arrow's interface, without a copy."""
+    """Columns exported through the Arrow C stream interface without a copy."""
 
     def __len__(self) -> int: ...
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 class LineProblem:
-    """One kind of problem with one field: how often, and the first places."""
+    """
+    A kind of problem with a field: number of occurrences and first examples.
+    """
 
     @property
     def kind(self) -> str: ...
 
     @property
     def field(self) -> int:
-        """Number of the field from 0; -1: the whole line."""
+        """Index of the field from 0; -1 for the whole line."""
 
     @property
     def count(self) -> int: ...
 
     @property
     def places(self) -> list[tuple[int, int, bytes]]:
-        """Line, number of fields found there, beginning of what stood there."""
+        """
+        Line number, number of fields, and beginning of the text of the first examples.
+        """
 
 class SwfParser:
-    """Reads the Standard Workload Format from pieces of any size."""
+    """Parser of the Standard Workload Format, fed in pieces of any size."""
 
     def __init__(self) -> None: ...
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the text."""
+        """Parse the next bytes."""
 
     def finish(self) -> ParsedTable:
-        """The text has ended: the table of what could be read."""
+        """Finish parsing and return the table."""
 
     @property
     def problems(self) -> list[LineProblem]:
-        """What could not be taken as it stood, so far."""
+        """The problems found so far."""
 
     @property
     def header(self) -> list[bytes]:
-        """The comments before the first record, without their semicolon."""
+        """The comment lines before the first record, without the semicolon."""
 
 class JsonLinesParser:
-    """Reads flat JSON objects, one per line, from pieces of any size."""
+    """Parser of flat JSON objects, one per line, fed in pieces of any size."""
 
     def __init__(self, columns: Sequence[tuple[str, str]], integer_limit: int = 9223372036854775807) -> None:
         """Columns are pairs of a name and `int64`, `float64` or `string`."""
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the text."""
+        """Parse the next bytes."""
 
     def finish(self) -> ParsedTable:
-        """The text has ended: the table of what could be read."""
+        """Finish parsing and return the table."""
 
     @property
     def problems(self) -> list[LineProblem]:
-        """What could not be taken as it stood, so far."""
+        """The problems found so far."""
 
     @property
     def others(self) -> dict[str, int]:
         """
-        How often each field stood there that is no column; '': those beyond the first 256.
+        Number of occurrences of each field that is no column; '' counts those beyond the first 256.
         """
 
 class NativePolicy:
-    """A built-in policy; made of what a description's `native()` gives."""
+    """
+    A built-in policy, created from the options of `native()` of its description.
+    """
 
     def __init__(self, options: dict[str, object]) -> None: ...
 
 class View:
     """
-    What a policy may look at: who waits, what is free, what runs. Tasks and machines are numbers, from 0.
+    The state that a policy may read: waiting and running tasks, free capacity. Tasks and machines are indices from 0.
     """
 
     @property
     def now(self) -> float:
-        """The present time (s)."""
+        """The current time (s)."""
 
     @property
     def waiting(self) -> list[int]:
-        """The tasks that wait, in the order in which they became ready."""
+        """The waiting tasks, in the order in which they became ready."""
 
     @property
     def first_waiting(self) -> int | None:
-        """The task that has waited for longest, or None."""
+        """The task that has waited longest; None if no task waits."""
 
     @property
     def running(self) -> list[int]:
-        """The tasks that have machines, in no order."""
+        """The running tasks, in no order."""
 
     @property
     def machines(self) -> int:
-        """How many machines there are."""
+        """The number of machines."""
 
     @property
     def free_cores(self) -> numpy.typing.NDArray[numpy.float64]:
-        """The free cores of each machine; none where it is down."""
+        """The free cores of each machine; 0 if it is down."""
 
     @property
     def free_memory(self) -> numpy.typing.NDArray[numpy.float64]:
-        """The free memory of each machine (bytes); infinite where nobody said."""
+        """The free memory of each machine (bytes); infinite if not specified."""
 
     def free(self, machine: int) -> float:
         """The free cores of one machine."""
 
     @property
     def capacity(self) -> numpy.typing.NDArray[numpy.float64]:
-        """The cores that each machine has."""
+        """The cores of each machine."""
 
     @property
     def task_counts(self) -> numpy.typing.NDArray[numpy.float64]:
-        """How many tasks each machine has."""
+        """The number of tasks on each machine."""
 
     def cores(self, task: int) -> float:
-        """The cores that a task asks for."""
+        """The requested cores of a task."""
 
     def memory(self, task: int) -> float:
-        """The memory that a task asks for (bytes)."""
+        """The requested memory of a task (bytes)."""
 
     def nodes(self, task: int) -> int:
-        """The nodes that a task asks for; 0: its cores may be anywhere."""
+        """The requested nodes of a task; 0 if its cores may be on any nodes."""
 
     def requested_time(self, task: int) -> float:
-        """How long a task is planned to take (s)."""
+        """The planned run time of a task (s)."""
 
     def submit(self, task: int) -> float:
-        """When a task was submitted in this run (s); NaN: not yet."""
+        """
+        The submission time of a task in this run (s); NaN before the submission.
+        """
 
     def submit_recorded(self, task: int) -> float:
         """
-        When a task was submitted in the record that this run replays (s). Users who wait for results submit earlier or later here.
+        The submission time of a task in the recorded run (s). Users with sessions submit earlier or later in this run.
         """
 
     def priority(self, task: int) -> float:
-        """The priority of a task's queue."""
+        """The priority of the queue of a task."""
 
     def user(self, task: int) -> str | None:
-        """Who submitted a task."""
+        """The user of a task."""
 
     def queue(self, task: int) -> str | None:
         """The queue of a task."""
@@ -764,20 +777,20 @@ class View:
         """The name of a machine."""
 
     def planned_end(self, task: int) -> float:
-        """When a running task is planned to end (s)."""
+        """The planned end of a running task (s)."""
 
     def started(self, task: int) -> float:
-        """When a running task was given its machines (s)."""
+        """The start time of a running task (s)."""
 
     def placement(self, task: int) -> list[tuple[int, float]]:
-        """The machines of a running task and its cores there."""
+        """The machines of a running task and its cores on each."""
 
 KPI_NAMES: tuple[str, ...]
 
 def run_many(scenario: NativeScenario, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]], numpy.typing.NDArray[numpy.float64]]: ...
 
 class LoadProfile:
-    """How much machines were used in each window of a run."""
+    """The load of the machines in each window of a run."""
 
     @property
     def windows(self) -> int: ...
@@ -785,7 +798,7 @@ class LoadProfile:
     def watts(self, scenario: NativeScenario, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
 
 class NativeScenario:
-    """A compiled scenario; see `twinloop.engine.compiled_scenario`."""
+    """A scenario as native columns; see `twinloop.engine.CompiledScenario`."""
 
     def __init__(self, machines: dict[str, Any], tasks: dict[str, Any], options: dict[str, Any], names: object) -> None: ...
 
@@ -883,46 +896,48 @@ class ClusterRun:
 
 class Dispatcher:
     """
-    A policy at a desk: told what happens, it says what to do. Nothing is simulated.
+    A policy and its scheduler state without a simulation, for real executions: the caller reports events, `decide` returns decisions.
     """
 
     def __init__(self, scenario: NativeScenario, policy: object, seed: int = 0) -> None: ...
 
     @property
     def view(self) -> View:
-        """What the policy sees."""
+        """The view of the policy."""
 
     def submit(self, task: int, now: float, submitted: float | None = None) -> None:
         """
-        The task may start from now on; `submitted`: when it was submitted, if that was before.
+        Add a task to the queue; `submitted` is its submission time if earlier than `now`.
         """
 
     def end(self, task: int, now: float) -> None:
-        """The task is over; its machines are free."""
+        """Record the end of a task, which releases its machines."""
 
     def reject_placement(self, task: int, now: float, why: str = '') -> None:
         """
-        The task could not be run where it was placed: it waits again, and the policy is told why.
+        Return a placed task to the queue because it could not be started; the policy receives the reason.
         """
 
     def withdraw(self, task: int, now: float) -> None:
-        """A task that waits will never run."""
+        """Remove a waiting task from the queue."""
 
     def set_open(self, machine: int, open: bool, now: float) -> None:
-        """Whether tasks may be placed on the machine."""
+        """Set whether tasks may be placed on the machine."""
 
     @property
     def wake_time(self) -> float:
         """
-        When the policy wants to be asked again at the latest (s); infinite: not at all.
+        The time of the next requested decision (s); infinite if none is requested.
         """
 
     def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, float]]]]:
-        """Ask the policy: (kind, task, machines and cores) for each decision."""
+        """
+        Return the decisions of the policy: (kind, task, machines and cores) for each.
+        """
 
 class NativeSource:
     """
-    Who submits the tasks of a compiled scenario: a clock, or users who wait. Told what has ended, it says what is submitted next.
+    The submission source of a compiled scenario without a simulation: rigid submission times, or users with sessions.
     """
 
     def __init__(self, scenario: NativeScenario) -> None: ...
@@ -930,29 +945,29 @@ class NativeSource:
     @property
     def next_time(self) -> float:
         """
-        When the next task is submitted (s); infinite: not before another one has ended.
+        The time of the next submission (s); infinite if it depends on a task that runs.
         """
 
     def pop_due(self, now: float) -> list[int]:
-        """The tasks that are submitted up to now, in the order of the log."""
+        """Return the tasks submitted up to `now`, in the order of the log."""
 
     def record_end(self, task: int, now: float) -> None:
-        """The task is over, whatever became of it."""
+        """Record the end of a task, with any status."""
 
 def spawn(program: str | bytes, argv: list[str | bytes], environment: list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]:
     """
-    Start a program: the number of its process, and a file that can be read from when it has ended. It joins control groups and CPUs before its first instruction, leads a session of its own, and dies with the thread that started it.
+    Start a program; return its process ID and a file descriptor that becomes readable when it ends. The process joins its control groups and CPUs before its first instruction, leads a new session, and is killed when the thread that started it ends.
     """
 
 def set_subreaper(on: bool) -> bool:
     """
-    Whether orphans among its descendants become children of this process; returns what was before.
+    Set whether orphaned descendants become children of this process; return the previous setting.
     """
 
 def open_counters(pid: int) -> list[tuple[str, int]]:
     """
-    Performance counters of a process and of what it starts from now on: (name, file) of each that the kernel allows.
+    Open the performance counters of a process and of its future children: (name, file descriptor) of each counter that the kernel allows.
     """
 
 def read_counter(file: int) -> int | None:
-    """What a counter has counted so far; None: it could not count."""
+    """Read the value of a counter; None if it could not count."""

@@ -37,10 +37,10 @@ def steps(done: Finished, machine: int, asked: list) -> list[tuple[float, float,
         for node, start, end in done.compiled.outages.select("node", "start", "end").iter_rows()
         if node == done.names[machine]
     ]
-    edges = {done.run.begin, done.run.now}
+    edges = {done.run.start_time, done.run.now}
     edges |= {t for begin, end, *_ in asked for t in (begin, end)}
     edges |= {t for window in downs for t in window}
-    within = sorted(t for t in edges if done.run.begin <= t <= done.run.now)
+    within = sorted(t for t in edges if done.run.start_time <= t <= done.run.now)
     found = []
     for start, end in pairwise(within):
         off = any(begin <= start and end <= back for begin, back in downs)

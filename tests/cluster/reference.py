@@ -77,7 +77,7 @@ class Rigid:
 
 
 class Arrival:
-    """Who arrived first is first."""
+    """First come, first served."""
 
     def sorted(self, view: View) -> list[int]:
         return view.waiting
@@ -121,7 +121,7 @@ class LeastUsed:
 
 
 class Strict:
-    """The first of the queue starts when it fits; nobody passes it."""
+    """The head of the queue starts when it fits; no task overtakes it."""
 
     def __init__(self, order=None) -> None:
         self.order = order or Arrival()

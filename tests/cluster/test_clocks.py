@@ -1,4 +1,4 @@
-"""How fast a host is by its clock: as the workload says, and not by other hosts."""
+"""Speed of a host by its clock relative to the reference of the workload."""
 
 import polars as pl
 import pytest
@@ -50,7 +50,7 @@ def test_a_log_with_a_clock_is_shorter_on_a_faster_host(kind):
 
 
 @pytest.mark.parametrize("kind", CLOCKLESS)
-def test_clocks_that_say_nothing_are_noted(kind):
+def test_clocks_without_reference_are_noted(kind):
     assert (
         said(scenario(CLOCKLESS[kind], 2000)) == said(scenario(CLOCKLESS[kind], 2000, None)) == []
     )

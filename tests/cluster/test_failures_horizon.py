@@ -38,7 +38,7 @@ def test_a_run_goes_far_beyond_what_was_planned():
     assert states.filter(pl.col("start") > planned).height > 0
 
 
-def test_every_way_to_run_draws_the_same_failures():
+def test_all_ways_to_run_have_the_same_failures():
     expected = tl.simulate(scenario())
     figures = CompiledScenario(scenario()).run()
     many = CompiledScenario(scenario()).run_many([{}], outputs=tuple(figures))
@@ -65,7 +65,7 @@ def test_every_way_to_run_draws_the_same_failures():
     assert whole(copied.trace()).equals(whole(expected))
 
 
-def test_many_runs_do_not_depend_on_those_before():
+def test_runs_do_not_depend_on_earlier_runs():
     rows = [{"speed_factor": speed} for speed in (0.8, 1.0, 1.5, 4.0)]
     outputs = ("makespan_s", "completed", "wait_mean_s", "ends")
     fresh = CompiledScenario(scenario()).run_many(rows, outputs=outputs)

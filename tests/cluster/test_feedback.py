@@ -70,14 +70,14 @@ def expected(threshold, total, name):
 @every_scheduler
 @few
 @given(log=logs, threshold=thresholds, total=totals)
-def test_submissions_and_starts_are_those_of_algorithm_1(name, log, threshold, total):
+def test_submissions_and_starts_equal_algorithm_1(name, log, threshold, total):
     told = expected(threshold, total, name)
     compare([log], total, name, told, source=sessions(threshold))
 
 
 @every_scheduler
 @pytest.mark.parametrize("threshold", [0.0, 3.0])
-def test_submissions_and_starts_of_many_logs_are_those_of_algorithm_1(name, threshold):
+def test_submissions_and_starts_of_many_logs_equal_algorithm_1(name, threshold):
     several = many(f"{name} {threshold}", 80)
     compare_in_turn(several, 6, name, expected(threshold, 6, name), source=sessions(threshold))
 
@@ -117,7 +117,7 @@ def test_a_session_keeps_its_distances_and_waits_for_the_last_of_its_predecessor
 
 @every_scheduler
 @pytest.mark.parametrize("threshold", [0.0, 3.0])
-def test_where_nothing_waited_and_nothing_waits_the_record_comes_back(name, threshold):
+def test_without_waits_the_replay_equals_the_record(name, threshold):
     def record(log):
         submit = {i: job.submit for i, job in enumerate(log)}
         return Outcome(submit, submit)

@@ -37,14 +37,14 @@ def test_energy_is_the_integral_of_power_at_every_resolution(case, step):
     assert joules.filter(~whole).sum() == pytest.approx(energy, rel=EXACT)
     ends = power.filter(whole)["t"]
     if ends.len():
-        begin = CompiledScenario(case.scenario).start().begin
+        begin = CompiledScenario(case.scenario).start().start_time
         assert power.filter(whole)["dt"].sum() == pytest.approx(ends[-1] - begin, rel=EXACT)
 
 
 def windows(done: Finished, step: float) -> tuple[np.ndarray, np.ndarray]:
     """The edges of the windows of the power table, and the joules of each machine in each."""
     count = done.run.windows(step)
-    edges = np.minimum(done.run.begin + step * np.arange(count + 1), done.run.now)
+    edges = np.minimum(done.run.start_time + step * np.arange(count + 1), done.run.now)
     edges[-1] = done.run.now
     return edges, np.asarray(done.run.power(step, True)).reshape(-1, count) * np.diff(edges)
 
@@ -111,7 +111,7 @@ def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
 
 @few
 @given(cases())
-def test_energy_is_that_of_tasks_and_of_machines_that_nobody_used(case):
+def test_energy_is_the_sum_over_tasks_and_idle_machines(case):
     done = Finished(case)
     drawing = models(case)
     unused = sum(
@@ -140,7 +140,7 @@ def test_idle_and_full_power():
     assert trace.tasks["energy"].to_list() == [600.0, 1000.0]
 
 
-def test_a_machine_that_is_down_draws_nothing():
+def test_a_machine_that_is_down_uses_no_power():
     case = Case(
         machines=({"cores": 1.0, "power": LINEAR},) * 2,
         tasks=(Task(0.0, run_time=10.0),),

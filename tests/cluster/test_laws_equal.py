@@ -150,7 +150,7 @@ def test_a_run_from_a_state_is_the_rest_of_the_run(case, time):
 
 @few
 @given(cases())
-def test_all_ways_to_run_are_one(case):
+def test_all_ways_to_run_give_the_same_result(case):
     scenario = case.scenario
     compiled = CompiledScenario(scenario)
     quick = compiled.run()
@@ -197,7 +197,7 @@ def test_many_runs_are_each_of_them(case, factors):
 
 @few
 @given(cases(), st.booleans())
-def test_figures_of_the_core_are_those_of_the_metrics(case, for_good):
+def test_native_kpis_equal_the_metrics(case, for_good):
     if for_good:  # some tasks are interrupted, and never come to their end
         gone = tuple((machine, start, math.inf) for machine, start, _ in case.failures)
         case = case.but(failures=gone)
@@ -206,7 +206,7 @@ def test_figures_of_the_core_are_those_of_the_metrics(case, for_good):
 
 @few
 @given(cases(), TIMES)
-def test_figures_in_the_middle_of_a_run_are_those_of_the_metrics(case, time):
+def test_native_kpis_during_a_run_equal_the_metrics(case, time):
     simulation = Simulation(case.scenario)
     simulation.run_until(max(time, simulation.now))
     tasks = simulation.state.tasks

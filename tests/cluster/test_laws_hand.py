@@ -113,7 +113,7 @@ def test_latencies_and_the_decision_interval():
     assert found["end"].tolist() == [3.75, 9.75]
 
 
-def test_a_child_is_ready_when_the_scheduler_knows_of_its_parent():
+def test_a_child_is_ready_when_the_scheduler_sees_the_end_of_its_parent():
     # The parent ends at 3. Its child is placed when that is seen, at 4, and its node is free then
     # too, so the child gets it; a task that came meanwhile has had the other one since 3.5.
     tasks = (
@@ -146,7 +146,7 @@ def test_killed_at_the_requested_time():
     assert trace.placements["end"].to_list() == [2.0, 7.0]
 
 
-def test_nobody_is_killed_who_has_no_requested_time():
+def test_tasks_without_requested_time_are_not_killed_at_a_limit():
     slow = {"kill_at_requested_time": True, "speed_factor": 0.5}
     case = Case(
         ONE_CORE,
@@ -169,7 +169,7 @@ def test_machines_are_taken_in_the_order_of_the_platform_or_of_their_names(polic
     assert tl.simulate(case.scenario).placements["machine"].to_list() == [first]
 
 
-def test_a_rejected_task_takes_those_that_wait_for_it_along():
+def test_dependants_of_a_rejected_task_are_rejected():
     # The child could not run either: it is counted once.
     tasks = (Task(0.0, cores=9.0), Task(0.0, cores=9.0, parents=(0,)), Task(0.0, run_time=2.0))
     trace = tl.simulate(Case(ONE_CORE, tasks).scenario)

@@ -75,7 +75,7 @@ def test_a_long_chain_behind_a_task_that_cannot_run() -> None:
     assert CompiledScenario(scenario).run()["rejected"] == count
 
 
-def test_who_requested_nothing_is_not_killed() -> None:
+def test_a_task_without_requested_time_is_not_killed() -> None:
     case = Case(ONE, (Task(0.0, run_time=10.0), Task(0.0, run_time=10.0, requested=10.0)))
     slow = case.but(model={"kill_at_requested_time": True, "speed_factor": 0.5})
     trace = tl.simulate(slow.scenario)
@@ -104,7 +104,7 @@ def test_no_multiple_of_the_interval_is_missed(interval: float) -> None:
 
 
 @pytest.mark.parametrize("policy", [{"name": "fcfs"}, SHARED])
-def test_checkpoints_are_the_same_whoever_shares(policy: dict) -> None:
+def test_checkpoints_do_not_depend_on_sharing(policy: dict) -> None:
     # 3 s of work, 1 s of writing: after 12.5 s three are written. Down for 1 s, then 1 s is left.
     then = {"on_failure": "resume", "checkpoint_interval": 3.0, "checkpoint_cost": 1.0}
     case = Case(ONE, (Task(0.0, run_time=10.0),), policy, failures=((0, 12.5, 1.0),), then=then)
@@ -224,19 +224,19 @@ GPU = {"cores": 4.0, "resources": {"gpu": 1.0}}
     ("decision", "why"),
     [
         (Place(0, [0, 0]), "twice"),
-        (Place(0, [0, 1], cores=[4.0, -2.0]), "no number of cores"),
-        (Place(0, 0, cores=math.nan), "no number of cores"),
+        (Place(0, [0, 1], cores=[4.0, -2.0]), "number of cores is not valid"),
+        (Place(0, 0, cores=math.nan), "number of cores is not valid"),
         (Place(0, 0, cores=1.0), "do not add up"),
         (Place(1, 0), "nodes"),
         (Place(2, 1), "another resource"),
         (Place(3, 0), "too few free cores"),
         (Place(0, 7), "no machine 7"),
         (Place(9, 0), "no task 9"),
-        (Place("t0", 0), "a task must be a number"),
-        (Preempt(0), "does not run"),
-        (Kill(4), "neither waits nor runs"),
+        (Place("t0", 0), "a task must be an index"),
+        (Preempt(0), "is not running"),
+        (Kill(4), "neither waiting nor running"),
         (SetState(0, "asleep"), "'on' or 'off'"),
-        ("start it", "no decision"),
+        ("start it", "not a decision"),
     ],
 )
 def test_decisions_that_cannot_be_carried_out(decision: object, why: str) -> None:
@@ -259,7 +259,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert trace.placements["machine"].to_list() == ["m1"]
 
 
-def test_a_machine_switched_off_draws_nothing_and_one_that_failed_stays_down() -> None:
+def test_a_machine_switched_off_uses_no_power_and_a_failed_machine_stays_down() -> None:
     machines = ({"cores": 1.0, "power": POWER},) * 2
     case = Case(machines, (Task(0.0, run_time=10.0),), failures=((1, 4.0, 100.0),))
     off = Says(SetState(1, "off"), Place(0, 0))
@@ -289,7 +289,7 @@ def test_states_that_no_run_is_in() -> None:
             Simulation(compiled, state=SimulationState(time=5.0, tasks=tasks))
 
 
-def test_the_dispatcher_plans_with_the_record_where_nobody_asked_for_a_time() -> None:
+def test_the_dispatcher_plans_with_the_record_without_a_requested_time() -> None:
     # One of two cores is taken for 10 s; the second waits for both, the third ends before that.
     tasks = (
         Task(0.0, run_time=10.0),
@@ -303,7 +303,7 @@ def test_the_dispatcher_plans_with_the_record_where_nobody_asked_for_a_time() ->
     assert placed == [0, 2]
 
 
-def test_a_task_injected_after_an_interruption_has_all_of_its_time() -> None:
+def test_a_task_submitted_after_an_interruption_has_its_full_time() -> None:
     tasks = (
         Task(0.0, run_time=15.0, requested=20.0, queue="lo"),
         Task(5.0, run_time=2.0, requested=9.0, queue="hi"),
@@ -317,12 +317,12 @@ def test_a_task_injected_after_an_interruption_has_all_of_its_time() -> None:
     assert sim.run().filter(id="late")["status"].to_list() == ["completed"]
 
 
-def test_a_task_is_not_injected_where_nobody_would_share_the_machine_with_it() -> None:
+def test_a_task_that_needs_sharing_is_rejected_by_a_run_without_shared_machines() -> None:
     # The machine gives half a core. The first needs less, so that nothing was to be shared.
     hosts = ({"cores": 1.0, "speed": 0.5},)
     fixed = {"demand": "fixed"}
     case = Case(hosts, (Task(0.0, run_time=5.0, use=0.4),), {"name": "fcfs"}, fixed)
-    with pytest.raises(InputError, match=r"task 'late': needs more of a core"):
+    with pytest.raises(InputError, match=r"task 'late': needs a higher rate"):
         Simulation(case.scenario).submit("late", cores=1.0, run_time=50.0)
     both = case.but(tasks=(*case.tasks, Task(0.0, run_time=50.0)))
     shared = Simulation(both.scenario)
@@ -332,7 +332,7 @@ def test_a_task_is_not_injected_where_nobody_would_share_the_machine_with_it() -
 
 
 @pytest.mark.parametrize("field", ["user", "queue"])
-def test_an_unknown_name_of_an_injected_task_is_all_that_is_complained_of(field: str) -> None:
+def test_an_unknown_name_of_a_submitted_task_is_the_only_error(field: str) -> None:
     simulation = Simulation(Case(ONE, (Task(0.0),)).scenario)
     with pytest.raises(InputError) as said:
         simulation.submit("late", cores=1.0, run_time=1.0, **{field: "nosuch"})

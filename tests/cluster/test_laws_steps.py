@@ -1,4 +1,4 @@
-"""A simulation under the caller's hand: changed from outside, and refused what makes no sense."""
+"""Stepwise simulation: changes by the caller, and rejection of invalid changes."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ def test_a_task_may_come_later():
     sim = simulation(Task(0.0, cores=2.0, run_time=4.0))
     sim.run_until(1.0)
     sim.submit("now", cores=3.0, run_time=2.0)
-    sim.submit("later", cores=1.0, run_time=1.0, submit=9.0)
+    sim.submit("later", cores=1.0, run_time=1.0, at=9.0)
     sim.submit("never", cores=5.0, run_time=1.0)
     tasks = sim.run()
     assert tasks["id"].to_list() == ["t0", "now", "later", "never"]
@@ -88,7 +88,7 @@ def test_power_and_energy_agree_after_a_machine_has_changed():
     assert float(run.power(1.0, False).sum()) == pytest.approx(energy, rel=1e-12)
 
 
-def test_beyond_the_end_nothing_happens_but_time():
+def test_beyond_the_end_only_the_time_advances():
     sim = simulation(Task(0.0, cores=2.0, run_time=4.0))
     sim.run_until(10.0)
     assert sim.now == 10.0
@@ -156,9 +156,9 @@ def test_a_user_returns_after_the_last_task_of_a_session_also_from_a_state(lengt
         lambda sim: sim.submit("t0", cores=1.0, run_time=1.0),
         lambda sim: sim.submit("x", cores=-1.0, run_time=1.0),
         lambda sim: sim.submit("x", cores=1.0, run_time=float("inf")),
-        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, submit=-5.0),
-        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, submit=float("nan")),
-        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, submit=float("inf")),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, at=-5.0),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, at=float("nan")),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, at=float("inf")),
         lambda sim: sim.submit("x", cores=1.0, run_time=1.0, requested_time=-1.0),
         lambda sim: sim.submit("x", cores=1.0, run_time=1.0, nodes=-1),
         lambda sim: sim.submit("x", cores=1.0, run_time=1.0, resources={"gpu": 1.0}),

@@ -98,7 +98,7 @@ def test_machines_are_used_by_the_tasks_on_them(case):
 
 @fewer
 @given(cases(), STEPS)
-def test_to_note_usage_changes_nothing(case, step):
+def test_recording_usage_does_not_change_results(case, step):
     compiled = CompiledScenario(case.scenario)
     plain, noted = (tl.simulate(compiled, usage_step=each) for each in (float("inf"), step))
     assert plain.usage.is_empty()

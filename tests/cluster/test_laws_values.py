@@ -1,4 +1,4 @@
-"""Values of the model: a row of them is the run of a scenario that says so."""
+"""Model values: a run with a row of values equals the run of a scenario with these values."""
 
 import math
 
@@ -78,7 +78,7 @@ def test_a_row_of_values_is_a_scenario_with_them(case, factors):
 
 @fewer
 @given(CASES, FACTORS)
-def test_values_may_be_told_in_any_form(case, factors):
+def test_values_may_be_given_in_any_form(case, factors):
     compiled = CompiledScenario(case.scenario)
     told = changed(compiled, factors)
     whole = np.array([compiled.values(), compiled.values(told)])
@@ -95,7 +95,7 @@ def test_values_may_be_told_in_any_form(case, factors):
 
 @fewer
 @given(cases(most=8))
-def test_what_is_told_of_tasks_is_what_their_trace_says(case):
+def test_task_columns_equal_the_trace(case):
     compiled = CompiledScenario(case.scenario)
     trace = tl.simulate(compiled)
     outputs = [f"task_{name}" for name in BY_TASK]
@@ -152,7 +152,7 @@ CROWDED = {"name": "spread-ic", "options": {"overcommit": 4.0}}
 
 @few
 @given(CROWDS, st.sampled_from([1.0, 0.5, 1.07]))
-def test_on_hosts_of_one_core_those_on_the_core_are_those_on_the_host(tasks, speed):
+def test_on_hosts_of_one_core_contention_within_core_equals_within_host(tasks, speed):
     outputs = ["task_start", "task_end", "task_cpu"]
     one, other = (
         CompiledScenario(
@@ -211,7 +211,7 @@ def test_factors_by_kind_come_on_top_of_that_of_all():
     assert many["task_cpu"].tolist() == [[12.0, 2.0, 8.0]]
 
 
-def test_the_names_are_those_of_what_the_scenario_has():
+def test_the_value_names_match_the_scenario():
     def further(**parts) -> tuple[str, ...]:
         return CompiledScenario(Case(**parts).scenario).value_names[len(MODEL_VALUES) :]
 
@@ -276,7 +276,7 @@ def test_no_rows_are_no_runs():
     assert compiled.power_many(np.empty((0, 2)), 1.0).shape == (0, 2)
 
 
-def test_what_no_run_can_be_told():
+def test_invalid_model_values_are_rejected():
     compiled = CompiledScenario(Case(({"cores": 1.0},), (Task(0.0, kind="loud"),)).scenario)
     for wrong in ({"service_factors.shy": 2.0}, {"speed_factor": "fast"}):
         with pytest.raises(InputError, match=r"service_factors\.shy|speed_factor"):

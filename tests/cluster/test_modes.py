@@ -1,4 +1,4 @@
-"""A simulation says whether it replays a run or predicts one, and what it took from it."""
+"""The manifest of a simulation states replay or predict, and the injected quantities."""
 
 import polars as pl
 import pytest

@@ -158,13 +158,13 @@ def expected(name, total, **model):
 @every_scheduler
 @few
 @given(log=logs, total=totals)
-def test_starts_are_those_of_the_definition(name, log, total):
+def test_starts_equal_the_definition(name, log, total):
     compare([log], total, name, expected(name, total))
 
 
 @every_scheduler
 @pytest.mark.parametrize("total", every_total)
-def test_starts_of_many_logs_are_those_of_the_definition(name, total):
+def test_starts_of_many_logs_equal_the_definition(name, total):
     compare(many(f"{name} {total}", 150), total, name, expected(name, total))
 
 
@@ -174,7 +174,7 @@ def test_starts_of_many_logs_are_those_of_the_definition(name, total):
     [{"kill_at_requested_time": True}, {"speed_factor": 0.5}, {"speed_factor": 2.0}],
     ids=str,
 )
-def test_starts_are_those_of_the_definition_if_jobs_run_shorter_or_longer(name, model):
+def test_starts_equal_the_definition_if_jobs_run_shorter_or_longer(name, model):
     compare(many(f"{name} {model}", 150), 6, name, expected(name, 6, **model), model=model)
 
 

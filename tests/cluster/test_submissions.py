@@ -42,7 +42,7 @@ class Noting(Policy):
 
 
 def sessions(policy: object, **model: float) -> tl.Scenario:
-    """One user, who submits a task some time after the one before has ended."""
+    """One user, who submits each task some time after the end of the previous one."""
     tasks = [Task(100.0 * i, run_time=50.0, user="u") for i in range(4)]
     made = Case(({"cores": 1.0},), tuple(tasks), model=model, source="sessions:10").scenario
     return made.replace(policy=policy)
@@ -132,7 +132,7 @@ def test_a_state_keeps_the_submissions():
     assert policy.noted.seen == {"t2": (1.0, 2.0), "t3": (1.5, 3.0)}
 
 
-def test_a_dispatcher_is_told_when_a_task_was_submitted():
+def test_a_dispatcher_accepts_the_submission_time_of_a_task():
     desk = CompiledScenario(sessions("fcfs")).dispatcher()
     assert math.isnan(desk.view.submit(0))
     desk.submit(0, now=30.0, submitted=12.0)

@@ -118,7 +118,7 @@ def test_no_host_has_more_than_it_can_do(run):
     assert level.min() == 0
 
 
-def test_nobody_waits_and_nobody_is_slowed_down(run):
+def test_no_task_waits_and_no_task_is_slowed_down(run):
     both = run.tasks.join(run.placements, left_on="id", right_on="task")
     assert both.height == 6295
     assert (both["start"] == both["submit"]).all()

@@ -81,13 +81,13 @@ def columns(draw: st.DrawFn, longest_path: int = 3) -> Columns:
 
 
 @given(columns(longest_path=1))
-def test_bits_and_event_count_are_those_of_activities(case: Columns) -> None:
+def test_results_and_event_count_equal_those_of_activities(case: Columns) -> None:
     run = case.run()
     assert (run.finish.tolist(), run.events) == case.run_as_objects()
 
 
 @given(columns())
-def test_bits_and_event_count_are_those_of_flows(case: Columns) -> None:
+def test_results_and_event_count_equal_those_of_flows(case: Columns) -> None:
     run = case.run()
     assert (run.finish.tolist(), run.events) == case.run_as_objects()
 
@@ -133,7 +133,7 @@ def test_two_threads_at_once_give_the_bits_of_one() -> None:
         assert one.events == other.events
 
 
-def test_a_record_changes_nothing_and_adds_up_to_the_work() -> None:
+def test_a_recording_does_not_change_results_and_adds_up_to_the_work() -> None:
     case = many(3, rows=300, resources=3) | {"efficiency": None}
     plain, recorded = run_columns(**case), run_columns(**case, record=True)
     assert plain.finish.tobytes() == recorded.finish.tobytes()

@@ -99,7 +99,7 @@ def saturated(session: Session, resource: Resource) -> bool:
 
 
 @given(programs())
-def test_times_work_and_rates_are_those_of_the_reference(program: Program) -> None:
+def test_times_work_and_rates_equal_the_reference(program: Program) -> None:
     played: list[Operation] = []
     try:
         for sim, ref in lockstep(program, played):
@@ -376,7 +376,7 @@ A_KIND_COMES_BACK = Program(
 @given(programs())
 @example(A_FLOW_LEAVES)
 @example(A_KIND_COMES_BACK)
-def test_looking_changes_nothing(program: Program) -> None:
+def test_reading_properties_does_not_change_results(program: Program) -> None:
     blind = play(on_kernel(program), program.operations)
     watched = play(on_kernel(program), program.operations, look=True)
     assert figures(watched) == figures(blind)
@@ -418,7 +418,7 @@ def connected(resource: Resource, activities: list[Activity]) -> set[Resource]:
 
 
 @given(programs())
-def test_recorded_rates_add_up_to_what_was_consumed_and_recording_changes_nothing(
+def test_recorded_rates_add_up_to_consumption_and_recording_does_not_change_results(
     program: Program,
 ) -> None:
     session = on_kernel(program)

@@ -53,7 +53,7 @@ def test_the_ports_of_the_slow_transfers_are_shared_out():
 
 
 @pytest.mark.parametrize("later", [{"at": 1.0}, {"latency": 1.0}])
-def test_a_flow_that_starts_later_shares_with_those_that_run(later):
+def test_a_flow_that_starts_later_shares_with_running_flows(later):
     env = Environment()
     busy, free = env.resource(1.0), env.resource(2.0)
     first = busy.execute(10.0)

@@ -129,7 +129,7 @@ def test_a_policy_cannot_use_its_own_simulation():
         assert not wrong
 
 
-def test_a_policy_that_does_so_is_told_the_rule():
+def test_use_from_inside_the_policy_raises_an_error():
     sims: list[Simulation] = []
     sims.append(Simulation(scenario(InOrder(lambda view: sims[0].run_until(100.0)))))
     with pytest.raises(InUseError, match="cannot be used from inside its own policy"):
@@ -179,7 +179,7 @@ def test_other_threads_are_refused_while_a_policy_decides():
 
 
 def test_two_threads_on_one_native_run():
-    """The interpreter is let go in a native run: a second thread is refused, or waits its turn."""
+    """The interpreter lock is released in a native run: a second thread is rejected or waits."""
     compiled = CompiledScenario(
         tl.Scenario(
             platform="4x16",
@@ -207,7 +207,7 @@ def test_two_threads_on_one_native_run():
 
 
 def test_compiled_runs_on_many_threads_at_once():
-    """Each run is one of its own: threads may share what is compiled, failures included."""
+    """Runs are independent: threads may share a compiled scenario, including its failures."""
     made = scenario("fcfs", tasks=200)
     compiled = CompiledScenario(made.replace(failures={"mtbf": "20s", "mttr": "5s"}))
     rows = [compiled.values({"speed_factor": speed}) for speed in (0.2, 0.5, 1.0, 2.0)]

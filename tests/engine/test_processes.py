@@ -1,4 +1,4 @@
-"""Processes: they do what SimPy's do, and errors and garbage go where they belong."""
+"""Processes: behaviour as in SimPy, errors and garbage collection."""
 
 import gc
 import weakref
@@ -79,7 +79,7 @@ def enact(env: Any, interrupt: type[Exception], all_: Any, any_: Any, plan: Any)
 
 
 @given(scripts)
-def test_what_happens_when_is_what_simpy_says(plan: Any) -> None:
+def test_event_times_equal_those_of_simpy(plan: Any) -> None:
     theirs = simpy.Environment()
     expected = enact(theirs, simpy.Interrupt, theirs.all_of, theirs.any_of, plan)
     assert enact(Environment(), Interrupt, all_of, any_of, plan) == expected
@@ -113,7 +113,7 @@ def test_a_cancelled_activity_is_thrown_into_the_process_that_waits() -> None:
     assert env.run(until=process) == 4.0
 
 
-def test_cancelling_an_activity_that_nobody_waits_for_is_no_error() -> None:
+def test_cancelling_an_activity_without_waiters_is_no_error() -> None:
     env = Environment()
     work = env.resource(1).execute(10)
     env.call_later(1, work.cancel)
@@ -152,7 +152,7 @@ def test_operators_are_all_of_and_any_of() -> None:
     assert list(either.value) == [short]
 
 
-def test_waiting_on_a_lasting_event_again_and_again_leaves_nothing_behind() -> None:
+def test_waiting_repeatedly_on_a_pending_event_leaves_no_waiters() -> None:
     env = Environment()
     closing = env.event()
 
@@ -254,7 +254,7 @@ def test_an_error_in_a_process_goes_to_who_waits_for_it_or_to_the_caller() -> No
         env.run()
 
 
-def test_a_failed_event_that_nobody_heeds_reaches_the_caller() -> None:
+def test_a_failed_event_without_waiters_raises_in_the_caller() -> None:
     env = Environment()
     env.event().fail(KeyError("boom"))
     with pytest.raises(KeyError, match="boom"):

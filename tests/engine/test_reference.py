@@ -89,7 +89,7 @@ def test_a_profile_that_repeats():
     assert activity.finished == 5
 
 
-def test_stalled_names_those_that_cannot_end():
+def test_stalled_error_lists_activities_that_cannot_end():
     world = World()
     activity = world.resource(0.0).execute(1)
     with pytest.raises(Stalled) as caught:

@@ -1,4 +1,4 @@
-"""What is no figure, no resource of this simulation, or no longer alive is refused by name."""
+"""Invalid numbers, foreign resources and ended activities are rejected with their name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def snapshot(env: Environment, activity: Activity) -> tuple[Any, ...]:
         *[("at", v) for v in NOT_AN_AMOUNT],
     ],
 )
-def test_a_start_names_the_bad_field_and_starts_nothing(field: str, value: float) -> None:
+def test_an_invalid_start_names_the_field_and_starts_no_activity(field: str, value: float) -> None:
     env = Environment()
     host = env.resource(1.0)
     options = {"work": 1.0, field: value}
@@ -46,7 +46,7 @@ def test_a_start_names_the_bad_field_and_starts_nothing(field: str, value: float
         *[("set_weight", v, "weight") for v in NOT_A_WEIGHT],
     ],
 )
-def test_a_change_names_the_bad_field_and_changes_nothing(
+def test_an_invalid_change_names_the_field_and_has_no_effect(
     change: str, value: float, field: str
 ) -> None:
     env = Environment()
@@ -129,7 +129,7 @@ def test_an_activity_that_has_ended_stays_as_it_is(
     assert snapshot(env, activity) == before
 
 
-def test_an_efficiency_of_zero_stalls_and_says_so() -> None:
+def test_an_efficiency_of_zero_raises_a_stalled_error() -> None:
     env = Environment()
     env.resource(1.0, efficiency={0: [0.0]}).execute(1.0, name="spinning")
     with pytest.raises(StalledError, match=r"spinning.*efficiency"):

@@ -1,4 +1,4 @@
-"""What hangs on rounding and what does not, worked out by hand."""
+"""Hand-computed cases that do and do not depend on rounding."""
 
 import pytest
 

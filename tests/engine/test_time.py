@@ -1,4 +1,4 @@
-"""The clock: timers, the ways to go forward, and the order of what falls on one instant."""
+"""The clock: timers, ways to advance, and the order of simultaneous events."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_run_until_a_time_leaves_the_events_of_that_time(env: Environment, log
     assert (env.now, task.state, task.finished, log) == (5.0, "finished", 5.0, [(5.0, "timer")])
 
 
-def test_a_run_until_a_time_ends_there_also_when_nothing_happens(env: Environment) -> None:
+def test_a_run_until_a_time_ends_there_also_without_events(env: Environment) -> None:
     env.run(until=3.0)
     assert env.now == 3.0
     env.run()

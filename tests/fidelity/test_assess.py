@@ -68,8 +68,8 @@ def test_too_little_is_never_passed(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("kept", ["tasks", "placements", "usage", "power"])
-def test_of_a_run_only_what_its_one_table_says_is_judged(kept: str) -> None:
-    """Power alone can pass; no other table is enough for a criterion; what is lost is a fault."""
+def test_only_criteria_with_data_are_assessed(kept: str) -> None:
+    """Power alone can pass; no other single table is enough; missing data is an error."""
     all_of_it = whole()
     part = Trace(**{kept: all_of_it.tables[kept]})
     alone = "PASS" if kept == "power" else "not assessable"
@@ -89,10 +89,10 @@ def test_of_a_run_only_what_its_one_table_says_is_judged(kept: str) -> None:
          "predict: nothing taken from the real run"),
         ({"mode": "predict"}, "predict", "predict: nothing taken from the real run"),
         ({"mode": "real"}, "unknown",
-         "unknown mode: the twin does not say what was taken from the real run"),
+         "unknown mode: the manifest of the twin does not list what was taken from the real run"),
     ],
 )  # fmt: skip
-def test_the_first_line_says_replay_or_predict(
+def test_the_first_line_states_replay_or_predict(
     facts: dict[str, object], mode: str, first: str
 ) -> None:
     verdict = assess(queue(10), queue(10, facts=facts))
@@ -119,11 +119,11 @@ def test_the_table_is_readable_at_the_prompt() -> None:
 
 def test_ids_that_are_not_unique_are_an_error() -> None:
     twice = Trace(tasks=pl.DataFrame({"id": ["a", "a"]}))
-    with pytest.raises(InputError, match="two tasks of the twin are called 'a'"):
+    with pytest.raises(InputError, match="two tasks of the twin have the ID 'a'"):
         assess(queue(10), twice)
 
 
-def test_the_criteria_used_are_said() -> None:
+def test_the_criteria_are_stated() -> None:
     verdict = assess(queue(10), queue(10.6))
     assert "criteria: the defaults" in str(verdict)
     assert failing(verdict) == {"p50", "makespan"}
@@ -205,12 +205,12 @@ def test_the_makespan_is_that_of_the_tasks_that_are_compared(
     assert (row["real"], row["twin"]) == (120.0, 120.0)
 
 
-def test_tasks_of_unknown_status_count_if_they_ended_and_that_is_said() -> None:
+def test_ended_tasks_of_unknown_status_count_with_a_note() -> None:
     real = queue(10)
     unknown = real.replace(tasks=real.tasks.with_columns(status=pl.lit(None, dtype=pl.String)))
     verdict = assess(unknown, unknown)
     assert verdict.status == "PASS"
-    assert "50 tasks of the real run of unknown status, taken as completed" in verdict.notes
+    assert "50 tasks of the real run of unknown status, treated as completed" in verdict.notes
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_the_floor_is_the_median_over_all_pairs_of_real_runs() -> None:
     assert row["floor"] == pytest.approx(middle)
 
 
-def test_one_repeat_is_a_weak_floor_and_none_is_said() -> None:
+def test_one_repeat_is_a_weak_floor_and_no_repeat_is_noted() -> None:
     one = assess(queue(10), queue(10), repeats=[queue(10.1)])
     assert one["makespan"].floor == pytest.approx(5.0)
     assert "weak: one pair" in str(one)
@@ -291,20 +291,20 @@ def test_a_floor_that_is_known_gives_the_verdict_of_the_repeats() -> None:
 
 def test_a_floor_of_something_else_is_refused() -> None:
     floor = NoiseFloor.from_traces([queue(10), queue(11)])
-    with pytest.raises(InputError, match="floor: is of other runs"):
+    with pytest.raises(InputError, match="floor: does not contain the real run"):
         assess(queue(12), queue(10), floor=floor)
-    with pytest.raises(InputError, match="floor: was worked out by other criteria"):
+    with pytest.raises(InputError, match="floor: was computed with other criteria"):
         assess(queue(10), queue(10), floor=floor, criteria=Criteria(waits={"p50": 0.01}))
     with pytest.raises(InputError, match="give one of the two"):
         assess(queue(10), queue(10), floor=floor, repeats=[queue(11)])
-    with pytest.raises(InputError, match="run 2 is run 1 once more"):
+    with pytest.raises(InputError, match="run 2 is identical to run 1"):
         NoiseFloor.from_traces([queue(10), queue(10)])
 
 
 def test_the_same_run_is_no_repetition() -> None:
-    with pytest.raises(InputError, match="repeat 1 is the real run once more"):
+    with pytest.raises(InputError, match="repeat 1 is identical to the real run"):
         assess(queue(10), queue(10), repeats=[queue(10)])
-    with pytest.raises(InputError, match="repeat 2 is repeat 1 once more"):
+    with pytest.raises(InputError, match="repeat 2 is identical to repeat 1"):
         assess(queue(10), queue(10), repeats=[queue(11), queue(11)])
 
 
@@ -336,9 +336,9 @@ def test_k_and_offset_are_recovered_from_training_runs() -> None:
 def test_a_run_that_was_fitted_on_cannot_be_assessed() -> None:
     real, twin = queue(10), queue(11)
     alignment = fit_alignment([(real, twin)])
-    with pytest.raises(InputError, match="fitted on this very run"):
+    with pytest.raises(InputError, match="fitted on this run"):
         assess(real, twin, alignment=alignment)
-    with pytest.raises(InputError, match="no run to fit on"):
+    with pytest.raises(InputError, match="at least one pair of runs"):
         fit_alignment([])
     with pytest.raises(InputError, match=r"alignment\.k"):
         Alignment(k=0)
@@ -373,7 +373,7 @@ def test_no_run_fails_beside_itself(made: dict[str, object]) -> None:
 
 @given(runs(), runs(), st.integers(-1000, 100_000), st.booleans())
 @examples(12)
-def test_when_the_runs_took_place_changes_nothing(
+def test_results_do_not_depend_on_the_start_of_the_runs(
     one: dict[str, object], other: dict[str, object], shift: int, both: bool
 ) -> None:
     a, b = run(**one), run(**other)  # type: ignore[arg-type]

@@ -44,9 +44,7 @@ def test_three_per_cent_is_the_bound(late: int, status: str) -> None:
 @pytest.mark.parametrize(
     ("length", "bin", "said"), [(1140.5, 60, False), (1140.0, 1140 / 50, True), (50.0, 1.0, True)]
 )
-def test_fewer_than_20_bins_are_made_50_and_that_is_said(
-    length: float, bin: float, said: bool
-) -> None:
+def test_fewer_than_20_bins_become_50_with_a_note(length: float, bin: float, said: bool) -> None:
     real = run([0, 0, 0, 0], [length / 4, length / 3, length / 2, length])
     found = curve(real, real)
     assert found.figures["bin_s"] == pytest.approx(bin)
@@ -57,7 +55,7 @@ def test_fewer_than_20_bins_are_made_50_and_that_is_said(
 def test_a_shifted_curve_is_found_again_by_the_lag(lag: int) -> None:
     """Law: moving all completions by whole bins moves the best lag, and leaves no error."""
     ends = 600 + 60.0 * np.array([1, 2, 3, 7, 8, 12, 13, 14, 20, 26, 30])
-    found = CompletionCurves.of(ends, ends + 60 * lag, bin=60.0, most=5)
+    found = CompletionCurves.from_ends(ends, ends + 60 * lag, bin=60.0, most=5)
     assert (found.lag, found.rmse) == (lag, 0.0)
     assert (found.rmse_without_lag > 0) is (lag != 0)
 
@@ -71,7 +69,7 @@ def test_the_error_is_the_mean_over_all_bins_at_the_best_lag(
     real: list[float], twin: list[float], bin: float, most: int
 ) -> None:
     """Counted one by one, at the end of each bin."""
-    found = CompletionCurves.of(np.array(real), np.array(twin), bin, most)
+    found = CompletionCurves.from_ends(np.array(real), np.array(twin), bin, most)
     bins = range(1, max(1, math.ceil(round(max(0.0, *real, *twin) / bin, 9))) + 1)
 
     def rmse(lag: int) -> float:
@@ -112,13 +110,17 @@ def test_the_lag_has_a_limit() -> None:
     assert found.figure > 0
 
 
-def test_curves_are_extended_by_nothing_and_by_what_they_came_to() -> None:
-    curves = CompletionCurves.of(np.array([5.0, 15.0]), np.array([15.0, 25.0]), bin=10.0, most=1)
+def test_curves_are_extended_by_zero_and_by_their_final_value() -> None:
+    curves = CompletionCurves.from_ends(
+        np.array([5.0, 15.0]), np.array([15.0, 25.0]), bin=10.0, most=1
+    )
     assert curves.real.tolist() == [1, 2, 2]
     assert curves.twin.tolist() == [0, 1, 2]
     assert curves.lagged.tolist() == [1, 2, 2]
     assert (curves.lag, curves.rmse) == (1, 0.0)
-    early = CompletionCurves.of(np.array([15.0, 25.0]), np.array([5.0, 15.0]), bin=10.0, most=1)
+    early = CompletionCurves.from_ends(
+        np.array([15.0, 25.0]), np.array([5.0, 15.0]), bin=10.0, most=1
+    )
     assert early.lagged.tolist() == [0, 1, 2]
 
 
@@ -170,7 +172,7 @@ def test_runs_of_no_length_and_of_few_tasks_are_not_assessable() -> None:
     assert assess(few, few).status == "not assessable"
 
 
-def test_a_twin_that_completes_nothing_fails() -> None:
+def test_a_twin_without_completed_tasks_fails() -> None:
     whole = run([0.0] * 6, 10.0)
     verdict = assess(whole, Trace(tasks=whole.tasks))
     assert verdict["curve RMSE"].status == "FAIL"

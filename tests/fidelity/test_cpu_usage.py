@@ -1,4 +1,4 @@
-"""CPU usage on each task's own axis: exact resampling, three criteria, when they say nothing."""
+"""CPU usage relative to the start of each task: exact resampling, criteria, missing data."""
 
 import numpy as np
 import polars as pl
@@ -170,7 +170,7 @@ def test_seconds_of_different_clocks_are_compared_in_mhz() -> None:
     assert "in MHz" in verdict["sMAPE"].note
 
 
-def test_too_many_windows_become_longer_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_windows_become_longer_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twinloop.fidelity.cpu_usage.MOST_WINDOWS", 10)
     verdict = assess(used(VARIED), used(VARIED), criteria=Criteria(usage={"least_pairs": 4}))
     assert "windows of 2 s" in verdict["sMAPE"].note
@@ -180,4 +180,4 @@ def test_too_many_windows_become_longer_and_that_is_said(monkeypatch: pytest.Mon
 def test_the_side_without_usage_is_named() -> None:
     assert assess(run([0.0]), used(VARIED))["sMAPE"].note == "the real run has no CPU usage"
     note = assess(used(VARIED), run([0.0]))["sMAPE"].note
-    assert note == "the twin has no CPU usage (twinloop simulate --usage 1s keeps it)"
+    assert note == "the twin has no CPU usage (record it with twinloop simulate --usage 1s)"

@@ -1,4 +1,4 @@
-"""Criteria as files: defaults as published, errors by path, what was changed."""
+"""Criteria files: published defaults, errors by path, changed values."""
 
 import hashlib
 from pathlib import Path
@@ -10,7 +10,7 @@ from twinloop.description import InputError, TwinloopError
 from twinloop.fidelity import Criteria, assess
 
 
-def test_the_defaults_are_those_of_the_thesis() -> None:
+def test_the_defaults_equal_those_of_the_thesis() -> None:
     """Xie, section 4.4.3: the thresholds of the four metrics."""
     asked = Criteria()
     assert (asked.waits.ks_p, asked.waits.p50, asked.waits.p95, asked.waits.p99) == (
@@ -36,7 +36,7 @@ def test_the_defaults_are_those_of_the_thesis() -> None:
         ("- 3", "c.yaml"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_their_field(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(TwinloopError, match=said):
         Criteria.load(tmp_path / "c.yaml")

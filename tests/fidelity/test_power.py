@@ -1,4 +1,4 @@
-"""The trend of the power: segments, lags, what unrelated series score, when it says nothing."""
+"""The trend of the power: segments, lags, surrogate scores, missing data."""
 
 import numpy as np
 import polars as pl

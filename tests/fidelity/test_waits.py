@@ -49,7 +49,7 @@ def test_the_smallest_detectable_d_is_that_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "weak"), [(39, True), (40, False)])
-def test_under_40_tasks_ks_is_weak_and_its_status_stands(tasks: int, weak: bool) -> None:
+def test_under_40_tasks_ks_is_weak_and_keeps_its_status(tasks: int, weak: bool) -> None:
     same = assess(run(range(tasks)), run(range(tasks)))["KS p"]
     other = assess(run(range(tasks)), run(range(1000, 1000 + tasks)))["KS p"]
     assert (same.status, other.status) == ("PASS", "FAIL")
@@ -81,7 +81,7 @@ def test_three_tasks_are_too_few_for_a_distribution(tasks: int) -> None:
     assert assess(run([1.0] * 4), run([1.0] * 4)).metrics["wait times"] == "PASS"
 
 
-def test_constant_waits_pass_beside_themselves_and_rounding_breaks_nothing() -> None:
+def test_constant_waits_pass_against_themselves_despite_rounding() -> None:
     real = run([0.1] * 50)
     assert not failing(assess(real, real))
     twin = run([0.1] * 50, shift=1e7)  # where 0.1 s is not quite 0.1 s

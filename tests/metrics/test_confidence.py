@@ -1,4 +1,4 @@
-"""Confidence intervals: Student's printed table, hand-computed batches, independence told apart."""
+"""Confidence intervals: Student's table, hand-computed batches, autocorrelated batches."""
 
 import math
 
@@ -59,7 +59,7 @@ def test_batches_keep_the_mean(values: list[float], batches: int) -> None:
     assert found.mean == pytest.approx(np.mean(kept), abs=1e-6)
 
 
-def test_batches_that_are_too_short_are_told_from_those_that_are_long_enough() -> None:
+def test_too_short_batches_are_detected() -> None:
     rng = np.random.default_rng(3)
     noise = rng.normal(size=5000)
     remembering = np.zeros(5000)
@@ -87,7 +87,7 @@ def test_a_warm_up_is_cut_off() -> None:
     assert batch_means(hand_made(), batches=2, warm_up=1.0).mean == 8.0
 
 
-def test_what_says_nothing_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     for values, options in (
         ([1.0], {}),
         ([1.0, math.nan], {}),
@@ -104,5 +104,5 @@ def test_what_says_nothing_is_refused() -> None:
     ):
         with pytest.raises(InputError):
             batch_means([1.0, 2.0, 3.0], **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no figure"):
-        batch_means(hand_made(), of="colour")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="not a quantity"):
+        batch_means(hand_made(), quantity="colour")  # type: ignore[arg-type]

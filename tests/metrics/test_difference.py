@@ -78,7 +78,7 @@ def test_the_words_say_what_the_figures_say() -> None:
     assert "all figures are the same" in same
 
 
-def test_one_more_machine_is_elsewhere_either_way() -> None:
+def test_one_more_machine_counts_as_moved_in_both_directions() -> None:
     def on(*machines: str) -> Trace:
         rows = {"task": ["a"] * len(machines), "machine": machines, "start": [0.0] * len(machines)}
         return Trace(tasks=pl.DataFrame({"id": ["a"]}), placements=pl.DataFrame(rows))
@@ -88,7 +88,7 @@ def test_one_more_machine_is_elsewhere_either_way() -> None:
     assert difference(on("x", "y"), on("y", "x")).elsewhere == 0
 
 
-def test_runs_that_share_nothing_are_said_to() -> None:
+def test_runs_without_common_tasks_are_reported() -> None:
     other = Trace(tasks=pl.DataFrame({"id": ["z"], "submit": [0.0]}))
     text = describe_difference(difference(hand_made(), other))
     assert "4 tasks of A not in B: a, b, c, ..." in text
@@ -97,7 +97,7 @@ def test_runs_that_share_nothing_are_said_to() -> None:
 
 def test_two_tasks_of_one_name_cannot_be_matched() -> None:
     twice = Trace(tasks=pl.DataFrame({"id": ["a", "a"]}))
-    with pytest.raises(InputError, match="trace b are called 'a'"):
+    with pytest.raises(InputError, match="trace b have the ID 'a'"):
         difference(hand_made(), twice)
 
 
@@ -115,7 +115,7 @@ def test_a_run_does_not_differ_from_itself(trace: Trace) -> None:
 
 @fewer
 @given(runs(), runs())
-def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> None:
+def test_the_reversed_difference_is_the_opposite(a: Trace, b: Trace) -> None:
     # A task has one user, whichever run it is in.
     user = pl.when(pl.col("id").str.ends_with("1")).then(pl.lit("ann")).otherwise(pl.lit("bob"))
     a, b = (trace.replace(tasks=trace.tasks.with_columns(user=user)) for trace in (a, b))

@@ -1,4 +1,4 @@
-"""Energy, carbon and cost: what is integrated does not depend on how it is cut."""
+"""Energy, carbon and cost: integrals do not depend on the windows."""
 
 import math
 
@@ -81,7 +81,7 @@ def test_an_intensity_in_unix_time_needs_the_epoch() -> None:
         "power after t = 8 s is taken at the last carbon intensity",
     )
     early = trace.replace(manifest=Manifest(epoch_ms=990_000))
-    with pytest.raises(InputError, match="begins at t = 10 s"):
+    with pytest.raises(InputError, match="starts at t = 10 s"):
         carbon(early, series)
 
 

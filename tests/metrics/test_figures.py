@@ -134,7 +134,7 @@ def test_an_attempt_lasts_from_its_first_node_to_its_last() -> None:
     assert (row["start"], row["end"], row["run_time"]) == (3.0, 10.0, 7.0)
 
 
-def test_what_is_not_known_is_none_and_said() -> None:
+def test_unknown_figures_are_none_with_a_note() -> None:
     found = figures(Trace())
     assert {name for name, value in found.to_dict().items() if value not in (None, 0)} == set()
     trace = Trace(
@@ -146,7 +146,7 @@ def test_what_is_not_known_is_none_and_said() -> None:
     assert (found.core_seconds, found.utilisation, found.busy_nodes) == (None, None, None)
     assert found.energy == 5.0
     assert found.notes == (
-        "1 task of unknown submission: no wait, and out of any cut",
+        "1 task of unknown submission: no wait, and out of any window",
         "1 task that started before its submission: a negative wait",
         "1 task that ran and has no known end: no turnaround",
         "1 execution of unknown size: not in the core-seconds",
@@ -154,7 +154,7 @@ def test_what_is_not_known_is_none_and_said() -> None:
     )
 
 
-def test_cores_that_placements_do_not_say_are_those_asked_for() -> None:
+def test_placements_without_cores_use_the_requested_cores() -> None:
     trace = Trace(
         tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0], "requested_cores": [6.0, 1.0]}),
         placements=pl.DataFrame(
@@ -169,7 +169,7 @@ def test_cores_that_placements_do_not_say_are_those_asked_for() -> None:
     assert figures(trace).core_seconds == 65.0
 
 
-def test_a_simulated_run_says_its_cores_and_carbon_itself() -> None:
+def test_a_simulated_run_stores_its_cores_and_carbon() -> None:
     facts = {"run": {"cores": 4, "carbon_g": 7.5}}
     trace = hand_made().replace(manifest=Manifest(facts=facts), nodes=Trace().nodes)
     found = figures(trace)
@@ -209,7 +209,7 @@ def test_every_figure_is_shown_with_its_name() -> None:
             assert f"<th>{name}</th>" in page
 
 
-def test_every_figure_stands_in_the_documentation() -> None:
+def test_every_figure_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "metrics.md"
     rows = [f"| `{name}` | {figure.unit} | {figure.meaning} |" for name, figure in FIGURES.items()]
     assert "\n".join(["| figure | unit | meaning |", "|---|---|---|", *rows]) in page.read_text()
@@ -217,7 +217,7 @@ def test_every_figure_stands_in_the_documentation() -> None:
 
 @few
 @given(runs(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_nothing(trace: Trace, random: object) -> None:
+def test_results_do_not_depend_on_the_order_of_rows(trace: Trace, random: object) -> None:
     def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
         order = list(range(frame.height))
         random.shuffle(order)  # type: ignore[attr-defined]
@@ -267,7 +267,7 @@ def test_utilisation_is_at_most_one_where_no_core_is_held_twice(trace: Trace) ->
 
 @few
 @given(runs())
-def test_statuses_add_up_and_far_cuts_cut_nothing(trace: Trace) -> None:
+def test_statuses_add_up_and_wide_windows_include_everything(trace: Trace) -> None:
     found = figures(trace)
     assert sum(found.statuses.values()) == found.tasks == trace.tasks.height
     assert figures(trace, until=1e9).to_dict() == found.to_dict()

@@ -59,7 +59,7 @@ def test_users_worked_out_by_hand() -> None:
     assert lateness == [(3.0, 1.3, 6.0), (0.0, None, None)]
 
 
-def test_a_log_that_replays_nothing_has_no_lateness() -> None:
+def test_a_log_without_recorded_submissions_has_no_lateness() -> None:
     trace = hand_made()
     log = trace.replace(tasks=trace.tasks.drop("submit_recorded"))
     assert figures(log).lateness is None

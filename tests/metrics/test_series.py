@@ -1,4 +1,4 @@
-"""Figures over time: their areas and ends are those of the tasks."""
+"""Time series: areas and final values equal those of the tasks."""
 
 import numpy as np
 import polars as pl
@@ -43,7 +43,7 @@ def test_the_area_of_the_cores_in_use_is_the_core_seconds(trace: Trace) -> None:
 
 
 @given(runs(), st.lists(st.floats(0, 400), max_size=20))
-def test_cores_in_use_are_those_of_the_placements_that_run(
+def test_cores_in_use_equal_the_cores_of_running_placements(
     trace: Trace, moments: list[float]
 ) -> None:
     curve = cores_in_use(trace).rows()
@@ -79,9 +79,7 @@ def test_bins_agree_with_the_events_at_their_ends(trace: Trace, bin: float) -> N
 
 
 @given(runs(min_tasks=1), st.tuples(st.integers(0, 300), st.integers(1, 80)))
-def test_means_in_a_window_are_those_of_a_literal_count(
-    trace: Trace, window: tuple[int, int]
-) -> None:
+def test_means_in_a_window_equal_a_direct_count(trace: Trace, window: tuple[int, int]) -> None:
     start, end = float(window[0]), float(window[0] + window[1])
     # All times are quarters of a second, so that what holds in the middle of each holds in it.
     middles = np.arange(start, end, 0.25) + 0.125
@@ -119,9 +117,9 @@ def test_a_trace_without_anything_has_empty_series() -> None:
 
 
 def test_windows_and_bins_without_sense_are_refused() -> None:
-    with pytest.raises(InputError, match="no window"):
+    with pytest.raises(InputError, match="not a valid interval"):
         busy_cores(hand_made(), 5, 5)
-    with pytest.raises(InputError, match="no length of time"):
+    with pytest.raises(InputError, match="must be a positive duration"):
         submissions(hand_made(), bin=0)
     with pytest.raises(InputError, match="bins"):
         submissions(hand_made(), bin=1e-9)

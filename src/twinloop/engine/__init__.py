@@ -1,4 +1,4 @@
-"""The simulators: of clusters, from a scenario; and of single events, which it stands on."""
+"""Simulators: clusters from a scenario, and the discrete-event kernel below them."""
 
 from twinloop._core import (
     Activity,
@@ -52,7 +52,7 @@ __all__ = [
     "simulate",
 ]
 
-# Errors and representations name the public place, not the extension.
+# Errors and representations show the public module, not the extension.
 for _public in map(globals().get, __all__):
     if isinstance(_public, type):
         _public.__module__ = __name__

@@ -1,4 +1,4 @@
-"""The columnar entry: activities as arrays in, finish times out."""
+"""Column interface of the kernel: arrays of activities in, finish times out."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,21 +20,21 @@ def run_columns(
     efficiency: Mapping[int, Sequence[float]] | None = None,
     record: bool = False,
 ) -> ColumnRun:
-    """Run activities given as columns, one row each, and return when each finished.
+    """Run activities given as columns, one row each, and return their finish times.
 
-    It is the same simulation as with an `Environment`, to the last bit, without Python in it: the
-    interpreter lock is released, so that runs in several threads go on side by side.
+    The results are bit-identical to those of an `Environment`. No Python code runs: the interpreter
+    lock is released, so that runs in several threads are parallel.
 
     Args:
-        start: When each begins to draw, in seconds from 0.
-        work: The work of each.
-        capacity: Of the one resource, or of each resource.
-        resource: The index of each row's resource; with two dimensions, the resources that each row
-            draws on at once, padded with -1.
-        limit: The highest rate of each; infinite for none.
-        weight: The weight of each, 1 by default.
-        kind: The kind of each, 0 by default.
-        efficiency: For every resource, as in `Environment.resource` (a table only).
+        start: Start time of each activity, in seconds from 0.
+        work: Work of each activity.
+        capacity: Capacity of the single resource, or of each resource.
+        resource: Index of the resource of each row; with two dimensions, the resources that each
+            row uses simultaneously, padded with -1.
+        limit: Maximum rate of each activity; infinite for none.
+        weight: Weight of each activity, 1 by default.
+        kind: Kind of each activity, 0 by default.
+        efficiency: Efficiency of every resource, as in `Environment.resource` (a table only).
         record: Also return the rates of all resources over time.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Tasks that fit on no machine, by the effective capacity of the machines."""
+"""Admission control: tasks that fit on no machine, by effective capacity."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ Mask = NDArray[np.bool_]
 
 
 class Admission:
-    """The tasks that are too large, for any effective capacity; asks only where it must.
+    """Cache of the tasks that are too large, by effective capacity.
 
-    A task that fits on machines of some capacity fits on larger ones, so between two capacities
-    with the same tasks too large there is nothing to ask.
+    A task that fits at some capacity fits at every larger one. Between two capacities with the same
+    result, the result is therefore known without an evaluation.
 
-    >>> sizes, asked = np.array([1.0, 3.0]), []
-    >>> def too_large(capacity):
-    ...     asked.append(capacity)
+    >>> sizes, evaluated = np.array([1.0, 3.0]), []
+    >>> def evaluate(capacity):
+    ...     evaluated.append(capacity)
     ...     return sizes > 2 * capacity
-    >>> known = Admission(too_large)
-    >>> [known.find_too_large(c).tolist() for c in (1.0, 2.0, 9.0, 1.2, 1.1)]
+    >>> admission = Admission(evaluate)
+    >>> [admission.find_too_large(c).tolist() for c in (1.0, 2.0, 9.0, 1.2, 1.1)]
     [[False, True], [False, False], [False, False], [False, True], [False, True]]
-    >>> asked
+    >>> evaluated
     [1.0, 2.0, 1.2]
     """
 
-    def __init__(self, ask: Callable[[float], Mask]) -> None:
-        self._ask = ask
+    def __init__(self, evaluate: Callable[[float], Mask]) -> None:
+        self._evaluate = evaluate
         self._capacities: list[float] = []
         self._masks: list[Mask] = []
 
     def find_too_large(self, capacity: float) -> Mask:
-        """Whether each task fits on no machine of this capacity."""
+        """Return the mask of the tasks that fit on no machine of this capacity."""
         place = bisect_left(self._capacities, capacity)
         above = self._masks[place] if place < len(self._masks) else None
         if above is not None and self._capacities[place] == capacity:
@@ -44,7 +44,7 @@ class Admission:
             return below
         if above is not None and (above.all() or (below is not None and (below == above).all())):
             return above
-        found = self._ask(capacity)
+        found = self._evaluate(capacity)
         self._capacities.insert(place, capacity)
         self._masks.insert(place, found)
         return found

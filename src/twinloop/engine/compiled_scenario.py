@@ -1,4 +1,4 @@
-"""A scenario compiled to columns: read once, run many times."""
+"""A scenario compiled to native columns: read once, run many times."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _CAPACITY: Final = MODEL_VALUES.index("effective_capacity")
-#: How many sets of admitted tasks are kept compiled beside the scenario's own.
-_KEPT: Final = 4
+#: Number of compiled variants with other admitted tasks that are cached.
+_CACHED: Final = 4
 #: Later than every recorded failure.
 _ALL_TIME: Final = 1e300
 
 
 class CompiledScenario:
-    """A scenario as columns of the core. A run costs no more than the simulation itself.
+    """A scenario as native columns, so that a run costs only the simulation.
 
     >>> from twinloop.engine import CompiledScenario
     >>> from twinloop.scenario import Scenario
@@ -70,18 +70,18 @@ class CompiledScenario:
         allow_code: bool = False,
         workload: Trace | Workload | LoadedWorkload | None = None,
     ) -> None:
-        """Compile a scenario; `given` stands for its workload where that has been read already."""
-        #: The scenario it was made of.
+        """Compile a scenario; `workload` replaces its workload if that has already been read."""
+        #: The scenario.
         self.scenario = scenario
-        #: The policy that decides.
+        #: The scheduling policy.
         self.policy: AnyPolicy = scenario.policy.resolve(allow_code=allow_code)
-        #: What is to run, as it was read.
+        #: The loaded workload.
         self.loaded = (
             workload if isinstance(workload, LoadedWorkload) else LoadedWorkload(scenario, workload)
         )
-        #: The trace that is replayed; None if the scenario was given a Workload.
+        #: The replayed trace; None if the scenario has a Workload.
         self.trace = self.loaded.trace
-        #: What is to run.
+        #: The workload.
         self.workload = self.loaded.workload
         self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
@@ -120,11 +120,11 @@ class CompiledScenario:
             self.workload, arrays, platform, queues, kinds, clocks=clocks
         )
         self.requested = self.loaded.requested
-        # A replay plans with what was planned with, unless that would kill somebody.
+        # A replay plans with the recorded plan, unless tasks are killed at their requested time.
         kills = scenario.model.kill_at_requested_time
         task_columns["requested_time"] = self.requested if kills else self.loaded.planned
         self.native_scenario = NativeScenario(
-            self.machines.columns(arrays.resources, arrays.user.names, queues),
+            self.machines.build_columns(arrays.resources, arrays.user.names, queues),
             task_columns,
             self._options(contention, native, kinds),
             self.names,
@@ -133,7 +133,7 @@ class CompiledScenario:
         self._admission = Admission(
             lambda c: self.native_scenario.find_impossible(self._native, c) != 0
         )
-        #: Which tasks can never run here.
+        #: Mask of the tasks that can never run.
         self.rejected = self._find_rejected(task_columns["queue"])
         self.native_scenario.set_rejected(self.rejected)
         self._note_names(task_columns["queue"])
@@ -144,7 +144,7 @@ class CompiledScenario:
         self._set_outages(self._horizon(self.values()) if drawn else np.inf)
 
     def _find_rejected(self, queue: Any) -> Any:
-        """Tasks that can never run: by the limits of a queue, by size, or because of a parent."""
+        """Find the tasks that can never run because of queue limits, size or a rejected parent."""
         arrays, platform = self.arrays, self.machines.platform
         over = workload_columns.find_over_limits(arrays, platform, queue, self.requested) != 0
         large = self._admission.find_too_large(self.scenario.model.effective_capacity)
@@ -159,7 +159,7 @@ class CompiledScenario:
         return after.astype(np.uint8)
 
     def _note_names(self, queue: Any) -> None:
-        """Names that mean nothing to the platform are easily a slip."""
+        """Add notes on queues and users that do not exist in the platform or the workload."""
         platform, arrays = self.machines.platform, self.arrays
         if platform.queues:
             strange = pl.Series(queue >= len(platform.queues))
@@ -173,7 +173,7 @@ class CompiledScenario:
         self.cleaned += (note("noticed", what, pl.Series(absent, dtype=pl.String)),)
 
     def _note_clocks(self) -> None:
-        """Clocks that differ say nothing of how fast a host is if the workload has none."""
+        """Add a note if hosts differ in clock and the workload has no reference clock."""
         known = [host for _, host in self.scenario.platform.hosts() if host.mhz and not host.speed]
         if self.workload.reference_mhz is None and len({host.mhz for host in known}) > 1:
             what = (
@@ -183,10 +183,10 @@ class CompiledScenario:
             self.cleaned += (note("assumed", what, count=sum(host.count for host in known)),)
 
     def _compile_admitted(self, row: NDArray[np.float64]) -> CompiledScenario:
-        """The scenario compiled with the tasks that a run with these values of the model admits.
+        """Return the scenario compiled for the tasks admitted with these model values.
 
-        The effective capacity of a run says which tasks are too large; these also leave the
-        sessions of their users.
+        The effective capacity determines which tasks are too large; these are also removed from
+        the sessions of their users.
         """
         capacity, own = float(row[_CAPACITY]), self.scenario.model.effective_capacity
         if capacity == own:
@@ -203,7 +203,7 @@ class CompiledScenario:
             other.cleaned, other._others, other._loads = self.workload.cleaned, {}, None
             other._compile()
         self._others[key] = other
-        while len(self._others) > _KEPT:
+        while len(self._others) > _CACHED:
             self._others.pop(next(iter(self._others)), None)
         return other
 
@@ -212,15 +212,15 @@ class CompiledScenario:
         rows = find_rows(self.machines.nodes["node"], downs["node"])
         ends = downs["end"].fill_null(np.inf).to_numpy()
         self.native_scenario.set_outages(rows, downs["start"].to_numpy(), ends, horizon)
-        #: The periods in which machines are not there: node, start, end, state.
+        #: Outages of machines: node, start, end, state.
         self.outages = downs
-        #: The time up to which failures are known (s); infinite: all of them.
+        #: Time up to which failures are known (s); infinite if all are.
         self.horizon = horizon
 
     def extend_failures(self, time: float) -> None:
-        """Draw failures to beyond this time.
+        """Generate failures beyond this time.
 
-        Those that are known stay, so that a run comes out as if all had been drawn at once.
+        Known failures stay the same, so that a run does not depend on when they are generated.
         """
         with self._drawing:
             if time >= self.horizon:
@@ -267,7 +267,7 @@ class CompiledScenario:
             for each in platform.maintenance
         ]
         if failures is not None:
-            # A longer record changes failures that overlap: it is read whole.
+            # Overlapping failures depend on later records, so a log is read completely.
             until = min(horizon, _ALL_TIME)
             found = compute_failure_intervals(
                 failures, self.names.machines, until, self.scenario.seed
@@ -277,7 +277,7 @@ class CompiledScenario:
         return pl.concat([pl.DataFrame(schema=schema), *parts])
 
     def _horizon(self, values: Any) -> float:
-        """A time at which everything should be over with these values of the model."""
+        """Estimate a time by which all tasks have ended with these model values."""
         arrays = self.arrays
         if not len(arrays):
             return 0.0
@@ -291,16 +291,16 @@ class CompiledScenario:
 
     @property
     def epoch_ms(self) -> int | None:
-        """Unix time of t = 0 in milliseconds: the start of the scenario, else that of the log."""
+        """Unix time of t = 0 in milliseconds: start of the scenario, otherwise of the log."""
         if self.scenario.epoch_ms is not None:
             return self.scenario.epoch_ms
         return self.workload.epoch_ms if self.trace is None else self.trace.manifest.epoch_ms
 
     @property
     def injected(self) -> tuple[str, ...]:
-        """What a run of this takes from the run that it replays; nothing: it predicts one.
+        """The quantities that a replay takes from the recorded run; empty for a prediction.
 
-        A log that was made up is the record of no run.
+        A generated log is not the record of a run.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
@@ -309,8 +309,8 @@ class CompiledScenario:
         ()
         """
         trace, model = self.trace, self.scenario.model
-        made_up = trace is not None and trace.manifest.kind == "generated"
-        found = () if made_up else self.workload.injected
+        is_generated = trace is not None and trace.manifest.kind == "generated"
+        found = () if is_generated else self.workload.injected
         has_latency = trace is not None and "latency" in trace.manifest.facts
         if has_latency and (model.dispatch_latency or model.release_latency):
             return (*found, "latencies")
@@ -320,9 +320,9 @@ class CompiledScenario:
 
     @property
     def value_names(self) -> tuple[str, ...]:
-        """The numbers of the model that runs may differ in, in the order of a row of values.
+        """The names of the model values of a run, in the order of a row.
 
-        First `MODEL_VALUES`; then what the scenario has of these: `service_factors.<kind>`,
+        First `MODEL_VALUES`; then, as far as the scenario has them, `service_factors.<kind>`,
         `contention.linear.slope`, `contention.table[<i>]` (its inflation),
         `contention.kinds.<kind>.pressure` and `.sensitivity`; and, if all hosts have the same power
         model, `power.idle` (also the power of a constant one), `power.max` and `power.parameter`
@@ -341,14 +341,14 @@ class CompiledScenario:
         return self._values.names
 
     def values(self, changed: Mapping[str, float] | Sequence[float] | None = None) -> Any:
-        """The numbers of the model, with these in place of its own, as the core takes them.
+        """Return the row of model values of the scenario with some values changed.
 
-        The names are `value_names`; a row of `MODEL_VALUES` alone leaves the others as they are.
+        The names are `value_names`; a row of `MODEL_VALUES` alone leaves the others unchanged.
         """
         return self._values.make_row(changed)
 
     def scenario_from_values(self, values: Mapping[str, float] | Sequence[float]) -> Scenario:
-        """The scenario with these values in its model; those of power are overrides.
+        """Return the scenario with these model values; power values become overrides.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
@@ -369,7 +369,7 @@ class CompiledScenario:
         usage_step: float | None = None,
         usage_rows: float = np.inf,
     ) -> ClusterRun:
-        """A run of the core, at its begin; each of the options is something that it notes."""
+        """Create a native run at its start; each option enables the recording of a table."""
         row = self.values(values)
         return ClusterRun(
             self._compile_admitted(row).native_scenario,
@@ -384,14 +384,14 @@ class CompiledScenario:
         )
 
     def run(self, values: Mapping[str, float] | Sequence[float] | None = None) -> dict[str, float]:
-        """One run with these values of the model, to its end: its figures by name.
+        """Run to the end with these model values and return the KPIs by name.
 
-        The names and definitions are those of `twinloop.metrics`.
+        Names and definitions are those of `twinloop.metrics`.
         """
         return self._run_to_end(values).kpis()
 
     def run_to_end(self) -> ClusterRun:
-        """One run to its end that noted what its trace is made of; see `as_trace`."""
+        """Run to the end with the recordings that a trace needs; see `trace_from_run`."""
         return self._run_to_end(None, placements=True, use=self.machines.has_power_models)
 
     def _run_to_end(
@@ -406,8 +406,8 @@ class CompiledScenario:
             pass
         return run
 
-    def advance(self, run: ClusterRun, go: Callable[[], _Found]) -> _Found:
-        """Call a method that moves the clock of a run; draw more failures where it needs them."""
+    def advance(self, run: ClusterRun, go: Callable[[], _Result]) -> _Result:
+        """Call a method that advances a run; generate more failures when it needs them."""
         while True:
             with attribute_error(self.policy, run):
                 found = go()
@@ -417,27 +417,27 @@ class CompiledScenario:
             run.extend_failures(self.native_scenario)
 
     def dispatcher(self) -> Dispatcher:
-        """The policy without a simulator, for an execution of these tasks for real.
+        """Create a dispatcher: the policy without a simulation, for a real execution.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
         >>> ready = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 3}}}))
-        >>> desk = ready.dispatcher()
-        >>> desk.submit(0, now=0.0)
-        >>> [(kind, task) for kind, task, _ in desk.decide(now=0.0)]
+        >>> dispatcher = ready.dispatcher()
+        >>> dispatcher.submit(0, now=0.0)
+        >>> [(kind, task) for kind, task, _ in dispatcher.decide(now=0.0)]
         [('place', 0)]
         """
         return Dispatcher(self.native_scenario, self._native, self.scenario.seed)
 
     def source(self) -> NativeSource:
-        """Who submits, without a simulator: for whoever runs these tasks for real.
+        """Create the submission source without a simulation, for a real execution.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
         >>> users = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 3}}})).source()
-        >>> users.next_time, users.due(now=1.0), users.next_time
+        >>> users.next_time, users.pop_due(now=1.0), users.next_time
         (0.0, [0, 1], 2.0)
         """
         return NativeSource(self.native_scenario)
@@ -449,17 +449,19 @@ class CompiledScenario:
         outputs: Sequence[str] = ("makespan_s", "wait_mean_s"),
         threads: int | None = None,
     ) -> RunOutputs:
-        """A run for each row of values, on native threads; the same whatever their number.
+        """Run once for each row of model values, on native threads.
+
+        The results do not depend on the number of threads.
 
         Args:
-            matrix: A row per run, the columns being `value_names` or `MODEL_VALUES` alone. Or a
-                column for each name that differs, or a mapping such as `run` takes for each run.
-            outputs: Figures by name; `starts` and `ends`, times of the tasks in order of size; and
-                in the order of `names.tasks`, `task_submit`, `task_ready`, `task_start` (of the
-                first attempt), `task_end`, `task_run_time` (of the last), `task_cpu` and
-                `task_machine` (the place of its first one in `names.machines`), which are unknown
-                for tasks that did not complete: NaN, or -1.
-            threads: How many; by default as many as there are cores.
+            matrix: A row per run with the columns `value_names` or `MODEL_VALUES`; or a mapping of
+                names to columns; or a mapping per run, as for `run`.
+            outputs: Names of KPIs; `starts` and `ends`, the sorted times of the tasks; and, in the
+                order of `names.tasks`, `task_submit`, `task_ready`, `task_start` (first attempt),
+                `task_end`, `task_run_time` (last attempt), `task_cpu` and `task_machine` (index of
+                the first machine in `names.machines`), which are NaN or -1 for tasks that did not
+                complete.
+            threads: Number of threads; by default the number of cores.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
@@ -474,7 +476,9 @@ class CompiledScenario:
         for name in outputs:
             if name not in known:
                 raise InputError(
-                    f"{name!r} is no output", field="outputs", remedy=f"one of: {', '.join(known)}"
+                    f"{name!r} is not an output",
+                    field="outputs",
+                    remedy=f"one of: {', '.join(known)}",
                 )
         rows = self._values.make_rows(matrix)
         if threads is not None and threads < 1:
@@ -501,7 +505,7 @@ class CompiledScenario:
         found: Mapping[str, NDArray[np.float64]],
         threads: int,
     ) -> None:
-        """Run these rows, all of which admit the same tasks, and fill in what they give."""
+        """Run these rows, which admit the same tasks, and fill in their outputs."""
         if self.horizon < np.inf:
             longest = max(self._horizon(self.values(rows[place])) for place in places)
             with self._drawing:
@@ -532,20 +536,20 @@ class CompiledScenario:
         values: Mapping[str, float] | Sequence[float] | None = None,
         threads: int | None = None,
     ) -> NDArray[np.float64]:
-        """The power of all machines under many power models, from one run.
+        """Compute the power of all machines under many power models from one run.
 
-        What tasks do does not depend on what it draws, so the scenario is simulated once (and not
-        again, if it is called with the same step and values) whatever the number of rows.
+        The schedule does not depend on power, so the scenario is simulated once for all rows, and
+        not again for the same step and values.
 
         Args:
-            rows: A power model per row, its columns being those of `value_names` that begin with
+            rows: A power model per row, with those columns of `value_names` that begin with
                 `power.`, in that order.
-            step: Length of the windows (s), which lie as those of the `power` table of `simulate`.
-            values: Of the model that is run, as `run` takes them.
-            threads: How many; by default as many as there are cores.
+            step: Length of the windows (s), which start as in the `power` table of `simulate`.
+            values: Model values of the run, as for `run`.
+            threads: Number of threads; by default the number of cores.
 
         Returns:
-            The mean watts in each window, a row for each power model.
+            The mean watts in each window, with a row for each power model.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
@@ -575,7 +579,7 @@ class CompiledScenario:
 def _contention(
     scenario: Scenario, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The kinds of tasks by number, and the rule that they follow; number 0 has no name."""
+    """Return the kinds of tasks by index (0 has no name) and the native contention rule."""
     rule = scenario.model.contention
     extra = (*(rule.kinds or {}), *scenario.model.service_factors)
     kinds = tuple(dict.fromkeys(("", *names, *extra)))

@@ -1,4 +1,4 @@
-"""The numbers of a model that one run of a compiled scenario may differ in from another."""
+"""Model values: the numbers that may differ between runs of a compiled scenario."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinloop.scenario.model import MODEL_VALUES
 
 _POSITIVE: Final = ("speed_factor", "service_factor", "effective_capacity")
 
-#: What the numbers of a power model are called in its description, by what they are called here.
+#: Field names of the values of a power model, by kind of model and by name of the value.
 _POWERS: Final[Mapping[str, Mapping[str, str]]] = {
     "constant": {"idle": "power"},
     **{name: {"idle": "idle", "max": "max"} for name in ("linear", "sqrt", "square", "cubic")},
@@ -25,36 +25,36 @@ _POWERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class ModelValue(NamedTuple):
-    """A number of a model: its name, what it is here, and the least that it may be."""
+    """A model value: its name, the value in the scenario, and its lower bound."""
 
     name: str
     own: float
     least: float = 0.0
-    #: Whether it must be more than the least.
+    #: Whether the bound is exclusive.
     above: bool = False
-    #: What the core knows it as; "": it is one of `MODEL_VALUES`.
+    #: Native name; empty for `MODEL_VALUES`.
     what: str = ""
     number: int = 0
 
 
 class ModelValues:
-    """The numbers of the model of a scenario, by name and in order."""
+    """The model values of a scenario, by name and in order."""
 
-    def __init__(self, offered: Sequence[ModelValue]) -> None:
-        self._offered = tuple(offered)
-        #: Their names, `MODEL_VALUES` first.
-        self.names = tuple(value.name for value in self._offered)
-        #: What the scenario itself says.
-        self.own: NDArray[np.float64] = np.array([value.own for value in self._offered])
+    def __init__(self, values: Sequence[ModelValue]) -> None:
+        self._values = tuple(values)
+        #: The names, `MODEL_VALUES` first.
+        self.names = tuple(value.name for value in self._values)
+        #: The values of the scenario itself.
+        self.own: NDArray[np.float64] = np.array([value.own for value in self._values])
         self._places = {name: place for place, name in enumerate(self.names)}
-        self._least = np.array([value.least for value in self._offered])
-        self._above = np.array([value.above for value in self._offered])
+        self._least = np.array([value.least for value in self._values])
+        self._above = np.array([value.above for value in self._values])
 
     @classmethod
     def from_scenario(
         cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...]
     ) -> ModelValues:
-        """Those of a scenario; `kinds`: of tasks, by the numbers that the core has for them."""
+        """Create the values of a scenario; `kinds` are the kinds of tasks by native index."""
         model = scenario.model
         common = (
             ModelValue(name, getattr(model, name), above=name in _POSITIVE) for name in MODEL_VALUES
@@ -70,49 +70,58 @@ class ModelValues:
             for number, kind in enumerate(kinds)
             if kind
         )
-        return cls([*common, *factors, *_contention(model.contention, kinds), *_power(platform)])
+        return cls(
+            [
+                *common,
+                *factors,
+                *_contention_values(model.contention, kinds),
+                *_power_values(platform),
+            ]
+        )
 
     @property
     def further(self) -> list[tuple[str, int]]:
-        """What the core knows those beyond `MODEL_VALUES` as."""
-        return [(value.what, value.number) for value in self._offered if value.what]
+        """The native names of the values beyond `MODEL_VALUES`."""
+        return [(value.what, value.number) for value in self._values if value.what]
 
     def columns(self, what: str) -> list[int]:
-        """The places of those that the core knows as this."""
-        return [place for place, value in enumerate(self._offered) if value.what == what]
+        """Return the columns of the values with this native name."""
+        return [place for place, value in enumerate(self._values) if value.what == what]
 
     def make_row(self, given: Mapping[str, float] | Sequence[float] | None) -> NDArray[np.float64]:
-        """One row: the scenario's own with these in their place, or a row as it stands."""
+        """Build a row from changed values by name, or from a complete row."""
         if given is None:
             return self.own.copy()
         if isinstance(given, Mapping):
-            return self._filled({name: [value] for name, value in given.items()}, "values").ravel()
-        row = _numbers(given, "values").reshape(1, -1)
+            return self._fill_columns(
+                {name: [value] for name, value in given.items()}, "values"
+            ).ravel()
+        row = _to_floats(given, "values").reshape(1, -1)
         self.check(row, "values")
         return np.concatenate([row[0], self.own[row.shape[1] :]])
 
     def make_rows(
         self, given: ArrayLike | Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]
     ) -> NDArray[np.float64]:
-        """Many rows: a matrix, columns by name, or a mapping for each row."""
+        """Build rows from a matrix, from columns by name, or from a mapping per row."""
         if isinstance(given, Mapping):
-            return self._filled(given, "matrix")
+            return self._fill_columns(given, "matrix")
         if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
             return np.array([self.make_row(each) for each in given])  # type: ignore[arg-type]
-        rows = _numbers(given, "matrix")
+        rows = _to_floats(given, "matrix")
         self.check(rows, "matrix")
         return rows
 
     def make_power_rows(self, given: ArrayLike) -> NDArray[np.float64]:
-        """Rows of the numbers of the power model alone, as whole rows."""
+        """Build complete rows from rows of the power model alone."""
         places = [place for place, name in enumerate(self.names) if name.startswith("power.")]
         if not places:
             raise InputError(
-                "not all hosts have the same power model, or it is a table",
+                "the hosts do not share one power model, or it is a table",
                 field="power",
-                remedy="give each of them the same, of another kind",
+                remedy="give all hosts the same power model, other than a table",
             )
-        powers = _numbers(given, "rows")
+        powers = _to_floats(given, "rows")
         if powers.ndim != 2 or powers.shape[1] != len(places):
             raise InputError(
                 f"must have a row per power model and {len(places)} columns, not {powers.shape}",
@@ -125,7 +134,7 @@ class ModelValues:
         return rows
 
     def check(self, rows: NDArray[np.float64], field: str) -> None:
-        """Values that the model could not have are an error."""
+        """Raise an error for values outside the bounds of the model."""
         common = len(MODEL_VALUES)
         width = rows.shape[1] if rows.ndim == 2 else 0
         if width not in (common, len(self.names)):
@@ -137,17 +146,17 @@ class ModelValues:
             )
         if not len(rows):
             return
-        # The smallest and the largest stand for all; NaN spreads to both.
+        # The minimum and the maximum represent all rows; NaN propagates to both.
         low, high = rows.min(axis=0), rows.max(axis=0)
         least, above = self._least[:width], self._above[:width]
         fine = np.where(above, low > least, low >= least) & (high < np.inf)
         if not fine.all():
-            value = self._offered[int(np.argmin(fine))]
+            value = self._values[int(np.argmin(fine))]
             column = rows[:, int(np.argmin(fine))]
             bad = column[~(np.isfinite(column) & (column >= value.least))]
-            said = float(bad[0]) if len(bad) else value.least
+            shown = float(bad[0]) if len(bad) else value.least
             must = _bound(value.least, above=value.above)
-            raise InputError(f"{value.name} must be finite and {must}, not {said}", field=field)
+            raise InputError(f"{value.name} must be finite and {must}, not {shown}", field=field)
         if width > common and "power.max" in self._places:
             self._check_power(rows, field)
 
@@ -161,11 +170,11 @@ class ModelValues:
                 field=field,
             )
 
-    def _filled(self, given: Mapping[str, ArrayLike], field: str) -> NDArray[np.float64]:
-        columns = {self.index(name): _numbers(column, name) for name, column in given.items()}
+    def _fill_columns(self, given: Mapping[str, ArrayLike], field: str) -> NDArray[np.float64]:
+        columns = {self.index(name): _to_floats(column, name) for name, column in given.items()}
         lengths = {column.size for column in columns.values()}
         if len(lengths) > 1:
-            raise InputError("the columns are not of one length", field=field)
+            raise InputError("the columns do not have one length", field=field)
         rows = np.tile(self.own, (lengths.pop() if lengths else 1, 1))
         for place, column in columns.items():
             rows[:, place] = column.reshape(-1)
@@ -173,32 +182,35 @@ class ModelValues:
         return rows
 
     def index(self, name: str) -> int:
-        """The place of a number among those of the model."""
+        """Return the column of a value."""
         if name not in self._places:
             raise InputError(
-                f"{name!r} is no number of the model of this scenario",
+                f"{name!r} is not a model value of this scenario",
                 field="values",
                 remedy=f"one of: {', '.join(self.names)}",
             )
         return self._places[name]
 
     def apply(self, row: NDArray[np.float64], scenario: Scenario) -> Scenario:
-        """The scenario with these values in its model."""
+        """Return the scenario with the values of a row."""
         values = dict(zip(self.names, row.tolist(), strict=True))
         model = scenario.model
         changes: dict[str, Any] = {name: values[name] for name in MODEL_VALUES}
-        factors = _of(values, "service_factors.")
+        factors = _select_prefix(values, "service_factors.")
         changes["service_factors"] = {
             kind: factor
             for kind, factor in factors.items()
             if factor != 1.0 or kind in model.service_factors
         }
-        changes["contention"] = _changed(model.contention, values)
-        changes["overrides"] = {**model.overrides, **_overrides(scenario, _of(values, "power."))}
+        changes["contention"] = _replace_contention(model.contention, values)
+        changes["overrides"] = {
+            **model.overrides,
+            **_overrides(scenario, _select_prefix(values, "power.")),
+        }
         return scenario.replace(model=model.replace(**changes))
 
 
-def _of(values: Mapping[str, float], prefix: str) -> dict[str, float]:
+def _select_prefix(values: Mapping[str, float], prefix: str) -> dict[str, float]:
     return {
         name.removeprefix(prefix): value
         for name, value in values.items()
@@ -206,7 +218,7 @@ def _of(values: Mapping[str, float], prefix: str) -> dict[str, float]:
     }
 
 
-def _contention(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue]:
+def _contention_values(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue]:
     if rule.linear is not None:
         yield ModelValue("contention.linear.slope", rule.linear.slope, what="slope")
     for i, (_, inflation) in enumerate(rule.table or ()):
@@ -217,8 +229,8 @@ def _contention(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue
             yield ModelValue(full, getattr(kind, what), what=what, number=kinds.index(name))
 
 
-def _changed(rule: Contention, values: Mapping[str, float]) -> Contention:
-    """The rule with these values, of which it has some."""
+def _replace_contention(rule: Contention, values: Mapping[str, float]) -> Contention:
+    """Return the contention rule with its values replaced."""
     if rule.linear is not None:
         return Contention(linear={"slope": values["contention.linear.slope"]})
     if rule.table is not None:
@@ -236,8 +248,8 @@ def _changed(rule: Contention, values: Mapping[str, float]) -> Contention:
     return rule
 
 
-def _power(platform: Platform) -> Iterator[ModelValue]:
-    """The numbers of the power model, if all hosts have the same one."""
+def _power_values(platform: Platform) -> Iterator[ModelValue]:
+    """List the values of the power model, if all hosts have the same one."""
     models = [host.power for _, host in platform.hosts()]
     first = models[0] if models else None
     if first is None or any(model != first for model in models):
@@ -248,7 +260,7 @@ def _power(platform: Platform) -> Iterator[ModelValue]:
 
 
 def _overrides(scenario: Scenario, values: Mapping[str, float]) -> dict[str, float]:
-    """What the numbers of the power model are as overrides of the platform."""
+    """Return the power values as overrides of the platform."""
     clusters = scenario.effective_platform().clusters if values else ()
     return {
         f"clusters[{i}].hosts[{j}].power.{_POWERS[host.power.model][what]}": value
@@ -259,7 +271,7 @@ def _overrides(scenario: Scenario, values: Mapping[str, float]) -> dict[str, flo
     }
 
 
-def _numbers(given: Any, field: str) -> NDArray[np.float64]:
+def _to_floats(given: Any, field: str) -> NDArray[np.float64]:
     try:
         return np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""A platform as the columns that the core takes."""
+"""Conversion of a platform to native columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from twinloop.platform import Platform
 from twinloop.platform.parts import Window
 from twinloop.platform.power import AnyPowerModel, Table
 
-#: What "no limit" is called across the border.
+#: Native value for "no limit".
 UNLIMITED = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class MachineTable:
-    """The nodes of a platform, in the order in which the core numbers them."""
+    """The nodes of a platform, in the order of their native indices."""
 
     platform: Platform
     nodes: pl.DataFrame
@@ -31,7 +31,7 @@ class MachineTable:
     def from_platform(
         cls, platform: Platform, speeds: Sequence[float], *, by_name: bool
     ) -> MachineTable:
-        """The machines; `speeds`: of each group of hosts; `by_name`: the smallest names first."""
+        """Create the table; `speeds` by group of hosts; `by_name` sorts the nodes by name."""
         nodes = platform.nodes()
         hosts = [host for _, host in platform.hosts()]
         group = np.repeat(np.arange(len(hosts)), [host.count for host in hosts])
@@ -42,13 +42,13 @@ class MachineTable:
 
     @property
     def has_power_models(self) -> bool:
-        """Whether any host says what power it draws."""
+        """Whether any host has a power model."""
         return any(host.power is not None for _, host in self.platform.hosts())
 
-    def columns(
+    def build_columns(
         self, resources: tuple[str, ...], users: tuple[str, ...], queues: tuple[str, ...]
     ) -> dict[str, Any]:
-        """What the core is told of them."""
+        """Build the native columns of the machines."""
         hosts = [host for _, host in self.platform.hosts()]
         amounts = np.array(
             [[host.resources.get(name, 0.0) for name in resources] for host in hosts]
@@ -69,16 +69,16 @@ class MachineTable:
         }
 
     def mask(self, hosts: tuple[str, ...]) -> NDArray[np.uint8]:
-        """Which machines these names stand for; no name: all."""
+        """Return the mask of the machines that these names select; all if there are none."""
         chosen = set(self.platform.select(hosts))
         return self.nodes["node"].is_in(chosen).cast(pl.UInt8).to_numpy()
 
     def _windows(self, users: tuple[str, ...], queues: tuple[str, ...]) -> list[dict[str, Any]]:
-        made = [self._window(each, [], []) for each in self.platform.maintenance]
+        windows = [self._window(each, [], []) for each in self.platform.maintenance]
         for each in self.platform.reservations:
             owners = [users.index(name) for name in each.users if name in users]
-            made.append(self._window(each, owners, [queues.index(name) for name in each.queues]))
-        return made
+            windows.append(self._window(each, owners, [queues.index(name) for name in each.queues]))
+        return windows
 
     def _window(self, window: Window, users: list[int], queues: list[int]) -> dict[str, Any]:
         return {
@@ -99,7 +99,7 @@ class MachineTable:
 
 
 def build_power_columns(model: AnyPowerModel | None) -> dict[str, Any]:
-    """What the core is told of a power model."""
+    """Build the native columns of a power model."""
     columns: dict[str, Any] = {
         "kind": "none" if model is None else model.model,
         "idle": 0.0,

@@ -1,4 +1,4 @@
-"""What goes wrong in a policy, told so that its author knows where to look."""
+"""Errors raised by a policy, with the policy, the time and the line of code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from twinloop.policy.registry import describe_error
 
 
 class RunClock(Protocol):
-    """Something that knows what time it is in a run."""
+    """An object with the current time of a run."""
 
     @property
     def now(self) -> float:
-        """Seconds since t = 0."""
+        """The current time (s)."""
 
 
 @contextmanager
 def attribute_error(policy: AnyPolicy, run: RunClock) -> Iterator[None]:
-    """Turn an error that a policy raises or causes into one that names policy, time and line."""
+    """Convert an error raised or caused by a policy to an error with policy, time and line."""
     try:
         yield
     except TwinloopError:
@@ -33,7 +33,7 @@ def attribute_error(policy: AnyPolicy, run: RunClock) -> Iterator[None]:
         last = frames[-1].filename.replace("\\", "/") if frames else ""
         if last and not any(own in last for own in ("twinloop/engine", "twinloop/execute")):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
-        said = str(error) if type(error) in (ValueError, RuntimeError) else describe_error(error)
+        text = str(error) if type(error) in (ValueError, RuntimeError) else describe_error(error)
         raise TwinloopError(
-            f"the policy {policy.name}{where}, at t = {run.now:g} s: {said}"
+            f"the policy {policy.name}{where}, at t = {run.now:g} s: {text}"
         ) from error

@@ -25,21 +25,22 @@ def simulate(
     allow_code: bool = False,
     progress: Callable[[int, float], None] | None = None,
 ) -> Trace:
-    """Run a scenario in the simulator, and return what happened as a Trace.
+    """Run a scenario in the simulator and return its Trace.
 
     Args:
-        scenario: What to run.
+        scenario: The scenario, or a compiled scenario.
         power_step: Length of the windows of the `power` table (s); by default a thousandth of the
-            run. The power in a window is the exact mean, whatever its length.
-        power_per_node: Also a row of windows for every node.
+            run. The power of a window is its exact mean, independent of the length.
+        power_per_node: Also record the power of each node.
         usage_step: Length of the windows of the `usage` table (s), which begin with each execution
-            of a task; infinite: no such table. By default that of the recording which is replayed,
-            if it has one. The CPU time in a window is exact, whatever its length.
-        decisions: Also the table of decisions.
-        most_rows: The most rows that `usage` and `power` may have each; a run that would need more
-            is refused, if possible before it begins. Infinite: no bound.
-        allow_code: Whether a policy named as `module:Class` may be imported and run.
-        progress: Called from time to time with the events so far and the time reached (s).
+            of a task; infinite for no table. By default the sampling period of the replayed
+            recording, if there is one. The CPU time of a window is exact, independent of the
+            length.
+        decisions: Also record the table of decisions.
+        most_rows: Maximum number of rows of `usage` and of `power`; a run that needs more raises
+            an error, if possible before it starts. Infinite for no limit.
+        allow_code: Whether a policy given as `module:Class` may be imported and run.
+        progress: Called periodically with the number of events and the simulated time (s).
 
     >>> from twinloop.engine import simulate
     >>> from twinloop.scenario import Scenario
@@ -54,7 +55,7 @@ def simulate(
         if not isinstance(scenario, Scenario):
             kind = type(scenario).__name__
             raise TwinloopError(
-                f"simulate wants a Scenario, not a {kind}: twinloop.load(...) reads one"
+                f"simulate takes a Scenario, not a {kind}: load one with twinloop.load(...)"
             )
         compiled = CompiledScenario(scenario, allow_code=allow_code)
     if power_step is not None and not (0 < power_step < float("inf")):

@@ -1,4 +1,4 @@
-"""What many runs at once gave."""
+"""Outputs of many runs of a compiled scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twinloop._core import KPI_NAMES
 
-#: What is told of each task: in order of size, or task by task.
+#: Outputs per task: sorted by value, or in the order of the tasks.
 SORTED_OUTPUTS: Final = ("starts", "ends")
 TASK_OUTPUTS: Final = (
     *("task_submit", "task_ready", "task_start", "task_end"),
@@ -19,10 +19,10 @@ TASK_OUTPUTS: Final = (
 
 
 class RunOutputs(Mapping[str, NDArray[Any]]):
-    """Outputs of many runs by name: a row per run.
+    """Outputs of many runs by name, with a row per run.
 
-    `starts` and `ends` are times of tasks in order of size, NaN last. What begins with `task_` is
-    in the order of the tasks, NaN (of machines -1) for those that did not complete.
+    `starts` and `ends` are sorted times of tasks, NaN last. Outputs that begin with `task_` are in
+    the order of the tasks, with NaN (machines: -1) for tasks that did not complete.
 
     >>> import numpy as np
     >>> from twinloop.engine import RunOutputs
@@ -40,7 +40,7 @@ class RunOutputs(Mapping[str, NDArray[Any]]):
         figures: NDArray[np.float64],
         columns: Mapping[str, NDArray[np.float64]],
     ) -> RunOutputs:
-        """From what the core gives: figures run by run, and columns of runs and tasks."""
+        """Create the outputs from native results: KPIs by run, and columns by run and task."""
         made: dict[str, NDArray[Any]] = {}
         for name in outputs:
             if name not in columns:

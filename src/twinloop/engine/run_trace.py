@@ -1,4 +1,4 @@
-"""A run of the core as a Trace."""
+"""Conversion of a native run to a Trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.trace.tables import COUNTER_COLUMNS
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
-#: The statuses and reasons as the core numbers them.
+#: Statuses and reasons by native code.
 STATUSES: Final[tuple[str | None, ...]] = (
     None,
     "completed",
@@ -28,7 +28,7 @@ STATUSES: Final[tuple[str | None, ...]] = (
 )
 REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
 
-#: Windows of power that a trace has by default.
+#: Default number of power windows of a trace.
 WINDOWS: Final = 1000
 
 
@@ -41,7 +41,7 @@ def trace_from_run(
     per_node: bool = False,
     most_rows: float = MOST_ROWS,
 ) -> Trace:
-    """What happened in a run that recorded its placements; `wall`: how long it took (s)."""
+    """Build the trace of a run that recorded its placements; `wall` is its wall time (s)."""
     ended = run.outcomes()
     tables = {
         "tasks": _tasks(compiled, ended, has_power=compiled.machines.has_power_models),
@@ -62,7 +62,7 @@ def trace_from_run(
         epoch_ms=compiled.epoch_ms,
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
-        cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
+        cleaned=(*source.cleaned, *compiled.cleaned, *_note_unserved(compiled, ended)),
         facts={
             "run": facts,
             "mode": mode,
@@ -75,7 +75,7 @@ def trace_from_run(
 
 
 def status_names(codes: Any) -> pl.Series:
-    """The statuses that the core numbers so; null: the task is not over.
+    """Return the statuses of native codes; null for tasks that have not ended.
 
     >>> status_names(np.array([0, 1], dtype=np.uint8)).to_list()
     [None, 'completed']
@@ -84,7 +84,7 @@ def status_names(codes: Any) -> pl.Series:
 
 
 def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node: bool) -> Trace:
-    """The part of the trace of a run that energy, carbon and money are made of."""
+    """Build the part of the trace that energy, carbon and cost are computed from."""
     manifest = Manifest(
         kind="simulated",
         scenario=compiled.scenario.to_dict(complete=True),
@@ -98,8 +98,8 @@ def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node
     )
 
 
-def _unserved(compiled: CompiledScenario, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
-    """A note of the tasks that were never started."""
+def _note_unserved(compiled: CompiledScenario, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
+    """Return a note on the tasks that were never started."""
     waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
     left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
     what = "tasks that still waited when nothing was left to happen: they failed"
@@ -109,7 +109,7 @@ def _unserved(compiled: CompiledScenario, ended: dict[str, Any]) -> tuple[Cleani
 
 
 def _states(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
-    """The periods in which machines were not there, or were off."""
+    """Build the table of the periods in which machines were down or off."""
     log = run.states()
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     found = pl.DataFrame(
@@ -212,7 +212,7 @@ def _powers(
     per_node: bool,
     most_rows: float = MOST_ROWS,
 ) -> dict[str, pl.DataFrame]:
-    """The table of power, where there is one."""
+    """Build the power table, if any host has a power model."""
     if not compiled.machines.has_power_models or run.now <= run.start_time:
         return {}
     step = step or max((run.now - run.start_time) / WINDOWS, 1e-9)

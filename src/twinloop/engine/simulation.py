@@ -1,4 +1,4 @@
-"""A simulation that is run step by step: looked at, changed, copied, and started anywhere."""
+"""Stepwise simulation: inspect, change, copy, and start from a state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from twinloop.trace import Trace
 
 
 class Simulation:
-    """A scenario that runs under the caller's hand.
+    """A simulation of a scenario that the caller advances step by step.
 
-    A simulation is used by one thread at a time, and never from inside its own policy: anything
-    else raises `InUseError`. Copies are simulations of their own.
+    A simulation can be used by one thread at a time, and not from inside its own policy; other use
+    raises `InUseError`. Copies are independent simulations.
 
     >>> from twinloop.engine import Simulation
     >>> from twinloop.scenario import Scenario
@@ -34,10 +34,10 @@ class Simulation:
     True
 
     Args:
-        scenario: What to run.
+        scenario: The scenario, or a compiled scenario.
         state: State to start from, as given by `Simulation.state`; by default the run starts at
             the first submission.
-        allow_code: Whether a policy named as `module:Class` may be imported and run.
+        allow_code: Whether a policy given as `module:Class` may be imported and run.
     """
 
     def __init__(
@@ -61,25 +61,25 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        """The time (s)."""
+        """The current time (s)."""
         return self._run.now
 
     @property
     def next_time(self) -> float:
-        """When something happens next (s); infinite: never."""
+        """The time of the next event (s); infinite if there is none."""
         return self._run.next_time()
 
     @property
     def events(self) -> int:
-        """How much has happened."""
+        """The number of events so far."""
         return self._run.events
 
     def step(self) -> bool:
-        """All that happens at the next instant, the decisions included; False: nothing is left."""
+        """Process all events and decisions at the next time; return False if none is left."""
         return self._compiled.advance(self._run, self._run.step)
 
     def run_until(self, time: float) -> None:
-        """All up to and including this time, at which the clock then stands."""
+        """Run up to and including this time."""
         if not self.now <= time < float("inf"):
             raise InputError(
                 f"must be a finite time from {self.now} s on, not {time}", field="time"
@@ -87,21 +87,21 @@ class Simulation:
         self._compiled.advance(self._run, lambda: self._run.run_until(float(time)))
 
     def run(self) -> pl.DataFrame:
-        """To the end; returns `tasks`."""
+        """Run to the end and return `tasks`."""
         while self._compiled.advance(self._run, self._run.run_slice):
             pass
         return self.tasks
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- inspection ------------------------------------------------------------------------------
 
     @property
     def view(self) -> View:
-        """What the policy sees: who waits, what is free, what runs."""
+        """The view of the policy: waiting and running tasks, free capacity."""
         return self._run.view()
 
     @property
     def tasks(self) -> pl.DataFrame:
-        """A row per task: what became of it so far; null: nothing yet."""
+        """The outcome of each task so far; null if there is none yet."""
         ended = self._run.outcomes()
         times = ("submit", "ready", "start", "end", "energy")
         return pl.DataFrame(
@@ -115,17 +115,17 @@ class Simulation:
 
     @property
     def waiting(self) -> list[str]:
-        """The names of the tasks that wait, in the order in which they became ready."""
+        """The IDs of the waiting tasks, in the order in which they became ready."""
         return self._ids().gather(self.view.waiting).to_list()
 
     @property
     def running(self) -> list[str]:
-        """The names of the tasks that have machines."""
+        """The IDs of the running tasks."""
         return self._ids().gather(sorted(self.view.running)).to_list()
 
     @property
     def machines(self) -> pl.DataFrame:
-        """A row per machine: its cores, how many are free, its tasks, whether it is up."""
+        """A row per machine: cores, free cores, number of tasks, whether it is up, energy."""
         view, names = self.view, self._compiled.names.machines
         return pl.DataFrame(
             {
@@ -139,25 +139,31 @@ class Simulation:
         )
 
     def kpis(self) -> dict[str, float]:
-        """The figures so far, as `twinloop.metrics` defines them."""
+        """Return the KPIs so far, as defined by `twinloop.metrics`."""
         figures: dict[str, float] = self._run.kpis()
         return figures
 
     def trace(self) -> Trace:
-        """What has happened so far, as a Trace; what was injected is only in `tasks` here."""
+        """Return the run so far as a Trace; not available after `submit`."""
         if self._submitted:
-            raise InputError("a simulation that tasks were injected into has no scenario to name")
+            raise InputError(
+                "a simulation with submitted tasks has no scenario for the manifest of a trace",
+                remedy="put the tasks into the workload, or use `tasks`",
+            )
         return trace_from_run(self._compiled, self._run)
 
     @property
     def state(self) -> SimulationState:
-        """Where it stands, to start another simulation of the same scenario from."""
+        """The current state, from which a simulation of the same scenario can start."""
         return SimulationState.from_run(self._compiled, self._run)
 
-    # --- changing --------------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------
 
     def copy(self) -> Simulation:
-        """One that goes on from here by itself; both give the same. Not with Python inside."""
+        """Return an independent copy, which gives the same results.
+
+        A simulation with a policy written in Python cannot be copied.
+        """
         if self._run.has_python_policy:
             raise InputError(
                 "a policy written in Python cannot be copied",
@@ -175,7 +181,7 @@ class Simulation:
         *,
         cores: float,
         run_time: float,
-        submit: float | None = None,
+        at: float | None = None,
         requested_time: float | None = None,
         memory: float = 0.0,
         nodes: int = 0,
@@ -183,44 +189,50 @@ class Simulation:
         queue: str | None = None,
         resources: Mapping[str, float] | None = None,
     ) -> None:
-        """Submit a task that was not in the workload, now or later.
+        """Submit a task that is not in the workload, now or at a later time.
 
         >>> from twinloop.engine import Simulation
         >>> from twinloop.scenario import Scenario
         >>> sim = Simulation(Scenario(platform="1x4", policy="fcfs", workload={
         ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 1}}}))
-        >>> sim.submit("mine", cores=1, run_time=60.0, submit=10.0)
+        >>> sim.submit("mine", cores=1, run_time=60.0, at=10.0)
         >>> sim.run().filter(id="mine")["end"].to_list()
         [70.0]
         """
-        time = self.now if submit is None else float(submit)
+        time = self.now if at is None else float(at)
         if not time >= self.now:
-            raise InputError(f"{time} s is in the past", field=f"task {id!r}: submit")
+            raise InputError(
+                f"{time} s is in the past: it is {self.now} s", field=f"task {id!r}: at"
+            )
         amounts = {"cores": cores, "run_time": run_time, "memory": memory, "nodes": nodes}
         if requested_time is not None:
             amounts["requested_time"] = requested_time
-        for field, value in {**amounts, "submit": time, **(resources or {})}.items():
+        for field, value in {**amounts, "at": time, **(resources or {})}.items():
             if not 0 <= value < float("inf"):
-                raise InputError(f"{value} is not possible", field=f"task {id!r}: {field}")
+                raise InputError(
+                    f"must be finite and not negative, not {value}", field=f"task {id!r}: {field}"
+                )
         if not cores > 0:
-            raise InputError("a task needs some of a core", field=f"task {id!r}: cores")
+            raise InputError("must be positive", field=f"task {id!r}: cores")
         if (self._ids() == id).any():
-            raise InputError("is the name of another task", field=f"task {id!r}")
+            raise InputError("is already the ID of another task", field=f"task {id!r}")
         names, given = self._compiled.names, dict(resources or {})
         own = self._compiled.machines.platform.queues
         unknown = [name for name in given if name not in names.resources]
         if unknown:
-            raise InputError(f"no task knows the resource {unknown[0]!r}", field=f"task {id!r}")
+            raise InputError(
+                f"no task of the workload uses the resource {unknown[0]!r}", field=f"task {id!r}"
+            )
         for rule in (each for each in own if each.name == queue):
             if (
                 limit := find_exceeded_limit(rule, cores, nodes, memory, requested_time)
             ) is not None:
                 raise InputError(
-                    f"asks for more than the queue gives: {limit} is {getattr(rule, limit):g}",
+                    f"exceeds the limit of its queue: {limit} is {getattr(rule, limit):g}",
                     field=f"task {id!r}",
                 )
-        user_place = _place(names.users, user, f"task {id!r}: user")
-        queue_place = _place(names.queues, queue, f"task {id!r}: queue")
+        user_index = _find_index(names.users, user, f"task {id!r}: user")
+        queue_index = _find_index(names.queues, queue, f"task {id!r}: queue")
         try:
             self._run.submit(
                 submit=time,
@@ -230,45 +242,47 @@ class Simulation:
                 work=float(cores) * float(run_time),
                 limit=float(cores),
                 nodes=int(nodes),
-                user=user_place,
+                user=user_index,
                 group=-1,
-                queue=queue_place,
+                queue=queue_index,
                 priority=sum(each.priority for each in own if each.name == queue),
                 kind=0,
                 amounts=[given.get(name, 0.0) for name in names.resources],
             )
         except ValueError as error:
             raise InputError(
-                f"{error}, where no other task does: this simulation began without shared machines",
+                f"{error}, but this simulation was started without shared machines",
                 field=f"task {id!r}",
-                remedy="put it into the workload",
+                remedy="put the task into the workload",
             ) from None
         self._submitted.append(id)
 
     def set_cores(self, machine: str, cores: float) -> None:
-        """From now on the machine has so many cores; what runs there goes on."""
+        """Set the number of cores of a machine; its running tasks continue."""
         if not 0 <= cores < float("inf"):
-            raise InputError(f"{cores} is no number of cores", field=f"machine {machine!r}")
-        place, view = self._machine(machine), self.view
-        held = float(view.capacity[place] - view.free_cores[place])
-        counted = cores * self._compiled.scenario.model.effective_capacity
-        if not self._run.is_down(place) and counted < min(held, view.capacity[place]) - 1e-9:
             raise InputError(
-                f"tasks hold {held:g} cores there",
+                f"must be a number of cores, not {cores}", field=f"machine {machine!r}"
+            )
+        place, view = self._machine(machine), self.view
+        used = float(view.capacity[place] - view.free_cores[place])
+        counted = cores * self._compiled.scenario.model.effective_capacity
+        if not self._run.is_down(place) and counted < min(used, view.capacity[place]) - 1e-9:
+            raise InputError(
+                f"tasks use {used:g} cores of it",
                 field=f"machine {machine!r}",
-                remedy="wait for them, or fail the machine",
+                remedy="wait for their end, or call `fail`",
             )
         self._run.set_cores(place, float(cores))
 
     def fail(self, machine: str) -> None:
-        """The machine fails; its tasks are interrupted, as the scenario's `failures` say."""
+        """Fail a machine; its tasks are interrupted as set in `failures` of the scenario."""
         place = self._machine(machine)
         if self._run.is_down(place):
-            raise InputError("is down already", field=f"machine {machine!r}")
+            raise InputError("is already down", field=f"machine {machine!r}")
         self._run.fail(place)
 
     def restore(self, machine: str) -> None:
-        """A machine that is down comes back."""
+        """Restore a machine that is down."""
         place = self._machine(machine)
         if not self._run.is_down(place):
             raise InputError("is not down", field=f"machine {machine!r}")
@@ -277,7 +291,7 @@ class Simulation:
     def _machine(self, name: str) -> int:
         names: tuple[str, ...] = self._compiled.names.machines
         if name not in names:
-            raise InputError(f"no machine is called {name!r}", remedy="see `machines`")
+            raise InputError(f"there is no machine {name!r}", remedy="see `machines`")
         return names.index(name)
 
     def _ids(self) -> pl.Series:
@@ -293,7 +307,7 @@ class Simulation:
         )
 
 
-def _place(names: tuple[str, ...], name: str | None, field: str) -> int:
+def _find_index(names: tuple[str, ...], name: str | None, field: str) -> int:
     if name is None:
         return -1
     if name not in names:

@@ -1,4 +1,4 @@
-"""The state of a run: who waits, who runs with how much done, which machines are there."""
+"""State of a run: waiting tasks, running tasks with their progress, machines that are down."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twinloop.engine.run_trace import STATUSES
 from twinloop.policy import BuiltInPolicy
 from twinloop.workload.fragments import find_rows
 
-_OVER = {name: code for code, name in enumerate(STATUSES) if name is not None}
+_ENDED = {name: code for code, name in enumerate(STATUSES) if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationState:
-    """Where a run stands, whether simulated or real.
+    """The state of a simulated or real run at one time.
 
     >>> import polars as pl
     >>> from twinloop.engine import SimulationState
@@ -31,44 +31,49 @@ class SimulationState:
     ['running']
     """
 
-    #: The time (s).
+    #: The current time (s).
     time: float
-    #: A row per task that has been submitted: id; phase (waiting, in the order of the rows; held
-    #: by a parent or by the limits of its queue; running; or how it ended); submit, start (of its
-    #: last execution) and end (s); done, the share of its work; machines and cores on each, of
-    #: those that run. Where it matters also ready, first_start and attempts. A task that is not in
-    #: it is submitted later, or, if that lies before the time, now. Latencies and
-    #: overheads that have begun are not held: one that runs without a start starts at the time,
-    #: one that starts up works from then on, and machines of those that ended are free.
+    #: A row per submitted task: id; phase (waiting, in the order of the rows; held by a parent or
+    #: by the limits of its queue; running; or the status at its end); submit, start (of the last
+    #: execution) and end (s); done, the completed share of its work; machines and cores on each,
+    #: for running tasks. Optional: ready, first_start and attempts. Tasks without a row are
+    #: submitted later, or now if their submission time has passed. Latencies and overheads in
+    #: progress are not part of the state: a running task without a start starts at `time`, a task
+    #: in its start-up works from then on, and machines of ended tasks are free.
     tasks: pl.DataFrame
-    #: The machines that are down.
+    #: The names of the machines that are down.
     down: tuple[str, ...] = ()
 
     @classmethod
     def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> SimulationState:
-        """Where a run of the core stands."""
+        """Read the state of a native run."""
         ended, view = run.outcomes(), run.view()
         ids, names = compiled.arrays.ids, compiled.names.machines
         if len(ended["submit"]) > ids.len():
-            raise InputError("a state cannot hold tasks that were injected")
-        rejected = _OVER["rejected"]
-        over = [int(r) for r in np.flatnonzero(ended["status"]) if ended["status"][r] != rejected]
+            raise InputError(
+                "a state cannot contain tasks added by `Simulation.submit`",
+                remedy="put the tasks into the workload",
+            )
+        rejected = _ENDED["rejected"]
+        ended_rows = [
+            int(r) for r in np.flatnonzero(ended["status"]) if ended["status"][r] != rejected
+        ]
         waiting = view.waiting
-        # One that is over may still have its machines, until these are seen as free.
+        # An ended task may keep its machines until the scheduler sees their release.
         running = sorted(
             (task for task in view.running if not ended["status"][task]),
             key=lambda task: (view.started(task), task),
         )
-        known = {*over, *running, *waiting}
+        known = {*ended_rows, *running, *waiting}
         held = [
             int(row)
             for row in np.flatnonzero(~np.isnan(ended["submit"]) & (ended["status"] == 0))
             if int(row) not in known
         ]
-        # In the order in which they became ready: so they are let go.
+        # In the order in which they became ready, which is the order of their release.
         held.sort(key=lambda row: (np.nan_to_num(ended["ready"][row], nan=np.inf), row))
-        rows = [*over, *running, *waiting, *held]
-        phases = [STATUSES[ended["status"][row]] for row in over]
+        rows = [*ended_rows, *running, *waiting, *held]
+        phases = [STATUSES[ended["status"][row]] for row in ended_rows]
         phases += ["running"] * len(running) + ["waiting"] * len(waiting)
         phases += ["held"] * len(held)
         places = {task: view.placement(task) for task in running}
@@ -98,25 +103,25 @@ class SimulationState:
 
 
 def restore_state(compiled: CompiledScenario, run: ClusterRun, state: SimulationState) -> None:
-    """Put a run that has not begun into a state."""
+    """Restore a state into a run that has not started."""
     tasks, names = state.tasks, compiled.names.machines
     rows = find_rows(compiled.arrays.ids, tasks["id"])
     if (rows < 0).any():
         name = tasks["id"][int(np.argmax(rows < 0))]
         raise InputError(f"the workload has no task {name!r}", field="state.tasks")
     if tasks["id"].is_duplicated().any():
-        raise InputError("a task stands there twice", field="state.tasks")
+        raise InputError("a task has more than one row", field="state.tasks")
     place = {name: m for m, name in enumerate(names)}
     for name in state.down:
         if name not in place:
-            raise InputError(f"no machine is called {name!r}", field="state.down")
+            raise InputError(f"there is no machine {name!r}", field="state.down")
     if not np.isfinite(state.time):
-        raise InputError(f"{state.time} is no time", field="state.time")
+        raise InputError(f"must be a finite time, not {state.time}", field="state.time")
     _check(compiled, tasks, rows, place)
     run.set_start_time(state.time)
-    # Tasks that are over come first, because others may have waited for them, and in the order of
-    # their ends: a user returns after the last task of a session. The others keep their order.
-    over = tasks["phase"].is_in(list(_OVER)).to_numpy()
+    # Ended tasks first, since other tasks may depend on them, in the order of their ends: a user
+    # returns after the last task of a session. The other tasks keep their order.
+    over = tasks["phase"].is_in(list(_ENDED)).to_numpy()
     ends = tasks["end"].cast(pl.Float64).fill_null(np.inf).to_numpy()
     order = np.lexsort((np.where(over, ends, np.inf), ~over))
     for row, task in zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True):
@@ -126,12 +131,12 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
         attempts = task.get("attempts")
         run.restore_task(
             row,
-            _OVER.get(phase, 0),
+            _ENDED.get(phase, 0),
             submit=task["submit"],
-            ready=_or(task.get("ready"), task["submit"] if phase != "held" else None),
-            start=_or(task.get("first_start"), start),
-            last_start=_or(start),
-            end=_or(task["end"]),
+            ready=_first_known(task.get("ready"), task["submit"] if phase != "held" else None),
+            start=_first_known(task.get("first_start"), start),
+            last_start=_first_known(start),
+            end=_first_known(task["end"]),
             attempts=max(attempts or 0, int(start is not None)),
         )
         if phase == "running":
@@ -148,29 +153,29 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
             run.fail(place[name])
 
 
-def _or(*values: float | None) -> float:
-    """The first that is known, or NaN."""
+def _first_known(*values: float | None) -> float:
+    """Return the first value that is not None, or NaN."""
     return next((float(value) for value in values if value is not None), float("nan"))
 
 
 def _check(
     compiled: CompiledScenario, tasks: pl.DataFrame, rows: NDArray[np.int64], place: dict[str, int]
 ) -> None:
-    """A state that no run could be in is an error."""
+    """Raise an error for a state that no run can have."""
     free = dict(zip(place, compiled.machines.nodes["cores"].to_list(), strict=True))
     capacity = compiled.scenario.model.effective_capacity
     ratio = _overcommitment(compiled)
     taken = dict.fromkeys(place, 0.0)
     for row, task in zip(rows.tolist(), tasks.iter_rows(named=True), strict=True):
         field = f"state: task {task['id']!r}"
-        if task["phase"] not in (*_OVER, "waiting", "held", "running"):
+        if task["phase"] not in (*_ENDED, "waiting", "held", "running"):
             raise InputError(
-                f"{task['phase']!r} is no phase",
+                f"{task['phase']!r} is not a phase",
                 field=field,
-                remedy=f"waiting, held, running, {', '.join(_OVER)}",
+                remedy=f"one of: waiting, held, running, {', '.join(_ENDED)}",
             )
         if task["submit"] is None or not np.isfinite(task["submit"]):
-            raise InputError("has no submission", field=field)
+            raise InputError("has no submission time", field=field)
         if task["phase"] in ("waiting", "held", "running") and compiled.rejected[row]:
             raise InputError("can never run on this platform", field=field)
         if task["phase"] != "running":
@@ -178,22 +183,27 @@ def _check(
         names, cores = task["machines"] or [], task["cores"] or []
         unknown = [name for name in names if name not in place]
         if unknown or not names:
-            what = f"no machine is called {unknown[0]!r}" if unknown else "has no machine"
+            what = f"there is no machine {unknown[0]!r}" if unknown else "has no machine"
             raise InputError(what, field=field)
         if len(names) != len(cores) or len(set(names)) < len(names):
             raise InputError("must have one number of cores for each of its machines", field=field)
         if task["done"] is None or not 0 <= task["done"] <= 1:
-            raise InputError(f"{task['done']} is no share of its work", field=f"{field}: done")
+            raise InputError(
+                f"must be a share of its work from 0 to 1, not {task['done']}",
+                field=f"{field}: done",
+            )
         for name, number in zip(names, cores, strict=True):
             if number is None or not 0 <= number < np.inf:
-                raise InputError(f"{number} is no number of cores", field=f"{field}: cores")
+                raise InputError(
+                    f"must be a number of cores, not {number}", field=f"{field}: cores"
+                )
             taken[name] += number
             if taken[name] > free[name] * capacity * ratio * (1 + 1e-9):
-                raise InputError(f"more cores are taken on {name!r} than it has", field=field)
+                raise InputError(f"uses more cores of {name!r} than are available", field=field)
 
 
 def _overcommitment(compiled: CompiledScenario) -> float:
-    """How many times its cores the policy may give away of a machine."""
+    """Return the overcommitment ratio of the policy: allocated cores over cores."""
     if not isinstance(compiled.policy, BuiltInPolicy):
         return compiled.policy.overcommit
     settings = compiled.policy.native_settings()

@@ -1,4 +1,4 @@
-"""A bound on the sampled tables of a run, which grow with its length over that of a window."""
+"""Limit on the rows of the sampled tables of a run: run length over window length."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 
-#: The most rows of `usage` and of `power`, unless `most_rows` says otherwise: about 1 GB each
-#: while a table is made.
+#: Default limit on the rows of `usage` and of `power`: about 1 GB each while a table is built.
 MOST_ROWS: Final = 10_000_000
 
 
@@ -23,29 +22,29 @@ def check_estimates(
     power_per_node: bool,
     most: float,
 ) -> None:
-    """Refuse a run whose tables would be too large, before it begins.
+    """Raise an error before a run if its tables would exceed the limit.
 
-    The estimate is that of a run in which each task runs once, alone, on the fastest machines, and
-    on one of them unless it asks for more. The true number may be larger: the run itself is stopped
-    at the bound as well.
+    The estimate assumes that each task runs once, alone, on the fastest machines, and on one of
+    them unless it requests more. The actual number may be larger: the run is stopped at the limit
+    as well.
     """
     if not most > 0:
         raise InputError(f"must be positive, not {most}", field="most_rows")
-    kept = compiled.rejected == 0
+    admitted = compiled.rejected == 0
     times = _run_times(compiled)
     if usage_step is not None and usage_step < np.inf:
         machines = np.maximum(compiled.arrays.nodes, 1)
-        rows = float((np.ceil(times / usage_step) * machines)[kept].sum())
+        rows = float((np.ceil(times / usage_step) * machines)[admitted].sum())
         check_rows("usage", rows, most)
-    if power_step is not None and compiled.machines.has_power_models and kept.any():
-        submit = compiled.arrays.submit[kept]
-        length = float((submit + times[kept]).max() - submit.min())
+    if power_step is not None and compiled.machines.has_power_models and admitted.any():
+        submit = compiled.arrays.submit[admitted]
+        length = float((submit + times[admitted]).max() - submit.min())
         series = 1 + power_per_node * compiled.machines.nodes.height
         check_rows("power", np.ceil(length / power_step) * series, most)
 
 
 def check_rows(table: str, rows: float, most: float) -> None:
-    """Refuse a table of so many rows if it is too large.
+    """Raise an error if a table would have more rows than the limit.
 
     >>> check_rows("usage", 2e9, 1e7)
     Traceback (most recent call last):
@@ -63,7 +62,7 @@ def check_rows(table: str, rows: float, most: float) -> None:
 
 
 def _run_times(compiled: CompiledScenario) -> NDArray[np.float64]:
-    """How long each task takes alone on the fastest machines."""
+    """Return the run time of each task alone on the fastest machines."""
     model, arrays = compiled.scenario.model, compiled.arrays
     factors = [model.service_factors.get(name, 1.0) for name in arrays.kind.names]
     service = model.service_factor * np.array([*factors, 1.0])[arrays.kind.codes]

@@ -1,4 +1,4 @@
-"""The `build_usage_table` table of a simulated run: the CPU time of tasks in windows."""
+"""The `usage` table of a simulated run: the CPU time of tasks in windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 
 
 def find_sampling_period(compiled: CompiledScenario) -> float | None:
-    """The usual length of a window in the recording that is replayed; None if there is none."""
+    """Return the sampling period of the replayed recording; None if there is none."""
     trace = compiled.trace
     if trace is None or trace.manifest.kind != "recorded":
         return None
@@ -21,7 +21,7 @@ def find_sampling_period(compiled: CompiledScenario) -> float | None:
 
 
 def build_usage_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
-    """A row for each window of each execution on each machine, if the run has noted them."""
+    """Build the table: a row for each window of each execution on each machine, if recorded."""
     log = run.usage()
     order = np.lexsort((log["machine"], log["t"], log["task"]))
     log = {name: values[order] for name, values in log.items()}

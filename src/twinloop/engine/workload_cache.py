@@ -1,4 +1,4 @@
-"""A workload read and laid out as columns, once for all scenarios that have it."""
+"""A workload loaded as columns once, for all scenarios that share it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from twinloop.workload.fragments import find_rows
 
 
 class LoadedWorkload:
-    """What a scenario has to run, before anything is known of where and by whose decision.
+    """The workload of a scenario as columns, independent of platform and policy.
 
     Args:
-        scenario: Says how the workload is to be read.
-        workload: It, where it has been read already.
+        scenario: The scenario, which describes how the workload is read.
+        workload: The workload, if it has already been read.
 
     >>> scenario = Scenario(platform="2x16", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 100}}})
@@ -37,9 +37,9 @@ class LoadedWorkload:
         self._reference = scenario.platform.clock
         if workload is None:
             workload = scenario.workload.resolve(scenario.seed)
-        #: The trace that is replayed; None if the scenario was given a Workload.
+        #: The replayed trace; None if the scenario has a Workload.
         self.trace = workload if isinstance(workload, Trace) else None
-        #: What is to run.
+        #: The workload.
         self.workload = (
             workload if isinstance(workload, Workload) else self._replay_workload(workload)
         )
@@ -53,32 +53,32 @@ class LoadedWorkload:
         return Workload.from_trace(trace, missing=missing, reference_mhz=reference)
 
     def is_valid_for(self, scenario: Scenario) -> bool:
-        """Whether another scenario has the very same to run."""
+        """Whether another scenario has the same workload."""
         mine = self._scenario
-        made = scenario.workload.generate is not None
+        is_generated = scenario.workload.generate is not None
         return (
             scenario.workload == mine.workload
             and scenario.time_scale == mine.time_scale
-            and (not made or scenario.seed == mine.seed)
+            and (not is_generated or scenario.seed == mine.seed)
             and scenario.platform.clock == self._reference
         )
 
     @cached_property
     def requested(self) -> Any:
-        """The time that was requested for each task; NaN: nobody requested any."""
+        """The requested time of each task; NaN if none was requested."""
         if self.trace is None:
             return self.workload.tasks["requested_time"].fill_null(np.nan).to_numpy()
-        return self._of_trace("requested_time")
+        return self._trace_column("requested_time")
 
     @cached_property
     def planned(self) -> Any:
-        """The time that a replay plans with for each task; NaN: how long it takes."""
+        """The planned time of each task in a replay; NaN to plan with its run time."""
         if self.trace is None:
             return self.requested
-        planned = self._of_trace("planned_time")
+        planned = self._trace_column("planned_time")
         return np.where(np.isnan(self.requested), planned, self.requested)
 
-    def _of_trace(self, column: str) -> Any:
+    def _trace_column(self, column: str) -> Any:
         if self.trace is None:
             raise ValueError("there is no trace")
         return self.trace.tasks[column].gather(self._rows).fill_null(np.nan).to_numpy()

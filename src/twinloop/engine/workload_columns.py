@@ -1,4 +1,4 @@
-"""A workload as the columns that the core takes."""
+"""Conversion of a workload to native columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
 from twinloop.workload.workload import Workload
 
-_TASKS_AT_ONCE = 128
+_BLOCK = 128
 
 
 def build_task_columns(
@@ -28,12 +28,14 @@ def build_task_columns(
     *,
     clocks: bool,
 ) -> dict[str, Any]:
-    """What the core is told of the tasks; `clocks`: also of the clock that they ask for."""
+    """Build the native columns of the tasks; `clocks` includes the requested clock."""
     count = len(arrays)
-    offsets, durations, rates = _merged(arrays)
-    children, child_offsets = _children(arrays)
-    asked = workload.tasks["requested_mhz"].fill_null(0.0).to_numpy() / np.maximum(arrays.cores, 1)
-    kind = _codes(arrays.kind.codes, arrays.kind.names, kinds)
+    offsets, durations, rates = _merge_fragments(arrays)
+    children, child_offsets = _list_children(arrays)
+    requested = workload.tasks["requested_mhz"].fill_null(0.0).to_numpy() / np.maximum(
+        arrays.cores, 1
+    )
+    kind = _recode(arrays.kind.codes, arrays.kind.names, kinds)
     queue = encode_queues(arrays, queues)
     priorities = np.array([each.priority for each in platform.queues] + [0.0])
     ranked = np.where((queue >= 0) & (queue < len(platform.queues)), queue, len(platform.queues))
@@ -43,7 +45,7 @@ def build_task_columns(
         "memory": arrays.memory,
         "requested_time": arrays.requested_time,
         "priority": priorities[ranked],
-        "mhz": asked if clocks else np.zeros(count),
+        "mhz": requested if clocks else np.zeros(count),
         "nodes": arrays.nodes,
         "user": arrays.user.codes,
         "group": arrays.group.codes,
@@ -65,13 +67,13 @@ def build_task_columns(
 
 
 def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
-    """The tasks with times of submission so many times as late; deadlines move along."""
+    """Multiply the submission times by a factor; deadlines move by the same amounts."""
     if scale == 1.0 or not len(arrays):
         return arrays
     submit = arrays.submit * scale
     if np.abs(submit).max() > MAX_TIME:
         raise InputError(
-            f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, which is beyond "
+            f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, later than the limit of "
             f"{MAX_TIME:g} s",
             field="time_scale",
         )
@@ -79,14 +81,14 @@ def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
 
 
 def encode_queues(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
-    """The queue of each task, or where it says none, its partition, by the place of its name."""
-    queue = _codes(arrays.queue.codes, arrays.queue.names, queues)
-    partition = _codes(arrays.partition.codes, arrays.partition.names, queues)
+    """Return the index of the queue of each task, or of its partition if it has no queue."""
+    queue = _recode(arrays.queue.codes, arrays.queue.names, queues)
+    partition = _recode(arrays.partition.codes, arrays.partition.names, queues)
     return np.where(queue >= 0, queue, partition).astype(np.int32)
 
 
 def list_queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, ...]:
-    """The names of all queues, those of the platform first."""
+    """List the names of all queues, beginning with those of the platform."""
     own = [queue.name for queue in platform.queues]
     return tuple(dict.fromkeys([*own, *arrays.queue.names]))
 
@@ -94,7 +96,7 @@ def list_queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, .
 def find_over_limits(
     arrays: WorkloadArrays, platform: Platform, queue: Any, requested: Any
 ) -> NDArray[np.uint8]:
-    """Which tasks ask for more than their queue gives to anybody."""
+    """Return the mask of the tasks that exceed a limit of their queue."""
     over = np.zeros(len(arrays), dtype=bool)
     for place, rule in enumerate(platform.queues):
         asked = (arrays.cores, arrays.nodes, arrays.memory, requested)
@@ -106,25 +108,25 @@ def find_over_limits(
 def find_exceeded_limit(
     rule: Queue, cores: float, nodes: int, memory: float, requested: float | None
 ) -> str | None:
-    """The limit of a queue that a task asks for more than; None if there is none."""
+    """Return the name of the queue limit that a task exceeds; None if it exceeds none."""
     asked = (cores, nodes, memory, requested or 0.0)
     pairs = zip(_limits(rule).items(), asked, strict=True)
     return next((name for (name, limit), amount in pairs if amount > limit), None)
 
 
 def _limits(rule: Queue) -> dict[str, float]:
-    """The limits of one task of a queue: cores, nodes, memory, time."""
+    """Return the limits of a queue on one task: cores, nodes, memory, time."""
     names = ("max_cores", "max_nodes", "max_memory", "max_time")
     known = {name: getattr(rule, name) for name in names}
     return {name: np.inf if limit is None else limit for name, limit in known.items()}
 
 
 def add_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The tasks of the mask, and all that depend on them, however indirectly."""
+    """Add to a mask all tasks that depend on its tasks, directly or indirectly."""
     found = mask.copy()
     if not len(arrays.parents):
         return found
-    children, offsets = (column.tolist() for column in _children(arrays))
+    children, offsets = (column.tolist() for column in _list_children(arrays))
     left = np.flatnonzero(mask).tolist()
     while left:
         row = left.pop()
@@ -136,7 +138,7 @@ def add_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[
 
 
 def build_session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """What the core is told of users who wait; `rows`: the task of each job of the graphs."""
+    """Build the native columns of user sessions; `rows` is the task of each job of the graphs."""
     found = graphs.partition
     each = np.repeat(np.arange(len(found)), np.diff(found.offsets))
     offsets, successors = graphs.successors
@@ -153,19 +155,19 @@ def build_session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dic
     }
 
 
-def _codes(
+def _recode(
     codes: NDArray[np.int32], names: tuple[str, ...], wanted: tuple[str, ...]
 ) -> NDArray[np.int32]:
-    """The places of names among the wanted ones."""
+    """Recode names as indices into the wanted names."""
     place = {name: i for i, name in enumerate(wanted)}
     table = np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int32)
     return table[codes]
 
 
-def _merged(
+def _merge_fragments(
     arrays: WorkloadArrays,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Fragments by task, those that follow each other with the same rate as one."""
+    """Merge adjacent fragments of a task that have the same rate."""
     found, count = arrays.fragments, len(arrays)
     first = np.ones(len(found.rates), dtype=bool)
     np.not_equal(found.rates[1:], found.rates[:-1], out=first[1:])
@@ -177,9 +179,9 @@ def _merged(
     kept[found.tasks] = np.add.reduceat(first, found.offsets[:-1], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(kept)])
     durations, rates = np.empty((2, offsets[-1]))
-    # Some tasks at a time: an index of all fragments would be as large as the fragments.
-    for low in range(0, count, _TASKS_AT_ONCE):
-        some = slice(low, low + _TASKS_AT_ONCE)
+    # In blocks of tasks: an index of all fragments would be as large as the fragments.
+    for low in range(0, count, _BLOCK):
+        some = slice(low, low + _BLOCK)
         lengths = ends[some] - begins[some]
         take = np.repeat(ends[some] - np.cumsum(lengths), lengths)
         take += np.arange(len(take))
@@ -191,7 +193,7 @@ def _merged(
     return offsets, durations, rates
 
 
-def _children(arrays: WorkloadArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _list_children(arrays: WorkloadArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count = len(arrays)
     child = np.repeat(np.arange(count), np.diff(arrays.parent_offsets))
     order = np.argsort(arrays.parents, kind="stable")

@@ -1,14 +1,14 @@
-"""How far a twin can be trusted: aligned metrics, criteria, verdicts.
+"""Assessment of a simulation against a real run: metrics, criteria, verdicts.
 
     from twinloop.fidelity import Criteria, assess
 
     verdict = assess(real, twin)                    # PASS, FAIL or not assessable, as a table
-    assess(real, twin, criteria="criteria.yaml")    # what is demanded, declared beforehand
-    assess(real, twin, repeats=[again, once_more])  # beside what reality itself would score
-    floor = NoiseFloor.from_traces([real, again, third])  # the same floor for several twins
+    assess(real, twin, criteria="criteria.yaml")    # criteria from a file
+    assess(real, twin, repeats=[again, third])      # with the noise floor of real runs
+    floor = NoiseFloor.from_traces([real, again, third])  # computed once for several twins
     assess(real, twin, floor=floor)
 
-Both sides are Traces, and nothing here asks where they came from.
+Both runs are Traces; their origin does not matter.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""What is done to the real data before it is compared: a factor on CPU usage, a time offset."""
+"""Alignment of the real data before a comparison: factor on CPU usage, time offset."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from twinloop.trace.trace import Trace, format_count
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A factor `k` on the real CPU usage and an `offset` in s that is added to the real times.
+    """A factor `k` on the real CPU usage and an `offset` in s added to the real times.
 
-    They correct what differs between two ways of measuring, and so change the truth: a verdict
-    with them has the figures without beside. `training` holds the digests of the real runs that
-    they were fitted on, which cannot be assessed with them.
+    They correct differences between two ways of measurement, and thereby change the real data: a
+    verdict with an alignment also shows the unaligned figures. `training` holds the digests of the
+    real runs of the fit, which cannot be assessed with the alignment.
 
     >>> print(Alignment(k=1.05))
     real CPU usage x 1.05, real times +0 s (not fitted)
@@ -34,22 +34,22 @@ class Alignment:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k) and self.k > 0):
-            raise InputError(f"must be a number above 0, not {self.k}", field="alignment.k")
+            raise InputError(f"must be positive, not {self.k}", field="alignment.k")
         if not math.isfinite(self.offset):
-            raise InputError(f"must be a time, not {self.offset}", field="alignment.offset")
+            raise InputError(f"must be a finite time, not {self.offset}", field="alignment.offset")
 
     @property
     def has_effect(self) -> bool:
-        """Does it change anything?"""
+        """Whether the alignment changes the data."""
         return self.k != 1.0 or self.offset != 0.0
 
     def check_not_trained_on(self, real: Trace) -> None:
-        """Complain if it was fitted on this run."""
+        """Raise an error if the alignment was fitted on this run."""
         if digest_trace(real) in self.training:
             raise InputError(
-                "k and the time offset were fitted on this very run",
+                "k and the time offset were fitted on this run",
                 field="alignment",
-                remedy="fit them on training runs, and assess another",
+                remedy="fit them on training runs, and assess another run",
             )
 
     def __str__(self) -> str:
@@ -64,9 +64,9 @@ class Alignment:
 def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) -> Alignment:
     """Fit k and the time offset to training runs: pairs of a real run and its twin.
 
-    `k` makes the sum of the squares of twin - k real least over all windows of CPU usage; the
-    offset is the median of twin - real over the ends of the tasks that completed in both, each
-    counted from the first submission. What no pair says anything about stays 1 or 0.
+    `k` is the least-squares factor of the real CPU usage over all windows; the offset is the median
+    of twin - real over the ends of the tasks completed in both runs, relative to the first
+    submission. Without data, they are 1 and 0.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "status": ["completed"]})
     >>> def run(end):
@@ -76,7 +76,7 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
     0.5
     """
     products = squares = 0.0
-    moved: list[pl.Series] = []
+    differences: list[pl.Series] = []
     training = []
     for real_trace, twin_trace in pairs:
         real = ComparedRun(real_trace, "the real run")
@@ -89,10 +89,10 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
         both = real.completed.select("id", "end").join(
             twin.completed.select("id", twin_end="end"), on="id"
         )
-        moved.append((both["twin_end"] - first[1] - (both["end"] - first[0])).drop_nulls())
+        differences.append((both["twin_end"] - first[1] - (both["end"] - first[0])).drop_nulls())
     if not training:
-        raise InputError("there is no run to fit on", field="pairs")
-    offsets = np.concatenate([part.to_numpy() for part in moved])
+        raise InputError("at least one pair of runs is needed", field="pairs")
+    offsets = np.concatenate([part.to_numpy() for part in differences])
     return Alignment(
         k=products / squares if squares > 0 and products > 0 else 1.0,
         offset=float(np.median(offsets)) if offsets.size else 0.0,
@@ -101,7 +101,7 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
 
 
 def digest_trace(trace: Trace) -> str:
-    """A hash of what ran when in a trace, which tells one run from another.
+    """Compute a hash of the placements and the power of a trace, which identifies a run.
 
     >>> digest_trace(Trace()) == digest_trace(Trace())
     True

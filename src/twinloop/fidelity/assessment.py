@@ -1,4 +1,4 @@
-"""The assessment of a twin against reality."""
+"""Assessment of a twin against a real run."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def assess(
     floor: NoiseFloor | None = None,
     alignment: Alignment | None = None,
 ) -> Verdict:
-    """Say how far a twin can be trusted: PASS, FAIL or not assessable, criterion by criterion.
+    """Assess a twin against a real run: PASS, FAIL or not assessable for each criterion.
 
     Args:
-        real: What really happened.
-        twin: What the simulator says, or anything else that is to stand for the real run.
-        criteria: What is demanded, or the file that says so; the defaults if not given.
-        repeats: Other real runs of the same scenario. Each is assessed against the others as if
-            it were the twin: the noise floor, by how much real runs differ from each other.
-        floor: The noise floor instead of the repeats, where it is already known; the real run must
-            be one of its runs.
-        alignment: A factor on the real CPU usage and a time offset, fitted on other runs.
+        real: The real run.
+        twin: The simulated run, or another run to compare with the real one.
+        criteria: Criteria, or a file with criteria; by default the defaults.
+        repeats: Other real runs of the same scenario. Each is assessed as the twin of the others,
+            which gives the noise floor: the differences between real runs.
+        floor: A precomputed noise floor instead of the repeats; the real run must be one of its
+            runs.
+        alignment: Factor on the real CPU usage and time offset, fitted on other runs.
 
     >>> from twinloop.engine import simulate
     >>> from twinloop.scenario import Scenario
@@ -50,7 +50,7 @@ def assess(
     >>> verdict.status, verdict["p95"].figure
     ('PASS', 0.0)
     """
-    criteria = _demanded(criteria, repeats, floor)
+    criteria = _resolve_criteria(criteria, repeats, floor)
     a = ComparedRun(real, "the real run")
     b = ComparedRun(twin, "the twin").as_twin_of(a)
     if repeats:
@@ -62,7 +62,7 @@ def assess(
     found = list(collect_findings(a, b, criteria, alignment or Alignment()))
     if alignment is not None:
         plain = collect_findings(a, b, criteria, Alignment(), unrelated=False)
-        found = [_beside(one, without) for one, without in zip(found, plain, strict=True)]
+        found = [_add_unaligned(one, without) for one, without in zip(found, plain, strict=True)]
     errors = Errors.from_runs(a, b, criteria.power.step)
     if floor is not None and others:
         found, errors = (
@@ -79,39 +79,41 @@ def assess(
         series=_series(found, a, b, criteria),
         repeats=len(others),
         alignment=alignment,
-        notes=(*_taken(injected), *_notes(a, b), *_strangers(a, others)),
+        notes=(*_note_injected(injected), *_notes(a, b), *_note_unmatched(a, others)),
     )
 
 
-def _taken(injected: tuple[str, ...]) -> Iterator[str]:
+def _note_injected(injected: tuple[str, ...]) -> Iterator[str]:
     if "usage" in injected:
         yield (
-            "the CPU usage was taken from the real run: that it is the same again says that the "
-            "replay keeps it, no more"
+            "the CPU usage was taken from the real run: its agreement only shows that the replay "
+            "preserves it"
         )
 
 
-def _demanded(
+def _resolve_criteria(
     criteria: Criteria | str | Path | None, repeats: Sequence[Trace], floor: NoiseFloor | None
 ) -> Criteria:
-    """The criteria, which are those of the floor if there is one."""
+    """Return the criteria, which are those of the noise floor if there is one."""
     if floor is None:
         return Criteria.resolve(criteria)
     if repeats:
-        raise InputError("is of the repeats already", field="floor", remedy="give one of the two")
+        raise InputError(
+            "cannot be combined with repeats", field="floor", remedy="give one of the two"
+        )
     if criteria is None:
         return floor.criteria
     given = Criteria.resolve(criteria)
     if given != floor.criteria:
         raise InputError(
-            "was worked out by other criteria",
+            "was computed with other criteria",
             field="floor",
             remedy="NoiseFloor.from_traces(runs, criteria)",
         )
     return given
 
 
-def _beside(found: Finding, without: Finding) -> Finding:
+def _add_unaligned(found: Finding, without: Finding) -> Finding:
     note = found.note
     if without.status != found.status:
         note = "; ".join(part for part in (note, f"{without.status} without the alignment") if part)
@@ -121,27 +123,27 @@ def _beside(found: Finding, without: Finding) -> Finding:
 def _series(
     found: list[Finding], real: ComparedRun, twin: ComparedRun, criteria: Criteria
 ) -> dict[str, pl.DataFrame]:
-    behind = {one.name: one.series for one in found}
+    series = {one.name: one.series for one in found}
     return {
         "waits": found[0].series,
-        "completions": behind.get("curve RMSE", NO_CURVES),
-        "usage": behind["sMAPE"],
+        "completions": series.get("curve RMSE", NO_CURVES),
+        "usage": series["sMAPE"],
         "power": build_power_frame(real, twin, criteria),
-        "segments": behind["mean segment r"],
+        "segments": series["mean segment r"],
     }
 
 
 def _mode(real: Trace, twin: Trace) -> tuple[Mode, tuple[str, ...]]:
     facts = twin.manifest.facts
-    said = facts.get("mode")
+    stored = facts.get("mode")
     given = facts.get("injected")
     injected = tuple(map(str, given)) if isinstance(given, list | tuple) else ()
     if digest_trace(real) in facts.get("fitted_on", ()):
-        # What was fitted to a run cannot predict it.
+        # A model fitted to a run cannot predict it.
         return "replay", (*injected, "the fitted values of the model")
-    if said == "replay":
+    if stored == "replay":
         return "replay", injected
-    return ("predict", injected) if said == "predict" else ("unknown", ())
+    return ("predict", injected) if stored == "predict" else ("unknown", ())
 
 
 def _notes(real: ComparedRun, twin: ComparedRun) -> Iterator[str]:
@@ -149,7 +151,7 @@ def _notes(real: ComparedRun, twin: ComparedRun) -> Iterator[str]:
         ended = side.completed
         if unknown := ended["status"].null_count():
             many = format_count(unknown, "task")
-            yield f"{many} of {side.label} of unknown status, taken as completed"
+            yield f"{many} of {side.label} of unknown status, treated as completed"
         if waitless := ended["wait"].null_count():
             yield f"{format_count(waitless, 'completed task')} of {side.label} without a known wait"
         if early := int((ended["wait"] < 0).sum()):
@@ -157,11 +159,12 @@ def _notes(real: ComparedRun, twin: ComparedRun) -> Iterator[str]:
         if left := side.tasks.height - ended.height - side.left_out:
             yield f"{format_count(left, 'task')} of {side.label} did not complete: not compared"
         if side.left_out:
-            yield f"{format_count(side.left_out, 'task')} completed only in {side.label}: not compared"
+            tasks = format_count(side.left_out, "task")
+            yield f"{tasks} completed only in {side.label}: not compared"
 
 
-def _strangers(real: ComparedRun, others: list[ComparedRun]) -> Iterator[str]:
-    mine = set(real.tasks["id"])
+def _note_unmatched(real: ComparedRun, others: list[ComparedRun]) -> Iterator[str]:
+    ids = set(real.tasks["id"])
     for n, other in enumerate(others, start=1):
-        if unlike := len(mine ^ set(other.tasks["id"])):
-            yield f"repeat {n}: {format_count(unlike, 'task')} not in both it and the real run"
+        if unmatched := len(ids ^ set(other.tasks["id"])):
+            yield f"repeat {n}: {format_count(unmatched, 'task')} not in both it and the real run"

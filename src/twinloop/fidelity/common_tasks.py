@@ -1,4 +1,4 @@
-"""The tasks that completed on both sides, one by one and in groups."""
+"""Tasks completed in both runs: errors by task and by group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import polars as pl
 from twinloop.fidelity.compared_run import ComparedRun
 
 QUANTITIES: Final = ("wait", "turnaround", "run_time")
-#: How many tasks are named for each quantity.
+#: Number of worst tasks listed for each quantity.
 WORST_COUNT: Final = 3
-#: The classes of size: cores, and run time in the real run in s; each up to and with its end.
+#: Size classes by cores and by real run time (s); upper bounds are inclusive.
 CORES: Final = ((1.0, "1"), (4.0, "2-4"), (16.0, "5-16"), (64.0, "17-64"))
 CORES_BEYOND: Final = "over 64"
 RUN_TIMES: Final = (
@@ -25,7 +25,7 @@ RUN_TIMES_BEYOND: Final = "over 10 h"
 
 
 def match_tasks(real: ComparedRun, twin: ComparedRun) -> pl.DataFrame:
-    """The tasks that completed on both sides, as `Errors.tasks` has them.
+    """Match the tasks completed in both runs; the result is `Errors.tasks`.
 
     >>> from twinloop.trace import Trace
     >>> match_tasks(ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")).height
@@ -58,7 +58,7 @@ def _class(column: str, ends: tuple[tuple[float, str], ...], beyond: str) -> pl.
 
 
 def select_worst_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
-    """The tasks that are furthest off, as `Errors.select_worst_tasks` has them.
+    """Select the tasks with the largest errors; the result is `Errors.worst`.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -84,7 +84,7 @@ def select_worst_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def average_by_group(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """The means and errors of groups of tasks, as `Errors.users` has them.
+    """Compute means and errors of groups of tasks; the result is `Errors.users`.
 
     >>> from twinloop.trace import Trace
     >>> tasks = match_tasks(ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin"))
@@ -104,7 +104,7 @@ def average_by_group(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def sort_size_classes(sizes: pl.DataFrame) -> pl.DataFrame:
-    """The classes of size from small to large.
+    """Sort the size classes in ascending order.
 
     >>> classes = {"cores_class": ["over 64", "1"], "run_time_class": ["1 - 10 h", "1 - 10 h"]}
     >>> sort_size_classes(pl.DataFrame(classes))["cores_class"].to_list()

@@ -1,4 +1,4 @@
-"""One of the two runs that are compared, with what the metrics need of it."""
+"""One of the two runs of a comparison, with the data that the metrics need."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twinloop.metrics.weighted_intervals import Floats
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace, require_trace
 
-#: Times are compared to so many decimals of a second: what is closer is rounding.
+#: Decimals of a second to which times are compared.
 DECIMALS = 6
 
 
 class ComparedRun:
-    """The real run or the twin; each part of it is worked out when it is first asked for.
+    """The real run or the twin; its properties are computed on first use.
 
     >>> side = ComparedRun(Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [3.0, 5.0]}),
@@ -33,31 +33,31 @@ class ComparedRun:
     def __init__(self, trace: Trace, label: str) -> None:
         self.trace = require_trace(trace)
         self.label = label
-        self._failed_there = pl.Series([], dtype=pl.String)
+        self._failed_in_real = pl.Series([], dtype=pl.String)
 
     def as_twin_of(self, real: ComparedRun) -> ComparedRun:
-        """The same side as the twin of a real run: without the tasks that did not complete there.
+        """Return the run as the twin of a real run: without tasks that did not complete there.
 
-        A simulator that is not told why tasks fail completes them, and is not blamed for that.
+        A simulator without a model of these failures completes such tasks; this is not an error.
         """
         twin = ComparedRun(self.trace, self.label)
         twin.__dict__["tasks"] = self.tasks
         completed = real.completed["id"].implode()
-        twin._failed_there = real.tasks.filter(~pl.col("id").is_in(completed))["id"]
+        twin._failed_in_real = real.tasks.filter(~pl.col("id").is_in(completed))["id"]
         return twin
 
     @cached_property
     def tasks(self) -> pl.DataFrame:
-        """The figures of each task, with its kind, its cores and the machines of all attempts."""
+        """The figures of each task, with kind, cores and the machines of all attempts."""
         trace = self.trace
         kinds = trace.tasks["kind"]
         tasks = per_task(trace).with_columns(kind=kinds, cores=collect_runs(trace)["processors"])
         twice = tasks.filter(pl.col("id").is_not_null() & pl.col("id").is_duplicated())["id"]
         if twice.len():
             raise InputError(
-                f"two tasks of {self.label} are called '{twice[0]}', so that none can be matched",
+                f"two tasks of {self.label} have the ID '{twice[0]}'",
                 field="id",
-                remedy="twinloop check names them",
+                remedy="twinloop check lists such tasks",
             )
         return tasks.join(
             _machines(trace), left_on="id", right_on="task", how="left", maintain_order="left"
@@ -65,16 +65,16 @@ class ComparedRun:
 
     @cached_property
     def completed(self) -> pl.DataFrame:
-        """The tasks that completed, and those of unknown status that ran to an end.
+        """The completed tasks, including ended tasks of unknown status.
 
-        Of a twin, without those that did not complete in the real run.
+        For a twin, without tasks that did not complete in the real run.
         """
-        failed = pl.col("id").is_in(self._failed_there.implode())
-        return self._ended.filter(~failed) if self._failed_there.len() else self._ended
+        failed = pl.col("id").is_in(self._failed_in_real.implode())
+        return self._ended.filter(~failed) if self._failed_in_real.len() else self._ended
 
     @property
     def left_out(self) -> int:
-        """How many tasks completed here that the real run has and did not complete."""
+        """The number of tasks completed here that did not complete in the real run."""
         return self._ended.height - self.completed.height
 
     @cached_property
@@ -102,18 +102,18 @@ class ComparedRun:
 
     @cached_property
     def makespan(self) -> float | None:
-        """First submission to last end of the tasks that are compared and ran."""
+        """Time from the first submission to the last end of the compared tasks that ran."""
         ran = self.completed.filter("ran")
         first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
         return None if first is None or last is None else last - first
 
     @cached_property
     def windows(self) -> pl.DataFrame:
-        """The windows of usage that can be used, on the axis of their task.
+        """The valid usage windows, with times relative to the start of their task.
 
-        `task`, `stream` (which process on which machine), `begin` and `end` (s since the start of
-        the task), `rate` (CPU s per s). Of a window that begins before the task, all the CPU time
-        belongs to the part after.
+        `task`, `stream` (process and machine), `begin` and `end` (s since the start of the task),
+        `rate` (CPU s per s). The CPU time of a window that begins before the task belongs to the
+        part after the start.
         """
         starts = self.completed.select("id", first="start").drop_nulls()
         usage = self.trace.usage.select(
@@ -136,9 +136,9 @@ class ComparedRun:
 
 
 def find_origins(real: ComparedRun, twin: ComparedRun) -> tuple[float, float]:
-    """Where the common axis of time begins on each side: the first submission of each.
+    """Return the origin of the common time axis in each run: its first submission.
 
-    Where a side does not know any submission, both begin at t = 0.
+    If a run has no submission time, both origins are t = 0.
 
     >>> empty = ComparedRun(Trace(), "the twin")
     >>> find_origins(empty, empty)
@@ -150,7 +150,7 @@ def find_origins(real: ComparedRun, twin: ComparedRun) -> tuple[float, float]:
 
 
 def _machines(trace: Trace) -> pl.DataFrame:
-    """A row per task whose executions all say their machine: which these are."""
+    """Return the machines of each task; null if a machine is unknown."""
     placed = trace.placements.select("task", "machine").unique()
     alone = placed.filter(~pl.col("task").is_duplicated())
     several = placed.filter(pl.col("task").is_duplicated()).group_by("task")

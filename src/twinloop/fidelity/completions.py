@@ -1,4 +1,4 @@
-"""Completed tasks over time, and the makespan: does work get done as fast?"""
+"""Assessment of the completion curve and the makespan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinloop.trace.trace import format_count
 
 _CURVE = "RMSE of the curves of completed tasks at the best lag, over those of the real run"
 _MAKESPAN = "|twin - real| of the time from the first submission to the last end"
-#: What the makespan of a run under two minutes is called where it has its stricter rule.
+#: Name of the finding of the stricter rule for runs under two minutes.
 SHORT_RUN = "makespan, short run"
 _MOST_BINS = 1_000_000
 Counts = npt.NDArray[np.int64]
@@ -26,10 +26,11 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CompletionCurves:
-    """Both curves at the ends of bins, and the lag at which they are closest.
+    """Completion curves at the ends of bins, and the lag with the smallest RMSE.
 
-    `lag` in bins, above 0: the twin is late. `rmse` in tasks at that lag, `rmse_without_lag` at 0,
-    over all `bins` up to the later end. Of more than a million the series has one in `every`.
+    `lag` in bins, positive if the twin is late. `rmse` in tasks at that lag, `rmse_without_lag` at
+    lag 0, over all `bins` up to the later end. With more than a million bins, the series contains
+    one in `every`.
 
     >>> real, twin = np.array([10.0, 20.0]), np.array([30.0, 40.0])
     >>> curves = CompletionCurves.from_ends(real, twin, bin=10.0, most=5)
@@ -49,14 +50,14 @@ class CompletionCurves:
 
     @classmethod
     def from_ends(cls, real: Floats, twin: Floats, bin: float, most: int) -> CompletionCurves:
-        """The curves of these ends, sorted, which are moved by up to `most` bins."""
+        """Build the curves from sorted end times, with lags of up to `most` bins."""
         last = max(real.max(initial=0.0), twin.max(initial=0.0))
-        # A moment between two bins belongs to the first.
+        # A time between two bins belongs to the first.
         bins = max(1, math.ceil(round(last / bin, 9)))
         a, b = _first_bins(real, bin), _first_bins(twin, bin)
         lags = np.arange(-most, most + 1)
         errors = np.sqrt([_squares(a, b - lag, bins) / bins for lag in lags])
-        # Of equally good lags the shortest.
+        # The shortest of equally good lags.
         best = np.lexsort((np.abs(lags), np.round(errors, 9)))[0]
         lag, error, still = int(lags[best]), float(errors[best]), float(errors[most])
         every = math.ceil(bins / _MOST_BINS)
@@ -68,7 +69,7 @@ class CompletionCurves:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The series as `Verdict.series` has it."""
+        """The series of `Verdict.series`."""
         return pl.DataFrame(
             {
                 "t": self.t,
@@ -94,13 +95,13 @@ EMPTY = pl.DataFrame(
 def assess_completions(
     real: ComparedRun, twin: ComparedRun, criteria: Criteria, offset: float = 0.0
 ) -> Iterator[Finding]:
-    """The findings on the completion curve and the makespan.
+    """Assess the completion curve and the makespan.
 
     Args:
         real: The real run.
         twin: The twin.
-        criteria: What is demanded.
-        offset: Added to the times of the real run.
+        criteria: The criteria.
+        offset: Offset added to the times of the real run (s).
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -111,19 +112,19 @@ def assess_completions(
     fewest = min(real.ends.size, twin.ends.size)
     length = real.makespan
     if real.ends.size >= asked.least_tasks > twin.ends.size:
-        # There is enough to hold it against, and it does not do it.
+        # The real run has enough completed tasks, the twin does not.
         note = f"the twin completes {twin.ends.size:,} of {format_count(real.ends.size, 'task')}"
-        for found in _nothing(criteria, note):
+        for found in _not_assessable(criteria, note):
             yield replace(found, status="FAIL") if found.name == "curve RMSE" else found
     elif fewest < asked.least_tasks:
-        yield from _nothing(
+        yield from _not_assessable(
             criteria,
             f"{format_count(fewest, 'completed task')}; needs {asked.least_tasks} on each side",
         )
     elif length is None or twin.makespan is None:
-        yield from _nothing(criteria, "no submission is known")
+        yield from _not_assessable(criteria, "no submission is known")
     elif round(length, DECIMALS) <= 0:
-        yield from _nothing(criteria, "the real run has no length")
+        yield from _not_assessable(criteria, "the real run has no length")
     else:
         yield _curve(real, twin, criteria, offset, length)
         yield from _makespans(length, twin.makespan, criteria.makespan)
@@ -203,7 +204,7 @@ def _makespans(real: float, twin: float, asked: MakespanCriteria) -> Iterator[Fi
     )  # fmt: skip
 
 
-def _nothing(criteria: Criteria, note: str) -> Iterator[Finding]:
+def _not_assessable(criteria: Criteria, note: str) -> Iterator[Finding]:
     curve = format_bound(False, criteria.completions.rmse, "share")
     yield Finding(
         "completions", "curve RMSE", None, curve, "not assessable", _CURVE, note, unit="share",
@@ -216,17 +217,17 @@ def _nothing(criteria: Criteria, note: str) -> Iterator[Finding]:
 
 
 def _first_bins(ends: Floats, bin: float) -> Floats:
-    """The first bin, counted from 1, at whose end each of the ends, sorted, has passed."""
+    """Return the bin of each sorted end time, counted from 1."""
     slack = 0.5 * 10.0**-DECIMALS
     found: Floats = np.ceil((ends - slack) / bin)
-    # What the division has rounded over an end of a bin, either way.
+    # Corrects rounding of the division at the ends of bins.
     found -= bin * (found - 1) + slack >= ends
     found += bin * found + slack < ends
     return found
 
 
 def _squares(real: Floats, twin: Floats, bins: int) -> float:
-    """The sum of the squares of twin - real over the bins; only where it changes costs anything."""
+    """Sum the squares of twin - real over the bins, at a cost per change instead of per bin."""
     at, where = np.unique(np.maximum(np.concatenate([real, twin]), 1.0), return_inverse=True)
     steps = np.bincount(where, np.repeat([-1.0, 1.0], [real.size, twin.size]), at.size)
     until = np.minimum(np.append(at[1:], np.inf), bins + 1.0)

@@ -1,4 +1,4 @@
-"""The CPU usage of each task on its own axis of time: do tasks behave alike?"""
+"""Assessment of the CPU usage of each task, relative to its own start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.trace.trace import format_count
 Counts = npt.NDArray[np.int64]
 #: Windows that are covered by less than this share are not known.
 COVERED = 0.99
-#: So many windows of one side are worked out at once; with more, they are made longer.
+#: Maximum number of windows of a run; with more, the windows are made longer.
 MOST_WINDOWS = 10_000_000
 _PEARSON = "Pearson correlation over the windows of all tasks, each since its own start"
 _SMAPE = "mean of 2 |twin - real| / (|twin| + |real|) over the same windows, 0 / 0 = 0"
@@ -28,15 +28,15 @@ EMPTY = pl.DataFrame(
 
 
 def resample_usage(windows: pl.DataFrame, sizes: Counts, step: float) -> Floats:
-    """The cores in use in windows of `step` since the start of each task, task after task.
+    """Resample CPU usage to windows of `step` since the start of each task, task by task.
 
-    CPU time is spread evenly over the window it was sampled in, so each new window gets from each
-    old one by their overlap: exactly. A window that is not known as a whole is NaN.
+    CPU time is assumed to be constant within its sampling window, so each new window receives it in
+    proportion to the overlap. Incompletely covered windows are NaN.
 
     Args:
-        windows: As `ComparedRun.windows` has them, but each `task` by its number.
-        sizes: How many new windows each task has.
-        step: The length of these in s.
+        windows: Windows as in `ComparedRun.windows`, with the index of each `task`.
+        sizes: Number of new windows of each task.
+        step: Length of the new windows (s).
 
     >>> windows = pl.DataFrame({"task": [0, 0], "stream": [0, 0], "begin": [0.0, 1.5],
     ...                         "end": [1.5, 2.0], "rate": [1.0, 3.0]})
@@ -53,18 +53,18 @@ def resample_usage(windows: pl.DataFrame, sizes: Counts, step: float) -> Floats:
     cell = _offsets(sizes)[task][row] + index
     cores = np.bincount(cell, windows["rate"].to_numpy()[row] * inside, int(sizes.sum()))
     known = np.zeros(cores.size)
-    # Of several processes one may begin later than others: what counts is that any is known.
+    # Processes of a task may start at different times: a window is covered if one of them is.
     stream = _streams(windows)[row]
     for number in range(int(stream.max(initial=-1)) + 1):
-        of = stream == number
-        np.maximum(known, np.bincount(cell[of], inside[of], known.size), out=known)
+        rows = stream == number
+        np.maximum(known, np.bincount(cell[rows], inside[rows], known.size), out=known)
     return np.where(known >= COVERED, cores, np.nan)
 
 
 def assess_usage(
     real: ComparedRun, twin: ComparedRun, criteria: Criteria, k: float = 1.0
 ) -> Iterator[Finding]:
-    """The findings on CPU usage; `k` is what the real usage is multiplied with.
+    """Assess the CPU usage; `k` is a factor on the real usage.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -75,22 +75,22 @@ def assess_usage(
     without = [side.label for side in (real, twin) if not side.trace.usage.height]
     if without:
         have = "have" if len(without) > 1 else "has"
-        remedy = " (twinloop simulate --usage 1s keeps it)" if without == [twin.label] else ""
+        remedy = " (record it with twinloop simulate --usage 1s)" if without == [twin.label] else ""
         note = f"{' and '.join(without)} {have} no CPU usage{remedy}"
-        yield from _nothing(criteria, note, EMPTY)
+        yield from _not_assessable(criteria, note, EMPTY)
         return
     pairs, unit, notes = pair_usage(real, twin, asked.step)
     if pairs.height < asked.least_pairs:
-        said = (
+        text = (
             f"{format_count(pairs.height, 'window')} known whole in both; needs {asked.least_pairs}"
         )
-        yield from _nothing(criteria, "; ".join([said, *notes]), pairs)
+        yield from _not_assessable(criteria, "; ".join([text, *notes]), pairs)
         return
     pairs = pairs.with_columns(pl.col("real") * k)
     a, b = (pairs[name].to_numpy() for name in ("real", "twin"))
     spread = float(a.std() / a.mean()) if a.mean() > 0 else 0.0
     about = {"pairs": float(a.size), "tasks": float(pairs["task"].n_unique()), "variation": spread}
-    said = "; ".join(notes)
+    text = "; ".join(notes)
     limit = format_bound(True, asked.pearson, "")
     if spread < asked.variation:
         why = f"the real usage varies by {spread * 100:.2g} %; needs {asked.variation * 100:g} %"
@@ -109,7 +109,7 @@ def assess_usage(
     error = smape(a, b)
     yield Finding(
         "cpu usage", "sMAPE", error, format_bound(False, asked.smape, "share", strict=True),
-        judge_figure(error, asked.smape, strict=True), _SMAPE, said, asked.smape, "share",
+        judge_figure(error, asked.smape, strict=True), _SMAPE, text, asked.smape, "share",
         figures=about, series=pairs,
     )  # fmt: skip
     middle = float(np.median(a))
@@ -125,12 +125,14 @@ def assess_usage(
         return
     yield Finding(
         "cpu usage", "RMSE / median", rmse / middle, limit, judge_figure(rmse / middle, asked.rmse),
-        _RMSE, said, asked.rmse, "share", figures=about, series=pairs,
+        _RMSE, text, asked.rmse, "share", figures=about, series=pairs,
     )  # fmt: skip
 
 
 def smape(a: Floats, b: Floats) -> float:
-    """The symmetric mean absolute error: the mean of 2 |a - b| / (|a| + |b|), 0 / 0 being 0.
+    """Compute the symmetric mean absolute percentage error (sMAPE) as a share.
+
+    The mean of 2 |a - b| / (|a| + |b|), with 0 / 0 = 0.
 
     >>> smape(np.array([1.0, 0.0]), np.array([3.0, 0.0]))
     0.5
@@ -141,7 +143,7 @@ def smape(a: Floats, b: Floats) -> float:
 
 
 def correlation(a: Floats, b: Floats) -> float | None:
-    """Pearson's correlation; None where one of the two is constant.
+    """Compute Pearson's correlation; None if one of the series is constant.
 
     >>> correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
     1.0
@@ -158,7 +160,7 @@ def correlation(a: Floats, b: Floats) -> float | None:
 def pair_usage(
     real: ComparedRun, twin: ComparedRun, step: float
 ) -> tuple[pl.DataFrame, str, list[str]]:
-    """The usage of both sides in the same windows of the same tasks, its unit, what to know of it.
+    """Pair the usage of both runs in the same windows; return the pairs, their unit and notes.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -201,13 +203,13 @@ def pair_usage(
 
 
 def _offsets(sizes: Counts) -> Counts:
-    """Where the windows of each task begin."""
+    """Return the offset of the first window of each task."""
     found: Counts = np.cumsum(sizes) - sizes
     return found
 
 
 def _streams(windows: pl.DataFrame) -> Counts:
-    """Which of the processes of its task each window is of, counted from 0."""
+    """Return the index of the process of each window within its task, from 0."""
     if not windows.height:
         return np.empty(0, dtype=np.int64)
     rank = pl.col("stream").rank("dense").over("task")
@@ -216,12 +218,12 @@ def _streams(windows: pl.DataFrame) -> Counts:
 
 
 def _unit(real: ComparedRun, twin: ComparedRun) -> tuple[str, tuple[float, float]]:
-    """Cores, unless the seconds of the two sides are those of different clocks."""
+    """Return the unit of usage: cores, or MHz if the reference clocks differ."""
     a, b = (side.trace.manifest.reference_mhz for side in (real, twin))
     return ("cores", (1.0, 1.0)) if a is None or b is None or a == b else ("mhz", (a, b))
 
 
-def _nothing(criteria: Criteria, note: str, series: pl.DataFrame) -> Iterator[Finding]:
+def _not_assessable(criteria: Criteria, note: str, series: pl.DataFrame) -> Iterator[Finding]:
     asked = criteria.usage
     for name, threshold, limit, unit, method in (
         ("Pearson r", format_bound(True, asked.pearson, ""), asked.pearson, "", _PEARSON),

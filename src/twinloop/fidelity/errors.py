@@ -1,4 +1,4 @@
-"""The errors of a twin as practitioners ask for them: by figure, by task, by user, by size."""
+"""Errors of a twin: by figure, by task, by user, by size class."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from twinloop.trace.trace import format_count
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Errors:
-    """How far the twin is off. Errors are twin minus real; tasks are matched by their ids.
+    """Errors of a twin, as twin minus real; tasks are matched by ID.
 
-    - `figures`: `figure`, `unit`, `real`, `twin`, `error`, `relative` (to real), `floor` (what the
-      size of `relative` is between repetitions of the real run).
+    - `figures`: `figure`, `unit`, `real`, `twin`, `error`, `relative` (to real), `floor` (median
+      absolute `relative` between repetitions of the real run).
     - `tasks`: a row per task completed in both: `id`, `user`, `kind`, `cores`, `machine_real`,
-      `machine_twin`, and `wait_real`, `wait_twin`, `wait_error`, the same of `turnaround` and
+      `machine_twin`, and `wait_real`, `wait_twin`, `wait_error`, likewise for `turnaround` and
       `run_time`, in s; `cores_class` and `run_time_class`.
-    - `worst`: of each quantity the tasks that are furthest off: `quantity`, `id`, `user`, `kind`,
-      `machine_real`, `machine_twin`, `real`, `twin`, `error`.
-    - `users` and `sizes`: by user, and by class of cores and run time: `tasks`, and of each
-      quantity the mean in both, the mean error and the mean size of the error (`..._off`).
-    - `same_machine` of `placed` tasks ran on the same machines in both; None where not known.
-    - `power_mape` (share) and `power_bias` (W): of the total power in the windows known in both.
+    - `worst`: for each quantity the tasks with the largest errors: `quantity`, `id`, `user`,
+      `kind`, `machine_real`, `machine_twin`, `real`, `twin`, `error`.
+    - `users` and `sizes`: by user, and by class of cores and run time: `tasks`, and for each
+      quantity the mean in both, the mean error and the mean absolute error (`..._off`).
+    - `same_machine` of `placed` tasks ran on the same machines in both; None if unknown.
+    - `power_mape` (share) and `power_bias` (W): of the total power in windows with data in both.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -62,7 +62,7 @@ class Errors:
 
     @classmethod
     def from_runs(cls, real: ComparedRun, twin: ComparedRun, step: float = 1.0) -> Errors:
-        """The errors of the twin; power in windows of `step` seconds."""
+        """Compute the errors of a twin; power in windows of `step` seconds."""
         tasks = match_tasks(real, twin)
         placed = tasks.drop_nulls(["machine_real", "machine_twin"])
         same = placed.filter(pl.col("machine_real") == pl.col("machine_twin")).height
@@ -97,7 +97,7 @@ class Errors:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, but the tasks one by one."""
+        """Return the errors, without the single tasks, as plain data."""
         return {
             "figures": self.figures.to_dicts(),
             "worst": self.worst.to_dicts(),
@@ -113,7 +113,7 @@ class Errors:
         }
 
     def lines(self) -> Iterator[str]:
-        """The errors in words, a line each."""
+        """Return the errors as lines of text."""
         yield f"{format_count(self.matched, 'task')} completed in both" + "".join(
             f", {format_count(count, 'task')} only in {where}"
             for count, where in ((self.only_real, "the real run"), (self.only_twin, "the twin"))
@@ -125,7 +125,7 @@ class Errors:
             bias = format_figure(self.power_bias, "W")
             yield f"power: MAPE {format_figure(self.power_mape, 'share')}, bias {bias}"
         for frame, by in ((self.users, ["user"]), (self.sizes, ["cores_class", "run_time_class"])):
-            yield from _furthest(frame, by)
+            yield from _describe_worst_group(frame, by)
         for row in self.worst.unique("quantity", keep="first", maintain_order=True).to_dicts():
             yield describe_task_error(row)
 
@@ -136,7 +136,7 @@ class Errors:
 def compute_relative_errors(
     real: ComparedRun, twin: ComparedRun, step: float = 1.0
 ) -> dict[str, float]:
-    """The error of each figure of `Errors.figures` relative to real, where that is known.
+    """Compute the known relative errors of the figures of `Errors.figures`.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -166,7 +166,7 @@ def _figures(
     known = [row for row in rows if row[2] is not None and row[3] is not None]
     frame = pl.DataFrame(known, schema=columns, orient="row")
     change = pl.col("twin") - pl.col("real")
-    # What rounding leaves of two times that are the same.
+    # Rounding errors of equal times.
     change = pl.when(change.abs() <= 1e-9 * pl.col("real").abs()).then(0.0).otherwise(change)
     relative = pl.when(pl.col("real") != 0).then(pl.col("error") / pl.col("real").abs())
     return frame.with_columns(error=change).with_columns(
@@ -175,7 +175,7 @@ def _figures(
 
 
 def _power(real: ComparedRun, twin: ComparedRun, step: float) -> tuple[Floats, Floats]:
-    """The total power of both in the windows that both know."""
+    """Return the total power of both runs in the windows with data in both."""
     series = align_power_series(real, twin, step, 0.0)
     if isinstance(series, str):
         return np.empty(0), np.empty(0)
@@ -187,48 +187,48 @@ def _power(real: ComparedRun, twin: ComparedRun, step: float) -> tuple[Floats, F
 
 
 def _mape(real: Floats, twin: Floats) -> float | None:
-    drawing = real > 0
-    if not drawing.any():
+    positive = real > 0
+    if not positive.any():
         return None
-    return float((np.abs(twin - real)[drawing] / real[drawing]).mean())
+    return float((np.abs(twin - real)[positive] / real[positive]).mean())
 
 
-def _furthest(frame: pl.DataFrame, by: list[str]) -> Iterator[str]:
-    """The group whose turnarounds are furthest off, where there are several groups."""
+def _describe_worst_group(frame: pl.DataFrame, by: list[str]) -> Iterator[str]:
+    """Describe the group with the largest turnaround errors, if there are several groups."""
     known = frame.drop_nulls("turnaround_off").sort("turnaround_off", descending=True)
     if frame.height < 2 or not known.height or not known["turnaround_off"][0] > 0:
         return
     row = known.row(0, named=True)
     if by == ["user"]:
-        who = f"user {row['user']}"
+        group = f"user {row['user']}"
     else:
-        who = f"size class of cores {row['cores_class']}, run time {row['run_time_class']}"
+        group = f"size class of cores {row['cores_class']}, run time {row['run_time_class']}"
     size, mean = (format_figure(row[f"turnaround_{name}"], "s") for name in ("off", "error"))
     count = format_count(row["tasks"], "task")
-    yield f"furthest off, {who}: turnarounds by {size} (mean error {mean}), {count}"
+    yield f"furthest off, {group}: turnarounds by {size} (mean error {mean}), {count}"
 
 
 def describe_task_error(row: dict[str, Any]) -> str:
-    """A row of `Errors.worst` in words.
+    """Describe a row of `Errors.worst`.
 
     >>> describe_task_error({"quantity": "wait", "id": "7", "user": "ann", "kind": None,
     ...     "machine_real": "n1", "machine_twin": "n2", "real": 3.0, "twin": 5.0, "error": 2.0})
     'wait off by 2 s: task 7, user ann, on n1, in the twin n2: real 3 s, twin 5 s'
     """
-    who = [f"task {row['id']}"]
-    who += [f"{what} {row[what]}" for what in ("user", "kind") if row[what] is not None]
+    parts = [f"task {row['id']}"]
+    parts += [f"{what} {row[what]}" for what in ("user", "kind") if row[what] is not None]
     if row["machine_real"] is not None:
         there = row["machine_real"]
         if row["machine_twin"] not in (None, there):
             there += f", in the twin {row['machine_twin']}"
-        who.append(f"on {there}")
+        parts.append(f"on {there}")
     name = row["quantity"].replace("_", " ")
     return (
-        f"{name} off by {format_figure(row['error'], 's')}: {', '.join(who)}: "
+        f"{name} off by {format_figure(row['error'], 's')}: {', '.join(parts)}: "
         f"real {_seconds(row['real'])}, twin {_seconds(row['twin'])}"
     )
 
 
 def _seconds(value: float) -> str:
-    """A time with enough digits to see how far it is off."""
+    """Format a time with five significant digits, so that errors are visible."""
     return f"{value:,.0f} s" if abs(value) >= 1e5 else f"{value:,.5g} s"

@@ -1,4 +1,4 @@
-"""All that is compared between a real run and a twin, criterion by criterion."""
+"""All findings of an assessment, in the order of a verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def collect_findings(
     *,
     unrelated: bool = True,
 ) -> Iterator[Finding]:
-    """The findings in the order of a verdict; `unrelated`: with scores of unrelated power series.
+    """Collect the findings; `unrelated` includes the scores of unrelated power series.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")

@@ -1,4 +1,4 @@
-"""The noise floor: what repetitions of the real run score beside each other."""
+"""Noise floor: the scores of repetitions of the real run against each other."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from twinloop.fidelity.finding_list import collect_findings
 from twinloop.fidelity.verdict import Finding, Status
 from twinloop.trace.trace import Trace, format_count
 
-#: Of which metric, called what, in which unit: a makespan in s and one in percent do not mix.
+#: Metric, name and unit of a finding: a makespan in s and one in percent are different.
 FindingKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoiseFloor:
-    """What a perfect simulator would score: each real run as the twin of each other one.
+    """Scores of a perfect simulator: each real run assessed as the twin of each other one.
 
-    Worked out once for all repetitions of a scenario, for the verdicts on the twins of all of
-    them: `assess(real, twin, floor=floor)`.
+    Computed once for all repetitions of a scenario, and used for the verdicts on the twins of all
+    of them: `assess(real, twin, floor=floor)`.
 
     >>> import polars as pl
     >>> def queue(length):
@@ -53,13 +53,13 @@ class NoiseFloor:
     def from_traces(
         cls, traces: Sequence[Trace], criteria: Criteria | str | Path | None = None
     ) -> NoiseFloor:
-        """The floor of these repetitions by these criteria; of a single run there is none."""
+        """Compute the noise floor of repetitions; a single run has none."""
         sides = [ComparedRun(trace, f"run {n}") for n, trace in enumerate(traces, start=1)]
         return cls.from_runs(sides, Criteria.resolve(criteria))
 
     @classmethod
     def from_runs(cls, runs: Sequence[ComparedRun], criteria: Criteria) -> NoiseFloor:
-        """The same of runs that have a name."""
+        """Compute the noise floor of labelled runs."""
         digests = _check_distinct(runs)
         scores: dict[FindingKey, list[tuple[float | None, Status]]] = {}
         relative = []
@@ -72,28 +72,28 @@ class NoiseFloor:
         return cls(criteria, tuple(runs), digests, scores, relative)
 
     def others(self, real: str) -> list[ComparedRun]:
-        """The runs beside the one of this digest, which must be there."""
+        """Return the runs other than the one with this digest."""
         if real not in self.digests:
             raise InputError(
-                "is of other runs than the real one",
+                "does not contain the real run",
                 field="floor",
-                remedy="Floor.of all repetitions of the scenario, the real run among them",
+                remedy="NoiseFloor.from_traces(runs) with all repetitions, including the real run",
             )
         return [run for run, known in zip(self.runs, self.digests, strict=True) if known != real]
 
     def annotate_finding(self, found: Finding) -> Finding:
-        """A finding with what the repetitions score."""
+        """Return a finding with the score of the repetitions."""
         scores = self.scores.get(_key(found), [])
         known = [figure for figure, _ in scores if figure is not None]
         note = found.note
         fail = sum(status == "FAIL" for _, status in scores)
         if found.status != "not assessable" and 2 * fail > len(scores):
-            said = "repetitions of the real run fail this too"
-            note = f"{note}; {said}" if note else said
+            text = "repetitions of the real run fail this too"
+            note = f"{note}; {text}" if note else text
         return replace(found, floor=float(np.median(known)) if known else None, note=note)
 
     def annotate_errors(self, errors: Errors) -> Errors:
-        """Errors with what they come to between the repetitions."""
+        """Return errors with the errors between the repetitions."""
         return errors.with_floor(self.relative)
 
     def __repr__(self) -> str:
@@ -105,14 +105,14 @@ def _key(found: Finding) -> FindingKey:
 
 
 def _check_distinct(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """The digest of each run; one that is there twice is an error."""
+    """Return the digest of each run; raise an error for duplicate runs."""
     seen: dict[str, str] = {}
     for run in runs:
         copy = seen.setdefault(digest_trace(run.trace), run.label)
         if copy != run.label:
             raise InputError(
-                f"{run.label} is {copy} once more",
+                f"{run.label} is identical to {copy}",
                 field="repeats",
-                remedy="other real runs of the same scenario",
+                remedy="give other real runs of the same scenario",
             )
     return tuple(seen)

@@ -1,4 +1,4 @@
-"""The trend of the total power, segment by segment: does it rise and fall alike?"""
+"""Assessment of the total power: trend by segment, and watts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,9 @@ from twinloop.fidelity.verdict import Finding, judge_figure
 from twinloop.metrics.weighted_intervals import Floats
 from twinloop.trace.trace import format_count
 
-_METHOD = (
-    "mean over the segments of the best Pearson correlation of the z-scored total power, each "
-    "segment at the lag that suits it best"
-)
-_WATTS = "mean absolute relative error of the total power, over the windows known on both sides"
-#: So many segments of the real run are scored against each unrelated series.
+_METHOD = "mean over the segments of the best-lag Pearson correlation of the z-scored total power"
+_WATTS = "mean absolute relative error of the total power, over the windows known in both runs"
+#: Maximum number of segments of the real run that are scored against each surrogate series.
 _SCORED = 50
 
 SEGMENTS = pl.DataFrame(
@@ -44,14 +41,14 @@ def assess_power(
     *,
     unrelated: bool = True,
 ) -> Iterator[Finding]:
-    """The findings on the power: its trend and, if that was asked for, its watts.
+    """Assess the trend of the power and, if the criteria include them, its watts.
 
     Args:
         real: The real run.
         twin: The twin.
-        criteria: What is demanded.
-        offset: Added to the times of the real run.
-        unrelated: Whether to say what unrelated series would score.
+        criteria: The criteria.
+        offset: Offset added to the times of the real run (s).
+        unrelated: Whether to score unrelated surrogate series.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -66,7 +63,7 @@ def assess_power(
 
 
 def _watts(series: tuple[PowerSeries, PowerSeries] | str, asked: PowerCriteria) -> Finding:
-    """The finding on the power in watts, which is made only if it was asked for."""
+    """Assess the power in watts."""
     limit = format_bound(False, asked.watts, "share")
     if isinstance(series, str):
         return Finding(
@@ -76,7 +73,7 @@ def _watts(series: tuple[PowerSeries, PowerSeries] | str, asked: PowerCriteria) 
     real, twin = a.watts, b.slice(a.first, a.first + a.watts.size)
     known = np.isfinite(real) & np.isfinite(twin) & (real > 0)
     if not known.any():
-        note = "no window in which both sides know their power"
+        note = "no window with known power in both runs"
         return Finding(
             "power", "watts", None, limit, "not assessable", _WATTS, note, asked.watts, "share"
         )
@@ -92,7 +89,7 @@ def _watts(series: tuple[PowerSeries, PowerSeries] | str, asked: PowerCriteria) 
 def _trend(
     series: tuple[PowerSeries, PowerSeries] | str, asked: PowerCriteria, *, unrelated: bool
 ) -> Finding:
-    """The finding on the trend of the power."""
+    """Assess the trend of the power."""
     limit = format_bound(True, asked.correlation, "")
     if isinstance(series, str):
         return Finding(
@@ -106,8 +103,8 @@ def _trend(
     apart = [f"{n} {status}" for status, n in sorted(counts.items()) if status != "used"]
     figures = {"segments": float(segments.height), "used": float(used.height)}
     if used.height < asked.least_segments:
-        said = f"{format_count(used.height, 'segment')} of {asked.segment:g} s to compare"
-        note = "; ".join([f"{said}, needs {asked.least_segments}", *apart])
+        text = f"{format_count(used.height, 'segment')} of {asked.segment:g} s to compare"
+        note = "; ".join([f"{text}, needs {asked.least_segments}", *apart])
         return Finding(
             "power", "mean segment r", None, limit, "not assessable", _METHOD, note,
             asked.correlation, figures=figures, series=segments,
@@ -124,7 +121,7 @@ def _trend(
     }
     notes = [f"lags {lags.min():g} to {lags.max():g} s", *apart]
     if unrelated and asked.surrogates:
-        chance = _by_chance(a, b, used["segment"].to_numpy(), asked)
+        chance = _score_surrogates(a, b, used["segment"].to_numpy(), asked)
         figures |= {
             "unrelated_mean": float(np.mean(chance)),
             "unrelated_p95": float(np.quantile(chance, 0.95)),
@@ -161,10 +158,10 @@ def _segments(a: PowerSeries, b: PowerSeries, asked: PowerCriteria) -> pl.DataFr
     return pl.DataFrame(rows, schema=SEGMENTS.schema, orient="row")
 
 
-def _by_chance(
+def _score_surrogates(
     a: PowerSeries, b: PowerSeries, segments: npt.NDArray[np.int64], asked: PowerCriteria
 ) -> list[float]:
-    """The scores of series with the spectrum of the twin that have nothing to do with either."""
+    """Score surrogate series with the spectrum of the twin, which are unrelated to both runs."""
     rng = np.random.default_rng(asked.seed)
     length, reach = _lengths(asked)
     scores = []
@@ -185,9 +182,9 @@ def _by_chance(
 
 
 def _correlations(segment: Floats, around: Floats) -> Floats:
-    """The correlation of a segment with each part of the other series that is as long.
+    """Correlate a segment with each part of the same length of the other series.
 
-    NaN where that part is not known as a whole, or constant.
+    NaN if that part is incomplete or constant.
     """
     n = segment.size
     unknown = np.isnan(around)
@@ -203,14 +200,14 @@ def _correlations(segment: Floats, around: Floats) -> Floats:
 
 
 def _rolling(values: Floats, n: int) -> Floats:
-    """The means of all runs of n values."""
+    """Compute the moving average over n values."""
     so_far = np.concatenate([[0.0], np.cumsum(values)])
     found: Floats = (so_far[n:] - so_far[:-n]) / n
     return found
 
 
 def _best(r: Floats, reach: int) -> tuple[int, float, float]:
-    """The lag with the highest correlation, the shortest of equals; that, and the one at 0."""
+    """Return the lag with the highest correlation (ties: shortest), its value, and that at 0."""
     lags = np.arange(-reach, reach + 1)
     order = np.lexsort((np.abs(lags), -np.round(np.nan_to_num(r, nan=-2.0), 9)))
     best = int(order[0])
@@ -218,5 +215,5 @@ def _best(r: Floats, reach: int) -> tuple[int, float, float]:
 
 
 def _lengths(asked: PowerCriteria) -> tuple[int, int]:
-    """The length of a segment and the reach of the lags, in windows."""
+    """Return the length of a segment and the maximum lag, in windows."""
     return max(2, round(asked.segment / asked.step)), round(asked.lag / asked.step)

@@ -1,4 +1,4 @@
-"""The total power of both sides in windows of equal length, on one axis of time."""
+"""Total power of both runs in windows of equal length on a common time axis."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from twinloop.metrics.tasks import finite_column
 from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
 from twinloop.trace.trace import Trace
 
-#: Windows that are covered by less than this share are not known.
+#: Minimum covered share of a window with known power.
 _COVERED = 0.99
-#: A power that varies by less than this share of itself is constant.
+#: Maximum coefficient of variation of a constant power.
 CONSTANT = 1e-5
 _MOST_STEPS = 20_000_000
 TREND = pl.DataFrame(
@@ -27,7 +27,7 @@ TREND = pl.DataFrame(
 
 @dataclass(frozen=True, slots=True)
 class PowerSeries:
-    """The total power in windows of equal length, from window `first` on; NaN where not known.
+    """Total power in windows of equal length, starting at window `first`; NaN if unknown.
 
     >>> table = pl.DataFrame({"t": [2.0, 4.0], "dt": [2.0, 2.0], "watts": [10.0, 20.0]})
     >>> PowerSeries.from_trace(Trace(power=table), origin=0.0, step=1.0).watts.tolist()
@@ -39,7 +39,7 @@ class PowerSeries:
 
     @classmethod
     def from_trace(cls, trace: Trace, origin: float, step: float) -> PowerSeries | None:
-        """The power of a trace, windows counted from `origin`; None where it has none."""
+        """Compute the series of a trace, with windows from `origin` on; None without power."""
         intervals, _ = find_power_intervals(trace)
         if intervals is None or not intervals.start.size:
             return None
@@ -52,12 +52,12 @@ class PowerSeries:
             np.diff(_area(WeightedIntervals(start, end, weight), edges))
             for weight in (intervals.weight, np.ones(start.size))
         )
-        known /= _sources(trace)
+        known /= _count_meters(trace)
         complete = known >= _COVERED
         return cls(first, np.divide(energy, known, out=np.full_like(known, np.nan), where=complete))
 
     def slice(self, first: int, last: int) -> Floats:
-        """The windows from `first` on and before `last`, also those beyond the ends."""
+        """Return the windows from `first` to before `last`, NaN beyond the ends."""
         found = np.full(last - first, np.nan)
         begin, end = max(first, self.first), min(last, self.first + self.watts.size)
         if begin < end:
@@ -66,7 +66,7 @@ class PowerSeries:
 
 
 def build_power_frame(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> pl.DataFrame:
-    """The power of both sides with its z-scores, as `Verdict.series` has it.
+    """Build the frame of the power of both runs with z-scores, for `Verdict.series`.
 
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> build_power_frame(*sides, Criteria()).height
@@ -79,7 +79,7 @@ def build_power_frame(real: ComparedRun, twin: ComparedRun, criteria: Criteria) 
     first = min(one.first for one in series)
     last = max(one.first + one.watts.size for one in series)
     watts = [one.slice(first, last) for one in series]
-    scores = [_z_scored(values) for values in watts]
+    scores = [_z_score(values) for values in watts]
     frame = pl.DataFrame(
         {
             "t": np.arange(first, last) * step,
@@ -96,7 +96,7 @@ def build_power_frame(real: ComparedRun, twin: ComparedRun, criteria: Criteria) 
 def align_power_series(
     real: ComparedRun, twin: ComparedRun, step: float, offset: float
 ) -> tuple[PowerSeries, PowerSeries] | str:
-    """The power of both sides on one axis; or why there is none.
+    """Return the power of both runs on a common time axis, or the reason why there is none.
 
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> align_power_series(*sides, 1.0, 0.0)
@@ -109,13 +109,13 @@ def align_power_series(
         return a, b
     without = [side for side, power in ((real, a), (twin, b)) if power is None]
     if all(side.trace.power.height for side in without):
-        return "a table of power is unknown throughout, or too long for power.step"
+        return "a power table has no known value, or is too long for power.step"
     have = "have" if len(without) > 1 else "has"
     return f"{' and '.join(side.label for side in without)} {have} no power"
 
 
 def is_constant(watts: Floats) -> bool:
-    """Does a power hardly vary?
+    """Whether a power is constant within the tolerance.
 
     >>> is_constant(np.array([100.0, 100.0001])), is_constant(np.array([100.0, 101.0]))
     (True, False)
@@ -123,7 +123,7 @@ def is_constant(watts: Floats) -> bool:
     return bool(watts.std() <= CONSTANT * np.abs(watts).mean())
 
 
-def _z_scored(watts: Floats) -> Floats:
+def _z_score(watts: Floats) -> Floats:
     known = watts[~np.isnan(watts)]
     if not known.size or is_constant(known):
         return np.where(np.isnan(watts), np.nan, 0.0)
@@ -132,7 +132,7 @@ def _z_scored(watts: Floats) -> Floats:
 
 
 def _area(intervals: WeightedIntervals, edges: Floats) -> Floats:
-    """The area of the intervals up to each of the edges."""
+    """Integrate the intervals up to each of the edges."""
     at, level = intervals.steps()
     if not at.size:
         return np.zeros(edges.size)
@@ -141,8 +141,8 @@ def _area(intervals: WeightedIntervals, edges: Floats) -> Floats:
     return found
 
 
-def _sources(trace: Trace) -> int:
-    """How many meters have to be known for the total: one for all, or one a node."""
+def _count_meters(trace: Trace) -> int:
+    """Return the number of meters of the total power: one, or one per node."""
     known = trace.power.select(
         "node", finite_column("t"), finite_column("dt"), finite_column("watts")
     )

@@ -1,4 +1,4 @@
-"""Series that have nothing to do with a given one, and are as smooth."""
+"""Surrogate series: unrelated to a given series, with the same spectrum."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from twinloop.metrics.weighted_intervals import Floats
 
 
 def randomise_phases(values: Floats, rng: np.random.Generator) -> Floats:
-    """A series with the same spectrum and random phases: as smooth, and otherwise unrelated.
+    """Create a surrogate series with the same spectrum and random phases.
 
-    What is not known (NaN) takes the mean first, and is not known in the result either. Source:
+    NaN values are replaced by the mean for the transform, and are NaN in the result. Source:
     Theiler et al., "Testing for nonlinearity in time series: the method of surrogate data",
     Physica D 58 (1992).
 
@@ -26,7 +26,7 @@ def randomise_phases(values: Floats, rng: np.random.Generator) -> Floats:
     mean = float(known.mean())
     spectrum = np.fft.rfft(np.where(unknown, 0.0, values - mean))
     phases = rng.uniform(0.0, 2 * np.pi, spectrum.size)
-    # The mean, and of an even number of values the highest frequency, have no phase.
+    # The mean and, for an even number of values, the highest frequency have no phase.
     phases[0] = 0.0
     if values.size % 2 == 0:
         phases[-1] = 0.0

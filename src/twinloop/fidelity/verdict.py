@@ -1,19 +1,18 @@
-"""What an assessment found: a Finding per criterion, and the Verdict on all of them.
+"""Result of an assessment: a Finding per criterion, and the Verdict on all of them.
 
-The series behind the findings are Polars frames, in `Verdict.series` by these names, each with all
-of its columns also where it has no row. The differences are twin minus real; `t` is in s since the
-first submission of each run.
+`Verdict.series` holds the series of the findings as Polars frames by these names, with all columns
+even if empty. Differences are twin minus real; `t` is in s since the first submission of each run.
 
-- `waits`: the distribution functions of the waits, a row per distinct wait of either side: `wait`
-  (s), `real` and `twin` (share of the tasks that waited no longer), `residual`.
+- `waits`: the empirical distribution functions of the waits, a row per distinct wait: `wait` (s),
+  `real` and `twin` (share of the tasks with at most this wait), `residual`.
 - `completions`: the completion curves, a row per bin: `t` (end of the bin), `real` and `twin`
-  (tasks completed up to then), `lagged` (the twin's moved by the best lag), `residual` (twin -
+  (tasks completed up to then), `lagged` (the twin shifted by the best lag), `residual` (twin -
   real, without the lag).
-- `usage`: the pairs of each task on its own axis: `task`, `t` (s since the start of the task, begin
-  of the window), `real` and `twin` (in the unit that the finding names: cores, or MHz).
-- `power`: a row per second known on either side: `t` (begin), `real_w` and `twin_w` (W), `real`
-  and `twin` (their z-scores), `residual` (of the z-scores); null where a side does not know.
-- `segments`: a row per segment: `segment` (from 0), `start` (s), `lag` (s, above 0: the twin is
+- `usage`: the pairs of each task: `task`, `t` (begin of the window, s since the start of the task),
+  `real` and `twin` (in the unit of the finding: cores, or MHz).
+- `power`: a row per window known in either run: `t` (begin), `real_w` and `twin_w` (W), `real`
+  and `twin` (their z-scores), `residual` (of the z-scores); null if unknown.
+- `segments`: a row per segment: `segment` (from 0), `start` (s), `lag` (s, positive if the twin is
   late), `r`, `r_without_lag`, `status` ("used", "incomplete", "constant in the real run",
   "constant in the twin").
 """
@@ -40,17 +39,17 @@ Metric = Literal["wait times", "completions", "cpu usage", "power"]
 Mode = Literal["replay", "predict", "unknown"]
 
 METRICS: Final[tuple[Metric, ...]] = ("wait times", "completions", "cpu usage", "power")
-#: What each overall status ends a command with.
+#: Exit code of a command by overall status.
 EXIT_CODES: Final[Mapping[Status, int]] = {"PASS": 0, "FAIL": 1, "not assessable": 3}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one criterion says: its figure, its threshold, PASS, FAIL or not assessable.
+    """Result of one criterion: figure, threshold, and PASS, FAIL or not assessable.
 
-    `unit` is "share" for figures that are said in percent, "s", or nothing; `bound` is the number
-    in `threshold`. `figures` are those that belong beside: D, n, the two values... `floor` is what
-    a repetition of the real run scores, `unaligned` the figure without k and time offset.
+    `unit` is "share" for figures shown in percent, "s", or empty; `bound` is the number in
+    `threshold`. `figures` are related figures such as D, n and the two values. `floor` is the score
+    of a repetition of the real run, `unaligned` the figure without k and time offset.
 
     >>> found = Finding("wait times", "p50", 0.07, bound=0.05, unit="share", status="FAIL",
     ...                 threshold="<= 5 %", method="error of the median wait")
@@ -74,16 +73,16 @@ class Finding:
 
     @property
     def is_weak(self) -> bool:
-        """Whether there is too little behind it for it to say much."""
+        """Whether the finding rests on too little data."""
         return self.note.startswith("weak")
 
     @property
     def figure_text(self) -> str:
-        """The figure as people say it."""
+        """The figure as text, with its unit."""
         return verdict_text.format_figure(self.figure, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the series, as plain data."""
+        """Return everything but the series as plain data."""
         return {
             "metric": self.metric,
             "name": self.name,
@@ -108,11 +107,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """How far a twin can be trusted: a finding per criterion, and the errors in figures.
+    """Verdict on a twin: a finding per criterion, and the errors.
 
-    `mode` says whether the twin replays the real run or predicts it, and `injected` what was taken
-    from the truth. `repeats` is how many repetitions of the real run the noise floor is from.
-    Printing it gives a table; `series` is described in this module.
+    `mode` is replay or predict, and `injected` lists the quantities taken from the real run.
+    `repeats` is the number of repetitions in the noise floor. Printing it shows a table; `series`
+    is described in the docstring of this module.
 
     >>> from twinloop.fidelity import assess
     >>> from twinloop.trace import Trace
@@ -133,33 +132,36 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """FAIL if any finding fails; PASS if those that can be assessed pass, and there are any."""
-        return _together(self.findings)
+        """FAIL if any finding fails; PASS if all assessable findings pass and there are any."""
+        return _combine_statuses(self.findings)
 
     @property
     def exit_code(self) -> int:
-        """0 for PASS, 1 for FAIL, 3 where there is too little to assess."""
+        """0 for PASS, 1 for FAIL, 3 for not assessable."""
         return EXIT_CODES[self.status]
 
     @property
     def metrics(self) -> dict[Metric, Status]:
-        """The status of each metric: PASS when all of its findings that can be assessed pass."""
+        """The status of each metric: PASS if all its assessable findings pass."""
         return {
-            metric: _together(found for found in self.findings if found.metric == metric)
+            metric: _combine_statuses(found for found in self.findings if found.metric == metric)
             for metric in METRICS
         }
 
     @property
     def provenance(self) -> str:
-        """Replay or predict, and what was taken from the truth."""
+        """Replay or predict, and the quantities taken from the real run."""
         if self.mode == "unknown":
-            return "unknown mode: the twin does not say what was taken from the real run"
+            return (
+                "unknown mode: the manifest of the twin does not list what was taken from the "
+                "real run"
+            )
         taken = ", ".join(self.injected) or "nothing"
         return f"{self.mode}: {taken} taken from the real run"
 
     @property
     def criteria_summary(self) -> str:
-        """Which criteria were used."""
+        """The origin of the criteria and their differences from the defaults."""
         changed = self.criteria.changed_values
         where = "criteria: the defaults"
         if self.criteria.file is not None:
@@ -169,26 +171,26 @@ class Verdict:
             where = "criteria: as given"
         if not changed:
             return where if self.criteria.file is None else f"{where}, all as the defaults"
-        said = ", ".join(
+        values = ", ".join(
             f"{path} {mine:g} (default {usual:g})" for path, (mine, usual) in changed.items()
         )
-        return f"{where}, other than the defaults: {said}"
+        return f"{where}, other than the defaults: {values}"
 
     @property
     def plot(self) -> Any:
-        """Its pictures, as Plotly figures: `verdict.plot.waits()`; see `VerdictPlots`."""
+        """The plots as Plotly figures: `verdict.plot.waits()`; see `VerdictPlots`."""
         return load_component("verdict-plots")(self)
 
     def __getitem__(self, name: str) -> Finding:
-        """The finding of this name, such as "p50"."""
+        """Return the finding of this name, such as "p50"."""
         for found in self.findings:
             if found.name == name:
                 return found
         known = ", ".join(found.name for found in self.findings)
-        raise InputError(f"there is no finding '{name}'", remedy=known)
+        raise InputError(f"there is no finding '{name}'", remedy=f"one of: {known}")
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the series, as plain data."""
+        """Return everything but the series as plain data."""
         changed = self.criteria.changed_values
         return {
             "mode": self.mode,
@@ -215,7 +217,7 @@ class Verdict:
         }
 
     def markdown(self) -> str:
-        """The verdict as a Markdown document, with methods, errors and all criteria."""
+        """Return the verdict as a Markdown document with methods, errors and all criteria."""
         return verdict_text.verdict_to_markdown(self)
 
     def __str__(self) -> str:
@@ -231,9 +233,9 @@ class Verdict:
 def judge_figure(
     figure: float, limit: float, *, least: bool = False, strict: bool = False
 ) -> Status:
-    """Does a figure keep its limit: at most that, or at `least` that? Rounding breaks none.
+    """Return PASS if a figure is at most its limit, or with `least` at least its limit.
 
-    With `strict` it must be below the limit, by more than rounding.
+    Rounding errors are tolerated; with `strict` the figure must be below by more than rounding.
 
     >>> judge_figure(0.1 + 0.2, 0.3), judge_figure(0.8, 0.9, least=True)
     ('PASS', 'FAIL')
@@ -245,7 +247,7 @@ def judge_figure(
     return "PASS" if kept else "FAIL"
 
 
-def _together(findings: Iterable[Finding]) -> Status:
+def _combine_statuses(findings: Iterable[Finding]) -> Status:
     statuses = {found.status for found in findings}
     if "FAIL" in statuses:
         return "FAIL"

@@ -1,4 +1,4 @@
-"""Verdicts as tables: at the prompt, in a notebook, in Markdown."""
+"""Verdicts as text, HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from twinloop.fidelity.errors import Errors
     from twinloop.fidelity.verdict import Finding, Verdict
 
-#: No line at the prompt is longer.
+#: Maximum width of a line of text.
 WIDTH = 100
 
 
 def format_figure(value: float | None, unit: str) -> str:
-    """A figure with three digits that matter, and its unit.
+    """Format a figure with three significant digits and its unit.
 
     >>> format_figure(0.0213, "share"), format_figure(6.0, "s")
     ('2.13 %', '6 s')
@@ -33,7 +33,7 @@ def format_figure(value: float | None, unit: str) -> str:
 
 
 def verdict_to_text(verdict: Verdict) -> str:
-    """The verdict as a table at the prompt."""
+    """Format a verdict as a text table."""
     lines = [line for text in _head(verdict) for line in _wrapped(text)]
     columns = _columns(verdict)
     rows = [(kind, row) for kind, row in _rows(verdict) if kind != "note" or row[0]]
@@ -52,7 +52,7 @@ def verdict_to_text(verdict: Verdict) -> str:
 
 
 def verdict_to_html(verdict: Verdict) -> str:
-    """The verdict as HTML tables."""
+    """Format a verdict as HTML tables."""
     parts = [f"<p>{html.escape(text)}</p>" for text in _head(verdict)]
     parts.append(_html_table(_columns(verdict), [row for _, row in _rows(verdict)]))
     parts.append(_html_table(*_error_table(verdict.errors)))
@@ -61,11 +61,11 @@ def verdict_to_html(verdict: Verdict) -> str:
 
 
 def verdict_to_markdown(verdict: Verdict) -> str:
-    """The verdict as a Markdown document."""
+    """Format a verdict as a Markdown document."""
     mode, *rest = _head(verdict)
     lines = [mode, "", "# Assessment of a twin", *(part for text in rest for part in ("", text))]
     rows = [row for kind, row in _rows(verdict) if kind != "note"]
-    lines += ["", *_markdown_table(_columns(verdict), rows), "", "## What was compared, and how"]
+    lines += ["", *_markdown_table(_columns(verdict), rows), "", "## Methods"]
     for found in verdict.findings:
         beside = ", ".join(f"{name} {_digits(value)}" for name, value in found.figures.items())
         lines.append("")
@@ -91,15 +91,15 @@ def _head(verdict: Verdict) -> Iterator[str]:
     statuses = [found.status for found in verdict.findings]
     yield (
         f"{verdict.status}: {statuses.count('PASS')} criteria pass, {statuses.count('FAIL')} fail, "
-        f"{statuses.count('not assessable')} cannot be assessed"
+        f"{statuses.count('not assessable')} are not assessable"
     )
     yield verdict.criteria_summary
     if verdict.alignment is not None:
-        yield f"alignment: {verdict.alignment}; figures without it stand beside"
+        yield f"alignment: {verdict.alignment}; unaligned figures are also shown"
     if verdict.repeats:
         weak = " (weak: one pair)" if verdict.repeats == 1 else ""
         runs = f"{verdict.repeats + 1} runs{weak}"
-        yield f"floor: what a repetition of the real run scores as its twin, the median of {runs}"
+        yield f"floor: median score of a repetition of the real run as its twin, over {runs}"
     else:
         yield "no repetition of the real run was given: the noise floor is not known"
     yield from (f"note: {note}" for note in verdict.notes)

@@ -1,4 +1,4 @@
-"""The waits: do they have the same distribution?"""
+"""Assessment of the distribution of the waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 def build_wait_distributions(real: ComparedRun, twin: ComparedRun) -> pl.DataFrame:
-    """The distribution functions of the waits of both sides and their difference.
+    """Build the empirical distribution functions of the waits of both runs.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -38,7 +38,7 @@ def build_wait_distributions(real: ComparedRun, twin: ComparedRun) -> pl.DataFra
 
 
 def assess_waits(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> Iterator[Finding]:
-    """The findings on the waits.
+    """Assess the waits.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -49,16 +49,17 @@ def assess_waits(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> It
     fewest = min(real.waits.size, twin.waits.size)
     least = criteria.waits.least_tasks
     if fewest < least:
-        note = f"{format_count(fewest, 'completed task')} with a known wait; needs {least} on each side"
+        tasks = format_count(fewest, "completed task")
+        note = f"{tasks} with a known wait; needs {least} on each side"
         demanded = [("KS p", format_bound(True, criteria.waits.ks_p, ""), "")]
         for name in _QUANTILES:
             demanded.append(
                 (name, format_bound(False, getattr(criteria.waits, name), "share"), "share")
             )
         for name, threshold, unit in demanded:
-            how = _KS if name == "KS p" else _QUANTILE
+            method = _KS if name == "KS p" else _QUANTILE
             yield Finding(
-                "wait times", name, None, threshold, "not assessable", how, note, None, unit,
+                "wait times", name, None, threshold, "not assessable", method, note, None, unit,
                 series=series,
             )  # fmt: skip
         return
@@ -69,7 +70,7 @@ def assess_waits(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> It
 
 
 def smallest_detectable_distance(n: int, m: int, alpha: float) -> float:
-    """The smallest D that the test can tell from chance: c(alpha) sqrt((n + m) / (n m)).
+    """Compute the critical value of D: c(alpha) sqrt((n + m) / (n m)).
 
     With c(alpha) = sqrt(-ln(alpha / 2) / 2), which is 1.358 for alpha = 0.05.
 
@@ -82,13 +83,13 @@ def smallest_detectable_distance(n: int, m: int, alpha: float) -> float:
 def _kolmogorov_smirnov(
     real: Floats, twin: Floats, criteria: Criteria, series: pl.DataFrame
 ) -> Finding:
-    # SciPy takes a moment to load.
+    # Imported here because SciPy is slow to import.
     from scipy.stats import ks_2samp, wasserstein_distance
 
     asked = criteria.waits
     n, m = real.size, twin.size
     with warnings.catch_warnings():
-        # Where the exact p cannot be computed SciPy takes the asymptotic one, and warns.
+        # SciPy warns if it uses the asymptotic p instead of the exact one.
         warnings.simplefilter("ignore", RuntimeWarning)
         test = ks_2samp(real, twin)
     d, p = float(test.statistic), float(test.pvalue)
@@ -147,7 +148,7 @@ def _quantile(
             notes[-1] += f", {criteria.waits.latencies:g} x {latency[1]}"
     fewest = min(real.size, twin.size)
     if fewest < round(1 / (1 - level)):
-        notes.append(f"weak: {format_count(fewest, 'task')}, so next to the longest wait")
+        notes.append(f"weak: {format_count(fewest, 'task')}, so close to the longest wait")
     figures = {"real_s": a, "twin_s": b, "error_s": b - a, "allowed_s": allowed}
     return Finding(
         "wait times", name, relative, format_bound(False, limit, "share"), status,
@@ -157,7 +158,7 @@ def _quantile(
 
 
 def _latency(real: ComparedRun) -> tuple[float, str]:
-    """The dispatch latency in s: as measured in the real run, else as its scenario has it."""
+    """Return the dispatch latency in s: measured in the real run, otherwise of its scenario."""
     try:
         measured = to_float(real.trace.manifest.facts["latency"]["start"]["mean_s"])
     except (KeyError, TypeError):
@@ -168,5 +169,5 @@ def _latency(real: ComparedRun) -> tuple[float, str]:
         modelled = to_float((real.trace.manifest.scenario or {})["model"]["dispatch_latency"])
     except (KeyError, TypeError):
         modelled = None
-    # Never that of the twin: a twin could excuse itself.
+    # Never that of the twin, which could otherwise relax its own criterion.
     return (0.0, "") if modelled is None else (modelled, "the dispatch latency of the real run")

@@ -1,14 +1,14 @@
-"""The figures of a trace: waits, makespan, utilisation, energy, lateness, cost.
+"""Metrics of a trace: waits, makespan, utilisation, energy, lateness, cost.
 
     from twinloop import metrics
 
-    metrics.figures(trace)                   # all of them, as a table at the prompt
+    metrics.figures(trace)                   # all figures, as a table
     metrics.figures(trace, warm_up=86400)    # without the first day
     metrics.per_user(trace)                  # a frame with a row per user
     metrics.queue_length(trace)              # a frame with a row per change
-    metrics.difference(before, after)        # how two runs differ
+    metrics.difference(before, after)        # difference of two runs
 
-All of them take any Trace, of a real run or a simulated one.
+All functions take any Trace, of a real or a simulated run.
 """
 
 import lazy_loader

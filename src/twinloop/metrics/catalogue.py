@@ -1,4 +1,4 @@
-"""The names of all figures, their units and what they mean."""
+"""Catalogue of figures: names, units and meanings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Figure(NamedTuple):
-    """One figure: its unit, and its meaning in a line.
+    """A figure of the catalogue: its unit and its meaning.
 
     >>> FIGURES["makespan_s"].unit
     's'
@@ -17,14 +17,14 @@ class Figure(NamedTuple):
     meaning: str
 
 
-#: The quantities of which a distribution over tasks is given, and their units.
+#: Quantities with a distribution over tasks: unit and label.
 DISTRIBUTIONS: Final = {
     "wait": ("s", "wait"),
     "turnaround": ("s", "turnaround"),
     "slowdown": ("", "slowdown"),
     "bounded_slowdown": ("", "bounded slowdown"),
 }
-#: What is given of each.
+#: Statistics of each distribution.
 MEASURES: Final = {
     "mean": "mean",
     "p50": "median",
@@ -35,7 +35,7 @@ MEASURES: Final = {
 
 
 def add_unit(name: str, unit: str) -> str:
-    """The name of a figure, which ends with its unit.
+    """Append the unit to the name of a figure.
 
     >>> add_unit("wait_mean", "s"), add_unit("slowdown_mean", "")
     ('wait_mean_s', 'slowdown_mean')
@@ -44,9 +44,9 @@ def add_unit(name: str, unit: str) -> str:
 
 
 def _distributions() -> Iterator[tuple[str, Figure]]:
-    for quantity, (unit, called) in DISTRIBUTIONS.items():
-        for measure, said in MEASURES.items():
-            yield add_unit(f"{quantity}_{measure}", unit), Figure(unit, f"{said} {called}")
+    for quantity, (unit, label) in DISTRIBUTIONS.items():
+        for measure, statistic in MEASURES.items():
+            yield add_unit(f"{quantity}_{measure}", unit), Figure(unit, f"{statistic} {label}")
 
 
 FIGURES: Final[dict[str, Figure]] = {
@@ -54,7 +54,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "completed": Figure("", "tasks that completed"),
     "rejected": Figure("", "tasks that could never fit"),
     "killed": Figure("", "tasks killed at a limit"),
-    "failed": Figure("", "tasks that failed, the lost among them"),
+    "failed": Figure("", "tasks that failed, including lost ones"),
     "lost": Figure("", "tasks lost with their machine"),
     "cancelled": Figure("", "tasks cancelled by their user"),
     "unknown": Figure("", "tasks of unknown status"),
@@ -62,20 +62,20 @@ FIGURES: Final[dict[str, Figure]] = {
     "left_out": Figure("", "tasks submitted in warm-up or from `until` on, not counted"),
     "makespan_s": Figure("s", "first submission to last end of the tasks that ran"),
     **dict(_distributions()),
-    "core_s": Figure("core s", "cores held times how long, in the window"),
+    "core_s": Figure("core s", "allocated core-seconds in the window"),
     "cores": Figure("cores", "cores of the platform"),
-    "utilisation": Figure("", "core_s over what the cores could give in the window"),
+    "utilisation": Figure("", "core_s over the capacity of the cores in the window"),
     "throughput_per_s": Figure("1/s", "tasks that ended per second of the window"),
-    "busy_cores_mean": Figure("cores", "mean number of cores held in the window"),
-    "busy_nodes_mean": Figure("nodes", "mean number of nodes that held a task in the window"),
+    "busy_cores_mean": Figure("cores", "mean number of allocated cores in the window"),
+    "busy_nodes_mean": Figure("nodes", "mean number of nodes with a task in the window"),
     "energy_j": Figure("J", "energy of all nodes"),
     "energy_per_task_j": Figure("J", "energy per task completed in the window"),
     "carbon_g": Figure("g", "CO2 equivalent of the energy"),
     "cost": Figure("", "price of cores and energy, in the currency of the prices"),
-    "cost_cores": Figure("", "price of the cores held"),
+    "cost_cores": Figure("", "price of the allocated cores"),
     "cost_energy": Figure("", "price of the energy"),
     "deadlines": Figure("", "tasks with a deadline"),
-    "deadline_misses": Figure("", "those that did not complete by it"),
+    "deadline_misses": Figure("", "tasks that did not complete by their deadline"),
     "lateness_mean_s": Figure("s", "mean lateness of submission"),
     "lateness_relative": Figure("", "relative lateness"),
     "lateness_additional_s": Figure("s", "additional lateness"),

@@ -12,10 +12,10 @@ _LEVELS = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Mean, percentiles and maximum of a quantity over the tasks where it is known.
+    """Mean, percentiles and maximum of a quantity over the tasks with a known value.
 
-    A percentile lies between two values by linear interpolation, NumPy's default (method 7 of
-    Hyndman and Fan 1996): of n sorted values, the p-quantile is at position p (n - 1).
+    Percentiles are interpolated linearly (NumPy's default, method 7 of Hyndman and Fan 1996): of n
+    sorted values, the p-quantile is at position p (n - 1).
 
     >>> Distribution.of(pl.Series([4.0, 0.0, None]))
     Distribution(known=2, mean=2.0, p50=2.0, p95=3.8, p99=3.96, max=4.0)
@@ -30,11 +30,11 @@ class Distribution:
 
     @classmethod
     def of(cls, values: pl.Series) -> Distribution | None:
-        """The distribution of a column; None where nothing in it is known."""
+        """Compute the distribution of a column; None if it has no value."""
         known = np.sort(values.drop_nulls().to_numpy())
         if not known.size:
             return None
         p50, p95, p99 = (float(q) for q in np.quantile(known, _LEVELS))
-        # Values that are all the same have a mean that rounding puts beside them.
+        # Clipped because rounding may move the mean of equal values away from them.
         mean = float(np.clip(known.mean(), known[0], known[-1]))
         return cls(int(known.size), mean, p50, p95, p99, float(known[-1]))

@@ -1,4 +1,4 @@
-"""The carbon of a run from what its own scenario says of the electricity."""
+"""Carbon emission of a run by the carbon intensity of its own scenario."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twinloop.trace.trace import Trace
 
 
 class Emission(NamedTuple):
-    """The carbon of a run in g; None where it is not known, with the reason among the notes.
+    """Carbon emission of a run in g; None if unknown, with the reason in the notes.
 
     >>> Emission(None, ()).is_known
     False
@@ -33,19 +33,19 @@ class Emission(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a number."""
+        """Whether the emission is known."""
         return self.grams is not None
 
 
 def compute_emission(trace: Trace, start: float = -math.inf, end: float = math.inf) -> Emission:
-    """The carbon between two moments by the intensities in the scenario of the trace's manifest.
+    """Compute the emission between two times with the intensities of the scenario of a trace.
 
-    Nothing is said of a run whose scenario has no intensity at all.
+    Without any intensity in the scenario, the emission is unknown and there is no note.
 
     >>> power = pl.DataFrame({"t": [3600.0], "dt": [3600.0], "watts": [1000.0]})
     >>> from twinloop.trace import Manifest
-    >>> kept = {"platform": {"clusters": [{"name": "C01", "carbon": 300.0}]}}
-    >>> compute_emission(Trace(power=power, manifest=Manifest(scenario=kept)))
+    >>> scenario = {"platform": {"clusters": [{"name": "C01", "carbon": 300.0}]}}
+    >>> compute_emission(Trace(power=power, manifest=Manifest(scenario=scenario)))
     Emission(grams=300.0, notes=())
     """
     try:
@@ -54,13 +54,13 @@ def compute_emission(trace: Trace, start: float = -math.inf, end: float = math.i
             return Emission(None, ())
         if not trace.power.height:
             return Emission(None, ("no carbon: no power is known (no host has a power model)",))
-        return _summed(trace, sources, start, end)
+        return _sum_emission(trace, sources, start, end)
     except InputError as error:
         return Emission(None, (f"no carbon: {error}",))
 
 
 def find_intensity(trace: Trace) -> float | pl.DataFrame | None:
-    """The one carbon intensity that the scenario of a run names, in g/kWh; None: it names none.
+    """Return the single carbon intensity in the scenario of a run (g/kWh); None if there is none.
 
     >>> find_intensity(Trace()) is None
     True
@@ -70,11 +70,11 @@ def find_intensity(trace: Trace) -> float | pl.DataFrame | None:
     if given <= {None}:
         return None
     if len(given) > 1:
-        raise InputError(f"{_several(sources)}, so there is no intensity of all of them")
+        raise InputError(f"{_describe_clusters(sources)}: there is no common intensity")
     return _intensity(trace, given.pop())
 
 
-def _summed(
+def _sum_emission(
     trace: Trace, sources: Mapping[str, float | str | None], start: float, end: float
 ) -> Emission:
     if len(set(sources.values())) == 1:
@@ -83,12 +83,12 @@ def _summed(
         return Emission(grams, note_extrapolated_intensity(trace, intensity, end))
     for name, given in sources.items():
         if given is None:
-            raise InputError(f"cluster {name} has no carbon intensity, and others have one")
+            raise InputError(f"cluster {name} has no carbon intensity, but other clusters have one")
     power = trace.power.filter(pl.col("node").is_not_null())
     named = power.join(trace.nodes.select("node", "cluster"), on="node", how="left")
     if not power.height or not named["cluster"].is_in(list(sources)).all():
         raise InputError(
-            f"{_several(sources)}, and the power is not known by node",
+            f"{_describe_clusters(sources)}, and the trace has no power by node",
             remedy="simulate with --power-per-node (power_per_node=True)",
         )
     total, notes = 0.0, dict[str, None]()
@@ -100,8 +100,8 @@ def _summed(
     return Emission(total, tuple(notes))
 
 
-def _several(sources: Mapping[str, object]) -> str:
-    return f"clusters {', '.join(sources)} have electricity of their own"
+def _describe_clusters(sources: Mapping[str, object]) -> str:
+    return f"clusters {', '.join(sources)} have different carbon intensities"
 
 
 def _intensity(trace: Trace, given: float | str | None) -> float | pl.DataFrame:
@@ -109,18 +109,18 @@ def _intensity(trace: Trace, given: float | str | None) -> float | pl.DataFrame:
         return given or 0.0
     if trace.manifest.epoch_ms is None:
         raise InputError(
-            "the intensity changes over time, and no date of t = 0 is known",
+            "the intensity changes over time, and the date of t = 0 is unknown",
             remedy="give the scenario a start such as `start: 2024-07-01`",
         )
     series = read_carbon(given)
-    _check_reached(trace, series, trace.manifest.epoch_ms)
+    _check_coverage(trace, series, trace.manifest.epoch_ms)
     return series
 
 
-def _check_reached(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
-    """Refuse a series of which no value holds during the run: its last one says nothing of it.
+def _check_coverage(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
+    """Raise an error if an intensity series ends before the run.
 
-    The last value is taken to hold for as long as the one before it.
+    The last value is assumed to hold for as long as the one before it.
     """
     times, (intervals, _) = series["unix_ms"][-2:].to_list(), find_power_intervals(trace)
     if len(times) < 2 or intervals is None:
@@ -131,19 +131,19 @@ def _check_reached(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
         raise InputError(
             f"the series of intensities ends at {_date(ends)}, before the power begins at "
             f"{_date(begins)}",
-            remedy="a series that covers the run, or another `start` of the scenario",
+            remedy="use a series that covers the run, or change `start` of the scenario",
         )
 
 
 def _date(unix_ms: float) -> str:
-    # Not of `datetime`, whose years end with 9999.
+    # NumPy dates, because `datetime` ends with the year 9999.
     return str(np.datetime64(int(unix_ms), "ms").astype("datetime64[m]"))
 
 
 def _sources(scenario: Mapping[str, Any]) -> dict[str, float | str | None]:
-    """The intensity of each cluster that draws power: a constant, or the path of a series.
+    """Return the intensity of each cluster with power: a constant, or the path of a series.
 
-    It is read from the plain values: a manifest may hold what no scenario can be made of here.
+    Reads plain values, because the scenario of a manifest may not be loadable here.
     """
     platform = scenario.get("platform")
     if not isinstance(platform, Mapping):

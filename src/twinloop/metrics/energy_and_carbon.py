@@ -1,4 +1,4 @@
-"""Energy and carbon, from the power table."""
+"""Energy and carbon emission from the power table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ JOULES_PER_KWH = 3.6e6
 
 
 def energy(trace: Trace, start: float = -math.inf, end: float = math.inf) -> float | None:
-    """The energy in J between two moments, from the power table; None where it is unknown.
+    """Compute the energy in J between two times from the power table; None if unknown.
 
-    The rows of all nodes together count where there are any, else those of the nodes. A window of
-    the table that lies partly outside counts by the part of it that lies inside.
+    Rows of the total power are used if there are any, otherwise the rows of the nodes. A window
+    that is partly outside the interval counts proportionally.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": [10.0, 10.0],
     ...     "watts": [100.0, 50.0]}))
@@ -34,7 +34,7 @@ def energy(trace: Trace, start: float = -math.inf, end: float = math.inf) -> flo
 def integrate_power(
     power: WeightedIntervals, start: float = -math.inf, end: float = math.inf
 ) -> float | None:
-    """The energy in J of this power between two moments; None where it is known nowhere there.
+    """Compute the energy in J of a power series between two times; None if unknown.
 
     >>> power = WeightedIntervals.of(np.array([0.0]), np.array([10.0]), np.array([5.0]))
     >>> integrate_power(power, 8, 20), integrate_power(power, 10, 20)
@@ -44,13 +44,13 @@ def integrate_power(
 
 
 def _is_known(power: WeightedIntervals, start: float, end: float) -> bool:
-    """Whether a power is known at some time between two moments; one of no length always is."""
+    """Whether the power is known at some time between two times, or the series is empty."""
     inside = (power.start < end) & (power.end > start)
     return bool(inside.any()) or not power.start.size
 
 
 def find_power_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
-    """The power over time, and how many windows of it are not known.
+    """Return the power over time and the number of windows with unknown power.
 
     >>> find_power_intervals(Trace())
     (None, 0)
@@ -69,9 +69,9 @@ def find_power_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
 
 @dataclass(frozen=True, slots=True)
 class CarbonIntensity:
-    """Carbon intensity of electricity over time, in g/kWh; each value holds until the next.
+    """Carbon intensity of electricity over time in g/kWh, constant between its times.
 
-    The last value holds for ever, and nothing is known before the first.
+    The last value has no end; the intensity before the first time is unknown.
 
     >>> CarbonIntensity.of(250.0).integral(np.array([4.0]))
     array([1000.])
@@ -82,20 +82,20 @@ class CarbonIntensity:
 
     @classmethod
     def of(cls, given: float | pl.DataFrame, epoch_ms: int | None = None) -> CarbonIntensity:
-        """A constant, or a series: `grams_per_kwh` with `t` in s since t = 0, or `unix_ms`."""
+        """Create it from a constant or a frame of `grams_per_kwh` and `t` (s) or `unix_ms`."""
         if not isinstance(given, pl.DataFrame):
             series = pl.DataFrame({"t": [-math.inf], "grams_per_kwh": [float(given)]})
         else:
-            series = _in_run_time(given, epoch_ms)
+            series = _convert_times(given, epoch_ms)
         t, grams = (series[name].cast(pl.Float64).to_numpy() for name in ("t", "grams_per_kwh"))
         if not t.size or not np.isfinite(grams).all() or (grams < 0).any():
-            raise InputError("is no series of g/kWh", field="intensity", remedy="0 or more each")
+            raise InputError("must be a series of g/kWh, each 0 or more", field="intensity")
         if np.isnan(t).any() or (np.diff(t) <= 0).any():
-            raise InputError("the times do not ascend", field="intensity", remedy="sort them")
+            raise InputError("the times must increase", field="intensity", remedy="sort the series")
         return cls(t, grams)
 
     def integral(self, times: Floats) -> Floats:
-        """The intensity summed up from the first moment (or 0, for a constant) to each time."""
+        """Integrate the intensity from the first time (a constant: from 0) to each time."""
         if self.t.size == 1:
             origin = self.t[0] if np.isfinite(self.t[0]) else 0.0
             constant: Floats = (times - origin) * self.grams_per_kwh[0]
@@ -112,18 +112,17 @@ def carbon(
     start: float = -math.inf,
     end: float = math.inf,
 ) -> float | None:
-    """The carbon of the energy between two moments, in g of CO2 equivalent; None without power.
+    """Compute the emission of the energy between two times in g of CO2 equivalent; None if unknown.
 
-    The energy of each window of the power table is weighed with the mean intensity during it.
-    That is exact where the power is constant within each window, or the intensity is; a window
-    in which both change counts as if its power had been its mean all the time.
+    The energy of each window of the power table is multiplied by the mean intensity during the
+    window. This is exact if the power or the intensity is constant within each window.
 
     Args:
-        trace: Any trace with a power table.
-        intensity: g/kWh: a constant, or a frame of `grams_per_kwh` and `t` (s since t = 0) or
-            `unix_ms`, as the reader of OpenDC's carbon traces gives it.
-        start: Where to begin.
-        end: Where to stop.
+        trace: A trace with a power table.
+        intensity: Carbon intensity in g/kWh: a constant, or a frame of `grams_per_kwh` and `t` (s
+            since t = 0) or `unix_ms`, as returned by the reader of OpenDC carbon traces.
+        start: Start of the interval.
+        end: End of the interval.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
     >>> carbon(trace, pl.DataFrame({"t": [0.0, 3600.0], "grams_per_kwh": [100.0, 300.0]}))
@@ -140,9 +139,9 @@ def carbon(
     first = begins.min(initial=np.inf)
     if first < series.t[0]:
         raise InputError(
-            f"begins at t = {series.t[0]:g} s, after the power at t = {first:g} s",
+            f"starts at t = {series.t[0]:g} s, after the power at t = {first:g} s",
             field="intensity",
-            remedy="a series that covers the run; unix_ms needs the right epoch",
+            remedy="use a series that covers the run; unix_ms needs the correct epoch",
         )
     mean_times_length = series.integral(ends) - series.integral(begins)
     return float((watts * mean_times_length).sum()) / JOULES_PER_KWH
@@ -151,7 +150,7 @@ def carbon(
 def note_extrapolated_intensity(
     trace: Trace, intensity: float | pl.DataFrame | None, end: float
 ) -> tuple[str, ...]:
-    """A note, if there is power up to `end` that a series of intensities does not reach.
+    """Return a note if there is power up to `end` after the last value of an intensity series.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [9.0], "dt": [9.0], "watts": [1.0]}))
     >>> series = pl.DataFrame({"t": [0.0, 5.0], "grams_per_kwh": [100.0, 300.0]})
@@ -167,18 +166,18 @@ def note_extrapolated_intensity(
     return (f"power after t = {last:g} s is taken at the last carbon intensity",)
 
 
-def _in_run_time(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
-    remedy = "a frame of grams_per_kwh and t (s since t = 0) or unix_ms"
+def _convert_times(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
+    remedy = "use a frame of grams_per_kwh and t (s since t = 0) or unix_ms"
     if "grams_per_kwh" not in given.columns or not {"t", "unix_ms"} & set(given.columns):
         raise InputError(f"has the columns {given.columns}", field="intensity", remedy=remedy)
     named = given.select([name for name in ("t", "unix_ms", "grams_per_kwh") if name in given])
     if not all(dtype.is_numeric() for dtype in named.dtypes) or sum(named.null_count().row(0)):
-        raise InputError("has something that is no number", field="intensity", remedy=remedy)
+        raise InputError("has values that are not numbers", field="intensity", remedy=remedy)
     if "t" in given.columns:
         return named
     if epoch_ms is None:
         raise InputError(
-            "is in unix_ms, and the trace does not say when its t = 0 was",
+            "is in unix_ms, but the trace has no date of t = 0",
             field="intensity",
             remedy="give t in seconds since t = 0",
         )

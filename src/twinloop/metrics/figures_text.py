@@ -1,4 +1,4 @@
-"""Figures as tables, at the prompt and in a notebook."""
+"""Figures as text and as HTML tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPREAD = {
 
 
 def figures_to_text(values: _Values, notes: Sequence[str]) -> str:
-    """The figures that are known, one a line; those of a distribution in one line.
+    """Format the known figures, one per line; distributions as a table.
 
     >>> print(figures_to_text({"tasks": 2, "makespan_s": 20.0, "energy_j": None}, ["something"]))
     tasks                      2
@@ -34,7 +34,7 @@ def figures_to_text(values: _Values, notes: Sequence[str]) -> str:
 
 
 def figures_to_html(values: _Values, notes: Sequence[str]) -> str:
-    """The same as an HTML table.
+    """Format the known figures as an HTML table.
 
     >>> figures_to_html({"tasks": 2}, [])
     '<table><tr><th>tasks</th><td>2</td><td></td><td>tasks counted</td></tr></table>'
@@ -43,14 +43,14 @@ def figures_to_html(values: _Values, notes: Sequence[str]) -> str:
         f"<tr><th>{name}</th><td>{format_number(value)}</td><td>{FIGURES[name].unit}</td>"
         f"<td>{html.escape(FIGURES[name].meaning)}</td></tr>"
         for name, value in values.items()
-        if _worth_saying(name, value)
+        if _is_shown(name, value)
     ]
-    said = "".join(f"<p>note: {html.escape(note)}</p>" for note in notes)
-    return f"<table>{''.join(rows)}</table>{said}"
+    paragraphs = "".join(f"<p>note: {html.escape(note)}</p>" for note in notes)
+    return f"<table>{''.join(rows)}</table>{paragraphs}"
 
 
 def format_number(value: float | int | None) -> str:
-    """A number with six digits that matter, grouped in thousands.
+    """Format a number with six significant digits and thousands separators.
 
     >>> [format_number(value) for value in (28475, 1234567.8, 0.123456789, None)]
     ['28,475', '1,234,568', '0.123457', '-']
@@ -62,14 +62,14 @@ def format_number(value: float | int | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:,.6g}"
 
 
-def _worth_saying(name: str, value: float | int | None) -> bool:
-    """Known, and no count of something that did not happen."""
+def _is_shown(name: str, value: float | int | None) -> bool:
+    """Whether a figure is known and not a count of zero."""
     return value is not None and (value != 0 or FIGURES[name].unit != "" or name == "tasks")
 
 
 def _singles(values: _Values) -> Iterator[tuple[str, float | int | None]]:
     for name, value in values.items():
-        if name not in _SPREAD and _worth_saying(name, value):
+        if name not in _SPREAD and _is_shown(name, value):
             yield name, value
 
 

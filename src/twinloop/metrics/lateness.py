@@ -1,6 +1,6 @@
-"""Lateness: how much later, or earlier, users submit than in the record that is replayed.
+"""Lateness of submissions: difference to the submission times of the replayed record.
 
-The three measures are those of Madon, Da Costa and Pierson, "Replay with feedback: how does the
+The three measures are defined by Madon, Da Costa and Pierson, "Replay with feedback: how does the
 performance of HPC system impact user submission behavior?", Future Generation Computer Systems
 155 (2024), section 6.2.
 """
@@ -17,10 +17,10 @@ from twinloop.trace.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """The lateness of the `tasks` that ran and whose recorded submission is known.
+    """Lateness of the `tasks` that ran and have a recorded submission.
 
     `mean` in seconds (equation 3); `relative`, 1 + mean / (last - first recorded submission)
-    (equation 4), None where all were recorded at one moment; `additional`, 2 mean / (tasks - 1)
+    (equation 4), None if all were recorded at one time; `additional`, 2 mean / (tasks - 1)
     in seconds (equation 6), None for one task.
 
     >>> frame = pl.DataFrame({"submit_recorded": [0.0, 10.0, 20.0], "lateness": [0.0, 1.0, 2.0]})
@@ -35,7 +35,7 @@ class Lateness:
 
     @classmethod
     def of(cls, tasks: pl.DataFrame) -> Lateness | None:
-        """The lateness of tasks as `per_task` gives them; None where none is known."""
+        """Compute the lateness of the tasks of `per_task`; None if none is known."""
         known = tasks.select("lateness", "submit_recorded").drop_nulls()
         if not known.height:
             return None
@@ -59,12 +59,12 @@ _MEASURES = {
 
 
 def per_user(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
-    """The figures of each user, by name; tasks without a user are those of user null.
+    """Compute the figures of each user, sorted by name; tasks without a user have user null.
 
-    Columns: `user`; `tasks`, all of them, and `jobs`, those that ran; `wait_mean`, `wait_p95`,
+    Columns: `user`; `tasks`, all tasks, and `jobs`, the tasks that ran; `wait_mean`, `wait_p95`,
     `wait_max`, `turnaround_mean` in s; `bounded_slowdown_mean`; `lateness_mean` in s,
     `lateness_relative`, `lateness_additional` in s, as `Lateness` defines them, over the jobs of
-    the user. Null where nothing is known.
+    the user. Null if unknown.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b", "c"], "user": ["u", "v", "u"],

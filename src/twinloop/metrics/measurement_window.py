@@ -1,4 +1,4 @@
-"""What of a trace counts: without its warm-up, and up to a moment."""
+"""Measurement window of a trace: without the warm-up, and up to an end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinloop.description.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class MeasurementWindow:
-    """The window of time that counts, in s since t = 0; infinite where nothing was window off.
+    """Measurement window in s since t = 0; infinite bounds include everything.
 
     >>> tasks = pl.DataFrame({"submit": [100.0, 110.0, 120.0]})
     >>> window = MeasurementWindow.from_tasks(tasks, warm_up=5, until=20)
@@ -27,38 +27,38 @@ class MeasurementWindow:
     def from_tasks(
         cls, tasks: pl.DataFrame, warm_up: float, until: float | None = None
     ) -> MeasurementWindow:
-        """The window from `warm_up` to `until`, both in s after the first submission."""
+        """Create the window from `warm_up` to `until`, in s after the first submission."""
         for name, value in (("warm_up", warm_up), ("until", until)):
             if value is not None and not (math.isfinite(value) and value >= 0):
-                raise InputError(
-                    f"{value} is no length of time", field=name, remedy="seconds, 0 or more"
-                )
+                raise InputError(f"must be a duration of 0 s or more, not {value}", field=name)
         if until is not None and until <= warm_up:
-            raise InputError(f"{until} s is not after the warm-up, {warm_up} s", field="until")
+            raise InputError(
+                f"must be after the warm-up of {warm_up} s, not {until} s", field="until"
+            )
         first = to_float(tasks["submit"].min()) or 0.0
         begin = first + warm_up if warm_up else -math.inf
         return cls(begin, math.inf if until is None else first + until)
 
     @property
     def is_unbounded(self) -> bool:
-        """Was nothing window off?"""
+        """Whether the window includes everything."""
         return self.begin == -math.inf and self.end == math.inf
 
     def filter_tasks(self, tasks: pl.DataFrame) -> pl.DataFrame:
-        """The tasks submitted in the window; all of them where nothing was window off."""
+        """Return the tasks submitted in the window."""
         if self.is_unbounded:
             return tasks
         return tasks.filter((pl.col("submit") >= self.begin) & (pl.col("submit") < self.end))
 
     def span(self, tasks: pl.DataFrame) -> tuple[float, float] | None:
-        """The window, bounded by the first submission and the last end of the tasks that ran."""
+        """Return the window limited to the first submission and the last end of executed tasks."""
         first = self.begin if math.isfinite(self.begin) else to_float(_submissions(tasks).min())
         last = to_float(tasks["end"].max())
         return None if first is None or last is None else (first, max(first, min(last, self.end)))
 
 
 def to_float(value: object) -> float | None:
-    """The value as a float, if it is a number.
+    """Convert a number to float; None for other values.
 
     >>> to_float(3), to_float(None)
     (3.0, None)

@@ -1,4 +1,4 @@
-"""Money: what the cores held and the energy cost."""
+"""Cost of a run: price of the allocated cores and of the energy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from twinloop.trace.trace import Trace, require_trace
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The price of a run: of the cores held, of the energy, of both.
+    """Cost of a run: of the allocated cores, of the energy, and the total.
 
-    None where something has a price and is not known.
+    None if a quantity has a price and is unknown.
 
     >>> Cost(cores=2.0, energy=0.5, currency="EUR").total
     2.5
@@ -28,12 +28,12 @@ class Cost:
 
     @property
     def total(self) -> float | None:
-        """The price of both."""
+        """The total cost."""
         return None if self.cores is None or self.energy is None else self.cores + self.energy
 
 
 def cost(trace: Trace, prices: Prices, start: float = -math.inf, end: float = math.inf) -> Cost:
-    """What the cores held and the energy between two moments cost.
+    """Compute the cost of the allocated cores and the energy between two times.
 
     >>> import polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "cores": [4.0], "start": [0.0],
@@ -46,19 +46,19 @@ def cost(trace: Trace, prices: Prices, start: float = -math.inf, end: float = ma
 
 
 def compute_cost(prices: Prices, core_seconds: float | None, joules: float | None) -> Cost:
-    """The cost of core-seconds and joules.
+    """Compute the cost of core-seconds and joules.
 
     >>> compute_cost(Prices(kwh=0.3), None, 7.2e6).total
     0.6
     """
     return Cost(
-        _price(prices.core_hour, core_seconds, 3600),
-        _price(prices.kwh, joules, JOULES_PER_KWH),
+        _multiply_price(prices.core_hour, core_seconds, 3600),
+        _multiply_price(prices.kwh, joules, JOULES_PER_KWH),
         prices.currency,
     )
 
 
-def _price(of_one: float, amount: float | None, per: float) -> float | None:
-    if of_one == 0:
+def _multiply_price(unit_price: float, amount: float | None, per: float) -> float | None:
+    if unit_price == 0:
         return 0.0
-    return None if amount is None else amount / per * of_one
+    return None if amount is None else amount / per * unit_price

@@ -1,4 +1,4 @@
-"""How two runs differ: figures, tasks, users, scenarios."""
+"""Difference of two runs: figures, tasks, users, scenarios."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from twinloop.metrics.tasks import per_task
 from twinloop.metrics.trace_figures import Figures, figures
 from twinloop.trace.trace import Trace, require_trace
 
-#: Two starts that are this close, in s, are the same.
+#: Starts that differ by no more than this (s) are equal.
 START_TOLERANCE = 1e-6
-#: How many tasks and users are named.
+#: Maximum number of tasks and users listed.
 MAX_LISTED = 5
-_NAMED_ONLY = 3
+_MAX_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedTasks:
-    """Tasks that one of two traces has and the other has not, and the first few by name.
+    """Tasks that are in only one of two traces: count and first IDs.
 
     >>> UnmatchedTasks(count=1, examples=("job 7",)).count
     1
@@ -36,7 +36,7 @@ class UnmatchedTasks:
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field of the scenario, or of the manifest, that two traces do not share; None: not there.
+    """A field of the scenario or the manifest that differs between two traces; None if absent.
 
     >>> FieldChange("policy.name", "fcfs", "easy").field
     'policy.name'
@@ -49,23 +49,24 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference:
-    """How trace b differs from trace a.
+    """Difference of trace b from trace a.
 
-    Tasks are matched by their ids. `earlier`, `later` and `same` count the tasks that ran in both,
-    by their first start (the same: within a microsecond); `elsewhere` those of them that ran on
-    other machines, None where executions do not say their machine. A change is b minus a.
+    Tasks are matched by ID. `earlier`, `later` and `same` count the tasks that ran in both, by
+    their first start (same: within a microsecond); `elsewhere` counts tasks that ran on other
+    machines, None if the machines are unknown. A change is b minus a.
 
-    - `statuses`: a frame of `a`, `b`, `tasks`: the tasks that ended in another way.
-    - `starts`: the tasks whose start changed most: `id`, `user`, `start_a`, `start_b`, `change`.
+    - `statuses`: a frame of `a`, `b`, `tasks`: the tasks with another status.
+    - `starts`: the tasks with the largest change of start: `id`, `user`, `start_a`, `start_b`,
+      `change`.
     - `users`: the waits of each user over the tasks that ran in both: `user`, `tasks`,
-      `wait_mean_a`, `wait_mean_b`, `change` (of the mean) and `total` (of the sum), in s; who
-      gains most comes first.
+      `wait_mean_a`, `wait_mean_b`, `change` (of the mean) and `total` (of the sum), in s,
+      sorted by `total`.
     """
 
     a: Figures
     b: Figures
     scenario: tuple[FieldChange, ...]
-    #: Does neither manifest keep a scenario?
+    #: Whether neither manifest has a scenario.
     without_scenario: bool
     matched: int
     only_a: UnmatchedTasks
@@ -80,9 +81,9 @@ class Difference:
 
     @property
     def figures(self) -> pl.DataFrame:
-        """The figures side by side: `figure`, `unit`, `a`, `b`, `change`, `relative` (to a).
+        """The figures of both traces: `figure`, `unit`, `a`, `b`, `change`, `relative` (to a).
 
-        Those that neither trace has are left out.
+        Figures that are unknown in both traces are left out.
         """
         before, after = self.a.to_dict(), self.b.to_dict()
         rows = [
@@ -98,17 +99,17 @@ class Difference:
 
     @property
     def gains(self) -> pl.DataFrame:
-        """The users who wait less in b than in a; who gains most comes first."""
+        """The users who wait less in b than in a, the largest gain first."""
         return self.users.filter(pl.col("total") < -START_TOLERANCE).head(MAX_LISTED)
 
     @property
     def losses(self) -> pl.DataFrame:
-        """The users who wait longer in b than in a; who loses most comes first."""
+        """The users who wait longer in b than in a, the largest loss first."""
         worst = self.users.reverse().sort("total", descending=True, maintain_order=True)
         return worst.filter(pl.col("total") > START_TOLERANCE).head(MAX_LISTED)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the difference as plain data."""
         return {
             "figures": self.figures.to_dicts(),
             "without_scenario": self.without_scenario,
@@ -136,7 +137,7 @@ class Difference:
 
 
 def difference(a: Trace, b: Trace) -> Difference:
-    """How trace b differs from trace a.
+    """Compute the difference of trace b from trace a.
 
     >>> tasks = pl.DataFrame({"id": ["x", "y"], "submit": [0.0, 0.0]})
     >>> def run(*starts):
@@ -145,7 +146,7 @@ def difference(a: Trace, b: Trace) -> Difference:
     >>> difference(run(0.0, 10.0), run(0.0, 4.0))
     <Difference over 2 tasks in both: 1 start earlier, 0 later, 1 at the same time>
     """
-    one, other = _named(require_trace(a), "a"), _named(require_trace(b), "b")
+    one, other = _read_tasks(require_trace(a), "a"), _read_tasks(require_trace(b), "b")
     both = one.join(other, on="id", how="inner", suffix="_b", maintain_order="left")
     ran = both.drop_nulls(["start", "start_b"])
     moved = ran["start_b"] - ran["start"]
@@ -154,17 +155,17 @@ def difference(a: Trace, b: Trace) -> Difference:
         a=figures(a),
         b=figures(b),
         scenario=(
-            *_changed(_facts(a), _facts(b)),
-            *_changed(a.manifest.scenario, b.manifest.scenario),
+            *_find_changes(_facts(a), _facts(b)),
+            *_find_changes(a.manifest.scenario, b.manifest.scenario),
         ),
         without_scenario=a.manifest.scenario is None and b.manifest.scenario is None,
         matched=both.height,
-        only_a=_only(one, other),
-        only_b=_only(other, one),
+        only_a=_find_unmatched(one, other),
+        only_b=_find_unmatched(other, one),
         earlier=int((moved < -START_TOLERANCE).sum()),
         later=int((moved > START_TOLERANCE).sum()),
         same=int((moved.abs() <= START_TOLERANCE).sum()),
-        elsewhere=_elsewhere(a, b, ran["id"]),
+        elsewhere=_count_moved(a, b, ran["id"]),
         statuses=unlike.group_by(a="status", b="status_b")
         .agg(tasks=pl.len().cast(pl.Int64))
         .sort(["tasks", "a", "b"], descending=[True, False, False]),
@@ -172,29 +173,29 @@ def difference(a: Trace, b: Trace) -> Difference:
         .filter(pl.col("change").abs() > START_TOLERANCE)
         .sort([pl.col("change").abs(), "id"], descending=[True, False])
         .head(MAX_LISTED),
-        users=_users(ran),
+        users=_compare_users(ran),
     )
 
 
-def _named(trace: Trace, called: str) -> pl.DataFrame:
+def _read_tasks(trace: Trace, label: str) -> pl.DataFrame:
     tasks = per_task(trace).select("id", "user", "status", "start", "wait").drop_nulls("id")
     twice = tasks.filter(pl.col("id").is_duplicated())["id"]
     if twice.len():
         raise InputError(
-            f"two tasks of trace {called} are called '{twice[0]}', so that none can be matched",
+            f"two tasks of trace {label} have the ID '{twice[0]}'",
             field="id",
-            remedy="twinloop check names them",
+            remedy="twinloop check lists such tasks",
         )
     return tasks
 
 
-def _only(here: pl.DataFrame, there: pl.DataFrame) -> UnmatchedTasks:
+def _find_unmatched(here: pl.DataFrame, there: pl.DataFrame) -> UnmatchedTasks:
     ids = here.join(there, on="id", how="anti", maintain_order="left")["id"]
-    return UnmatchedTasks(ids.len(), tuple(ids.head(_NAMED_ONLY)))
+    return UnmatchedTasks(ids.len(), tuple(ids.head(_MAX_EXAMPLES)))
 
 
-def _elsewhere(a: Trace, b: Trace, ids: pl.Series) -> int | None:
-    """How many of the tasks ran on another set of machines."""
+def _count_moved(a: Trace, b: Trace, ids: pl.Series) -> int | None:
+    """Count the tasks that ran on another set of machines."""
     pairs = [trace.placements.select("task", "machine").unique() for trace in (a, b)]
     if any(pair["machine"].null_count() or not pair.height for pair in pairs):
         return None
@@ -206,7 +207,7 @@ def _elsewhere(a: Trace, b: Trace, ids: pl.Series) -> int | None:
     return int(ids.is_in(pl.concat(moved).unique().implode()).sum())
 
 
-def _users(ran: pl.DataFrame) -> pl.DataFrame:
+def _compare_users(ran: pl.DataFrame) -> pl.DataFrame:
     return (
         ran.drop_nulls(["wait", "wait_b"])
         .group_by("user")
@@ -222,7 +223,7 @@ def _users(ran: pl.DataFrame) -> pl.DataFrame:
 
 
 def _facts(trace: Trace) -> dict[str, Any]:
-    """What a manifest says besides the scenario, as far as two may differ in it."""
+    """Return the fields of a manifest, other than the scenario, that two runs may differ in."""
     manifest = trace.manifest
     files = manifest.source.files if manifest.source else ()
     return {
@@ -232,13 +233,15 @@ def _facts(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _changed(a: Any, b: Any, field: str = "") -> Iterator[FieldChange]:
-    """The fields in which two documents differ, the deepest that can be named."""
+def _find_changes(a: Any, b: Any, field: str = "") -> Iterator[FieldChange]:
+    """Find the innermost fields in which two documents differ."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for key in dict.fromkeys((*a, *b)):
-            yield from _changed(a.get(key), b.get(key), f"{field}.{key}" if field else str(key))
+            yield from _find_changes(
+                a.get(key), b.get(key), f"{field}.{key}" if field else str(key)
+            )
     elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
         for place, (one, other) in enumerate(zip(a, b, strict=True)):
-            yield from _changed(one, other, f"{field}[{place}]")
+            yield from _find_changes(one, other, f"{field}[{place}]")
     elif a != b:
         yield FieldChange(field or "scenario", a, b)

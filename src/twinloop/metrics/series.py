@@ -1,4 +1,4 @@
-"""Figures over time: queue, cores in use, submissions, completions."""
+"""Time series: queue length, cores in use, submissions, completions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MOST_BINS = 10_000_000
 
 
 def queue_length(trace: Trace) -> pl.DataFrame:
-    """How many tasks wait: a row per change, `t` and `waiting` from then until the next row.
+    """Compute the queue length: a row per change, `waiting` from `t` until the next row.
 
-    A task waits from its submission (with parents: from when it was ready) until its first start;
-    one that never started is not seen here. The area under the curve is the sum of the waits.
+    A task waits from its submission (with parents: from its ready time) until its first start;
+    tasks that never started are excluded. The area under the curve is the sum of the waits.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]}),
@@ -40,10 +40,10 @@ def queue_length(trace: Trace) -> pl.DataFrame:
 
 
 def cores_in_use(trace: Trace) -> pl.DataFrame:
-    """How many cores are held: a row per change, `t` and `cores` from then until the next row.
+    """Compute the allocated cores: a row per change, `cores` from `t` until the next row.
 
-    Where a placement does not say its cores, those that the task asked for count; an execution of
-    unknown size is not seen here. The area under the curve is the core-seconds.
+    For a placement without cores the request of the task counts; executions of unknown size are
+    excluded. The area under the curve is the core-seconds.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "cores": [2.0, 1.0],
     ...     "start": [0.0, 5.0], "end": [10.0, 15.0]}))
@@ -56,22 +56,22 @@ def cores_in_use(trace: Trace) -> pl.DataFrame:
 
 
 def submissions(trace: Trace, bin: float | None = None) -> pl.DataFrame:
-    """Tasks submitted over time, also those that were rejected.
+    """Count the submitted tasks over time, including rejected ones.
 
-    Columns: `t`, `count` and `total`, those up to then. Without `bin` a row per moment; with it a
-    row per bin of that many seconds from the first submission on, `t` being the end of the bin,
-    which belongs to it.
+    Columns: `t`, `count` and `total` (cumulative). Without `bin` a row per time; with it a row per
+    bin of that many seconds from the first submission on, where `t` is the end of the bin
+    (inclusive).
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b", "c"], "submit": [0.0, 1.0, 25.0]}))
     >>> submissions(trace, bin=10).rows()
     [(10.0, 2, 2), (20.0, 0, 2), (30.0, 1, 3)]
     """
     tasks = per_task(trace)
-    return _counted(tasks["submit"], tasks, bin)
+    return _count_events(tasks["submit"], tasks, bin)
 
 
 def completions(trace: Trace, bin: float | None = None) -> pl.DataFrame:
-    """Tasks completed over time, by their last end, as `submissions` gives those submitted.
+    """Count the completed tasks over time by their last end, in the columns of `submissions`.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0],
@@ -83,11 +83,11 @@ def completions(trace: Trace, bin: float | None = None) -> pl.DataFrame:
     """
     tasks = per_task(trace)
     done = tasks.filter(pl.col("status") == "completed")
-    return _counted(done["end"], tasks, bin)
+    return _count_events(done["end"], tasks, bin)
 
 
 def terminations(trace: Trace, bin: float | None = None) -> pl.DataFrame:
-    """Tasks that ran and ended, in whatever way, as `submissions` gives those submitted.
+    """Count the ended tasks over time, with any status, in the columns of `submissions`.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0],
@@ -98,11 +98,11 @@ def terminations(trace: Trace, bin: float | None = None) -> pl.DataFrame:
     [1, 2]
     """
     tasks = per_task(trace)
-    return _counted(tasks["end"], tasks, bin)
+    return _count_events(tasks["end"], tasks, bin)
 
 
 def throughput(trace: Trace, start: float, end: float) -> float:
-    """Tasks that ended per second, in whatever way, after `start` and up to `end`.
+    """Compute the ended tasks per second, with any status, after `start` and up to `end`.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0]}),
@@ -111,38 +111,38 @@ def throughput(trace: Trace, start: float, end: float) -> float:
     >>> throughput(trace, 0, 10)
     0.1
     """
-    length = _window(start, end)
+    length = _check_interval(start, end)
     return count_ends_between(per_task(trace)["end"], start, end) / length
 
 
 def busy_cores(trace: Trace, start: float, end: float) -> float | None:
-    """The mean number of cores held between two moments; None where no execution says its size.
+    """Compute the mean number of allocated cores between two times; None if unknown.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "cores": [4.0], "start": [5.0],
     ...     "end": [20.0]}))
     >>> busy_cores(trace, 0, 10)
     2.0
     """
-    length = _window(start, end)
+    length = _check_interval(start, end)
     held, _ = find_core_intervals(require_trace(trace))
     return None if held is None else held.area(start, end) / length
 
 
 def busy_nodes(trace: Trace, start: float, end: float) -> float | None:
-    """The mean number of nodes that held any task between two moments; None where not known.
+    """Compute the mean number of nodes with a task between two times; None if unknown.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n1"],
     ...     "start": [5.0, 6.0], "end": [10.0, 8.0]}))
     >>> busy_nodes(trace, 0, 10)
     0.5
     """
-    length = _window(start, end)
+    length = _check_interval(start, end)
     intervals = find_machine_intervals(require_trace(trace))
     return None if intervals is None else intervals.area(start, end) / length
 
 
 def count_ends_between(ends: pl.Series, start: float, end: float) -> int:
-    """How many of the ends lie after `start` and not after `end`.
+    """Count the ends after `start` and up to `end`.
 
     >>> count_ends_between(pl.Series([0.0, 5.0, None]), 0.0, 5.0)
     1
@@ -150,31 +150,33 @@ def count_ends_between(ends: pl.Series, start: float, end: float) -> int:
     return int(((ends > start) & (ends <= end)).sum())
 
 
-def _window(start: float, end: float) -> float:
+def _check_interval(start: float, end: float) -> float:
     if not (math.isfinite(start) and math.isfinite(end) and start < end):
         raise InputError(
-            f"from {start} s to {end} s is no window of time",
+            f"{start} s to {end} s is not a valid interval",
             field="start and end",
-            remedy="the end lies after the start",
+            remedy="the end must be after the start",
         )
     return end - start
 
 
-def _counted(times: pl.Series, tasks: pl.DataFrame, bin: float | None) -> pl.DataFrame:
+def _count_events(times: pl.Series, tasks: pl.DataFrame, bin: float | None) -> pl.DataFrame:
     known: Floats = times.drop_nulls().to_numpy()
     moments: Floats
     if bin is None:
         moments, count = np.unique(known, return_counts=True)
     else:
         if not (math.isfinite(bin) and bin > 0):
-            raise InputError(f"{bin} is no length of time", field="bin", remedy="seconds above 0")
+            raise InputError(f"must be a positive duration in s, not {bin}", field="bin")
         origin = tasks["submit"].min()
         begin = float(origin) if isinstance(origin, float) else float(known.min(initial=np.inf))
-        # A moment between two bins belongs to the first, so that `total` holds at `t`.
+        # A time between two bins belongs to the first, so that `total` is correct at `t`.
         number = np.maximum(np.ceil((known - begin) / bin).astype(np.int64) - 1, 0)
         if number.max(initial=0) >= _MOST_BINS:
             raise InputError(
-                f"{bin} s would make {number.max() + 1:,} bins", field="bin", remedy="longer bins"
+                f"{bin} s would make {number.max() + 1:,} bins",
+                field="bin",
+                remedy="use longer bins",
             )
         count = np.bincount(number)
         moments = begin + bin * np.arange(1, count.size + 1, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The figures of each task: how long it waited, how long it took, how late it was submitted."""
+"""Figures of each task: wait, turnaround, slowdown, lateness."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from twinloop.description.errors import InputError
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace, require_trace
 
-#: Run times below this many seconds count as this long in a bounded slowdown.
+#: Lower bound of the run time in the bounded slowdown (s).
 SLOWDOWN_BOUND = 10.0
 
 
 def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
-    """The figures of each task, in the order of `tasks`; what is not known is null.
+    """Compute the figures of each task, in the order of `tasks`; null if unknown.
 
-    - `id`, `user`, `status`, `submit`, `submit_recorded`, `deadline`: as the trace has them.
-    - `ran`: was it started? A rejected task never was.
-    - `start`, `end`: its first start; its last end, unless it still runs.
-    - `queued`: from when it waited: `ready` for a task with parents, else `submit`.
-    - `run_time`: of its last attempt.
+    - `id`, `user`, `status`, `submit`, `submit_recorded`, `deadline`: from the trace.
+    - `ran`: whether it was started.
+    - `start`, `end`: first start, and last end unless the task is still running.
+    - `queued`: start of the wait: `ready` for a task with parents, otherwise `submit`.
+    - `run_time`: run time of the last attempt.
     - `wait`: `start` - `queued`; `turnaround`: `end` - `submit`.
-    - `slowdown`: turnaround / run time; null where the run time is 0.
+    - `slowdown`: turnaround / run time; null if the run time is 0.
     - `bounded_slowdown`: the larger of 1 and turnaround / max(run time, `bound`).
     - `lateness`: `submit` - `submit_recorded`, for a task that ran.
 
     Args:
-        trace: Any trace, of a real run or a simulated one.
-        bound: The threshold of the bounded slowdown in seconds.
+        trace: A trace of a real or a simulated run.
+        bound: Lower bound of the run time in the bounded slowdown (s).
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0]}),
@@ -41,26 +41,26 @@ def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
     """
     trace = require_trace(trace)
     if not (math.isfinite(bound) and bound > 0):
-        raise InputError(f"{bound} is no length of time", field="bound", remedy="seconds above 0")
-    ran_as = collect_runs(_merged(trace)).select("submit", "start", "end", "run_time")
+        raise InputError(f"must be a positive duration in s, not {bound}", field="bound")
+    executed = collect_runs(_merge_placements(trace)).select("submit", "start", "end", "run_time")
     known = trace.tasks.select(
         *("id", "user", "status"),
         *(finite_column(name) for name in ("submit_recorded", "ready", "deadline")),
         has_parents=pl.col("parents").list.len().fill_null(0) > 0,
         still_runs=_still_running(trace),
     )
-    waits_for = pl.when("has_parents").then(pl.coalesce("ready", "submit")).otherwise("submit")
+    queued = pl.when("has_parents").then(pl.coalesce("ready", "submit")).otherwise("submit")
     turnaround = pl.col("end") - pl.col("submit")
     run_time = pl.col("run_time")
     return (
-        known.hstack(ran_as)
+        known.hstack(executed)
         .with_columns(
             ran=pl.col("start").is_not_null() & pl.col("status").ne_missing("rejected"),
         )
         .with_columns(
             start=pl.when("ran").then("start"),
             end=pl.when(pl.col("ran") & ~pl.col("still_runs")).then("end"),
-            queued=waits_for,
+            queued=queued,
         )
         .select(
             *("id", "user", "status", "submit", "submit_recorded", "deadline", "has_parents"),
@@ -75,7 +75,7 @@ def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
 
 
 def finite_column(name: str) -> pl.Expr:
-    """The column, null where it is no number.
+    """Return a column with null in place of infinite and NaN values.
 
     >>> pl.DataFrame({"x": [1.0, float("inf")]}).select(finite_column("x"))["x"].to_list()
     [1.0, None]
@@ -84,24 +84,24 @@ def finite_column(name: str) -> pl.Expr:
 
 
 def _still_running(trace: Trace) -> pl.Expr:
-    """Which tasks have an execution that began and has no end in the trace."""
+    """Expression: whether a task has an execution without an end in the trace."""
     placements = trace.placements.select("task", finite_column("start"), finite_column("end"))
     begun = placements.filter(pl.col("end").is_null() & pl.col("start").is_not_null())
     last = placements.group_by("task").agg(last_end=pl.col("end").max()) if begun.height else None
     if last is None:
         return pl.lit(False)
-    # An attempt whose end was lost is over once a later one has ended.
-    going_on = begun.join(last, on="task", how="left").filter(
+    # An attempt without an end is over once a later attempt has ended.
+    running = begun.join(last, on="task", how="left").filter(
         pl.col("last_end").is_null() | (pl.col("start") >= pl.col("last_end"))
     )
-    return pl.col("id").is_in(going_on["task"].drop_nulls().unique().implode())
+    return pl.col("id").is_in(running["task"].drop_nulls().unique().implode())
 
 
-def _merged(trace: Trace) -> Trace:
-    """The trace with the neighbouring rows of one attempt as one, from first start to last end.
+def _merge_placements(trace: Trace) -> Trace:
+    """Merge the adjacent placements of an attempt into one, from first start to last end.
 
-    A simulated task on a hundred nodes has a hundred rows, and one pass over them here is far
-    cheaper than grouping them by name.
+    A simulated task on a hundred nodes has a hundred rows; one pass over them is much faster than
+    grouping by ID.
     """
     placements = trace.placements.select("task", "attempt", "start", "end")
     numbers = placements.select("start", "end")

@@ -1,4 +1,4 @@
-"""The figures of a trace, in one value."""
+"""All figures of a trace."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from twinloop.trace.summary import compute_capacity
 from twinloop.trace.tables import STATUSES
 from twinloop.trace.trace import Trace, format_count, require_trace
 
-#: What has to be said where the utilisation is above 1.
+#: Note for a utilisation above 1.
 OVERCOMMITTED: Final = (
-    "utilisation is above 1: cores are overcommitted, tasks held more of them than there are"
+    "utilisation is above 1: cores are overcommitted, tasks used more cores than there are"
 )
-#: So many tasks are named in a note.
-_NAMED: Final = 3
-#: A utilisation that is above 1 by no more than this is 1.
+#: Number of tasks listed in a note.
+_MAX_LISTED: Final = 3
+#: Tolerance for a utilisation above 1.
 _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Figures:
-    """The figures of a trace; None where the trace does not say. `FIGURES` explains each.
+    """The figures of a trace, described in `FIGURES`; None if unknown.
 
-    Times in s, energy in J, carbon in g. `window` is the span of time that utilisation, throughput
-    and the busy cores and nodes are of, in s since t = 0. `notes` say what could not be counted.
+    Times in s, energy in J, carbon in g. `window` is the measurement window of utilisation,
+    throughput, busy cores and busy nodes, in s since t = 0. `notes` list incomplete data.
 
     >>> figures(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))
     tasks                              1
@@ -54,7 +54,7 @@ class Figures:
     """
 
     tasks: int
-    #: How many tasks ended in which way, `unknown` included.
+    #: Number of tasks by status, including `unknown`.
     statuses: Mapping[str, int]
     ran: int
     left_out: int
@@ -81,7 +81,7 @@ class Figures:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """All figures by the names of `FIGURES`, which end with their units."""
+        """Return all figures by the names of `FIGURES`."""
         late, price = self.lateness, self.cost
         found: dict[str, float | int | None] = {
             **dict.fromkeys(FIGURES),
@@ -132,22 +132,22 @@ def figures(
     intensity: float | pl.DataFrame | None = None,
     prices: Prices | None = None,
 ) -> Figures:
-    """The figures of any trace, of a real run or a simulated one.
+    """Compute the figures of a trace of a real or a simulated run.
 
-    Figures of tasks are over the tasks submitted from `warm_up` on and before `until`; figures of
-    time (utilisation, throughput, busy cores and nodes, energy, carbon, cost) are over that window
-    itself, whichever tasks ran in it. Rejected tasks are counted and are in no mean.
+    Figures of tasks cover the tasks submitted from `warm_up` on and before `until`; figures of the
+    platform (utilisation, throughput, busy cores and nodes, energy, carbon, cost) cover that window
+    of time. Rejected tasks are counted and excluded from means.
 
     Args:
         trace: The trace.
-        warm_up: Where counting begins, in s after the first submission.
-        until: Where counting ends, in s after the first submission; None: with the last task.
-        bound: The threshold of the bounded slowdown in s.
-        cores: Cores of the platform, where the trace does not say, or to count others.
-        intensity: Carbon intensity, as `carbon` takes it. Without it, that of the platform in the
-            scenario which the manifest keeps; where that cannot be had any more, and without a
-            window, the carbon is what a simulated run says of itself.
-        prices: What cores and energy cost.
+        warm_up: Start of the window, in s after the first submission.
+        until: End of the window, in s after the first submission; None for the end of the run.
+        bound: Lower bound of the run time in the bounded slowdown (s).
+        cores: Cores of the platform; by default from the trace.
+        intensity: Carbon intensity, as in `carbon`; by default that of the platform in the scenario
+            of the manifest. If that is not readable and the window is not limited, the figure
+            stored by the simulation is used.
+        prices: Prices of cores and energy.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0],
@@ -169,7 +169,7 @@ def figures(
     first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
     capacity = _capacity(trace) if cores is None else cores
     if capacity is not None and not (math.isfinite(capacity) and capacity > 0):
-        raise InputError(f"{capacity} is no number of cores", field="cores")
+        raise InputError(f"must be a positive number of cores, not {capacity}", field="cores")
 
     span = window.span(every)
     length = span[1] - span[0] if span else 0.0
@@ -189,9 +189,9 @@ def figures(
     due = tasks.drop_nulls("deadline")
     late = (pl.col("end") > pl.col("deadline")).fill_null(False)
     unfinished = (pl.col("status") != "completed").fill_null(False)
-    doubts = {
+    incomplete = {
         "task of unknown submission: no wait, and out of any window": every["submit"].null_count(),
-        **_doubts(ran),
+        **_count_incomplete(ran),
         "execution of unknown size: not in the core-seconds": sizeless,
         "window of unknown power: not in the energy": powerless,
     }
@@ -221,7 +221,12 @@ def figures(
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),
-        notes=(*_said_of(doubts), *_starved(tasks), *_crowded(share), *emission.notes),
+        notes=(
+            *_format_counts(incomplete),
+            *_note_starved(tasks),
+            *_note_overcommitted(share),
+            *emission.notes,
+        ),
     )
 
 
@@ -232,8 +237,10 @@ def _emission(
         grams = carbon(trace, intensity, window.begin, window.end)
         return Emission(grams, note_extrapolated_intensity(trace, intensity, window.end))
     found = compute_emission(trace, window.begin, window.end)
-    said = _said(trace, "carbon_g") if window.is_unbounded and not found.is_known else None
-    return found if said is None else Emission(said, ())
+    stored = (
+        _stored_figure(trace, "carbon_g") if window.is_unbounded and not found.is_known else None
+    )
+    return found if stored is None else Emission(stored, ())
 
 
 def _statuses(tasks: pl.DataFrame) -> dict[str, int]:
@@ -243,16 +250,16 @@ def _statuses(tasks: pl.DataFrame) -> dict[str, int]:
 
 
 def _capacity(trace: Trace) -> float | None:
-    return compute_capacity(trace) or _said(trace, "cores") or None
+    return compute_capacity(trace) or _stored_figure(trace, "cores") or None
 
 
-def _said(trace: Trace, name: str) -> float | None:
-    """What a simulated run says of itself."""
+def _stored_figure(trace: Trace, name: str) -> float | None:
+    """Return a figure stored in the manifest of a simulated run."""
     run = trace.manifest.facts.get("run")
     return to_float(run.get(name)) if isinstance(run, Mapping) else None
 
 
-def _doubts(ran: pl.DataFrame) -> dict[str, int]:
+def _count_incomplete(ran: pl.DataFrame) -> dict[str, int]:
     unready = pl.col("has_parents") & pl.col("ready").is_null()
     due = pl.col("deadline").is_not_null() & pl.col("end").is_null()
     return {
@@ -265,25 +272,25 @@ def _doubts(ran: pl.DataFrame) -> dict[str, int]:
     }
 
 
-def _starved(tasks: pl.DataFrame) -> Iterator[str]:
-    """A note that names the tasks which were ready to run, and were never given a machine."""
+def _note_starved(tasks: pl.DataFrame) -> Iterator[str]:
+    """Return a note on the tasks that were ready and never started."""
     never = ~pl.col("ran") & pl.col("ready").is_not_null() & (pl.col("status") == "failed")
     left = tasks.filter(never.fill_null(False))["id"]
     if left.len():
-        names = ", ".join(map(str, left[:_NAMED]))
-        more = f" and {left.len() - _NAMED:,} more" if left.len() > _NAMED else ""
+        names = ", ".join(map(str, left[:_MAX_LISTED]))
+        more = f" and {left.len() - _MAX_LISTED:,} more" if left.len() > _MAX_LISTED else ""
         what = format_count(left.len(), "task")
         yield f"{what} failed without being started: the policy never placed {names}{more}"
 
 
-def _crowded(utilisation: float | None) -> Iterator[str]:
-    """A note where tasks held more cores than there are."""
+def _note_overcommitted(utilisation: float | None) -> Iterator[str]:
+    """Return a note if the utilisation is above 1."""
     if utilisation is not None and utilisation > 1.0 + _ROUNDING:
         yield OVERCOMMITTED
 
 
-def _said_of(doubts: Mapping[str, int]) -> Iterator[str]:
-    for what, times in doubts.items():
+def _format_counts(counts: Mapping[str, int]) -> Iterator[str]:
+    for what, times in counts.items():
         if times:
             thing, rest = what.split(" ", 1)
             yield f"{format_count(times, thing)} {rest}"

@@ -1,4 +1,4 @@
-"""Sums of intervals over time, exact at every event."""
+"""Weighted intervals of time and their sum as a step function, exact at every event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class WeightedIntervals:
-    """Things of some height from `start` to `end`; those of no length are nothing.
+    """Intervals from `start` to `end` with a weight, such as cores, watts or a count.
 
     >>> start, end, weight = (np.array(row) for row in ([0.0, 2.0], [4.0, 3.0], [1.0, 5.0]))
     >>> intervals = WeightedIntervals.of(start, end, weight)
@@ -33,40 +33,38 @@ class WeightedIntervals:
 
     @classmethod
     def of(cls, start: Floats, end: Floats, weight: Floats) -> WeightedIntervals:
-        """The intervals that have a length."""
+        """Create the intervals, without those of zero length."""
         keep = end > start
         return cls(start, end, weight) if keep.all() else cls(start[keep], end[keep], weight[keep])
 
     def area(self, start: float = -np.inf, end: float = np.inf) -> float:
-        """The area of the intervals between two moments."""
+        """Integrate the sum of the weights between two times."""
         inside = np.minimum(self.end, end) - np.maximum(self.start, start)
         return float((np.maximum(inside, 0.0) * self.weight).sum())
 
     def steps(self) -> tuple[Floats, Floats]:
-        """The moments at which the sum of the heights changes, and the sum from each on."""
+        """Return the times at which the sum of the weights changes, and the sum from each on."""
         at = np.concatenate([self.start, self.end])
         change = np.concatenate([self.weight, -self.weight])
         moments, where = np.unique(at, return_inverse=True)
         level = np.cumsum(np.bincount(where, change, minlength=moments.size))
-        # What rounding leaves of a sum that has come down to nothing.
+        # Rounding errors of a sum that is zero.
         level[np.abs(level) <= 1e-12 * self.weight.sum()] = 0.0
         changed = np.diff(level, prepend=0.0) != 0.0
         return moments[changed], level[changed]
 
 
 def find_core_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
-    """The cores that executions held, and of how many executions these are not known.
+    """Return the allocated cores over time, and the number of executions of unknown size.
 
-    None where no execution says.
-
-    Where a placement does not say its cores, the rows of its attempt that do not say share those
-    that the task asked for.
+    None if the size of every execution is unknown. Placements without cores share the remaining
+    cores of the request of their task.
     """
     placements = trace.placements.select(
         "task", "attempt", finite_column("start"), finite_column("end"), finite_column("cores")
     ).drop_nulls(["start", "end"])
     if placements["cores"].null_count():
-        placements = _with_cores(trace, placements)
+        placements = _fill_cores(trace, placements)
     known = placements.drop_nulls("cores")
     if placements.height and not known.height:
         return None, placements.height
@@ -74,22 +72,22 @@ def find_core_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
     return WeightedIntervals.of(start, end, cores), placements.height - known.height
 
 
-def _with_cores(trace: Trace, placements: pl.DataFrame) -> pl.DataFrame:
+def _fill_cores(trace: Trace, placements: pl.DataFrame) -> pl.DataFrame:
     unknown = placements.filter(pl.col("cores").is_null())["task"].unique().implode()
-    concerned = pl.col("task").is_in(unknown).fill_null(False)
-    asked = collect_runs(trace).select("id", "processors").filter(pl.col("id").is_in(unknown))
+    is_unknown = pl.col("task").is_in(unknown).fill_null(False)
+    requested = collect_runs(trace).select("id", "processors").filter(pl.col("id").is_in(unknown))
     rest = pl.col("processors") - pl.col("cores").sum()
     share = pl.when(rest > 0).then(rest / pl.col("cores").null_count())
     filled = (
-        placements.filter(concerned)
-        .join(asked.unique("id", keep="first"), left_on="task", right_on="id", how="left")
+        placements.filter(is_unknown)
+        .join(requested.unique("id", keep="first"), left_on="task", right_on="id", how="left")
         .with_columns(pl.coalesce("cores", share.over("task", "attempt")))
     )
-    return pl.concat([placements.filter(~concerned), filled.select(placements.columns)])
+    return pl.concat([placements.filter(~is_unknown), filled.select(placements.columns)])
 
 
 def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
-    """When each machine held anything at all; None where executions do not say their machine."""
+    """Return the intervals in which each machine had a task; None if a machine is unknown."""
     placements = trace.placements.select("machine", finite_column("start"), finite_column("end"))
     placements = placements.drop_nulls(["start", "end"])
     if not placements.height or placements["machine"].null_count():
@@ -102,6 +100,6 @@ def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
     machine, start, end = machine[order], start[order], end[order]
     another = np.flatnonzero(np.diff(machine)) + 1
     before = np.full(start.size, -np.inf)
-    for of_one in np.split(np.arange(start.size), another):
-        before[of_one[1:]] = np.maximum.accumulate(end[of_one[:-1]])
+    for rows in np.split(np.arange(start.size), another):
+        before[rows[1:]] = np.maximum.accumulate(end[rows[:-1]])
     return WeightedIntervals.of(np.maximum(start, before), end, np.ones(start.size))
