@@ -1,4 +1,4 @@
-"""What all tests share: the examples of the documentation, Hypothesis profiles, real data."""
+"""Shared configuration of all tests: documentation examples, Hypothesis profiles, real data."""
 
 import gc
 import os
@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
-from tests.process_starts import STARTS, complain
+from tests.process_starts import STARTS, find_problem
 
 ROOT = Path(__file__).resolve().parent
 
-# No deadline: a test checks a law, and a busy machine breaks none. New examples in every run of a
-# developer, who can look at a failure (Hypothesis prints how to reproduce it, and keeps it in
-# .hypothesis for the next run); the same ones in CI, where a change is not to fail for a defect
-# that it has not made.
+# No deadline: a slow machine is no failure. Every local run has new examples (Hypothesis prints how
+# to reproduce a failure, and keeps it in .hypothesis for the next run). CI has fixed examples, so
+# that a change does not fail because of an older defect.
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 settings.register_profile(
     "default", deadline=None, print_blob=True, derandomize=IN_CI, max_examples=25
@@ -33,8 +32,8 @@ settings.register_profile(
 PROFILE = os.environ.get("TWINLOOP_HYPOTHESIS_PROFILE", "default")
 settings.load_profile(PROFILE)
 
-# The Python blocks of a page run from top to bottom in one namespace; those with `>>>` are
-# doctests, the others just have to run.
+# The Python blocks of a page run from top to bottom in one namespace; blocks with `>>>` are
+# doctests, the others must run without an error.
 pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
@@ -46,7 +45,7 @@ pytest_collect_file = Sybil(
 
 
 REAL_DATA = Path(os.environ.get("TWINLOOP_DATA", ROOT.parent / "shared" / "data"))
-NO_REAL_DATA = f"no collection of real logs at {REAL_DATA} (TWINLOOP_DATA names another place)"
+NO_REAL_DATA = f"no collection of real logs at {REAL_DATA} (TWINLOOP_DATA sets another folder)"
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +68,7 @@ REAL_EXAMPLES = [
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark examples that are `real`, leave `long` tests to `make verify`, skip what lacks data."""
+    """Mark `real` examples, deselect `long` tests, and skip tests without their data."""
     places = [ROOT / place for place in REAL_EXAMPLES]
     real = {path for path in {i.path for i in items} if any(map(path.is_relative_to, places))}
     for item in items:
@@ -87,28 +86,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was collected, which stays to the end, out of every later garbage collection."""
+    """Exclude the collected tests, which live to the end, from later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_configure() -> None:
-    """Watch for processes from now on."""
+    """Record uses of real processes from now on."""
     STARTS.watch()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Forget the processes of the test before."""
+    """Clear the records of the test before."""
     STARTS.seen.clear()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that used real processes and would run beside others."""
+    """Fail a test that used real processes without the marker `real`."""
     yield
-    alone = item.path.is_relative_to(ROOT / "verify")  # no test runs beside these
-    problem = complain(STARTS.seen, {marker.name for marker in item.iter_markers()})
+    alone = item.path.is_relative_to(ROOT / "verify")  # these tests run one at a time
+    problem = find_problem(STARTS.seen, {marker.name for marker in item.iter_markers()})
     if problem and not alone:
         pytest.fail(f"{item.nodeid} {problem}", pytrace=False)

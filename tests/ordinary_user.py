@@ -1,16 +1,16 @@
-"""A part of a test that runs without the rights of root, which no permission keeps out."""
+"""Execution of a part of a test without the rights of root, to which permissions do not apply."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: The account without rights that nearly every Linux has.
+#: User ID of the unprivileged account (nobody) of most Linux systems.
 OTHER = 65534
 
 
 @contextmanager
 def ordinary_user() -> Iterator[None]:
-    """Let permissions apply; where the tests do not run as root, they do already."""
+    """Drop the rights of root while the block runs; without them, do nothing."""
     if os.geteuid() != 0:
         yield
         return

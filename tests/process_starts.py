@@ -1,9 +1,10 @@
-"""Which tests use real processes: all uses are noted, wherever in a test they happen.
+"""Records of the tests that use real processes.
 
 A process is *real* to a test if the test depends on how the machine runs it: it is observed,
-limited, timed, signalled, or talks to others. That is every process that Twinloop itself starts,
-every command of Twinloop that executes or serves, every fork, and every signal to another process.
-A child that a test starts only to read what it prints is not: a busy machine prints the same.
+limited, timed or signalled, or communicates with others. Real are all processes that Twinloop
+starts, all commands of Twinloop that execute or serve, all forks, and all signals to other
+processes. A child of which a test only reads the output is not real: its output does not depend on
+the load of the machine.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ FORKS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
 
 
 class ProcessStarts:
-    """Notes every use of a real process in this interpreter, from `watch` on."""
+    """Records every use of a real process in this interpreter, after `watch`."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
         self._owner = os.getpid()
 
     def watch(self) -> None:
-        """Begin; there is no end, because an audit hook cannot be removed."""
-        sys.addaudithook(self._heard)
-        # Neither of these raises an audit event: the native spawner, and multiprocessing (Dask).
+        """Begin to record; an audit hook cannot be removed, so there is no end."""
+        sys.addaudithook(self._handle_event)
+        # The native spawner and multiprocessing (Dask) raise no audit event.
         from twinloop import _core
 
-        _core.spawn = self._noted("twinloop._core.spawn", _core.spawn)  # type: ignore[attr-defined]
+        _core.spawn = self._wrap("twinloop._core.spawn", _core.spawn)  # type: ignore[attr-defined]
         if os.name == "posix":
             import multiprocessing.util
 
-            multiprocessing.util.spawnv_passfds = self._noted(
+            multiprocessing.util.spawnv_passfds = self._wrap(
                 "multiprocessing", multiprocessing.util.spawnv_passfds
             )
 
-    def _noted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def noting(*arguments: Any, **options: Any) -> Any:
+    def _wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def record_and_call(*arguments: Any, **options: Any) -> Any:
             self.seen.append(name)
             return function(*arguments, **options)
 
-        return noting
+        return record_and_call
 
-    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _handle_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
             if _called_by_package():
                 self._note("a process that Twinloop starts")
@@ -65,12 +66,12 @@ class ProcessStarts:
             self.seen.append(what)
 
 
-#: Of this interpreter; conftest.py asks it after each test.
+#: The records of this interpreter; conftest.py checks them after each test.
 STARTS = ProcessStarts()
 
 
-def complain(seen: list[str], markers: set[str]) -> str | None:
-    """What is wrong with a test that has these markers and used these processes, if anything."""
+def find_problem(seen: list[str], markers: set[str]) -> str | None:
+    """Return the problem of a test with these markers that used these processes, if any."""
     if not seen or {"real", "browser"} & markers:
         return None
     return (
@@ -90,7 +91,7 @@ def _called_by_package() -> bool:
 
 
 def _executing_command(words: Any) -> str | None:
-    """The command of Twinloop that these words call, if it executes something or serves."""
+    """The command of Twinloop in these arguments, if it executes or serves."""
     if not isinstance(words, (list, tuple)):
         return None
     texts = [os.fsdecode(word) for word in words]

@@ -1,4 +1,4 @@
-"""Another user of this machine: what it can reach of processes that run here."""
+"""A second user of this machine, to test the isolation of processes and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.ordinary_user import OTHER
 
-#: Long enough for a busy machine; a test that needs it all has failed.
+#: Time limit (s), long enough for a busy machine.
 PATIENCE = 240.0
 
 needs_root = pytest.mark.skipif(
@@ -41,10 +41,10 @@ def as_second_user(program: str, given: Any, *, before: str = "") -> Any:
     """Run a program as another user.
 
     Args:
-        program: Python that finds `given`, and leaves `found`.
-        given: What it is given, as JSON on its stdin.
-        before: Python that runs before it changes the user: imports, since the second user may
-            not be able to read the interpreter's own files.
+        program: Python code that uses the variable `given` and sets the variable `found`.
+        given: Value of `given`, sent as JSON.
+        before: Python code that runs before the user is changed, such as imports: the second user
+            may not be able to read the files of the interpreter.
     """
     ran = subprocess.run(
         [sys.executable, "-c", _BEGIN + before + _BECOME + program + _END],
@@ -60,7 +60,7 @@ def as_second_user(program: str, given: Any, *, before: str = "") -> Any:
 
 
 def family(pid: int) -> set[int]:
-    """A process and all that descends from it."""
+    """A process and its descendants."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -75,7 +75,7 @@ def family(pid: int) -> set[int]:
 
 
 def listening(pids: set[int]) -> set[tuple[str, int]]:
-    """The addresses at which these processes listen: of TCP, and `unix` sockets by their inode."""
+    """The addresses at which these processes listen: TCP, and Unix sockets by their inode."""
     held = set()
     for pid in pids:
         with suppress(OSError):
@@ -92,7 +92,7 @@ def listening(pids: set[int]) -> set[tuple[str, int]]:
                     found.add((_host(host), int(port, 16)))
     for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
         fields = line.split()
-        # The flag says that it accepts connections.
+        # The flag of a socket that accepts connections (__SO_ACCEPTCON).
         if int(fields[3], 16) & 0x10000 and f"socket:[{fields[6]}]" in held:
             found.add((f"unix {fields[7] if len(fields) > 7 else ''}", int(fields[6])))
     return found

@@ -1,4 +1,4 @@
-"""No use of a real process escapes notice, and a test that has one must be marked `real`."""
+"""Every use of a real process is recorded, and a test with one must be marked `real`."""
 
 import multiprocessing
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.execution.runs import scenario, task
-from tests.process_starts import STARTS, complain
+from tests.process_starts import STARTS, find_problem
 from twinloop.execution import execute
 
 
@@ -28,7 +28,7 @@ def test_an_execution_is_noted() -> None:
 def test_a_signal_to_another_process_is_noted() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
         assert STARTS.seen == []
-        os.kill(child.pid, 0)  # asks whether it is there
+        os.kill(child.pid, 0)  # only tests whether the process exists
         assert STARTS.seen == []
         child.kill()
     assert STARTS.seen == ["a signal to another process"]
@@ -37,7 +37,7 @@ def test_a_signal_to_another_process_is_noted() -> None:
 @pytest.mark.real
 def test_a_command_that_executes_is_noted(tmp_path: Path) -> None:
     for words in (["simulate", "--help"], ["execute", "--help"]):
-        # A program of that name is enough: which command it is, is in the words.
+        # A program of that name is sufficient: the command is in the arguments.
         command = tmp_path / "twinloop"
         command.write_text("#!/bin/sh\n")
         command.chmod(0o755)
@@ -59,15 +59,15 @@ def test_workers_of_multiprocessing_and_forks_are_noted() -> None:
 
 
 def test_an_unmarked_test_is_refused_and_a_marked_one_is_not() -> None:
-    said = complain(["os.fork", "os.fork"], {"long"})
-    assert said is not None
-    assert "(os.fork)" in said
-    assert "`@pytest.mark.real`" in said
-    assert complain(["os.fork"], {"real"}) is None
-    assert complain([], set()) is None
+    problem = find_problem(["os.fork", "os.fork"], {"long"})
+    assert problem is not None
+    assert "(os.fork)" in problem
+    assert "`@pytest.mark.real`" in problem
+    assert find_problem(["os.fork"], {"real"}) is None
+    assert find_problem([], set()) is None
 
 
-def test_it_is_asked_after_each_test(request: pytest.FixtureRequest) -> None:
+def test_the_records_are_checked_after_each_test(request: pytest.FixtureRequest) -> None:
     (root,) = (
         plugin
         for plugin in request.config.pluginmanager.get_plugins()

@@ -1,4 +1,4 @@
-"""Law: another user of this machine gets nothing from what listens, and runs nothing through it."""
+"""Law: a second user of this machine can use no listening socket of Twinloop."""
 
 import ast
 import os
@@ -18,8 +18,8 @@ from twinloop.description.files import write_atomically
 from twinloop.report.view.server import Server
 from twinloop.trace import Trace
 
-#: What a stranger gets from an address: with no TLS, with no certificate, and with each of the
-#: certificates that it has. A node of Dask speaks first once it accepts a connection.
+#: Connects to an address without TLS, without a certificate, and with each certificate of the
+#: second user. A node of Dask sends the first message after it has accepted a connection.
 KNOCK = """
 def knock(port, context):
     with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
@@ -48,7 +48,7 @@ contexts = [None, context(None), *map(context, given["keys"])]
 found = {str(port): [knock(port, each) for each in contexts] for port in given["ports"]}
 """
 IMPORTS = "import socket, ssl, tempfile\nimport encodings.idna\n"
-#: What a TLS server says to a client that speaks no TLS, before it hangs up.
+#: Reply of a TLS server to a client without TLS.
 ALERT = "1503"
 
 
@@ -56,7 +56,7 @@ def pair(security: Security) -> tuple[str, str]:
     return security.tls_client_cert, security.tls_client_key
 
 
-#: What a stranger can read of processes and folders that are not its own.
+#: Reads files of processes and folders of another user.
 READ = """
 def read(path):
     try:
@@ -75,7 +75,7 @@ found["read"] = {path: read(path) for path in given["paths"]}
 @needs_root
 def test_a_second_user_runs_nothing_on_a_local_dask_cluster() -> None:
     before = listening(family(os.getpid()))
-    with DaskCoordinator.local(1) as cluster:
+    with DaskCoordinator.start_local(1) as cluster:
         assert [outcome.value for outcome in cluster.map(abs, [-1])] == [1]
         pids = family(os.getpid())
         mine = listening(pids) - before
@@ -104,7 +104,7 @@ def test_a_second_user_runs_nothing_on_a_local_dask_cluster() -> None:
     assert not scratch.exists()
 
 
-#: What a stranger gets who asks for these paths, with no cookie and with one that it made up.
+#: Requests these paths without a cookie and with an invented one.
 ASK = """
 def ask(path, headers):
     connection = http.client.HTTPConnection("127.0.0.1", given["port"], timeout=60)
@@ -129,7 +129,7 @@ def test_a_second_user_sees_nothing_of_a_folder_that_is_viewed(tmp_path: Path) -
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         assert listening({os.getpid()}) - before == {server.server_address}
-        # Even the path, should it become known, is worth nothing without the cookie.
+        # The path is useless without the cookie.
         paths = ["/", "/?token=guess", "/page/confidential", server.base, "/compare?run=a&run=b"]
         given = {"port": server.server_address[1], "paths": paths, "cookie": server.cookie}
         found = as_second_user(ASK, given, before="import http.client\nimport encodings.idna\n")
@@ -142,13 +142,12 @@ def test_a_second_user_sees_nothing_of_a_folder_that_is_viewed(tmp_path: Path) -
         assert server.secret not in text
 
 
-#: Every module of the package that opens what other processes can connect to, and the test above
-#: that knocks there.
+#: Every module of the package that opens a listening socket, and the test above for it.
 LISTENERS = {
     "campaign/local_dask_cluster.py": test_a_second_user_runs_nothing_on_a_local_dask_cluster,
     "report/view/server.py": test_a_second_user_sees_nothing_of_a_folder_that_is_viewed,
 }
-#: Names with which something can be made to listen.
+#: Names of functions and classes that open a listening socket.
 OPENING = {
     "bind", "listen", "accept", "create_server", "start_server", "create_unix_server",
     "start_unix_server", "make_server", "HTTPServer", "ThreadingHTTPServer", "TCPServer",
@@ -156,7 +155,7 @@ OPENING = {
     "SimpleXMLRPCServer", "Listener", "Manager", "BaseManager", "SyncManager", "LocalCluster",
     "SpecCluster", "Scheduler", "Nanny", "Worker", "mkfifo",
 }  # fmt: skip
-#: Modules that use one of these names for what a module of the list above opens.
+#: Modules that use one of these names for a socket of the modules above.
 OTHERS = {"campaign/dask_cluster.py": {"LocalCluster"}}
 
 
@@ -177,7 +176,7 @@ def test_every_module_that_listens_is_known() -> None:
 
 @needs_root
 def test_leftovers_of_a_second_user_are_not_swept(tmp_path: Path) -> None:
-    """What looks like a leftover in a folder for everybody, such as /tmp, may be a trap."""
+    """A scratch folder of another user in a shared folder such as /tmp is not removed."""
     dead = 999_999_999  # more than any number of a process
     mine, other = (tmp_path / f".log.swf-{dead}-{number:08x}" for number in range(2))
     box, foreign_box = (tmp_path / f"{PREFIX}{number}" for number in range(2))

@@ -40,7 +40,7 @@ def marked(mark: str) -> set[int]:
 
 
 def end(mark: str) -> None:
-    """Kill whoever has this text in its environment, should there be anybody."""
+    """Kill the processes with this text in their environment."""
     for pid in marked(mark):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -63,11 +63,11 @@ class Script:
         )
 
     def said(self) -> tuple[str, str]:
-        """Wait for it; what it printed."""
+        """Wait for its end; returns its output."""
         return self.process.communicate(timeout=PATIENCE)
 
     def others(self) -> set[int]:
-        """Whoever it has started, directly or not, apart from guards, whose environment is bare."""
+        """Its descendants, apart from guards, whose environment is empty."""
         return marked(self.mark) - {self.process.pid}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def touchy(number: int) -> float:
-    """Slow for some, impossible for others."""
+    """Slow for some items, and an error for others."""
     time.sleep(0.002 * (number % 3))
     if number % 5 == 3:
         raise ValueError(f"{number}\nis\tno good")

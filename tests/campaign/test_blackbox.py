@@ -1,4 +1,4 @@
-"""Law: a black box gives what its program says, or one line that says why not; nothing stays."""
+"""Law: a black box returns the result of its program or an error in one line, leaving nothing."""
 
 import errno
 import json
@@ -42,7 +42,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "black_box"
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where scratch folders are made; none may be left, nor any process that knows of it."""
+    """The folder of scratch folders; none may be left, nor any process that uses it."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -209,7 +209,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_whoever_is_left_in_the_group_ends_with_the_program(tmp_path: Path) -> None:
-    """Nor does one who holds stdout open keep anybody waiting."""
+    """A descendant that keeps stdout open does not delay the result."""
     assert sh(f"sleep 300 & echo $! > {tmp_path}/pid; echo 1")({}) == 1.0
     pid = int((tmp_path / "pid").read_text())
     assert until(lambda: not _runs(pid))
@@ -237,7 +237,7 @@ def test_many_at_once_do_not_meet_and_have_one_guard(monkeypatch: pytest.MonkeyP
 
     guard = Guard.start
     monkeypatch.setattr(Guard, "start", start)
-    process_groups._guarded.cache_clear()
+    process_groups._start_guard.cache_clear()
     box = sh("echo {n} > here; sleep 0.01; cat here")
     with coordinator("threads", workers=4) as workers:
         outcomes = list(workers.map(box, [{"n": n} for n in range(12)]))
@@ -309,7 +309,7 @@ def test_an_error_in_a_campaign_says_what_ran_and_for_what() -> None:
     [
         ("command: sim {x}", "1: command: must be a list of a program and its arguments"),
         ("command: []", "1: command: names no program"),
-        ("command: [sim, '{x']", "1: command[1]: '{x' has a brace that stands alone (write {{"),
+        ("command: [sim, '{x']", "1: command[1]: '{x' has a brace that encloses no name (write {{"),
         ("command: [sim]\ntimeout: 0s", "2: timeout: must be positive"),
         ("command: [sim]\ntimeout: soon", "2: timeout: must be a duration, not 'soon'"),
         ("command: [sim]\nfiles:\n  ../x: ''", '3: files["../x"]: must be a name in the scratch'),
@@ -326,9 +326,7 @@ def test_a_description_that_is_wrong_is_refused_by_place(text: str, problem: str
 def test_a_name_that_nobody_gave_a_value_is_refused() -> None:
     with pytest.raises(InputError) as raised:
         Command(command=["sim", "{sped}"])({"speed": 1})
-    assert str(raised.value) == (
-        "black_box.command.1: {sped} stands for nothing that was given (did you mean 'speed'?)"
-    )
+    assert str(raised.value) == ("black_box.command.1: {sped} has no value (did you mean 'speed'?)")
 
 
 def test_a_description_is_the_same_after_writing_and_after_travelling(tmp_path: Path) -> None:

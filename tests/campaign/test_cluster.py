@@ -1,4 +1,4 @@
-"""Law: on a real Dask cluster all outcomes come, in order, as serial has them, whoever dies."""
+"""Law: a Dask cluster gives the outcomes of a serial run in order, also if workers die."""
 
 import json
 import os

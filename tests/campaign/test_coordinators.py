@@ -1,4 +1,4 @@
-"""Law: a coordinator gives what the function gives, in order, however many do it and die."""
+"""Law: a coordinator gives the values of the function in order, also if workers die."""
 
 import os
 import signal
@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(tmp_path: Path) -> Non
 def test_a_script_needs_no_guard_of_main_and_its_workers_end_with_it(
     script: Callable[[str], Script],
 ) -> None:
-    """What was defined in it goes along; what workers print goes to stderr."""
+    """Functions of the script are sent with it; the output of workers goes to stderr."""
     one = script(
         "import time\n"
         "from twinloop.campaign import coordinator\n"
@@ -239,7 +239,7 @@ def test_threads_run_no_black_box_after_they_were_closed() -> None:
 @pytest.mark.parametrize(
     ("on", "workers", "message"),
     [
-        ("process", None, "on: 'process' is no place to run on .did you mean 'processes'"),
+        ("process", None, "on: there is no coordinator 'process' .did you mean 'processes'"),
         ("serial", 2, "workers: serial is one worker, not 2"),
         ("threads", 0, "workers: must be 1 or more, not 0"),
         ("tcp://127.0.0.1:1", 2, "workers: the scheduler .* has workers of its own"),

@@ -1,4 +1,4 @@
-"""Law: what a journal was told is read back, to the bit, whatever became of who wrote it."""
+"""Law: the rows of a journal are read back bit for bit, also if its writer was killed."""
 
 import math
 import os
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.campaign.conftest import Script, until
 from tests.examples import examples
 from twinloop.campaign import CampaignJournal
-from twinloop.campaign import journal as journal_module
+from twinloop.description import journal as journal_module
 from twinloop.description.errors import InputError
 
 numbers = st.floats() | st.integers(-(2**70), 2**70)
@@ -28,6 +28,10 @@ values = st.recursive(
     max_leaves=8,
 )
 rows = st.lists(st.dictionaries(st.text(), values, max_size=4), max_size=6)
+
+
+#: Written by `Journal` before searches, studies and real runs shared one class of journals.
+EARLIER = Path(__file__).parent / "journals" / "search.jsonl"
 
 
 def exact(value: Any) -> Any:
@@ -74,6 +78,28 @@ def test_a_journal_cut_at_any_byte_has_the_rows_before_the_cut_and_goes_on(tmp_p
             in_rows = whole[:cut].count(b"\n") > 0
             assert journal.torn == int(in_rows and not whole[:cut].endswith(b"\n"))
             for row in told[complete:]:
+                journal.append(row)
+        assert path.read_bytes() == whole
+
+
+def test_a_journal_of_an_earlier_version_is_read_resumed_and_written_byte_for_byte(
+    tmp_path: Path,
+) -> None:
+    header = {"seed": 7, "space": {"speed": [0.5, 2.0]}, "loss": math.nan, "name": "größe"}
+    given_rows: list[dict[str, Any]] = [
+        {"point": [0.1, 1 / 3], "loss": math.inf, "why": "ü\n"},
+        {},
+        {"loss": 5e-324, "n": 2**70},
+    ]
+    whole = EARLIER.read_bytes()
+    assert exact(list(CampaignJournal.read_rows(EARLIER))) == exact(given_rows)
+    path = tmp_path / "journal"
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        complete = max(0, whole[:cut].count(b"\n") - 1)
+        with CampaignJournal.open(path, header) as journal:
+            assert exact(journal.rows) == exact(given_rows[:complete])
+            for row in given_rows[complete:]:
                 journal.append(row)
         assert path.read_bytes() == whole
 

@@ -57,7 +57,7 @@ def start() -> Iterator[Start]:
 
 
 def marked(mark: str) -> list[int]:
-    """Who lives with this mark in the environment, whoever its parent is."""
+    """The living processes with this mark in their environment."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

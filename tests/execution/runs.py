@@ -108,14 +108,14 @@ class Run:
         return self.process.pid
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        """What its journal says so far."""
+        """The entries of its journal so far."""
         path = self.folder / "recording" / "journal.jsonl"
         if not path.exists():
             return []
         return [entry for entry in read_entries(path) if entry["e"] == kind]
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait for something, but not for what can never come because it has ended."""
+        """Wait for a condition; fail at once if the run has ended."""
 
         def met() -> bool:
             over = self.process.poll() is not None
@@ -136,7 +136,7 @@ class Run:
         self.until(lambda: set(names) <= self.started().keys())
 
     def started(self) -> dict[str, int]:
-        """The first processes of tasks, as far as its journal says."""
+        """The first processes of tasks in its journal."""
         ids = tl.Trace.load(self.folder / "recording" / "plan").tasks["id"].to_list()
         return {ids[entry["task"]]: int(entry["pid"]) for entry in self.journal("start")}
 
@@ -148,7 +148,7 @@ class Run:
         os.kill(self.pid, number)
 
     def ends(self, code: int) -> tuple[str, str]:
-        """Wait for its end, and that nothing is left of it; what it printed."""
+        """Wait for its end and check that nothing is left; returns its output."""
         printed = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == code, printed
         until(lambda: not left(self.pid))
@@ -160,7 +160,7 @@ Launch = Callable[..., Run]
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
-    """Starts runs of a scenario; none of them outlives the test, nor what it started."""
+    """Starts runs of a scenario, which are ended with the test."""
     runs: list[Run] = []
 
     def started(given: tl.Scenario, *words: object, **options: Any) -> Run:

@@ -1,4 +1,4 @@
-"""A tree of counters that behaves like that of Linux: it is updated, wraps, hides and goes away."""
+"""A simulated tree of energy counters of Linux, with updates, wrap-arounds, errors and removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws: no CPU time is lost or made up, and what is recorded is a trace that the gate passes."""
+"""Laws: CPU time is conserved, and a recorded trace passes the quality gate."""
 
 import ast
 import json
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
     trace: tl.Trace
 
     def said(self, task: str) -> dict[str, Any]:
-        """What the program itself says of its work."""
+        """The work that the program itself reports."""
         said = json.loads((self.folder / "output" / task / "0.out").read_text())
         assert isinstance(said, dict)
         return said
@@ -140,7 +140,7 @@ def test_the_samples_add_up_to_the_account(run: Kept) -> None:
 
 
 def test_nobody_uses_more_than_there_is(run: Kept) -> None:
-    """CPU time <= wall time x cores, but for the tick in which the kernel says a process began."""
+    """CPU time <= wall time x cores, apart from the tick of the start time of a process."""
     slack = TICK * (1 + run.case.cores)
     for wall, cpu in run.trace.tasks.select("run_time", "cpu_time").iter_rows():
         assert cpu <= wall * run.case.cores + slack
@@ -163,7 +163,7 @@ def test_the_windows_of_the_samples_tile_the_execution(run: Kept) -> None:
 
 
 def test_there_are_no_more_samples_than_were_taken(run: Kept) -> None:
-    """One for the end of each execution, and the others as often as somebody looked."""
+    """One sample for the end of each execution, and one for each pass."""
     taken = run.trace.manifest.facts["recording"]["samples"]
     assert 0 <= run.trace.usage.height - run.trace.placements.height <= taken
 

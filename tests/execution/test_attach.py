@@ -1,4 +1,4 @@
-"""Laws of attaching: what runs already is recorded as it is, and nothing of it is lost."""
+"""Laws of attaching: running processes are recorded without loss."""
 
 import os
 import signal
@@ -133,7 +133,7 @@ def test_a_group_is_one_task_until_nobody_is_in_it(
     before = float((tmp_path / "before").read_text())
     assert counted - TICK <= waited(child) <= counted + before + TICK
     assert trace.usage["rss"].max() > 1e6
-    with pytest.raises(InputError, match="nobody is in this group"):
+    with pytest.raises(InputError, match="the group has no process"):
         attach(cgroup=str(group), folder=tmp_path / "again")
 
 
@@ -142,8 +142,8 @@ def test_a_group_can_be_named_by_its_place(start: Start, group: Path) -> None:
     (group / "cgroup.procs").write_text(str(child.pid))
     watched = ObservedGroup(f"/{group.name}")
     try:
-        assert watched.columns()["id"] == group.name
-        assert not watched.ended()
+        assert watched.task_columns()["id"] == group.name
+        assert not watched.is_empty()
     finally:
         watched.close()
 
@@ -224,7 +224,7 @@ def test_a_process_that_was_just_started_has_its_words() -> None:
         with subprocess.Popen(["sleep", "30"]) as one:
             try:
                 watched = ObservedTree(one.pid)
-                assert watched.columns()["command"] == ["sleep", "30"]
+                assert watched.task_columns()["command"] == ["sleep", "30"]
                 watched.close()
             finally:
                 one.kill()
@@ -239,12 +239,12 @@ def test_what_cannot_be_recorded_is_refused(start: Start, tmp_path: Path) -> Non
         ({"pids": [gone.pid]}, f"there is no process {gone.pid}"),
         ({"pids": [-3]}, "there is no process -3"),
         ({"pids": [2**70]}, "there is no process"),
-        ({"pids": []}, "either which processes or which control group"),
-        ({"pids": [child.pid], "cgroup": "a"}, "either which processes or which control group"),
+        ({"pids": []}, "either processes or a control group"),
+        ({"pids": [child.pid], "cgroup": "a"}, "either processes or a control group"),
         ({"pids": [child.pid, child.pid]}, "is named twice"),
-        ({"pids": [child.pid, os.getpid()]}, f"is one that process {os.getpid()} started"),
+        ({"pids": [child.pid, os.getpid()]}, f"was started by process {os.getpid()}"),
         ({"pids": [child.pid], "period": 0.01}, "too short"),
-        ({"pids": [child.pid], "until": 0}, "no time to record for"),
+        ({"pids": [child.pid], "until": 0}, "must be positive"),
         ({"cgroup": "/no/such/group"}, "there is no control group"),
         ({"cgroup": "../.."}, "there is no control group"),
     ):

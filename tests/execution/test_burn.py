@@ -1,4 +1,4 @@
-"""Laws of `twinloop-burn`: the same work gives the same figures, and costs what it says."""
+"""Laws of `twinloop-burn`: equal work gives equal figures, and takes the stated CPU time."""
 
 import json
 import math
@@ -185,7 +185,7 @@ def test_rates_are_what_a_run_reaches() -> None:
 
 
 def accounted(*words: str) -> tuple[dict[str, Any], resource.struct_rusage]:
-    """What it prints, and what the kernel says of it."""
+    """Its output, and its resource usage from the kernel."""
     process = subprocess.Popen([find_burn_program(), *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
     said = json.loads(process.stdout.read())
@@ -204,7 +204,7 @@ def counted(usage: resource.struct_rusage) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["cpu", "memory", "stream", "cache"])
 def test_what_it_says_it_used_is_what_the_kernel_counts(kind: str) -> None:
-    """But for what starting and ending a process takes."""
+    """Apart from the start and the end of the process."""
     said, usage = accounted(kind, "--work", "10000000")
     assert counted(usage) <= 1.5 * said["cpu_s"] + 0.2
 
@@ -394,7 +394,7 @@ def test_storing_costs_little_more_than_calculating() -> None:
 
 
 def test_doubts_about_a_rate_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can make a machine restless at will, so a script says what the program would."""
+    """A script replaces the program: a noisy machine cannot be produced at will."""
     script = tmp_path / "twinloop-burn"
     script.write_text("#!/bin/sh\necho 'no two runs' >&2\necho '{\"cpu\": 5}'\n")
     script.chmod(0o755)

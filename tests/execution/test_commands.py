@@ -1,4 +1,4 @@
-"""Laws of what is run: exactly what was written, by whom it was asked, and where it belongs."""
+"""Laws of commands: arguments, user, folder and environment are exactly those of the scenario."""
 
 import json
 import os
@@ -106,18 +106,18 @@ def test_values_are_not_templates_themselves() -> None:
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("{idd}", "'idd' is nothing that a command can name (did you mean 'id'?)"),
-        ("{secret}", "'secret' is nothing that a command can name"),
-        ("{id.__class__}", "has a brace that stands alone"),
-        ("{id[0]}", "has a brace that stands alone"),
-        ("{id!r}", "has a brace that stands alone"),
-        ("{cores:>10}", "has a brace that stands alone"),
-        ("{}", "has a brace that stands alone"),
-        ("{0}", "has a brace that stands alone"),
-        ("a{", "has a brace that stands alone (write {{ for a brace)"),
-        ("}", "has a brace that stands alone (write }} for a brace)"),
-        ("{user}", "names 'user', which nobody said"),
-        ("{memory}", "names 'memory', which nobody said"),
+        ("{idd}", "there is no variable 'idd' (did you mean 'id'?)"),
+        ("{secret}", "there is no variable 'secret'"),
+        ("{id.__class__}", "has a brace that encloses no name"),
+        ("{id[0]}", "has a brace that encloses no name"),
+        ("{id!r}", "has a brace that encloses no name"),
+        ("{cores:>10}", "has a brace that encloses no name"),
+        ("{}", "has a brace that encloses no name"),
+        ("{0}", "has a brace that encloses no name"),
+        ("a{", "has a brace that encloses no name (write {{ for a brace)"),
+        ("}", "has a brace that encloses no name (write }} for a brace)"),
+        ("{user}", "uses 'user', which has no value"),
+        ("{memory}", "uses 'memory', which has no value"),
     ],
 )
 @pytest.mark.parametrize("where", ["command", "environment.X"])
@@ -157,7 +157,7 @@ def test_a_command_that_is_a_text_is_refused_with_a_remedy(tmp_path: Path) -> No
     ):
         tree = line if line.startswith("{") else f"{{{line}}}"
         file.write_text(f"platform: 1x1\npolicy: fcfs\nworkload: {tree}\n")
-        with pytest.raises(InputError, match="no shell reads it") as error:
+        with pytest.raises(InputError, match="it is not run by a shell") as error:
             tl.load(file)
         assert where in str(error.value)
         assert "[rm, -rf, x]" in str(error.value)
@@ -372,7 +372,7 @@ def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> No
     }
     for name in ("file", "fifo", "untouched"):
         assert said(tmp_path / "run", name) == "hello\n"
-    assert all("what it prints cannot be kept" in note.what for note in trace.manifest.cleaned)
+    assert all("its output cannot be kept" in note.what for note in trace.manifest.cleaned)
 
 
 @pytest.mark.real

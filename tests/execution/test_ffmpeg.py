@@ -1,4 +1,4 @@
-"""The FFmpeg batch is the one of the thesis, at any scale, and its commands do what they say."""
+"""The FFmpeg batch is that of the thesis, at any scale, and its commands work."""
 
 import json
 import os
@@ -99,10 +99,10 @@ def test_scale_and_cores_change_times_and_cores_and_nothing_else(
     [
         ({"scale": 0}, "ffmpeg.scale: 0"),
         ({"lengths": "30,x"}, "ffmpeg.lengths.1: 'x'"),
-        ({"lengths": "30,30.0001"}, "the same to a millisecond"),
-        ({"lengths": (30.0,), "scale": 1e-6}, "shorter than a picture"),
+        ({"lengths": "30,30.0001"}, "equal to a millisecond"),
+        ({"lengths": (30.0,), "scale": 1e-6}, "shorter than a frame"),
         ({"most_cores": 0}, "ffmpeg.most_cores: 0"),
-        ({"videos": "{output}"}, "a brace"),
+        ({"videos": "{output}"}, "braces"),
         ({"bursts": 10**6, "size": 10**6}, "more than 1,000,000 tasks"),
     ],
 )
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said(parameters: dict[str, Any], says: str) -> None:
 
 
 def probed(file: Path) -> dict[str, Any]:
-    """What ffprobe, which is not what made it, says of a video."""
+    """The properties of a video by ffprobe, an independent program."""
     said = subprocess.run(
         ["ffprobe", "-v", "error", "-count_frames", "-show_streams", "-of", "json", str(file)],
         capture_output=True, check=True, timeout=PATIENCE,
@@ -185,7 +185,7 @@ def test_a_command_makes_the_lines_and_the_codec_of_its_type(pool: Path, tmp_pat
 @needs_ffmpeg
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="contains other files"):
         make_videos(tmp_path, **TINY)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 

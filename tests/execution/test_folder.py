@@ -1,4 +1,4 @@
-"""Laws of the record: it can be read wherever it breaks off, and no other file is touched."""
+"""Laws of run folders: an interrupted record can be read, and no foreign file is changed."""
 
 import errno
 import fcntl
@@ -33,6 +33,9 @@ VALUES = st.recursive(
 )
 ENTRIES = st.lists(st.dictionaries(st.sampled_from("etask"), VALUES, min_size=1), max_size=5)
 
+#: Written by `Journal` before searches, studies and real runs shared one class of journals.
+EARLIER = Path(__file__).parent / "journals" / "run.jsonl"
+
 
 # --- the journal ----------------------------------------------------------------------------------
 
@@ -54,6 +57,20 @@ def test_a_journal_is_read_up_to_where_it_breaks_off(
     os.truncate(path, cut)
     assert list(read_entries(path)) == told[: sum(end <= cut for end in ends) - 1]
     path.unlink()
+
+
+def test_a_journal_of_an_earlier_version_is_read_and_written_byte_for_byte(tmp_path: Path) -> None:
+    whole = EARLIER.read_bytes()
+    entries = list(read_entries(EARLIER))
+    assert entries == [json.loads(line) for line in whole.splitlines()]
+    path = tmp_path / "journal"
+    with RunJournal(path) as journal:
+        for entry in entries:
+            journal.write(**entry)
+    assert path.read_bytes() == whole
+    for cut in range(0, len(whole) + 1, 7):
+        path.write_bytes(whole[:cut])
+        assert list(read_entries(path)) == entries[: whole[:cut].count(b"\n")]
 
 
 def test_two_runs_never_share_a_journal(tmp_path: Path) -> None:

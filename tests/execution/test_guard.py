@@ -1,4 +1,4 @@
-"""Laws of what is left: nothing, however a run ends."""
+"""Laws of the guard: a run leaves nothing, however it ends."""
 
 import os
 import signal
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.real
 RUN = """
 import os, sys, time
 from twinloop import _core
-from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, run_name
+from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, make_run_name
 isolation, guarded, forks = sys.argv[1], sys.argv[2] == "guarded", sys.argv[3] == "forks"
-run = run_name()
+run = make_run_name()
 nodes = LocalNodes.create([NodeSpec("a", 0.5, None)], run=run, isolation=isolation)
 guard = Guard.start(run, nodes.groups) if guarded else None
 if forks and os.fork() == 0:  # holds every file of the run open, and never looks at them
@@ -169,7 +169,7 @@ def test_a_sweep_clears_up_after_a_run_that_was_killed_and_not_before(
 
 
 def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> None:
-    """As a run in a container does, whose number means nothing outside."""
+    """As a run in another PID namespace does."""
     machine = LocalMachine.detect()
     places = [one.own for one in machine.hierarchies if os.access(one.own, os.W_OK)]
     if not places:

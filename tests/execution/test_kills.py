@@ -1,4 +1,4 @@
-"""Laws of violent ends: no process, group or task is lost, and what was recorded can be read."""
+"""Laws of killed runs: no process or group is left, and the record can be read."""
 
 import os
 import resource
@@ -58,7 +58,7 @@ INTERRUPTED = {name: status.replace("lost", "cancelled") for name, status in CUT
 
 
 def begun(launch: Launch, *words: object, given: tl.Scenario = FIVE, **options: object) -> Run:
-    """A run whose tasks are there."""
+    """A run whose tasks have started."""
     run = launch(given, *words, **options)
     run.until_there("stubborn", "plain")
     return run

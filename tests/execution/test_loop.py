@@ -1,4 +1,4 @@
-"""Laws of a real run: what becomes of tasks, when they may start, and what it leaves: nothing."""
+"""Laws of a real run: statuses of tasks, start conditions, and complete cleanup."""
 
 import math
 import os
@@ -348,7 +348,7 @@ def test_what_tasks_need_is_made_once(tmp_path: Path) -> None:
         trace = execute(given, tmp_path / place, announce=words.append)
         assert statuses(trace) == {"a": "completed"}
         assert said(tmp_path / place, "a") == "made\n"
-        assert (f"is there already: {made}" in words) is (place == "second")
+        assert (f"exists already: {made}" in words) is (place == "second")
 
 
 @BOTH
@@ -427,7 +427,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-# --- who runs it ----------------------------------------------------------------------------------
+# --- users ----------------------------------------------------------------------------------------
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""What the machine has: the texts of the kernel understood, and the command that says it."""
+"""Detection of the resources of a machine from texts of the kernel, and the command for it."""
 
 import json
 import os

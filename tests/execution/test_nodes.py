@@ -356,7 +356,7 @@ def test_the_cpu_time_of_a_part_is_that_of_rusage_to_the_tick(isolation: str) ->
     with LocalNodes.create([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
         part = nodes.add_task(0, "task", 1.0, None)
         if not part.is_accounted:
-            with pytest.raises(ValueError, match="no group"):
+            with pytest.raises(ValueError, match="no control group"):
                 part.read()
             return
         assert part.read()[0] < TICK
@@ -414,7 +414,7 @@ def test_without_groups_affinity_is_in_force_and_says_what_it_does_not_do() -> N
         assert part.cpus == machine.cpus[:1]
         assert (part.join, part.is_accounted, part.pids()) == ((), False, [])
     for asked in ("cgroup1", "cgroup2"):
-        with pytest.raises(InputError, match=f"{asked} cannot be had") as caught:
+        with pytest.raises(InputError, match=f"{asked} is not available") as caught:
             LocalNodes.create(specs, machine=machine, isolation=asked)
         assert caught.value.field == "isolation"
 
@@ -615,7 +615,7 @@ def become(user: int) -> None:
 
 
 def in_a_child(body: Callable[[], Any]) -> Any:
-    """What a function says in a process of its own, as JSON."""
+    """The result of a function in a process of its own, as JSON."""
     ear, mouth = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer Pythons do not like to fork beside threads

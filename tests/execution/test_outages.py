@@ -1,4 +1,4 @@
-"""The outages of a real run are those that are drawn for all of it, however long it takes."""
+"""The outages of a real run are drawn for its whole length, however long it takes."""
 
 import math
 

@@ -106,7 +106,7 @@ def test_virtual_machines_of_scaphandre(tmp_path: Path) -> None:
         ["worker1", "intel-rapl:0", None, None],
         ["worker1", "intel-rapl:0", 0.0, None],
     ]
-    assert "worker1 intel-rapl:0: went down 1 times" in recorder.facts()["said"][0]
+    assert "worker1 intel-rapl:0: decreased 1 times" in recorder.facts()["said"][0]
 
 
 def test_a_reading_is_due_once_a_period(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_what_is_no_number_is_no_reading(tmp_path: Path) -> None:
         file.write_text(text, encoding="latin-1")
         recorder = PowerRecorder([Meter("n", "p", file, None)])
         assert recorder.sample(0.0) == [["n", "p", None, None]]
-        assert "no number of microjoules" in recorder.facts()["said"][0]
+        assert "not a number of microjoules" in recorder.facts()["said"][0]
 
 
 def test_a_counter_that_may_not_be_read_is_said_once_and_never_zero() -> None:

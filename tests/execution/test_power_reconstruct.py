@@ -1,4 +1,4 @@
-"""Laws of the reconstruction of power: the energy of the table is what the counters counted."""
+"""Laws of the reconstruction of power: the energy of the table is that of the counters."""
 
 import math
 
@@ -88,7 +88,7 @@ def test_a_slow_counter_shows_the_power_between_its_updates(
     st.integers(0, 3_000_000_000),
 )
 def test_wraps_are_exact(steps: list[tuple[float, int]], wraps_at: int, first: int) -> None:
-    """A counter that starts again at its range, and one that never does, say the same."""
+    """Counters with and without wrap-around give the same energy."""
     counter = EnergyCounter(wraps_at)
     t, truth = 0.0, first
     assert counter.add_reading(t, truth % wraps_at)

@@ -1,4 +1,4 @@
-"""Laws of process trees: everybody is in them, no CPU time is lost or counted twice."""
+"""Laws of process trees: they are complete, and no CPU time is lost or counted twice."""
 
 import os
 import random
@@ -114,7 +114,7 @@ live(shape)
 
 @pytest.mark.parametrize("seed", range(2))
 def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed: int) -> None:
-    """Each process says what it used itself; the tree has the sum, whoever waits for whom."""
+    """The tree has the sum of the CPU times of its processes, whichever waits for which."""
     draw = random.Random(seed)
 
     def shape(depth: int) -> tuple[float, bool, list[object]]:

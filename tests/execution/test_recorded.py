@@ -1,4 +1,4 @@
-"""Laws of what a journal becomes: usage that can have been, ends that were seen, one cause each."""
+"""Laws of traces from journals: possible usage, recorded ends, and one cause for each task."""
 
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Laws of recording: what is recorded of a task is what the kernel accounts for it."""
+"""Laws of recording: the recorded usage of a task is that of the kernel."""
 
 import json
 import math
@@ -173,7 +173,7 @@ def test_what_is_recorded_is_what_getrusage_says(start: Start, tmp_path: Path) -
 
 
 def test_memory_that_this_process_had_is_not_counted_to_its_children(start: Start) -> None:
-    recording = Recording(period=3600.0)  # nobody looks in time
+    recording = Recording(period=3600.0)  # no pass in time
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     child = start("true")
     recording.recorder.follow(KEY, Unconfined(), child.pid)
@@ -284,7 +284,7 @@ def test_passes_are_on_the_grid_and_missed_ones_are_not_made_up_for(start: Start
     recording = Recording(period=0.25)
     recorder = recording.recorder
     assert recorder.due == math.inf
-    recorder.sample(1.0)  # nobody is there: no line
+    recorder.sample(1.0)  # without a task there is no line
     assert recording.lines.lines == []
     child = start("sleep", "60")
     recorder.follow(KEY, Unconfined(), child.pid)

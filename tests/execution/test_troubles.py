@@ -1,4 +1,4 @@
-"""Laws of bad days: what goes wrong hurts the one it concerns, is said, and leaves the rest be."""
+"""Laws of failures: a failure affects only its task, and is reported."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Laws: the policy decides alike in both worlds, and the simulator tells the run again.
+"""Laws: the policy decides alike in execution and simulation, and the simulator replays the run.
 
 Each scenario is run once for real. `worlds.Recorded` says what is compared, and how.
 """

@@ -1,4 +1,4 @@
-"""One run in both worlds: what the policy saw and decided when, and what the simulator makes of it.
+"""One run in execution and simulation: the events and decisions of the policy in both.
 
 All times here are whole nanoseconds, so that sums of them are exact and what happened at one
 moment happens at one moment in the simulator too.
@@ -118,7 +118,7 @@ class Recorded:
 
     @cached_property
     def model(self) -> tl.Model:
-        """With the latencies of a replay: one for all tasks, out of those that were measured."""
+        """With the latencies of a replay: one for all tasks, from the measured latencies."""
         return with_measured_latencies(self.trace)
 
     @cached_property
@@ -285,7 +285,7 @@ class Recorded:
         twin: dict[str, Chosen],
         ready: dict[str, int],
     ) -> bool:
-        """Whether the policy was told of two things in another order, and could have been."""
+        """Whether the policy saw two events in another order that was possible."""
 
         def there(each: tuple[str, str]) -> int:
             kind, task = each

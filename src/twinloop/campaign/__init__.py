@@ -1,4 +1,4 @@
-"""Many runs at once: threads, processes, Dask; bounded, in order, resumable.
+"""Parallel evaluation on threads, processes or Dask: bounded, in order, resumable.
 
 >>> from twinloop.campaign import coordinator
 >>> with coordinator("threads", workers=2) as workers:

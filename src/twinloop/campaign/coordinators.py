@@ -1,4 +1,4 @@
-"""Who calls a function for many items: this process, its threads, processes, or a Dask cluster."""
+"""Coordinators: call a function for many items on threads, processes or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from twinloop.campaign.outcome import Outcome, evaluate
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: What `on` may be; or the address of a Dask scheduler.
+#: Values of `on`, apart from the address of a Dask scheduler.
 KINDS: Final = ("processes", "threads", "serial", "dask")
 _ADDRESS: Final = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 
 
 class Coordinator(Protocol):
-    """Calls a function for many items and hands out what became of each, in their order.
+    """Calls a function for many items and returns the outcomes in the order of the items.
 
-    It is closed when its `with` block ends. What then still runs is ended, not waited for.
+    It is closed at the end of its `with` block; calls that still run are ended.
     """
 
     @property
     def workers(self) -> int:
-        """How many calls can go on at the same time."""
+        """Number of calls that can run at the same time."""
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
-        """What becomes of each item, in the order of the items.
+        """Yield the outcome of each item, in the order of the items.
 
-        The function goes to each worker once, with everything it holds; so what all items have in
-        common belongs into it, by `functools.partial` or as an object that can be called. Items
-        are pulled as they are needed.
+        The function is sent to each worker once, with the objects that it refers to. Data that all
+        items share belong into the function, by `functools.partial` or as a callable object. Items
+        are taken from the iterable when they are needed.
 
         Args:
-            function: What to call. It gets one item, and returns anything.
-            items: What to call it with, any number of them.
-            outstanding: Most items that have been pulled and whose outcome was not yet handed out;
-                by default twice as many as there are workers.
+            function: The function to call with one item.
+            items: The items; there may be infinitely many.
+            outstanding: Largest number of items that were taken and whose outcome was not yet
+                yielded; by default twice the number of workers.
         """
 
     def close(self) -> None:
-        """End what runs, and all workers that were started for it. Twice is no mistake."""
+        """End running calls, and the workers that were started for them; may be repeated."""
 
     def __enter__(self) -> Self: ...
 
@@ -57,17 +57,17 @@ class Coordinator(Protocol):
 
 
 class PendingOutcome(Protocol):
-    """What will become of an item that was submitted."""
+    """The outcome of an item that was submitted and may not be evaluated yet."""
 
     def result(self) -> Outcome:
-        """Wait for it."""
+        """Wait for the outcome."""
 
     def cancel(self) -> object:
-        """Forget it if nobody has begun with it."""
+        """Cancel the evaluation if it has not begun."""
 
 
 class SerialCoordinator:
-    """This process does one item after the other.
+    """Evaluates one item after the other in this process.
 
     >>> with SerialCoordinator() as worker:
     ...     [outcome.value for outcome in worker.map(len, ["a", "bcd"])]
@@ -79,12 +79,12 @@ class SerialCoordinator:
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
-        """What becomes of each item: pulled, done and handed out one by one."""
+        """Yield the outcome of each item; an item is taken when its outcome is asked for."""
         choose_outstanding(1, outstanding)
         return (evaluate(function, item) for item in items)
 
     def close(self) -> None:
-        """Nothing is left to end."""
+        """Do nothing: no call runs in the background."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class SerialCoordinator:
 
 
 class ThreadCoordinator:
-    """Threads of this process, for functions that leave the interpreter alone while they work.
+    """Evaluates items on threads, for functions that release the interpreter lock.
 
     >>> with ThreadCoordinator(2) as workers:
     ...     [outcome.value for outcome in workers.map(len, ["a", "bcd"])]
@@ -103,17 +103,17 @@ class ThreadCoordinator:
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._mine: set[int] = set()
+        self._threads: set[int] = set()
         self._pool = ThreadPoolExecutor(
             workers,
             "twinloop-worker",
-            initializer=lambda: self._mine.add(threading.get_ident()),
+            initializer=lambda: self._threads.add(threading.get_ident()),
         )
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
-        """What becomes of each item, in the order of the items."""
+        """Yield the outcome of each item, in the order of the items."""
         return map_in_order(
             lambda item: self._pool.submit(evaluate, function, item),
             items,
@@ -121,9 +121,9 @@ class ThreadCoordinator:
         )
 
     def close(self) -> None:
-        """End the black boxes that its threads run, and wait for the threads."""
+        """End the black boxes that run on the threads, and wait for the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        with process_groups.refuse_starts(self._mine):
+        with process_groups.refuse_starts(self._threads):
             self._pool.shutdown(wait=True)
 
     def __enter__(self) -> Self:
@@ -136,21 +136,21 @@ class ThreadCoordinator:
 def map_in_order(
     submit: Callable[[T], PendingOutcome], items: Iterable[T], outstanding: int
 ) -> Iterator[Outcome]:
-    """Submit items as room comes free; their outcomes in order.
+    """Submit items, at most so many at a time, and yield their outcomes in order.
 
     >>> with ThreadPoolExecutor(2) as pool:
-    ...     submitted = lambda item: pool.submit(evaluate, abs, item)
-    ...     [outcome.value for outcome in map_in_order(submitted, [-1, 2, -3], 2)]
+    ...     submit = lambda item: pool.submit(evaluate, abs, item)
+    ...     [outcome.value for outcome in map_in_order(submit, [-1, 2, -3], 2)]
     [1, 2, 3]
     """
     waiting: deque[PendingOutcome] = deque()
-    source = iter(items)
+    remaining = iter(items)
     try:
         while True:
-            waiting.extend(map(submit, islice(source, outstanding - len(waiting))))
+            waiting.extend(map(submit, islice(remaining, outstanding - len(waiting))))
             if not waiting:
                 return
-            _hear_interrupts()
+            _allow_interrupts()
             outcome = waiting[0].result()
             waiting.popleft()
             yield outcome
@@ -159,10 +159,10 @@ def map_in_order(
             pending.cancel()
 
 
-def _hear_interrupts() -> None:
+def _allow_interrupts() -> None:
     """Let Ctrl-C end the wait for a lock.
 
-    It does so by default, until Polars is loaded: its handler has the kernel go on waiting
+    That is the default until Polars is loaded, whose signal handler restarts system calls
     (https://github.com/pola-rs/polars/issues/21739).
     """
     if hasattr(signal, "siginterrupt"):
@@ -170,7 +170,7 @@ def _hear_interrupts() -> None:
 
 
 def choose_outstanding(workers: int, outstanding: int | None) -> int:
-    """How many items may be outstanding.
+    """Return the number of items that may be outstanding.
 
     >>> choose_outstanding(4, None), choose_outstanding(4, 3)
     (8, 3)
@@ -187,9 +187,9 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
 
     Args:
         on: `processes` (the default), `threads`, `serial`, `dask` for a cluster of processes on
-            this machine, or the address of a Dask scheduler that is running: `tls://host:port`.
-        workers: How many; by default as many as this process has CPUs. A scheduler that is running
-            has its own.
+            this machine, or the address of a running Dask scheduler: `tls://host:port`.
+        workers: Number of workers; by default the number of CPUs of this process. Not allowed for
+            a running scheduler, which has its own workers.
 
     >>> with coordinator("serial") as one:
     ...     next(one.map(abs, [-1])).value
@@ -224,14 +224,14 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
             raise InputError(f"serial is one worker, not {workers}", field="workers")
         return SerialCoordinator()
     raise InputError(
-        f"{on!r} is no place to run on",
+        f"there is no coordinator {on!r}",
         field="on",
         remedy=f"{suggest_name(on, KINDS)}; tls://host:port is a Dask scheduler",
     )
 
 
 def _cpus() -> int:
-    """How many CPUs this process may use."""
+    """Count the CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""A Dask cluster as the place to run: processes on this machine, or workers on many."""
+"""Evaluation on a Dask cluster: worker processes on this machine, or workers on many machines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from twinloop.description.errors import InputError, TwinloopError, TwinloopWarni
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: How long a scheduler, and then its first worker, is waited for (s).
+#: Timeout of the connection to a scheduler, and then of its first worker (s).
 CONNECT_TIMEOUT: Final = 10.0
-#: Transports on which both sides prove who they are.
+#: Transports with mutual authentication.
 _PROTECTED: Final = ("tls://", "wss://")
 _CERTIFICATES: Final = (
     "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
@@ -32,11 +32,11 @@ _CERTIFICATES: Final = (
 
 
 class UnprotectedClusterWarning(TwinloopWarning):
-    """A Dask cluster is used on which anybody who reaches it can run programs."""
+    """The connection to a Dask cluster is neither encrypted nor authenticated."""
 
 
 class SchedulerLostError(TwinloopError):
-    """The Dask scheduler cannot be reached any more: nothing more can be run.
+    """The connection to the Dask scheduler is lost, so that no more items can be evaluated.
 
     >>> print(SchedulerLostError("the Dask scheduler at tcp://10.0.0.5:8786 is gone"))
     the Dask scheduler at tcp://10.0.0.5:8786 is gone
@@ -44,10 +44,10 @@ class SchedulerLostError(TwinloopError):
 
 
 class DaskCoordinator:
-    """The workers of a Dask scheduler.
+    """Evaluates items on the workers of a Dask scheduler.
 
-    A task whose worker dies is given to another one; after as many deaths as the scheduler allows
-    (`distributed.scheduler.allowed-failures`) it is an error.
+    An item whose worker dies is given to another worker; after as many deaths as the scheduler
+    allows (`distributed.scheduler.allowed-failures`) its outcome is an error.
     """
 
     def __init__(self, client: Any, cluster: Any = None) -> None:
@@ -58,9 +58,9 @@ class DaskCoordinator:
 
     @classmethod
     def connect(cls, address: str) -> Self:
-        """Go to a scheduler that is running.
+        """Connect to a running scheduler.
 
-        The certificates for `tls://` are those of Dask's own configuration.
+        The certificates for `tls://` are those of Dask's configuration.
         """
         distributed = _distributed()
         client_class = distributed.Client
@@ -102,7 +102,10 @@ class DaskCoordinator:
 
     @classmethod
     def start_local(cls, workers: int) -> Self:
-        """Start a scheduler and worker processes here, none of which runs the user's script."""
+        """Start a scheduler and worker processes on this machine.
+
+        The workers do not run the user's script again.
+        """
         main = HiddenMain()
         try:
             made = cls._started(workers)
@@ -114,10 +117,10 @@ class DaskCoordinator:
 
     @classmethod
     def _started(cls, workers: int) -> Self:
-        """Start a scheduler and that many worker processes on this machine, for this user alone."""
+        """Start a scheduler and worker processes that accept only this process."""
         distributed = _distributed()
         try:
-            import cryptography  # noqa: F401  what Dask makes keys with
+            import cryptography  # noqa: F401  Dask makes keys with it
         except ImportError:
             raise InputError(
                 "a Dask cluster on this machine needs the package cryptography, to keep other "
@@ -136,42 +139,42 @@ class DaskCoordinator:
 
     @property
     def workers(self) -> int:
-        """How many calls can go on at the same time, on all workers that are there now."""
+        """Number of calls that can run at the same time, on all current workers."""
         self.check_scheduler()
         try:
             return max(1, sum(map(int, self._client.nthreads().values())))
         except (Exception, asyncio.CancelledError):
-            # An OSError, or whatever a client raises that is being closed under the question.
+            # An OSError, or any exception of a client that is closed during the call.
             raise self.lost_error() from None
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
-        """What becomes of each item, in the order of the items."""
-        most = choose_outstanding(self.workers, outstanding)
+        """Yield the outcome of each item, in the order of the items."""
+        limit = choose_outstanding(self.workers, outstanding)
         content = serialise_function(function, everywhere=True)
-        # The same function again is the same data, which workers may still have.
+        # Workers may still have the data of an equal function.
         name = f"twinloop-function-{hashlib.sha256(content).hexdigest()}"
         with warnings.catch_warnings():
-            # It goes to the scheduler once; that is what the advice is about.
+            # The function is sent to the scheduler once, as the warning recommends.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            # A result that can be computed again, and so outlives any worker; data that is
-            # scattered does not.
+            # A result can be computed again if its worker dies; scattered data cannot.
             handle = self._submit(SerialisedFunction, name, content, key=name)
 
-        def submit(item: T) -> _Pending | _Refused:
+        def submit(item: T) -> _SubmittedItem | _UnsendableItem:
             try:
-                parcel = serialise(item, everywhere=True)
+                data = serialise(item, everywhere=True)
             except Exception as error:
                 why = f"{format_failure(error, item)}, which cannot be sent to a worker"
-                return _Refused(Outcome(None, why, 0.0))
-            return _Pending(self, self._submit(evaluate_on_dask, handle, parcel, pure=False), item)
+                return _UnsendableItem(Outcome(None, why, 0.0))
+            future = self._submit(evaluate_on_dask, handle, data, pure=False)
+            return _SubmittedItem(self, future, item)
 
-        return map_in_order(submit, items, most)
+        return map_in_order(submit, items, limit)
 
     def close(self) -> None:
-        """Leave the scheduler; one that was started for this is ended with its workers."""
-        with suppress(OSError):  # one that is gone, or too busy, hears no farewell
+        """Disconnect from the scheduler; end it and its workers if they were started here."""
+        with suppress(OSError):  # the scheduler is gone, or too busy to answer
             self._client.close()
         if self._cluster is not None:
             self._cluster.close()
@@ -185,12 +188,12 @@ class DaskCoordinator:
         self.close()
 
     def check_scheduler(self) -> None:
-        """Raise LostScheduler if the scheduler is gone."""
+        """Raise SchedulerLostError if the connection to the scheduler is lost."""
         if self._client.status != "running":
             raise self.lost_error()
 
     def lost_error(self) -> SchedulerLostError:
-        """What is raised when the scheduler is gone."""
+        """Make the exception to raise when the connection to the scheduler is lost."""
         return SchedulerLostError(f"the Dask scheduler at {self._address} is gone")
 
     def _submit(self, *call: Any, **how: Any) -> Any:
@@ -199,14 +202,14 @@ class DaskCoordinator:
         except Exception:
             self.check_scheduler()
             raise
-        # A client cancels what it waits for when it loses the scheduler, but not what is submitted
-        # after that; for such a one nobody may wait.
+        # When a client loses the scheduler it cancels its pending futures, but not futures that are
+        # submitted later; waiting for those would never end.
         self.check_scheduler()
         return future
 
 
-class _Pending:
-    """What will become of an item on some worker."""
+class _SubmittedItem:
+    """The outcome of an item that was sent to the scheduler."""
 
     def __init__(self, cluster: DaskCoordinator, future: Any, item: Any) -> None:
         self._cluster = cluster
@@ -215,15 +218,15 @@ class _Pending:
 
     def result(self) -> Outcome:
         try:
-            parcel = self._future.result()
+            content = self._future.result()
         except (Exception, CancelledError, asyncio.CancelledError) as error:
             if self._future.status != "error":
-                # It did not fail, and nobody has cancelled what is waited for: the scheduler does
-                # not answer, whatever the client knows of that yet.
+                # The call did not fail and was not cancelled here, so the scheduler does not
+                # answer; the client may not have noticed yet.
                 raise self._cluster.lost_error() from None
             return Outcome(None, format_failure(error, self._item), 0.0)
         try:
-            return pickle.loads(parcel)  # type: ignore[no-any-return]
+            return pickle.loads(content)  # type: ignore[no-any-return]
         except Exception as error:
             why = f"{format_failure(error, self._item)}, whose value cannot be loaded here"
             return Outcome(None, why, 0.0)
@@ -233,8 +236,8 @@ class _Pending:
             self._future.cancel()
 
 
-class _Refused(NamedTuple):
-    """An item that went nowhere."""
+class _UnsendableItem(NamedTuple):
+    """The outcome of an item that cannot be sent to a worker."""
 
     outcome: Outcome
 
@@ -242,7 +245,7 @@ class _Refused(NamedTuple):
         return self.outcome
 
     def cancel(self) -> None:
-        """It never began."""
+        """Do nothing: the evaluation never began."""
 
 
 def _distributed() -> Any:

@@ -1,4 +1,4 @@
-"""Any program or Python function as the simulator: values in, figures out."""
+"""External simulators: a program or a Python function, from parameter values to figures."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from twinloop.execution.task_commands import CommandSurvey, DistinctCommand
 from twinloop.scenario.commands import Command as Arguments
 from twinloop.scenario.commands import Environment
 
-#: What a black box says: figures by name, or one number.
+#: Result of a black box: figures by name, or one number.
 BlackBoxResult = dict[str, Any] | float
 
-#: What is not a result but a mistake (bytes).
+#: Largest size of a result (bytes).
 _LARGEST: Final = 256 << 20
 _LONGEST_LINE: Final = 200
 
 
 class BlackBoxError(TwinloopError):
-    """A black box gave no result: what ran, and what became of it, in one line.
+    """A black box gave no result; the message has the command and the cause, in one line.
 
     >>> print(BlackBoxError("drops --height -1: exit code 2: the height must be positive"))
     drops --height -1: exit code 2: the height must be positive
@@ -44,48 +44,50 @@ class BlackBoxError(TwinloopError):
 
 
 class BlackBox(Protocol):
-    """What can be called with values of parameters, and with the case that they are tried on."""
+    """A simulator that is called with parameter values and, optionally, a case."""
 
     def __call__(
         self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
     ) -> BlackBoxResult:
-        """Run it once; BlackBoxError where it gives no result."""
+        """Run it once; a BlackBoxError if it gives no result."""
 
     def describe(self) -> str:
-        """What will be run, to be told to the user before anything is."""
+        """Describe for the user what will be run."""
 
 
 class Command(Description):
-    """A program that is run anew for every set of values, in a scratch folder of its own.
+    """A program that is run for every set of values, each time in a new scratch folder.
 
     `{name}` stands for the value of a parameter, `{case.name}` for a field of the case, `{folder}`
-    for the folder of the description. No shell reads any of it.
+    for the folder of the description. The command is not passed to a shell.
 
     >>> echo = Command(command=["echo", '{{"time": {height}, "of": "{case.who}"}}'])
     >>> echo({"height": 2.5}, {"who": "a ball"})
     {'time': 2.5, 'of': 'a ball'}
     """
 
-    command: Arguments = Field(description="program and arguments; no shell reads them")
+    command: Arguments = Field(description="program and arguments; not passed to a shell")
     folder: Annotated[FilePath, Field(validate_default=True)] = Field(
         ".",
-        description="what {folder} stands for, and where a program is looked for whose name has a "
-        "slash; by default the folder of this file",
+        description="the folder that {folder} stands for, and to which the path of a program with "
+        "a slash is relative; by default the folder of this file",
     )
-    environment: Environment = Field({}, description="variables that are set for it")
+    environment: Environment = Field({}, description="environment variables that are set")
     files: dict[Name, str] = Field(
-        {}, description="files that are written into its scratch folder: text by name"
+        {}, description="input files in the scratch folder: text by name"
     )
     reads: Name = Field(
         "stdout",
-        description="where its result is: stdout, or the name of a file in its scratch folder",
+        description="source of the result: stdout, or the name of a file in the scratch folder",
     )
-    expects: tuple[Name, ...] = Field((), description="figures that its result must have")
+    expects: tuple[Name, ...] = Field((), description="figures that the result must have")
     timeout: Seconds | None = Field(
-        None, description="time limit of one run (s); it is then ended with all it has started"
+        None,
+        description="time limit of one run (s); the program and its descendants are then killed",
     )
     keep: FilePath | None = Field(
-        None, description="folder for the scratch folders of runs that fail; else they are removed"
+        None,
+        description="folder for the scratch folders of failed runs; by default they are removed",
     )
 
     @model_validator(mode="after")
@@ -116,7 +118,7 @@ class Command(Description):
 
     @property
     def names(self) -> frozenset[str]:
-        """What has to be given a value: names of parameters, and `case.` with those of fields.
+        """The names that need a value: parameters, and `case.` with the fields of the case.
 
         >>> sorted(Command(command=["sim", "--speed={speed}", "{case.input}"]).names)
         ['case.input', 'speed']
@@ -125,7 +127,7 @@ class Command(Description):
         return frozenset(set().union(*found) - {"folder"})
 
     def check(self) -> None:
-        """Complain if nothing can be run so on this system, before anything is.
+        """Raise an InputError if this system cannot run a command as a black box.
 
         >>> Command(command=["sim", "{speed}"]).check()
         """
@@ -137,7 +139,7 @@ class Command(Description):
             )
 
     def describe(self) -> str:
-        """What will be run, in one line.
+        """Describe in one line what will be run.
 
         >>> Command(command=["sim", "{speed}"], timeout="10s").describe()
         "sim '{speed}', each time in a new folder, for at most 10 s; its result is read from stdout"
@@ -150,7 +152,7 @@ class Command(Description):
         )
 
     def survey(self, cases: Iterable[Mapping[str, Any]]) -> CommandSurvey:
-        """Every distinct command that is run for these cases; parameters stand in braces.
+        """List every distinct command for these cases; parameters stay in braces.
 
         >>> box = Command(command=["sim", "{speed}", "{case.input}"], folder="/")
         >>> [each.command for each in box.survey([{"input": "a"}, {"input": "b"}]).commands]
@@ -170,7 +172,7 @@ class Command(Description):
         )
 
     def programs(self, cases: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """The files that its words name for these cases, the program first, each with its hash.
+        """Map the files that the command names for these cases to their hashes, program first.
 
         >>> box = Command(command=["./sim.py", "{speed}", "{case.input}"], folder="nowhere")
         >>> box.programs([{"input": "/no/such/input"}])
@@ -179,17 +181,17 @@ class Command(Description):
         found: dict[str, str] = {}
         for _, words in self._words(cases):
             words[0] = shutil.which(words[0]) or words[0]
-            # Other names are those of the scratch folder, which is made anew for every run.
+            # Relative names are files of the scratch folder, which is new for every run.
             for file in (Path(word) for word in words if Path(word).is_absolute()):
                 if str(file) not in found and is_file(file):
-                    with suppress(InputError):  # a program may be run and not be read
+                    with suppress(InputError):  # a program may be executable but not readable
                         found[str(file)] = hash_file(file)
         return found
 
     def _words(
         self, cases: Iterable[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[str, Any], list[str]]]:
-        """What the braces stand for in each case, and the words; parameters stay in braces."""
+        """Yield the values of each case and the words of its command; parameters stay in braces."""
         here = Path(self.folder).absolute()
         for case in cases:
             known: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
@@ -204,7 +206,7 @@ class Command(Description):
     def __call__(
         self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
     ) -> BlackBoxResult:
-        """Run it once; BlackBoxError where it gives no result."""
+        """Run it once; a BlackBoxError if it gives no result."""
         self.check()
         here = Path(self.folder).absolute()
         known = {f"case.{name}": value for name, value in (case or {}).items()}
@@ -222,21 +224,21 @@ class Command(Description):
                     code = box.wait(self.timeout)
             except InputError:
                 raise
-            except (OSError, ValueError) as error:  # also texts that the system cannot take
-                said = error.strerror if isinstance(error, OSError) else None
-                raise BlackBoxError(_line(f"{what}: {said or error}")) from None
+            except (OSError, ValueError) as error:  # ValueError: a zero byte in an argument
+                cause = error.strerror if isinstance(error, OSError) else None
+                raise BlackBoxError(_join_lines(f"{what}: {cause or error}")) from None
             if code != 0:
-                raise BlackBoxError(_line(f"{what}: {self._end(code)}{_last(err)}"))
+                raise BlackBoxError(_join_lines(f"{what}: {self._end(code)}{_last_line(err)}"))
             reads = self._filled(self.reads, known, ("reads",))
             source = out if reads == "stdout" else self._inside(scratch, reads, "reads")
             try:
-                return check_result(_parsed(source), self.expects)
+                return check_result(_parse_result(source), self.expects)
             except (ValueError, OSError) as error:
-                said = error.strerror if isinstance(error, OSError) else str(error)
-                raise BlackBoxError(_line(f"{what}: its result, {reads}: {said}")) from None
+                cause = error.strerror if isinstance(error, OSError) else str(error)
+                raise BlackBoxError(_join_lines(f"{what}: its result, {reads}: {cause}")) from None
 
     def _prepared(self, scratch: Path, known: Mapping[str, Any]) -> dict[str, str]:
-        """Write the files that the program is to find; the variables that it is to have."""
+        """Write the input files of the program, and return its environment variables."""
         for name, text in self.files.items():
             file = self._inside(scratch, name, "files")
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +250,7 @@ class Command(Description):
 
     @staticmethod
     def _inside(scratch: Path, name: str, field: str) -> Path:
-        """The path of a file of the scratch folder; it may lie in a folder there."""
+        """Return the path of a file in the scratch folder or in a folder below it."""
         return join_below(scratch, name, deep=True, field=f"black_box.{field}")
 
     def _filled(self, text: str, known: Mapping[str, Any], address: tuple[str | int, ...]) -> str:
@@ -269,7 +271,7 @@ class Command(Description):
 
     @contextmanager
     def _scratch(self) -> Iterator[tuple[Path, Path, Path]]:
-        """A new folder, and files for what is printed; kept or removed at the end."""
+        """Make a scratch folder with files for stdout and stderr; keep or remove it at the end."""
         with ExitStack() as stack:
             try:
                 folder = stack.enter_context(make_scratch_folder())
@@ -281,7 +283,7 @@ class Command(Description):
             except BlackBoxError as error:
                 if self.keep is None:
                     raise
-                # Under a name by which nobody takes it for a leftover.
+                # Without the prefix of scratch folders, which are removed when they are unused.
                 name = f"failed-{folder.name.removeprefix(PREFIX)}"
                 kept = Path(self.keep).absolute() / name
                 kept.parent.mkdir(parents=True, exist_ok=True)
@@ -290,7 +292,7 @@ class Command(Description):
 
 
 class Function:
-    """A Python function as a black box: it gets the values, and the case where there is one.
+    """A Python function as a black box; it is called with the values and the case, if any.
 
     >>> Function(lambda values: values["speed"] ** 2)({"speed": 3})
     9.0
@@ -304,15 +306,15 @@ class Function:
     def __call__(
         self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
     ) -> BlackBoxResult:
-        """Call it once; BlackBoxError where what it returns is no result."""
+        """Call the function once; a BlackBoxError if its return value is no result."""
         given = (values,) if case is None else (values, case)
         try:
             return check_result(self._function(*given), self._expects)
         except ValueError as error:
-            raise BlackBoxError(_line(f"{self._name}: its result: {error}")) from None
+            raise BlackBoxError(_join_lines(f"{self._name}: its result: {error}")) from None
 
     def describe(self) -> str:
-        """What will be called.
+        """Describe in one line what will be called.
 
         >>> Function(abs).describe()
         'the Python function abs'
@@ -321,7 +323,7 @@ class Function:
 
 
 def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackBox:
-    """A black box from what a user gives: one, plain values that describe one, or a function.
+    """Make a black box from a black box, a description as plain values, or a function.
 
     >>> black_box({"command": ["sim", "{speed}"]}).describe()
     "sim '{speed}', each time in a new folder; its result is read from stdout"
@@ -342,7 +344,7 @@ def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackB
 
 
 def check_result(result: Any, expects: tuple[str, ...] = ()) -> BlackBoxResult:
-    """A result as it is handed on; ValueError if it is none.
+    """Return a result as a dictionary or a float; a ValueError if it is neither.
 
     >>> check_result(3), check_result({"time": 1.5}, ("time",))
     (3.0, {'time': 1.5})
@@ -362,8 +364,8 @@ def check_result(result: Any, expects: tuple[str, ...] = ()) -> BlackBoxResult:
     return float(result)
 
 
-def _parsed(file: Path) -> Any:
-    """The JSON or the number in a file: all of it, or its last line after some talk."""
+def _parse_result(file: Path) -> Any:
+    """Parse the JSON or the number in a file: the whole text, or its last line."""
     if file.stat().st_size > _LARGEST:
         raise ValueError(f"is larger than {_LARGEST >> 20} MiB")
     text = file.read_bytes().decode("utf-8", "replace").strip()
@@ -378,18 +380,18 @@ def _parsed(file: Path) -> Any:
     raise ValueError(f"is neither JSON nor a number: {last}")
 
 
-def _last(file: Path) -> str:
-    """The last line that was printed, after a colon."""
+def _last_line(file: Path) -> str:
+    """Return a colon and the last line of a file that is not empty."""
     with suppress(OSError), file.open("rb") as stream:
         stream.seek(max(0, file.stat().st_size - 4096))
         lines = stream.read().decode("utf-8", "replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        if said:
-            return f": {said[-1][:_LONGEST_LINE]}"
+        printed = [line.strip() for line in lines if line.strip()]
+        if printed:
+            return f": {printed[-1][:_LONGEST_LINE]}"
     return ""
 
 
-def _line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 

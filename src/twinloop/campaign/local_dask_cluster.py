@@ -1,4 +1,4 @@
-"""A Dask cluster of processes on this machine that answers only to the process that started it."""
+"""A Dask cluster on this machine that accepts connections only from the process that started it."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ LOOPBACK: Final = "127.0.0.1"
 class SchedulerWithoutHttp(DaskScheduler):
     """A scheduler without an HTTP server.
 
-    Dask starts one in every scheduler and worker, with or without a dashboard, and it asks for no
-    key: every user of the machine could read from it what runs.
+    Dask starts one in every scheduler and worker, with or without a dashboard, and does not
+    authenticate its users: every user of the machine could read from it what runs.
     """
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Start none."""
+        """Do nothing."""
 
 
 class WorkerWithoutHttp(DaskWorker):
     """A worker without an HTTP server."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Start none."""
+        """Do nothing."""
 
 
 class SecureLocalCluster(SpecCluster):
     """A scheduler in this process and worker processes of one thread each.
 
-    A scheduler runs any code that it is sent, and every user of a machine can connect to its
-    loopback interface. So every connection is encrypted, and both sides prove that they hold a key
-    that is made for this cluster (TLS with certificates on both sides). The key is in the memory of
-    these processes alone, apart from the moment in which it is loaded, when it is in a folder that
-    only this user can enter. The files of the workers, among them values that are loaded again,
-    are in such a folder too.
+    A scheduler runs any code that it receives, and every user of a machine can connect to its
+    loopback interface. So every connection uses TLS with certificates on both sides, made for this
+    cluster. The key is in the memory of these processes; while it is loaded, it is in a folder that
+    only this user can enter. The files of the workers, among them values that were moved to the
+    disk, are in such a folder too.
     """
 
     def __init__(self, workers: int) -> None:

@@ -1,9 +1,9 @@
-"""Worker processes that do not run the user's script again.
+"""Hiding the main script from worker processes.
 
-Python's `multiprocessing`, which Dask starts its workers with, runs the main script of the parent
+Python's `multiprocessing`, with which Dask starts its workers, runs the main script of the parent
 in every child. A script without `if __name__ == "__main__"` would then start a cluster in each
-worker of the cluster. What workers need of the script goes to them by value, so they need not run
-it.
+worker of the cluster. Functions of the script are sent to workers by value, so that they do not
+need it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import ClassVar
 
 
 class HiddenMain:
-    """Hides the main script from child processes that are started, until it is closed.
+    """Hides the main script from new child processes until it is closed.
 
-    An empty module stands in its place in `sys.modules`, where `multiprocessing` looks for it. The
-    script itself, its functions and its globals are left as they are.
+    An empty module replaces it in `sys.modules`, where `multiprocessing` looks for it. The script,
+    its functions and its globals are not changed.
 
     >>> import __main__
     >>> hidden = HiddenMain()
@@ -43,7 +43,7 @@ class HiddenMain:
             kind._holders += 1
 
     def close(self) -> None:
-        """Let it be seen again, once all that hide it are closed. Twice is no mistake."""
+        """Restore the script when all objects that hide it are closed; may be repeated."""
         with self._lock:
             kind = type(self)
             if not self._held:

@@ -1,4 +1,4 @@
-"""Messages between a process and its workers: a length, a letter that says what it is, bytes."""
+"""Messages between a process and its workers: length, kind (one letter) and content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def send(file: int, kind: str, content: bytes) -> None:
     (('i', b'abc'), None, None)
     """
     head = _HEAD.pack(len(content), ord(kind))
-    # One call for what is small: two would wake the reader twice.
+    # One call for a small message: two calls would wake the reader twice.
     parts = (head + content,) if len(content) < 1 << 16 else (head, content)
     for part in parts:
         left = memoryview(part)
@@ -26,7 +26,7 @@ def send(file: int, kind: str, content: bytes) -> None:
 
 
 def receive(file: int) -> tuple[str, bytes]:
-    """Read a message; EOFError where the other side is gone.
+    """Read a message; an EOFError if the other process has closed the pipe.
 
     >>> here, there = os.pipe()
     >>> os.close(there)

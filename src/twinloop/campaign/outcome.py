@@ -1,4 +1,4 @@
-"""What became of one item: its value, or one line that says why there is none."""
+"""The outcome of a call: the value, or the error in one line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Outcome(NamedTuple):
     (True, False)
     """
 
-    #: What the function returned; None where it failed.
+    #: Return value of the function; None if it failed.
     value: Any | None
-    #: Why it failed, in one line; None where it did not.
+    #: The error in one line; None if the function did not fail.
     error: str | None
-    #: How long it took (s), on the worker.
+    #: Duration of the call on the worker (s).
     seconds: float
 
     @property
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 def evaluate(function: Callable[[Any], Any], item: Any) -> Outcome:
-    """What becomes of one item. It raises nothing but what asks this process to end.
+    """Call a function with one item; only requests to end this process are raised.
 
     >>> evaluate(abs, -3).value
     3
@@ -40,26 +40,26 @@ def evaluate(function: Callable[[Any], Any], item: Any) -> Outcome:
     began = time.perf_counter()
     try:
         value = function(item)
-    except (Exception, SystemExit) as error:  # a simulator may end itself: that is its own affair
+    except (Exception, SystemExit) as error:  # a simulator that calls sys.exit has failed
         return Outcome(None, format_failure(error, item), time.perf_counter() - began)
     return Outcome(value, None, time.perf_counter() - began)
 
 
 def format_failure(error: BaseException, item: Any) -> str:
-    """An exception in one line, and the item that it is about.
+    """Format an exception and the item that raised it in one line.
 
     >>> format_failure(KeyError("speed"), {"latency": 0.5})
     "KeyError: 'speed', for {'latency': 0.5}"
     """
     name = type(error).__name__
-    said = " ".join(str(error).split())
+    text = " ".join(str(error).split())
     return (
-        f"{name}: {said}, for {format_item(item)}" if said else f"{name}, for {format_item(item)}"
+        f"{name}: {text}, for {format_item(item)}" if text else f"{name}, for {format_item(item)}"
     )
 
 
 def format_item(item: Any) -> str:
-    """An item in one short line.
+    """Format an item in one short line.
 
     >>> format_item({"speed": 2.0}), len(format_item(list(range(1000))))
     ("{'speed': 2.0}", 120)

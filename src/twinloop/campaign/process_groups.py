@@ -1,8 +1,8 @@
-"""Programs that are run for a result: one process and all that it starts, ended together.
+"""Programs that run as a black box: one process and its descendants, ended together.
 
-Nothing of a program outlives the call that it was started for, nor this process. At the end of the
-call its process group is ended; at the time limit also those that have left the group. A guard, as
-runs for real have one, sees to what is left if this process is killed.
+No process of a program outlives its call or this process. At the end of the call its process group
+is killed, and at the time limit also descendants that have left the group. If this process is
+killed, a guard process ends the rest, as it does for real runs.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
-#: How long processes that were killed are waited for (s).
+#: Longest wait for processes that were killed (s).
 _PATIENCE: Final = 10.0
 
 _LOCK = threading.Lock()
 _GUARDING = threading.Lock()
 _CALLS = itertools.count(1)
-#: What runs in this process, by the thread that waits for it.
+#: Running programs, by the thread that waits for each.
 _running: dict[int, ProcessGroup] = {}
-#: The names under which this process runs programs; a guard has one as long as the process lives.
+#: Names of the runs of this process; each has a guard until the process ends.
 run_names: set[str] = set()
-#: Threads that may start nothing more.
+#: Threads that may not start programs any more.
 _refused: set[int] = set()
 
 
 class ProcessGroup:
-    """One program while it runs, and all that it starts.
+    """A running program and its descendants.
 
-    What it prints goes to files: nobody who inherits them can keep this process waiting.
+    Its output goes to files: a pipe would stay open as long as a descendant has it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -67,9 +67,9 @@ class ProcessGroup:
         out: Path,
         err: Path,
     ) -> Self:
-        """Start a program in a folder; OSError where that cannot be."""
-        with _GUARDING:  # or each of many threads would find none, and start its own
-            run = _guarded(os.getpid())
+        """Start a program in a folder; an OSError if it cannot be started."""
+        with _GUARDING:  # one guard, although many threads may start programs at once
+            run = _start_guard(os.getpid())
         call = f"box-{next(_CALLS)}"
         marks = {"TWINLOOP_RUN": run, "TWINLOOP_TASK": call}
         thread = threading.get_ident()
@@ -88,7 +88,7 @@ class ProcessGroup:
             try:
                 box = _running[thread] = cls(process, run, call)
             except OSError as error:
-                # Nobody could see its end, nor end it without harm to a stranger.
+                # Without a pidfd its end cannot be waited for, nor can it be killed safely.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 why = f"its process cannot be watched (pidfd_open): {error.strerror}"
@@ -96,17 +96,17 @@ class ProcessGroup:
         return box
 
     def wait(self, seconds: float | None) -> int | None:
-        """Its exit code, negative for a signal; None if it was ended at the time limit."""
+        """Return the exit code, negative for a signal; None if it was ended at the time limit."""
         if not self._is_over(seconds):
             self.end()
             return None
         with _LOCK:
-            # It has not been waited for yet, so nobody else can have come to its number.
+            # Until it is reaped, its process ID is not used again.
             self._end_group()
             return self._process.wait()
 
     def _is_over(self, seconds: float | None) -> bool:
-        """Wait for its end, that long at most."""
+        """Wait for its end, at most so many seconds."""
         watch = select.poll()
         watch.register(self._handle, select.POLLIN)
         until = None if seconds is None else time.monotonic() + seconds
@@ -116,7 +116,7 @@ class ProcessGroup:
         return True
 
     def end(self) -> None:
-        """End it, and whatever it has started."""
+        """Kill the program and its descendants."""
         from twinloop.execution.process_trees import ProcessTrees
 
         if self._process.returncode is not None:
@@ -147,7 +147,7 @@ class ProcessGroup:
 
 
 def explain_unsupported() -> str | None:
-    """Why no program can be run so on this system; None if it can.
+    """Explain why this system cannot run programs as black boxes; None if it can.
 
     >>> explain_unsupported() is None
     True
@@ -163,34 +163,34 @@ def explain_unsupported() -> str | None:
 
 
 def _step(until: float | None) -> float:
-    """Milliseconds to wait at a time: the system counts no more than about 24 days of them."""
+    """Milliseconds of one call of `poll`, which accepts no more than about 24 days."""
     return 1e6 if until is None else min(1e6, max(1.0, 1000.0 * (until - time.monotonic())))
 
 
 @contextmanager
 def refuse_starts(threads: Collection[int]) -> Iterator[None]:
-    """End what these threads run, and let them start nothing more while this is open.
+    """End the programs of these threads, and refuse to start others while the block runs.
 
     >>> with refuse_starts([threading.get_ident()]):
     ...     ProcessGroup.start(["true"], {}, Path(), Path(os.devnull), Path(os.devnull))
     Traceback (most recent call last):
     InterruptedError: the campaign is over
     """
-    mine = set(threads)
+    stopped = set(threads)
     with _LOCK:
-        _refused.update(mine)
-        for thread in mine & _running.keys():
+        _refused.update(stopped)
+        for thread in stopped & _running.keys():
             _running[thread].end()
     try:
         yield
     finally:
         with _LOCK:
-            _refused.difference_update(mine)
+            _refused.difference_update(stopped)
 
 
 @cache
-def _guarded(process: int) -> str:
-    """The name under which this process runs programs; its guard knows them by it."""
+def _start_guard(process: int) -> str:
+    """Start the guard of this process; returns the name of the run that marks its programs."""
     from twinloop.execution.leftovers import find_run_processes, kill_processes
     from twinloop.execution.nodes import Guard, make_run_name
 

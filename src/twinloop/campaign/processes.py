@@ -1,4 +1,4 @@
-"""Worker processes on this machine, each of which may die without harm to the others."""
+"""Evaluation in worker processes on this machine; the death of a worker affects no other."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from twinloop.campaign.worker import PROGRAM
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: How often an item is tried whose worker dies: the first time may have been somebody's mistake.
+#: Attempts at an item whose worker dies: the first death may have had an external cause.
 _ATTEMPTS: Final = 2
-#: How long a worker may take to clean up (s), before it is killed.
+#: Time in which a worker must end after SIGTERM, before it is killed (s).
 _PATIENCE: Final = 10.0
 
 
 class ProcessCoordinator:
-    """Worker processes, each with a thread here that feeds it.
+    """Evaluates items in worker processes, each fed by a thread of this process.
 
-    A worker that dies is replaced; what it was doing is tried once more. They are started when
-    they are first needed, by the same Python, and know neither `__main__` nor anything else of
-    this process but what the function brings.
+    A worker that dies is replaced, and its item is evaluated once more. Workers are started when
+    they are first needed, by the same Python interpreter; of this process they have only what is
+    sent with the function, not `__main__`.
 
     >>> with ProcessCoordinator(2) as workers:
     ...     [outcome.value for outcome in workers.map(lambda x: 2 * x, range(3))]
@@ -50,30 +50,30 @@ class ProcessCoordinator:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that were started and are not known to have ended."""
+        """Process IDs of the workers that have not ended, as far as is known."""
         with self._lock:
             return sorted(worker.pid for worker in self._started)
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
-        """What becomes of each item, in the order of the items."""
-        parcel = serialise_function(function)
+        """Yield the outcome of each item, in the order of the items."""
+        content = serialise_function(function)
         return map_in_order(
-            lambda item: self._feeders.submit(self._run, parcel, item),
+            lambda item: self._feeders.submit(self._run, content, item),
             items,
             choose_outstanding(self.workers, outstanding),
         )
 
     def close(self) -> None:
-        """End all workers; those that work are asked to, and killed if they do not."""
+        """End all workers: by SIGTERM, and those that do not end in time by SIGKILL."""
         with self._lock:
             self._closed = True
             ending = list(self._started)
         self._feeders.shutdown(wait=False, cancel_futures=True)
         try:
             for worker in ending:
-                worker.ask_to_end()
+                worker.terminate()
             until = time.monotonic() + _PATIENCE
             for worker in ending:
                 worker.wait(max(0.0, until - time.monotonic()))
@@ -93,10 +93,10 @@ class ProcessCoordinator:
         self.close()
 
     def _run(self, function: bytes, item: Any) -> Outcome:
-        """Have the worker of this thread do one item."""
+        """Evaluate one item in the worker of this thread."""
         began = time.perf_counter()
         try:
-            parcel = serialise(item)
+            content = serialise(item)
         except Exception as error:
             why = f"{format_failure(error, item)}, which cannot be sent to a worker"
             return Outcome(None, why, time.perf_counter() - began)
@@ -104,9 +104,9 @@ class ProcessCoordinator:
         while len(ends) < _ATTEMPTS and not self._closed:
             worker = self._worker()
             try:
-                return pickle.loads(worker.run(function, parcel))  # type: ignore[no-any-return]
+                return pickle.loads(worker.run(function, content))  # type: ignore[no-any-return]
             except (EOFError, BrokenPipeError):
-                ends.append(self._bury(worker))
+                ends.append(self._remove(worker))
             except Exception as error:
                 why = f"{format_failure(error, item)}, whose value cannot be loaded here"
                 return Outcome(None, why, time.perf_counter() - began)
@@ -124,13 +124,13 @@ class ProcessCoordinator:
                 self._started.add(worker)
         return worker
 
-    def _bury(self, worker: _Worker) -> str:
-        """What ended a worker."""
+    def _remove(self, worker: _Worker) -> str:
+        """Remove a worker that has ended; returns what ended it."""
         self._own.worker = None
         worker.kill()
         code = worker.wait(None)
         with self._lock:
-            if not self._closed:  # else whoever closes does the rest
+            if not self._closed:  # else `close` does the rest
                 self._started.discard(worker)
                 worker.close()
         if code is not None and code < 0:
@@ -152,28 +152,28 @@ class _Worker:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._orders = self._process.stdin
-        self._answers = self._process.stdout
-        self._has: bytes | None = None
+        self._requests = self._process.stdin
+        self._replies = self._process.stdout
+        self._function: bytes | None = None
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def run(self, function: bytes, parcel: bytes) -> bytes:
-        """Have it done; EOFError or BrokenPipeError if it dies."""
-        orders = self._orders.fileno()
-        if self._has != function:
-            send(orders, "f", function)
-            self._has = function
-        send(orders, "i", parcel)
-        return receive(self._answers.fileno())[1]
+    def run(self, function: bytes, item: bytes) -> bytes:
+        """Evaluate an item; an EOFError or BrokenPipeError if the worker dies."""
+        requests = self._requests.fileno()
+        if self._function != function:
+            send(requests, "f", function)
+            self._function = function
+        send(requests, "i", item)
+        return receive(self._replies.fileno())[1]
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         self._process.terminate()
 
     def wait(self, seconds: float | None) -> int | None:
-        """Its exit code; None if it still runs."""
+        """Return the exit code; None if the worker still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
@@ -183,6 +183,6 @@ class _Worker:
 
     def close(self) -> None:
         self._process.wait()
-        for pipe in (self._orders, self._answers):
+        for pipe in (self._requests, self._replies):
             with contextlib.suppress(OSError):
                 pipe.close()

@@ -1,8 +1,8 @@
-"""Scratch folders that go with whoever made them, even if that is killed.
+"""Scratch folders that are removed even if the process that made them is killed.
 
-A folder is locked for as long as it is in use, and the system lets go of the lock of a process that
-is gone. So one that nobody holds is a leftover: it is removed when a process makes its first folder
-beside it.
+A folder is locked while it is in use, and the kernel releases the locks of a process that ends. A
+folder without a lock was left by a killed process; it is removed when a process makes its first
+scratch folder in the same place.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 
 from twinloop.description.file_owner import belongs_to_user
 
-#: How scratch folders are called, and what else may not be.
+#: Prefix of the names of scratch folders; no other folder may have it.
 PREFIX: Final = "twinloop-box-"
 
 
 @contextmanager
 def make_scratch_folder() -> Iterator[Path]:
-    """A new folder among the temporary files, removed at the end.
+    """Make a folder in the folder of temporary files, and remove it at the end of the block.
 
     >>> with make_scratch_folder() as folder:
     ...     folder.is_dir()
@@ -32,65 +32,67 @@ def make_scratch_folder() -> Iterator[Path]:
     >>> folder.exists()
     False
     """
-    there = tempfile.gettempdir()
-    _swept(there, os.getpid())
-    folder, hold = _made(there)
+    parent = tempfile.gettempdir()
+    _remove_once(parent, os.getpid())
+    folder, lock = _make_locked(parent)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(hold)
+        os.close(lock)
 
 
-def remove_unused_folders(there: str | Path) -> int:
-    """Remove the scratch folders of this user in a folder that no process holds; their number.
+def remove_unused_folders(parent: str | Path) -> int:
+    """Remove the scratch folders of this user in a folder that no process has locked.
 
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     left = Path(there, f"{PREFIX}abc")
+    Returns the number of folders that were removed.
+
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     left = Path(parent, f"{PREFIX}abc")
     ...     left.mkdir()
-    ...     remove_unused_folders(there), left.exists()
+    ...     remove_unused_folders(parent), left.exists()
     (1, False)
     """
     removed = 0
-    for folder in Path(there).glob(f"{PREFIX}*"):
+    for folder in Path(parent).glob(f"{PREFIX}*"):
         if not belongs_to_user(folder):
             continue
         with suppress(OSError):
-            hold = _opened(folder)
+            file = _open_folder(folder)
             try:
-                _lock(hold, wait=False)
+                _lock(file, wait=False)
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += not folder.exists()
             finally:
-                os.close(hold)
+                os.close(file)
     return removed
 
 
 @cache
-def _swept(there: str, process: int) -> int:
-    return remove_unused_folders(there)
+def _remove_once(parent: str, process: int) -> int:
+    return remove_unused_folders(parent)
 
 
-def _made(there: str) -> tuple[Path, int]:
-    """A folder, and the hold on it."""
+def _make_locked(parent: str) -> tuple[Path, int]:
+    """Make a folder; returns it with the open file that has its lock."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=there))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         with suppress(FileNotFoundError):
-            hold = _opened(folder)
-            # Where the file system has no locks, nobody else can get one and remove it.
+            file = _open_folder(folder)
+            # On a file system without locks no process can lock and remove the folder.
             with suppress(OSError):
-                _lock(hold, wait=True)
+                _lock(file, wait=True)
             if folder.exists():
-                return folder, hold
-            os.close(hold)  # a sweep came in between
+                return folder, file
+            os.close(file)  # another process removed it before it was locked
 
 
-def _opened(folder: Path) -> int:
+def _open_folder(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _lock(hold: int, *, wait: bool) -> None:
-    # Not on every system, and functions as black boxes need none of this.
+def _lock(file: int, *, wait: bool) -> None:
+    # Imported here: not every system has it, and black boxes that are functions do not need it.
     import fcntl
 
-    fcntl.flock(hold, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -1,4 +1,4 @@
-"""Functions and items as bytes: what has a module by its name, everything else by value."""
+"""Serialisation of functions and items: by name where a module defines them, else by value."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 import cloudpickle
 
-#: Which modules go by value is a setting of the whole process.
+#: The modules that are serialised by value are a setting of the whole process.
 _lock = threading.RLock()
 
 
 def serialise(thing: Any, *, everywhere: bool = False) -> bytes:
-    """Anything as bytes that `pickle.loads` reads; what was defined at the prompt goes along.
+    """Serialise an object for `pickle.loads`; objects of `__main__` are included by value.
 
     Args:
-        thing: What to send.
-        everywhere: Whether it must be readable where modules of one's own are not installed: what
-            is defined in them goes along too, if it can.
+        thing: The object.
+        everywhere: Whether the reader may lack the user's own modules: their objects are then
+            included by value too, if possible.
 
     >>> import pickle
     >>> pickle.loads(serialise(lambda x: x + 1))(2)
@@ -32,7 +32,7 @@ def serialise(thing: Any, *, everywhere: bool = False) -> bytes:
             with _own_modules():
                 found = cloudpickle.dumps(thing, 5)
             return found
-        except Exception:  # a global that cannot be sent; by name it may do
+        except Exception:  # a global that cannot be serialised; by name it may work
             pass
     found = cloudpickle.dumps(thing, 5)
     return found
@@ -40,7 +40,7 @@ def serialise(thing: Any, *, everywhere: bool = False) -> bytes:
 
 @contextmanager
 def _own_modules() -> Iterator[None]:
-    """Have what is defined in modules of one's own sent by value."""
+    """Serialise the objects of the user's own modules by value while the block runs."""
     from twinloop.policy.code_identity import is_user_module
 
     with _lock:
@@ -63,7 +63,7 @@ def _own_modules() -> Iterator[None]:
 
 
 def serialise_function(function: Callable[[Any], Any], *, everywhere: bool = False) -> bytes:
-    """A function as bytes, with all it holds; InputError where that cannot be.
+    """Serialise a function with the objects that it refers to; an InputError if that fails.
 
     >>> import threading
     >>> serialise_function(threading.Lock().acquire)

@@ -1,4 +1,4 @@
-"""Texts with names in braces, which values take the place of."""
+"""Text templates with names in braces that are replaced by values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import number_to_text, quote_value
 
-# A parameter may be called after the field that it is about, such as `contention.kinds.io.pressure`
-# or `contention.table[0]`.
+# The name of a parameter may be that of a field, such as `contention.kinds.io.pressure` or
+# `contention.table[0]`.
 _BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.\[\]-]*)\}|[{}]")
 
 
 def find_names(template: str) -> set[str]:
-    """The names that a text has in braces; two braces stand for one.
+    """Find the names in braces in a template; a doubled brace is a literal brace.
 
     >>> sorted(find_names("--speed={speed} {case.input} {{}}"))
     ['case.input', 'speed']
     >>> find_names("{speed")
     Traceback (most recent call last):
-    twinloop.InputError: '{speed' has a brace that stands alone (write {{ for a brace)
+    twinloop.InputError: '{speed' has a brace that encloses no name (write {{ for a brace)
     """
     names = set()
     for match in _BRACES.finditer(template):
@@ -30,16 +30,16 @@ def find_names(template: str) -> set[str]:
             names.add(match[1])
         elif match[0] not in ("{{", "}}"):
             raise InputError(
-                f"{quote_value(template)} has a brace that stands alone",
+                f"{quote_value(template)} has a brace that encloses no name",
                 remedy=f"write {match[0] * 2} for a brace",
             )
     return names
 
 
 def fill_template(template: str, values: Mapping[str, Any]) -> str:
-    """The text with the values in place of their names.
+    """Replace the names in a template by their values.
 
-    Numbers are written so that they read back as the same.
+    Numbers are written so that they read back unchanged.
 
     >>> fill_template("--speed={speed} -n {case.tasks}", {"speed": 0.1, "case.tasks": 20.0})
     '--speed=0.1 -n 20'
@@ -57,19 +57,17 @@ def fill_template(template: str, values: Mapping[str, Any]) -> str:
 
 
 def unknown_name_error(name: str, known: Iterable[str]) -> InputError:
-    """The refusal of a name that nobody gave a value.
+    """Make the error for a name in braces that has no value.
 
     >>> str(unknown_name_error("sped", ["speed"]))
-    "{sped} stands for nothing that was given (did you mean 'speed'?)"
+    "{sped} has no value (did you mean 'speed'?)"
     """
-    return InputError(
-        f"{{{name}}} stands for nothing that was given", remedy=suggest_name(name, list(known))
-    )
+    return InputError(f"{{{name}}} has no value", remedy=suggest_name(name, list(known)))
 
 
 def _text(value: Any) -> str:
     if hasattr(value, "item") and callable(value.item) and getattr(value, "ndim", 0) == 0:
-        value = value.item()  # a number of NumPy
+        value = value.item()  # a NumPy scalar
     if isinstance(value, bool):
         return "true" if value else "false"
     return number_to_text(value) if isinstance(value, float) else str(value)

@@ -1,8 +1,8 @@
-"""What a worker process does: it is given a function, then item after item, and answers each.
+"""The worker process: it receives a function, then items, and returns an outcome for each.
 
-It reads its orders from what was its stdin and answers on what was its stdout. Whatever is printed
-in it goes to stderr. It ends when nobody is left to answer, and when it is asked to (SIGTERM); the
-function then sees an exception that is none of its own, so that it can clean up.
+It reads requests from its original stdin and writes replies to its original stdout; output of the
+function goes to stderr. It ends when the other end of a pipe is closed, and on SIGTERM. The
+function then receives an exception, so that it can clean up.
 """
 
 from __future__ import annotations
@@ -22,59 +22,59 @@ from twinloop.campaign.serialisation import serialise
 
 
 class StopRequest(BaseException):
-    """The worker is asked to end; not an Exception, so that no function takes it for a failure."""
+    """The worker must end; no Exception, so that a function does not handle it as a failure."""
 
 
 def main() -> None:
-    """Work until there is nobody to work for."""
-    orders, answers = os.dup(0), os.dup(1)
+    """Evaluate items until the requests end."""
+    requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # Ctrl-C at a terminal reaches all processes there: the first one says what happens.
+    # Ctrl-C at a terminal reaches all its processes: the parent process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(orders, inbox), daemon=True).start()
+    threading.Thread(target=_listen, args=(requests, inbox), daemon=True).start()
     try:
-        _work(inbox, answers)
+        _work(inbox, replies)
     except (StopRequest, BrokenPipeError):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _stop(number: int, frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: what cleans up is not disturbed
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second one would disturb the cleanup
     raise StopRequest
 
 
-def _listen(orders: int, inbox: queue.SimpleQueue[tuple[str, bytes]]) -> None:
-    """Read ahead of the work, to learn at once when the other side is gone."""
+def _listen(requests: int, inbox: queue.SimpleQueue[tuple[str, bytes]]) -> None:
+    """Read requests ahead of the work, to notice at once when the pipe is closed."""
     try:
         while True:
-            inbox.put(receive(orders))
+            inbox.put(receive(requests))
     except (EOFError, OSError):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _work(inbox: queue.SimpleQueue[tuple[str, bytes]], answers: int) -> None:
-    function: Callable[[Any], Any] = _nothing
+def _work(inbox: queue.SimpleQueue[tuple[str, bytes]], replies: int) -> None:
+    function: Callable[[Any], Any] = _no_function
     while True:
         kind, content = inbox.get()
         if kind == "f":
-            function = _loaded(content)
+            function = _load_function(content)
         else:
-            send(answers, "o", serialise_outcome(evaluate_bytes(function, content)))
+            send(replies, "o", serialise_outcome(evaluate_bytes(function, content)))
 
 
-def evaluate_bytes(function: Callable[[Any], Any], parcel: bytes) -> Outcome:
-    """What becomes of an item that came as bytes.
+def evaluate_bytes(function: Callable[[Any], Any], content: bytes) -> Outcome:
+    """Evaluate a function for an item that is given as bytes.
 
     >>> evaluate_bytes(abs, pickle.dumps(-3)).value
     3
     """
     try:
-        item = pickle.loads(parcel)
+        item = pickle.loads(content)
     except Exception as error:
         why = f"{format_failure(error, 'an item')}, which the worker cannot load{_advice(error)}"
         return Outcome(None, why, 0.0)
@@ -82,7 +82,7 @@ def evaluate_bytes(function: Callable[[Any], Any], parcel: bytes) -> Outcome:
 
 
 def serialise_outcome(outcome: Outcome) -> bytes:
-    """An outcome as bytes; that its value cannot be sent is an outcome too.
+    """Serialise an outcome; one whose value cannot be serialised becomes an error.
 
     >>> pickle.loads(serialise_outcome(Outcome((value for value in "ab"), None, 0.5))).error
     "TypeError: cannot pickle 'generator' object, for a value of the kind generator, ..."
@@ -90,17 +90,17 @@ def serialise_outcome(outcome: Outcome) -> bytes:
     try:
         return pickle.dumps(outcome, 5)
     except Exception:
-        try:  # what was defined where the function was is known to nobody by its name
+        try:  # a class that was sent with the function cannot be serialised by name
             return serialise(outcome)
         except Exception as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())
+            text = " ".join(f"{type(error).__name__}: {error}".split())
             kind = type(outcome.value).__name__
-            why = f"{said}, for a value of the kind {kind}, which cannot be sent back"
+            why = f"{text}, for a value of the kind {kind}, which cannot be sent back"
             return pickle.dumps(Outcome(None, why, outcome.seconds), 5)
 
 
 class SerialisedFunction(NamedTuple):
-    """A function on its way to Dask workers, each of which loads it once.
+    """A function as it is sent to Dask workers, each of which loads it once.
 
     >>> SerialisedFunction("double", serialise(lambda x: 2 * x)).name
     'double'
@@ -112,27 +112,27 @@ class SerialisedFunction(NamedTuple):
 
 #: The functions that this process has loaded as a Dask worker, the latest last.
 _functions: dict[str, Callable[[Any], Any]] = {}
-#: How many of them it keeps.
-_KEPT: Final = 4
+#: Number of loaded functions that are kept.
+_CACHE_SIZE: Final = 4
 
 
-def evaluate_on_dask(shipped: SerialisedFunction, parcel: bytes) -> bytes:
-    """What a Dask worker does for an item.
+def evaluate_on_dask(sent: SerialisedFunction, item: bytes) -> bytes:
+    """Evaluate an item on a Dask worker.
 
     >>> double = SerialisedFunction("double", serialise(lambda x: 2 * x))
     >>> pickle.loads(evaluate_on_dask(double, serialise(4))).value
     8
     """
-    function = _functions.get(shipped.name)
+    function = _functions.get(sent.name)
     if function is None:
-        function = _functions[shipped.name] = _loaded(shipped.content)
-        for name in list(_functions)[:-_KEPT]:
-            _functions.pop(name, None)  # another thread may have done it
-    return serialise_outcome(evaluate_bytes(function, parcel))
+        function = _functions[sent.name] = _load_function(sent.content)
+        for name in list(_functions)[:-_CACHE_SIZE]:
+            _functions.pop(name, None)  # another thread may have removed it
+    return serialise_outcome(evaluate_bytes(function, item))
 
 
-def _loaded(content: bytes) -> Callable[[Any], Any]:
-    """The function that was sent; if it cannot be had here, every item is told so."""
+def _load_function(content: bytes) -> Callable[[Any], Any]:
+    """Load a function; if that fails, return a function that raises the cause for every item."""
     try:
         return pickle.loads(content)  # type: ignore[no-any-return]
     except Exception as error:
@@ -145,7 +145,7 @@ def _loaded(content: bytes) -> Callable[[Any], Any]:
 
 
 def _advice(error: Exception) -> str:
-    """What to do about something that cannot be loaded here."""
+    """Return the remedy for an object that cannot be loaded here."""
     if not isinstance(error, ModuleNotFoundError):
         return ""
     return (
@@ -154,11 +154,11 @@ def _advice(error: Exception) -> str:
     )
 
 
-def _nothing(item: object) -> None:
+def _no_function(item: object) -> None:
     raise RuntimeError("no function was sent")
 
 
-#: What Python is told to run; the path of modules is that of the process that starts the worker.
+#: Program of a worker, with the module path of the process that starts it.
 PROGRAM = f"""\
 import sys
 sys.path[:] = {{path!r}}

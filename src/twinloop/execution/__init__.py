@@ -1,4 +1,4 @@
-"""Reality: scenarios run with real processes on real CPUs, and what they did, recorded.
+"""Real execution: scenarios run as processes on this machine, and are recorded.
 
 >>> from twinloop.execution import execute
 >>> from twinloop.scenario import Scenario

@@ -1,4 +1,4 @@
-"""What will be run, before anything is: a summary for a terminal, every command for a file."""
+"""Announcement of the commands of a run: a summary for a terminal, and a file with all of them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from twinloop.execution.task_commands import CommandSurvey, DistinctCommand, Tas
 from twinloop.scenario import Scenario
 from twinloop.trace.trace import format_count
 
-#: The file of every command, in the folder of what runs them.
+#: Name of the file with every command, in the folder of a run.
 COMMANDS: Final = "commands.txt"
 
-#: Commands that a summary shows one by one; of more it shows the programs.
+#: Largest number of commands that a summary shows one by one; of more it shows the programs.
 _SHOWN: Final = 5
-#: Programs that a summary shows.
+#: Largest number of programs that a summary shows.
 _PROGRAMS: Final = 100
 _LONGEST: Final = 200
-#: What the file begins with.
+#: First line of the file; files are recognised by it.
 _HEADING: Final = (
     "# No shell reads these commands. What stands in braces is known when a task starts."
 )
 
 
 def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandSurvey:
-    """Every command that `execute` would run for a scenario; nothing is run.
+    """List every command that `execute` would run for a scenario, without running any.
 
     >>> survey = survey_scenario(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
     ...     {"id": "a", "command": ["sleep", "{run_time}"], "run_time": 1.5}]}))
@@ -45,13 +45,13 @@ def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandS
 
 
 def survey_tasks(scenario: Scenario, commands: TaskCommands) -> CommandSurvey:
-    """What is run to prepare a scenario, and for its tasks."""
+    """List the commands that prepare a scenario, and the commands of its tasks."""
     prepare = [shlex.join(step.command) for step in scenario.workload.prepare]
     return commands.survey()._replace(prepare=prepare)
 
 
 def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
-    """Every command of several surveys, each once, with the most tasks that any of them has.
+    """Merge surveys: every command once, with the largest number of tasks in any survey.
 
     >>> one = CommandSurvey([DistinctCommand("sleep 1", "/", "sleep", 2)], [], [])
     >>> merge_surveys([one, one]) == one
@@ -70,7 +70,7 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
 
 
 def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
-    """What will be run, line by line for a terminal: few commands whole, of more the programs.
+    """Yield the lines of a summary: a few commands in full, or the programs of many.
 
     >>> commands = [DistinctCommand(f"echo {n}", "/", "echo", 1) for n in range(6)]
     >>> survey = CommandSurvey(commands, [], [])
@@ -88,7 +88,8 @@ def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
         for name, times in survey.programs[:_PROGRAMS]:
             yield f"  {times} x {shorten(name)}"
         if rest := survey.programs[_PROGRAMS:]:
-            yield f"  {sum(times for _, times in rest)} x {format_count(len(rest), 'other program')}"
+            count = sum(times for _, times in rest)
+            yield f"  {count} x {format_count(len(rest), 'other program')}"
     for name in survey.missing:
         yield f"cannot be found now: {shorten(name)}"
     if file is not None:
@@ -96,7 +97,7 @@ def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
 
 
 def summarise_programs(survey: CommandSurvey) -> str:
-    """The programs of a survey and how many tasks run each, in one line.
+    """Format the programs of a survey with their numbers of tasks in one line.
 
     >>> summarise_programs(CommandSurvey([DistinctCommand("echo 1", "/", "echo", 3)], [], []))
     '3 x echo'
@@ -111,10 +112,10 @@ def summarise_programs(survey: CommandSurvey) -> str:
 
 
 def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
-    """Every distinct command, as text: one on a line, after the number of tasks that run it.
+    """Format every distinct command as text: one per line, after its number of tasks.
 
     Args:
-        surveys: What is run, by the name of what runs it; a name may be empty.
+        surveys: Surveys by name; a name may be empty.
 
     >>> echo = DistinctCommand("echo 1", "/", "echo", 3)
     >>> print(list_commands({"": CommandSurvey([echo], [], ["make"])}))
@@ -143,7 +144,7 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
 
 
 def describe_commands(surveys: Mapping[str, CommandSurvey]) -> dict[str, Any]:
-    """Every distinct command, as plain data: what `--dry-run --json` prints.
+    """Convert surveys to plain data, as `--dry-run --json` prints them.
 
     >>> echo = DistinctCommand("echo 1", "/", "echo", 3)
     >>> found = describe_commands({"": CommandSurvey([echo], [], [])})
@@ -166,14 +167,14 @@ def describe_commands(surveys: Mapping[str, CommandSurvey]) -> dict[str, Any]:
 
 
 def write_commands(folder: Path, surveys: Mapping[str, CommandSurvey]) -> Path:
-    """Write every distinct command to the file of commands in a folder; returns that file."""
+    """Write every distinct command to the command file of a folder; returns its path."""
     with write_atomically(folder / COMMANDS) as stream:
         stream.write(list_commands(surveys).encode())
     return folder / COMMANDS
 
 
 def is_command_file(path: Path) -> bool:
-    """Whether a file is one of commands that was written here.
+    """Whether a file is a command file, by its first line.
 
     >>> is_command_file(Path("no such file"))
     False
@@ -186,9 +187,9 @@ def is_command_file(path: Path) -> bool:
 
 
 class CommandFile:
-    """The file of every command in the folder of a run that is about to begin.
+    """The command file in the folder of a run that is about to begin.
 
-    It is written before anything runs. Where the run cannot begin, the folder is left as it was.
+    It is written before any command runs. If the run cannot begin, the folder is restored.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -199,7 +200,7 @@ class CommandFile:
     """
 
     def __init__(self, folder: Path, text: str) -> None:
-        #: Where it is.
+        #: Path of the file.
         self.path = folder / COMMANDS
         self._text = text.encode()
         self._made_folder = not folder.exists()
@@ -212,13 +213,13 @@ class CommandFile:
             raise
 
     def keep(self) -> None:
-        """The run has begun: the file stays, also if the folder was emptied for the run."""
+        """Keep the file, because the run has begun; write it again if the folder was emptied."""
         self._kept = True
         if not self.path.is_file():
             self._write(self._text)
 
     def withdraw(self) -> None:
-        """Leave the folder as it was, unless the run has begun."""
+        """Restore the folder, unless the run has begun."""
         if self._kept:
             return
         with suppress(OSError):
@@ -235,7 +236,7 @@ class CommandFile:
 
 
 def shorten(command: str) -> str:
-    """A command for one line of a terminal.
+    """Shorten a command for one line of a terminal.
 
     >>> len(shorten("x" * 1000))
     203

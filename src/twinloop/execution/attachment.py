@@ -1,4 +1,4 @@
-"""Recording what runs already: processes with all that they start, or a control group."""
+"""Recording of running processes with their descendants, or of a control group."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def attach(
     power: Literal["auto", "none"] = "auto",
     overwrite: bool = False,
 ) -> Trace:
-    """Record what runs already, until it ends, time is up, or Ctrl-C; whatever it is, it is saved.
+    """Record running processes until they end, until a time limit, or until Ctrl-C.
 
-    Each process, with all that it starts, becomes a task; or a control group becomes one. t = 0 is
-    the start of the oldest. What happened before is known only as a sum: it becomes one sample,
-    and is noted in the manifest. Nobody but its parent learns how a process ended, so tasks have
-    neither a status nor an exit code.
+    Each process with its descendants becomes a task, or a control group becomes one task. t = 0 is
+    the start of the oldest. The CPU time before the recording is known only as a sum: it becomes
+    one sample, with a note in the manifest. Only the parent of a process receives its exit status,
+    so the tasks have neither a status nor an exit code.
 
     Args:
-        pids: Processes; none of them in the tree of another.
-        folder: Where the Trace is written; until the end it holds a journal that can be read.
-        cgroup: A control group: its folder, or its place below the top of its hierarchy.
-        period: Seconds between two samples, at least 0.05.
-        until: Stop after so many seconds.
-        power: Whether to read the counters of power that this machine has.
-        overwrite: Replace a run that is there.
+        pids: Process IDs; none may be a descendant of another.
+        folder: Folder of the Trace; until the end it has a journal that can be read.
+        cgroup: A control group: its folder, or its path below the root of its hierarchy.
+        period: Time between two samples (s), at least 0.05.
+        until: Time after which the recording stops (s).
+        power: Whether to read the energy counters of this machine.
+        overwrite: Whether to replace a run in the folder.
 
     >>> import subprocess, tempfile
     >>> with tempfile.TemporaryDirectory() as there, subprocess.Popen(["sleep", "60"]) as nap:
@@ -65,28 +65,28 @@ def attach(
     """
     check_period(period)
     if until is not None and not until > 0:
-        raise InputError(f"{until:g} s is no time to record for", field="until")
+        raise InputError(f"must be positive, not {until:g} s", field="until")
     numbers = list(pids)
     if bool(numbers) == (cgroup is not None):
-        raise InputError("say either which processes or which control group to record")
+        raise InputError("give either processes or a control group to record")
     path = Path(folder).absolute()
     check_run_folder(path, overwrite=overwrite)
     _check_apart(numbers)
     with ExitStack() as stack:
-        watched: list[Observed] = []
+        observed: list[Observed] = []
         if cgroup is not None:
-            watched.append(stack.enter_context(closing(ObservedGroup(cgroup))))
+            observed.append(stack.enter_context(closing(ObservedGroup(cgroup))))
         for number in numbers:
-            watched.append(stack.enter_context(closing(ObservedTree(number))))
-        clock = _Clock(min(one.ticks for one in watched) / _TICKS)
-        plan = _plan(watched, period)
+            observed.append(stack.enter_context(closing(ObservedTree(number))))
+        clock = _BackdatedClock(min(one.ticks for one in observed) / _TICKS)
+        plan = _make_plan(observed, period)
         run = RunFolder.create(path, plan, overwrite=overwrite)
         stack.callback(run.close)
         meters = PowerRecorder(find_meters() if power == "auto" else [], period=period)
         try:
-            following = _Following(watched, plan, clock, run.journal, period, meters)
-            following.begin()
-            following.go_on(until)
+            recording = _AttachedRecording(observed, plan, clock, run.journal, period, meters)
+            recording.begin()
+            recording.record(until)
             trace = read_unfinished_run(path)
             run.finish(trace)
         except OSError as error:
@@ -94,8 +94,8 @@ def attach(
     return trace
 
 
-class _Clock(RunClock):
-    """A clock whose t = 0 lies before it was made: so many seconds after the machine started."""
+class _BackdatedClock(RunClock):
+    """A clock whose t = 0 is in the past: so many seconds after the machine started."""
 
     def __init__(self, zero: float) -> None:
         super().__init__()
@@ -104,12 +104,12 @@ class _Clock(RunClock):
         self.epoch_ms -= round(back / 1e6)
 
 
-class _Following:
-    """The record of what is watched, from its first sample to its end."""
+class _AttachedRecording:
+    """The recording of running processes, from the first sample to the end."""
 
     def __init__(
         self,
-        watched: list[Observed],
+        observed: list[Observed],
         plan: Trace,
         clock: RunClock,
         journal: RunJournal,
@@ -123,11 +123,11 @@ class _Following:
         self._meters = meters
         self._trees: ProcessTrees[ExecutionKey] = ProcessTrees()
         self._recorder = UsageRecorder(clock, journal, period=period, trees=self._trees)
-        #: Those that have not ended, by the number of their task.
-        self._open = dict(enumerate(watched))
+        #: Observed processes and groups that have not ended, by the number of their task.
+        self._open = dict(enumerate(observed))
 
     def begin(self) -> None:
-        """What there was before, and the first sample."""
+        """Write the start of each task, its usage before the recording, and the first sample."""
         self._journal.write(e="begin", t=0.0, epoch_ms=self._clock.epoch_ms)
         starts = {}
         for task, one in self._open.items():
@@ -140,30 +140,30 @@ class _Following:
         now = self._clock.now()
         for task, one in self._open.items():
             cpu = one.read()[0] if one.is_accounted else readings[(task, 0, 0)].cpu
-            self._before(task, cpu, now - starts[task])
+            self._note_earlier_usage(task, cpu, now - starts[task])
         self._recorder.sample(self._clock.now())
 
-    def _before(self, task: int, cpu: float | None, length: float) -> None:
-        """Say what was used before the first sample."""
+    def _note_earlier_usage(self, task: int, cpu: float | None, length: float) -> None:
+        """Write a note on the CPU time before the first sample."""
         name, one = self._names[task], self._open[task]
         if cpu is None:
-            self._say(f"{name}: ended before it was recorded: what it used is unknown")
+            self._note(f"{name}: ended before it was recorded: what it used is unknown")
             return
         most = length * self._cores
         if isinstance(one, ObservedGroup) and cpu > most:
             one.exclude_cpu_time(cpu - most)
-            self._say(
+            self._note(
                 f"{name}: {cpu - most:.2f} CPU seconds are left out: they are of processes that "
                 "were gone when the oldest that is there started"
             )
             cpu = most
-        self._say(
+        self._note(
             f"{name}: the {cpu:.2f} CPU seconds of the {length:.2f} s before it was recorded are "
             "one sample; how they were spread is not known"
         )
 
-    def go_on(self, until: float | None) -> None:
-        """Record until all have ended, time is up, or somebody wants it to end."""
+    def record(self, until: float | None) -> None:
+        """Record until all tasks have ended, the time limit, or a request to end."""
         stop = math.inf if until is None else self._clock.now() + until
         with Interrupts() as interrupts, select.epoll() as events:
             events.register(interrupts, select.EPOLLIN)
@@ -180,13 +180,13 @@ class _Following:
                         interrupts.drain()
                 self._sample()
         for task in list(self._open):
-            self._say(f"{self._names[task]}: was still running when the recording ended")
+            self._note(f"{self._names[task]}: was still running when the recording ended")
             self._close(task)
         facts = {"recording": self._recorder.facts(), "power": self._meters.facts()}
         self._journal.write(e="finish", t=self._clock.now(), facts=facts)
 
     def _sample(self) -> None:
-        """Whatever is due."""
+        """Take the samples that are due."""
         now = self._clock.now()
         if self._recorder.due <= now:
             for task, one in list(self._open.items()):
@@ -199,8 +199,8 @@ class _Following:
     def _close(self, task: int) -> None:
         one = self._open.pop(task)
         now = self._clock.now()
-        if one.pid is not None and self._gone(one.pid):
-            self._say(
+        if one.pid is not None and self._is_gone(one.pid):
+            self._note(
                 f"{self._names[task]}: ended between two samples, and its parent waits for it: "
                 "what it used after the last one is unknown"
             )
@@ -208,17 +208,17 @@ class _Following:
         where = {"task": task, "attempt": 0, "machine": 0, "pid": one.pid}
         self._journal.write(e="end", t=now, **where, code=None, reason=None, left=0, **figures)
 
-    def _gone(self, pid: int) -> bool:
-        """Whether a process went without its account being seen, which lasts until it is reaped."""
+    def _is_gone(self, pid: int) -> bool:
+        """Whether a process was reaped by its parent before its last CPU time was read."""
         self._trees.scan()
         return self._trees.owner(pid) is None
 
-    def _say(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         self._journal.write(e="note", t=self._clock.now(), text=text)
 
 
 def _check_apart(pids: list[int]) -> None:
-    """An error if a process is there twice, or in the tree of another."""
+    """Raise an InputError if a process is named twice or descends from another."""
     for pid in pids:
         if pids.count(pid) > 1:
             raise InputError(f"process {pid} is named twice", field="pid")
@@ -226,16 +226,16 @@ def _check_apart(pids: list[int]) -> None:
         while above is not None and above.parent:
             if above.parent in pids:
                 raise InputError(
-                    f"process {pid} is one that process {above.parent} started",
+                    f"process {pid} was started by process {above.parent}",
                     field="pid",
-                    remedy="name one of them: what it starts is recorded with it",
+                    remedy="name only one of them: its descendants are recorded with it",
                 )
             above = ProcessStat.read(above.parent)
 
 
-def _plan(watched: list[Observed], period: float) -> Trace:
-    """What is known before anything is recorded."""
-    rows = [one.task_columns() for one in watched]
+def _make_plan(observed: list[Observed], period: float) -> Trace:
+    """Make the Trace of what is known before the recording."""
+    rows = [one.task_columns() for one in observed]
     names = tuple(row["id"] for row in rows)
     cpus = os.cpu_count() or 1
     node = {

@@ -1,4 +1,4 @@
-"""The program that does real work of a known amount, and how fast it is on this machine."""
+"""The program `twinloop-burn`, which does a known amount of work, and its rates on this machine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Final
 from twinloop.description.errors import InputError
 from twinloop.workload.generators.burn import PHASES, PROGRAM
 
-#: The variable that tells the program how many units of each kind a core does in a second.
+#: Environment variable with the units of each kind of work that a core does in a second.
 RATES_VARIABLE: Final = "TWINLOOP_BURN_RATES"
 
-#: Kinds whose work is counted in units of one or more rates, and which.
+#: The rates that each kind of work is counted in.
 _RATED: Final = {
     **{kind: (kind,) for kind in ("cpu", "memory", "stream", "cache")},
     "mixed": ("cpu", "memory"),
@@ -31,7 +31,7 @@ _PATIENCE: Final = 120.0
 
 
 def find_burn_program() -> Path:
-    """Where `twinloop-burn` is: beside the Python that runs this, or on the PATH.
+    """Find `twinloop-burn` beside the Python interpreter, or on the PATH.
 
     >>> find_burn_program().name
     'twinloop-burn'
@@ -42,30 +42,30 @@ def find_burn_program() -> Path:
         if found is not None:
             return Path(found).absolute()
     raise InputError(
-        f"the program {PROGRAM} is not here: it comes with Twinloop on Linux and macOS",
+        f"the program {PROGRAM} is not installed: it comes with Twinloop on Linux and macOS",
         remedy="install Twinloop again, with a C++ compiler where there is no wheel",
     )
 
 
 def measure_rates(
     kinds: Iterable[str] = ("cpu", "memory", "stream", "cache"),
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> dict[str, float]:
-    """Units of work that a core does in a second of its time, measured now.
+    """Measure the units of work that a core does in a second of CPU time.
 
-    Of each kind the best of many short runs is taken, by CPU time: others who use the machine
-    meanwhile do not make it seem slower, unless they take its caches all the time. `say` is told
-    of a kind where no second run confirms the best one. A kind that consists of others gives
-    theirs; one that only waits has no rate.
+    The rate of a kind is the best of many short runs, by CPU time: other load on the machine does
+    not reduce it, unless it occupies the caches all the time. `notify` is called for a kind whose
+    best run is confirmed by no second run. A kind that consists of others has their rates; a kind
+    that only waits has none.
 
     >>> sorted(measure_rates(["mixed", "sleep"]))
     ['cpu', 'memory']
     """
-    wanted = sorted({part for kind in kinds for part in _RATED[_known(kind)]})
+    wanted = sorted({part for kind in kinds for part in _RATED[_check_kind(kind)]})
     if not wanted:
         return {}
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [find_burn_program(), "--calibrate", *wanted],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -74,42 +74,42 @@ def measure_rates(
             check=True,
         )
     except subprocess.SubprocessError as error:
-        said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-        problem = f"the rates of {', '.join(wanted)} cannot be measured: {said.strip()}"
+        cause = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+        problem = f"the rates of {', '.join(wanted)} cannot be measured: {cause.strip()}"
         raise InputError(problem) from None
-    for line in done.stderr.splitlines():
-        say(line)
-    return {kind: float(rate) for kind, rate in json.loads(done.stdout).items()}
+    for line in result.stderr.splitlines():
+        notify(line)
+    return {kind: float(rate) for kind, rate in json.loads(result.stdout).items()}
 
 
 def make_rate_environment(
-    commands: Iterable[Sequence[str]], say: Callable[[str], None] = lambda text: None
+    commands: Iterable[Sequence[str]], notify: Callable[[str], None] = lambda text: None
 ) -> dict[str, str]:
-    """The variable that these commands need so that each does not have to measure its own rate.
+    """Make the environment variable with the rates that these commands need.
 
-    Empty where none of them runs `twinloop-burn` for a number of seconds. A rate that stands in
-    the variable already is kept; the others are measured now, and `say` is told before, and of
-    doubts about them.
+    Without it, each command would measure its own rates. The result is empty if no command runs
+    `twinloop-burn` for a number of seconds. Rates that the variable already has are kept; the
+    others are measured, and `notify` is called before the measurement and for uncertain rates.
 
     >>> make_rate_environment([["sleep", "1"], ["twinloop-burn", "cpu", "--work", "1000"]])
     {}
     >>> list(make_rate_environment([["twinloop-burn", "cpu", "--seconds", "2"]]))
     ['TWINLOOP_BURN_RATES']
     """
-    needed = {part for command in commands for part in _needed(command)}
+    needed = {kind for command in commands for kind in _needed_rates(command)}
     if not needed:
         return {}
-    said = os.environ.get(RATES_VARIABLE, "")
-    known = {pair.partition("=")[0] for pair in said.split(",")}
+    before = os.environ.get(RATES_VARIABLE, "")
+    known = {pair.partition("=")[0] for pair in before.split(",")}
     if needed - known:
-        say(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - known))}")
-    measured = measure_rates(needed - known, say)
+        notify(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - known))}")
+    measured = measure_rates(needed - known, notify)
     pairs = [f"{kind}={rate!r}" for kind, rate in measured.items()]
-    return {RATES_VARIABLE: ",".join([*([said] if said else []), *pairs])}
+    return {RATES_VARIABLE: ",".join([*([before] if before else []), *pairs])}
 
 
-def _needed(command: Sequence[str]) -> tuple[str, ...]:
-    """The kinds whose rates a command needs."""
+def _needed_rates(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds whose rates a command needs."""
     first, *words = command
     if Path(first).name == "twinloop" and words[:1] == ["burn"]:
         words = words[1:]
@@ -119,11 +119,11 @@ def _needed(command: Sequence[str]) -> tuple[str, ...]:
     if "--seconds" not in options or "--rates" in options:
         return ()
     found = [word for word in words if word in PHASES]
-    # A kind that is to be put in later can be any.
+    # A kind that is a template can be any.
     return _RATED[found[0]] if found else tuple(_RATED["mixed"]) + ("stream", "cache")
 
 
-def _known(kind: str) -> str:
+def _check_kind(kind: str) -> str:
     if kind not in _RATED:
         raise InputError(
             f"there is no kind {kind!r} of work", remedy=f"one of: {', '.join(_RATED)}"

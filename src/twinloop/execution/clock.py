@@ -1,4 +1,4 @@
-"""The clock of a run: seconds since its t = 0, and what that is in the time of the world."""
+"""The clock of a run: seconds since its t = 0, and the Unix time of t = 0."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class RunClock:
-    """Seconds since t = 0, by the clock that the kernel stamps processes with.
+    """Seconds since t = 0, by the clock of the start times of processes (CLOCK_BOOTTIME).
 
-    That clock counts from the start of the machine and is never set. How far the time of the world
-    is from it is measured once, when the run begins: a correction in the middle of a run moves no
-    time of the run.
+    That clock counts from the start of the machine and is never set. Its offset from Unix time is
+    measured once, when the run begins: a correction of the system time during a run does not change
+    times of the run.
 
     >>> clock = RunClock()
     >>> earlier = clock.now()
@@ -24,11 +24,11 @@ class RunClock:
 
     def __init__(self) -> None:
         before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        world = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        unix = time.clock_gettime_ns(time.CLOCK_REALTIME)
         after = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self._zero = before
-        #: Time of the world minus time since the start of the machine (s).
-        self.offset = (world - (before + after) // 2) / 1e9
+        #: Unix time minus time since the start of the machine (s).
+        self.offset = (unix - (before + after) // 2) / 1e9
         #: Unix time of t = 0 in milliseconds.
         self.epoch_ms = round(before / 1e6 + self.offset * 1e3)
 
@@ -37,12 +37,12 @@ class RunClock:
         return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._zero) / 1e9
 
     def start_time(self, ticks: int, called: float, seen: float) -> tuple[float, bool]:
-        """When a process started, and whether its ticks had to be corrected.
+        """Convert the start of a process to run time, and return whether it was corrected.
 
         Args:
-            ticks: Its start as the kernel says it, in ticks since the start of the machine.
-            called: When it was asked for.
-            seen: When it was first there. It cannot have started outside these two.
+            ticks: Start time in `/proc`, in ticks since the start of the machine.
+            called: Time before the call that started it.
+            seen: Time after the call. The start lies between these two.
 
         >>> clock = RunClock()
         >>> clock.start_time(0, called=1.0, seen=1.5)

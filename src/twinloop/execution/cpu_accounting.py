@@ -1,4 +1,4 @@
-"""What tasks used between two samples, out of what was read at each of them."""
+"""The usage table of a run, from samples of cumulative CPU times."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from twinloop.execution.run_journal import EXECUTION_KEY
 from twinloop.trace import Trace
 from twinloop.workload.cleaning_notes import note
 
-#: In which the kernel counts CPU time of processes (s).
+#: Unit in which the kernel counts the CPU time of processes (s).
 TICK: Final = 0.01
 
 
 def compute_usage(
     plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame
 ) -> tuple[pl.DataFrame, Cleaning]:
-    """What was used between two samples, the last one being of the end."""
+    """Compute the usage between consecutive samples, the last of which is the end of the task."""
     known = samples.join(
         parts.select(*EXECUTION_KEY, "start", "end", "cpu", "pid"), on=EXECUTION_KEY, suffix="_"
     )
-    # One just after the start, or before the next one or the end, says nothing that the next does
-    # not: what is read is cumulative. Where nobody saw the end, the last sample is the last that is
-    # known.
+    # CPU times are cumulative, so a sample just after the start, or just before the next sample or
+    # the end, is redundant. If the end was not recorded, the last sample is kept.
     following = pl.col("t").shift(-1).over(EXECUTION_KEY, order_by="t")
     known = known.filter(
         (pl.col("t") > pl.col("start") + TICK)
@@ -33,7 +32,7 @@ def compute_usage(
     ).select(
         *EXECUTION_KEY, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid"
     )
-    # What a task held when it ended is not known: the sample before, or else the most it ever had.
+    # The memory at the end is not known: take that of the sample before, or else the peak.
     seen = known.select(EXECUTION_KEY).unique().with_columns(seen=pl.lit(value=True))
     closing = (
         parts.filter(pl.col("cpu").is_not_null())
@@ -48,7 +47,7 @@ def compute_usage(
         )
     )
     both = pl.concat([known, closing]).sort(*EXECUTION_KEY, "t", maintain_order=True)
-    both, repaired = _possible(plan, both)
+    both, repaired = _limit_to_capacity(plan, both)
     whose = pl.struct(EXECUTION_KEY)
     used = both.with_columns(
         dt=pl.col("t") - pl.col("t").shift(1).over(whose).fill_null(pl.col("start")),
@@ -63,12 +62,12 @@ def compute_usage(
     return frame, repaired
 
 
-def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
-    """Cumulative CPU times that can be: between two samples there is no more than the CPUs give.
+def _limit_to_capacity(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
+    """Correct cumulative CPU times that exceed the capacity of the CPUs between two samples.
 
-    A counter that is read late, or that counts in ticks and rounds down, says too much or too
-    little of a moment. What cannot have been used before it was used after it, and the other way
-    round. The last value of each is what it is, and so is the sum.
+    A counter that is read late, or that rounds down to ticks, is too high or too low for its time.
+    CPU time that exceeds the capacity of one window is moved to the next or to the one before. The
+    last value of each execution, and so the sum, is not changed.
     """
     whose = pl.struct(EXECUTION_KEY)
     room = _cores(plan, samples).alias("room") * (samples["t"] - samples["start"])
@@ -83,7 +82,7 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
             .otherwise(pl.min_horizontal(spare, 0.0).cum_min().over(whose) + pl.col("room"))
         )
         .with_columns(cpu=spare.cum_max(reverse=True).over(whose) + pl.col("room"))
-        # What differs in the last digits only is what was read, and nothing is ever given back.
+        # A difference in the last digits only is rounding: keep the value that was read.
         .with_columns(moved=~last & ((pl.col("cpu") - pl.col("read")).abs() > digits))
         .with_columns(cpu=pl.when("moved").then("cpu").otherwise("read"))
         .with_columns(
@@ -98,15 +97,15 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
 
 
 def _cores(plan: Trace, samples: pl.DataFrame) -> pl.Series:
-    """As many cores as each part can have used: those of its node, where it is held to them.
+    """The number of cores that each execution can have used: those of its node, if enforced.
 
-    Where it is not, those of the machine if it has clearly used more than its node has: by more
-    than a counter lacks that rounds down the time in user mode and that in the kernel to ticks.
+    If they are not enforced, the cores of the machine for an execution that has clearly used more
+    than its node has: by more than the rounding of user and system time to ticks explains.
     """
     facts = plan.manifest.facts
-    held = facts.get("nodes", {}).get("isolation") not in (None, "none", "affinity")
+    is_enforced = facts.get("nodes", {}).get("isolation") not in (None, "none", "affinity")
     cores = plan.nodes["cores"].gather(samples["machine"])
-    if held:
+    if is_enforced:
         return cores
     whose = pl.struct(EXECUTION_KEY)
     cpu, t, start, own = pl.col("cpu"), pl.col("t"), pl.col("start"), pl.col("own")

@@ -1,4 +1,4 @@
-"""Telling a policy again what it was told in a run, to see whether it decides the same."""
+"""Replay of the events of a run to its policy, to compare the decisions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import polars as pl
 from twinloop.engine import CompiledScenario
 from twinloop.trace import Trace
 
-#: One decision: when, what kind, which task, on which nodes.
+#: One decision: time, kind, task and nodes.
 DecisionRow = tuple[float, str, str | None, tuple[str | None, ...]]
 
 
 class DecisionReplay(NamedTuple):
-    """What was decided in a run, and what the policy decides when it is told the same again.
+    """The decisions of a run, and the decisions of the policy for the same events.
 
     >>> DecisionReplay([], []).is_identical
     True
@@ -25,16 +25,16 @@ class DecisionReplay(NamedTuple):
 
     @property
     def is_identical(self) -> bool:
-        """Whether they are equal, in their order, times and nodes."""
+        """Whether the decisions are equal, in their order, times and nodes."""
         return self.recorded == self.replayed
 
 
 def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay:
-    """Feed the log of decisions of a run to its policy once more.
+    """Replay the events of a run to its policy, and collect the decisions.
 
     Args:
-        trace: A run, with its table of decisions.
-        compiled: The scenario of that run.
+        trace: A run with its decisions table, which has the events too.
+        compiled: The compiled scenario of that run.
 
     >>> from twinloop.execution import execute
     >>> from twinloop.scenario import Scenario
@@ -43,7 +43,7 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
     >>> replay_decisions(execute(scenario), CompiledScenario(scenario)).is_identical
     True
     """
-    desk = compiled.dispatcher()
+    dispatcher = compiled.dispatcher()
     tasks = {name: number for number, name in enumerate(compiled.arrays.ids)}
     names = list(compiled.names.machines)
     machines = {name: number for number, name in enumerate(names)}
@@ -54,35 +54,35 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
     for t, kind, subject, target in _rows(trace.decisions):
         task = None if subject is None else tasks[subject]
         if kind == "ask":
-            for made, number, where in desk.decide(t):
+            for made, number, where in dispatcher.decide(t):
                 named = None if number is None else str(compiled.arrays.ids[number])
                 nodes = tuple(names[machine] for machine, _ in where) or (None,)
-                replayed.append((t, _CALLED.get(made, made), named, nodes))
+                replayed.append((t, _KINDS.get(made, made), named, nodes))
                 if number is not None:
                     (placed.add if made == "place" else placed.discard)(number)
         elif kind == "ready" and task is not None:
-            desk.submit(task, t, submits.get(str(subject)))
+            dispatcher.submit(task, t, submits.get(str(subject)))
         elif kind == "failed" and task is not None:
-            desk.reject_placement(task, t, target[0] or "")
+            dispatcher.reject_placement(task, t, target[0] or "")
             placed.discard(task)
         elif kind == "over" and task is not None:
             if task in placed:
-                desk.end(task, t)
+                dispatcher.end(task, t)
                 placed.discard(task)
-            elif task in desk.view.waiting:
-                desk.withdraw(task, t)
+            elif task in dispatcher.view.waiting:
+                dispatcher.withdraw(task, t)
         elif kind in ("open", "close"):
-            desk.set_open(machines[str(target[0])], kind == "open", t)
+            dispatcher.set_open(machines[str(target[0])], kind == "open", t)
         else:
             recorded.append((t, kind, subject, target))
     return DecisionReplay(recorded, replayed)
 
 
-_CALLED = {"open": "set-state on", "close": "set-state off"}
+_KINDS = {"open": "set-state on", "close": "set-state off"}
 
 
 def _rows(decisions: pl.DataFrame) -> list[DecisionRow]:
-    """The rows of the log; those of one task on several nodes as one."""
+    """The rows of the decisions table; a task on several nodes is one row."""
     found: list[DecisionRow] = []
     for t, kind, subject, target in decisions.select("t", "kind", "subject", "target").iter_rows():
         if found and kind == "place" and found[-1][:3] == (t, kind, subject):

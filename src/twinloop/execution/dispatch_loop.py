@@ -1,4 +1,4 @@
-"""The loop of a real run: it submits, asks the policy, starts, waits and writes all of it down."""
+"""The event loop of a real run: submissions, decisions, starts, ends, samples and the journal."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from twinloop.execution.task_starter import RunningTask, TaskProcess, TaskStarte
 from twinloop.execution.task_states import TaskStates
 from twinloop.execution.usage_recorder import UsageRecorder
 
-#: How often whoever watches is told (s).
-_PACE: Final = 0.2
-#: A wait is never longer than this (s): the system takes no more.
-_LONGEST: Final = 3600.0
+#: Shortest time between two calls of the progress callback (s).
+_PROGRESS_PERIOD: Final = 0.2
+#: Longest wait of one system call (s), within the limit of `epoll_wait`.
+_LONGEST_WAIT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
-    """How long tasks may take, and how long they have to end once they are asked to."""
+    """Time limits of tasks."""
 
-    #: The most that any task may take (s).
+    #: Longest run time of any task (s).
     task: float = math.inf
-    #: From the request to end until it is killed (s).
+    #: Time from SIGTERM to SIGKILL (s).
     grace: float = 2.0
 
 
 class DispatchLoop:
-    """One run. `run` returns when every task is over, or when the user wants no more."""
+    """The event loop of one run. `run` returns when every task is over or the user ends the run."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class DispatchLoop:
         self._recorder = recorder
         self._power = power
         self._limits = limits
-        self._watcher = on_progress
+        self._on_progress = on_progress
         self._dispatcher = compiled.dispatcher()
         self._source = compiled.source()
-        self._lives = TaskStates(compiled)
+        self._states = TaskStates(compiled)
         self._names = list(compiled.names.machines)
         self._ids = compiled.arrays.ids.to_list()
         self._submits: dict[int, float] = {}
@@ -74,35 +74,36 @@ class DispatchLoop:
         self._running: dict[int, RunningTask] = {}
         self._handles: dict[int, TaskProcess] = {}
         self._poll = select.epoll()
-        #: Times at which tasks are asked to end, and killed: (time, task, attempt, signal).
-        self._ends: list[tuple[float, int, int, int]] = []
+        #: Signals to send at time limits: (time, task, attempt, signal).
+        self._signals: list[tuple[float, int, int, int]] = []
         self._outages = Outages(compiled)
         self._closed: set[int] = set()
-        self._asked = False
-        self._ask_at = math.inf
-        self._seen_free: list[float] = []
-        self._told = -math.inf
+        self._decision_needed = False
+        self._decide_at = math.inf
+        #: Ends of tasks whose cores the policy has not seen as free yet.
+        self._unseen_ends: list[float] = []
+        self._progress_time = -math.inf
         self._interval = compiled.scenario.model.decision_interval
-        #: When it had started the last task, and could turn to the next.
-        self._free_again = -math.inf
-        #: From decisions to starts, and that without the starts of others that came before.
+        #: Time at which the start of the last task was complete.
+        self._last_start_done = -math.inf
+        #: Latencies from decision to start, with and without the starts of tasks placed before.
         self.dispatch = Latencies()
         self.start = Latencies()
-        #: From ends until the policy has seen the cores free.
+        #: Latencies from the end of a task to the decision that sees its cores as free.
         self.release = Latencies()
-        #: Whether the user ended it.
+        #: Whether the user ended the run.
         self.interrupted = False
 
     # --- the loop --------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Execute everything."""
+        """Run all tasks."""
         with Interrupts() as interrupts:
             self._poll.register(interrupts, select.EPOLLIN)
             try:
-                while self._lives.left and not interrupts.count:
+                while self._states.left and not interrupts.count:
                     self._step()
-                    if interrupts.count or not self._lives.left:
+                    if interrupts.count or not self._states.left:
                         break
                     self._wait(interrupts)
                 if interrupts.count:
@@ -111,74 +112,74 @@ class DispatchLoop:
             finally:
                 self._kill_all()
                 self._poll.close()
-        self._tell(force=True)
+        self._report_progress(force=True)
 
     def _step(self) -> None:
-        """Everything that is due."""
+        """Do everything that is due."""
         now = self._clock.now()
         if self._source.next_time <= now:
             for task in self._source.pop_due(now):
                 self._submit(task, now)
         for outage in self._outages.pop_until(now):
             self._change_node(outage)
-        self._end_late(now)
-        self._ask_if_due()
-        # What nobody waits for comes last.
+        self._enforce_time_limits(now)
+        self._decide_if_due()
+        # Sampling comes last: it delays no task.
         if self._recorder.due <= now:
             self._recorder.sample(now)
             self._starter.reap_orphans()
         if self._power.due <= now:
             self._journal.write(e="power", t=now, rows=self._power.sample(now))
         self._starter.tidy()
-        if self._stuck():
-            self._give_up()
-        self._tell()
+        if self._is_stuck():
+            self._fail_rest()
+        self._report_progress()
 
     def _wait(self, interrupts: Interrupts) -> None:
-        """Until something ends or is due."""
+        """Wait until a process ends or something is due."""
         now = self._clock.now()
         due = min(
-            # A decision that failed is a reason to ask again.
-            now if self._asked and self._ask_at == math.inf else math.inf,
+            # After a failed decision the policy decides again at once.
+            now if self._decision_needed and self._decide_at == math.inf else math.inf,
             self._source.next_time,
             self._recorder.due,
             self._power.due,
             self._dispatcher.wake_time,
-            self._ask_at,
+            self._decide_at,
             self._outages.due,
-            self._ends[0][0] if self._ends else math.inf,
-            now + _LONGEST,
+            self._signals[0][0] if self._signals else math.inf,
+            now + _LONGEST_WAIT,
         )
         for handle, _ in self._poll.poll(max(0.0, due - now)):
             if handle == interrupts.fileno():
                 interrupts.drain()
             else:
-                self._ended(self._handles[handle])
+                self._handle_end(self._handles[handle])
 
-    # --- the policy ------------------------------------------------------------------------------
+    # --- decisions -------------------------------------------------------------------------------
 
-    def _ask_if_due(self) -> None:
+    def _decide_if_due(self) -> None:
         now = self._clock.now()
-        if self._asked and self._interval > 0 and self._ask_at == math.inf:
-            self._ask_at = math.ceil(now / self._interval) * self._interval
-        asked = self._asked if self._interval <= 0 else self._ask_at <= now
-        if asked or self._dispatcher.wake_time <= now:
-            self._ask()
+        if self._decision_needed and self._interval > 0 and self._decide_at == math.inf:
+            self._decide_at = math.ceil(now / self._interval) * self._interval
+        is_due = self._decision_needed if self._interval <= 0 else self._decide_at <= now
+        if is_due or self._dispatcher.wake_time <= now:
+            self._decide()
 
-    def _ask(self) -> None:
-        self._asked, self._ask_at = False, math.inf
+    def _decide(self) -> None:
+        self._decision_needed, self._decide_at = False, math.inf
         now = self._clock.now()
         self._journal.write(e="ask", t=now)
         with attribute_error(self._compiled.policy, self._dispatcher.view):
             decisions = self._dispatcher.decide(now)
-        for ended in self._seen_free:
+        for ended in self._unseen_ends:
             self.release.add(now - ended)
-        self._seen_free.clear()
+        self._unseen_ends.clear()
         for kind, task, places in decisions:
             if kind == "place" and task is not None:
                 self._place(task, places, now)
             elif kind in ("preempt", "kill") and task is not None:
-                self._take_off(task, kind, now)
+                self._remove_task(task, kind, now)
             elif kind in ("open", "close"):
                 state = "set-state on" if kind == "open" else "set-state off"
                 self._journal.write(e=state, t=now, machine=places[0][0])
@@ -204,62 +205,62 @@ class DispatchLoop:
             self._journal.write(e="start", **entry)
         start = min(process.start for process in processes)
         self.dispatch.add(start - decided)
-        self.start.add(start - max(decided, self._free_again))
-        self._free_again = self._clock.now()
+        self.start.add(start - max(decided, self._last_start_done))
+        self._last_start_done = self._clock.now()
         limit = self._limits.task
         if self._compiled.scenario.model.kill_at_requested_time:
-            limit = min(limit, _known(self._compiled.requested[task]))
+            limit = min(limit, _nan_to_infinity(self._compiled.requested[task]))
         if limit < math.inf:
-            heapq.heappush(self._ends, (start + limit, task, attempt, signal.SIGTERM))
+            heapq.heappush(self._signals, (start + limit, task, attempt, signal.SIGTERM))
 
     def _refuse(self, task: int, error: TaskStartError) -> None:
-        """A task could not be started: the policy is told, and it waits or is over."""
+        """Report a failed start to the policy; the task waits again, or fails."""
         now = self._clock.now()
         why = str(error)
         self._journal.write(e="failed", t=now, task=task, why=why, final=error.dead is None)
         self._dispatcher.reject_placement(task, now, why)
-        self._asked = True
+        self._decision_needed = True
         if error.dead is not None:
             self._close(error.dead, "down", f"its groups are gone: {why}")
             return
         self._dispatcher.withdraw(task, now)
-        self._over(task, "failed", now)
+        self._conclude(task, "failed", now)
 
-    def _take_off(self, task: int, kind: str, now: float) -> None:
-        """The policy wants a task off its machines, or wants it never to run."""
+    def _remove_task(self, task: int, kind: str, now: float) -> None:
+        """Preempt or kill a task, as the policy decided."""
         self._journal.write(e=kind, t=now, task=task)
         running = self._running.get(task)
         reason = "preempted" if kind == "preempt" else "killed"
         if running is not None:
-            self._stop_now(running, reason)
+            self._kill(running, reason)
         if kind == "kill":
-            self._over(task, "killed", now)
+            self._conclude(task, "killed", now)
 
     # --- tasks -----------------------------------------------------------------------------------
 
     def _submit(self, task: int, now: float) -> None:
-        if self._lives.status[task] is not None:
+        if self._states.status[task] is not None:
             return
         self._journal.write(e="submit", t=now, task=task)
         self._submits[task] = now
-        if self._lives.submit(task):
-            self._ready(task)
+        if self._states.submit(task):
+            self._make_ready(task)
 
-    def _ready(self, task: int) -> None:
+    def _make_ready(self, task: int) -> None:
         now = self._clock.now()
         self._journal.write(e="ready", t=now, task=task)
         self._dispatcher.submit(task, now, self._submits[task])
-        self._asked = True
+        self._decision_needed = True
 
-    def _ended(self, process: TaskProcess) -> None:
-        """The first process of a part has ended by itself, or because it was told to."""
+    def _handle_end(self, process: TaskProcess) -> None:
+        """Handle the end of the first process of a task on a node."""
         running = self._running[process.task]
         entry = self._reap(running, process, None)
         running.codes.append(entry["code"])
         if entry["oom"]:
             running.why = failure_causes.OUT_OF_MEMORY
         if not running.processes:
-            self._finished(running, entry["t"])
+            self._finish(running, entry["t"])
 
     def _reap(
         self, running: RunningTask, process: TaskProcess, reason: str | None
@@ -272,25 +273,25 @@ class DispatchLoop:
         self._journal.write(e="end", reason=verdict, **entry)
         return entry
 
-    def _finished(self, running: RunningTask, ended: float) -> None:
-        """All parts of a task are over."""
+    def _finish(self, running: RunningTask, ended: float) -> None:
+        """Finish a task that has ended on all its nodes."""
         del self._running[running.task]
         status = running.verdict or _status(running.codes)
         now = self._clock.now()
         self._dispatcher.end(running.task, now)
         if self._interval > 0:
-            self.release.add(now - ended)  # the rest is the interval
+            self.release.add(now - ended)  # without the wait for the decision interval
         else:
-            self._seen_free.append(ended)
-        self._over(running.task, status, now, running.why)
+            self._unseen_ends.append(ended)
+        self._conclude(running.task, status, now, running.why)
 
-    def _over(self, task: int, status: str, now: float, why: str | None = None) -> None:
-        """A task is over, and with it those that can never run now."""
+    def _conclude(self, task: int, status: str, now: float, why: str | None = None) -> None:
+        """Conclude a task, and its descendants that can never run now."""
         self._journal.write(e="over", t=now, task=task, status=status, why=why)
-        self._asked = True
-        for change in self._lives.conclude(task, status):
+        self._decision_needed = True
+        for change in self._states.conclude(task, status):
             if change.status is None:
-                self._ready(change.task)
+                self._make_ready(change.task)
             else:
                 entry = {
                     "task": change.task,
@@ -301,18 +302,18 @@ class DispatchLoop:
                 self._source.record_end(change.task, now)
         self._source.record_end(task, now)
 
-    # --- ends that somebody wants ----------------------------------------------------------------
+    # --- termination of tasks --------------------------------------------------------------------
 
-    def _end_late(self, now: float) -> None:
-        """Ask tasks that have run for too long to end, and kill those that do not."""
-        if not self._ends or self._ends[0][0] > now:
+    def _enforce_time_limits(self, now: float) -> None:
+        """Send SIGTERM to tasks at their time limit, and SIGKILL after the time of grace."""
+        if not self._signals or self._signals[0][0] > now:
             return
-        # Whoever ended by himself before anybody looked was not ended for being late.
+        # Tasks that have ended by now did not exceed their limit.
         for handle, _ in self._poll.poll(0):
             if handle in self._handles:
-                self._ended(self._handles[handle])
-        while self._ends and self._ends[0][0] <= now:
-            _, task, attempt, wanted = heapq.heappop(self._ends)
+                self._handle_end(self._handles[handle])
+        while self._signals and self._signals[0][0] <= now:
+            _, task, attempt, wanted = heapq.heappop(self._signals)
             running = self._running.get(task)
             if running is None or running.attempt != attempt:
                 continue
@@ -324,24 +325,24 @@ class DispatchLoop:
             self._starter.end(process, wanted)
         if wanted != signal.SIGKILL:
             killed = self._clock.now() + self._limits.grace
-            heapq.heappush(self._ends, (killed, running.task, running.attempt, signal.SIGKILL))
+            heapq.heappush(self._signals, (killed, running.task, running.attempt, signal.SIGKILL))
 
-    def _stop_now(self, running: RunningTask, reason: str) -> None:
-        """Kill a task and wait until it is gone."""
+    def _kill(self, running: RunningTask, reason: str) -> None:
+        """Kill a task and wait for its end."""
         for process in list(running.processes):
             self._starter.end(process, signal.SIGKILL)
             self._reap(running, process, reason)
         del self._running[running.task]
 
     def _cancel(self, interrupts: Interrupts) -> None:
-        """The user wants no more: tasks are asked to end, then killed; nothing new begins."""
-        # Counted before anybody is asked: a second request may come while that is done.
-        asked = interrupts.count
+        """Cancel the run: SIGTERM to all tasks, later SIGKILL; no task is started any more."""
+        # Read before the signals are sent: a second request may come meanwhile.
+        requests = interrupts.count
         for running in self._running.values():
             running.verdict, running.why = "cancelled", failure_causes.INTERRUPTED
             self._signal(running, signal.SIGTERM)
         until = self._clock.now() + self._limits.grace
-        while self._running and interrupts.count == asked and (now := self._clock.now()) < until:
+        while self._running and interrupts.count == requests and (now := self._clock.now()) < until:
             for handle, _ in self._poll.poll(until - now):
                 if handle == interrupts.fileno():
                     interrupts.drain()
@@ -351,27 +352,27 @@ class DispatchLoop:
                 self._reap(running, process, None)
                 if not running.processes:
                     del self._running[running.task]
-                    self._end_here(running.task)
+                    self._cancel_task(running.task)
         for running in list(self._running.values()):
-            self._stop_now(running, "cancelled")
-            self._end_here(running.task)
-        for task, status in enumerate(self._lives.status):
+            self._kill(running, "cancelled")
+            self._cancel_task(running.task)
+        for task, status in enumerate(self._states.status):
             if status is None:
-                self._end_here(task)
+                self._cancel_task(task)
 
-    def _end_here(self, task: int) -> None:
-        self._lives.end(task, "cancelled")
+    def _cancel_task(self, task: int) -> None:
+        self._states.end(task, "cancelled")
         now, why = self._clock.now(), failure_causes.INTERRUPTED
         self._journal.write(e="over", t=now, task=task, status="cancelled", why=why)
 
     def _kill_all(self) -> None:
-        """Whatever happens, nothing goes on running."""
+        """Kill all tasks that still run; called at the end of every run."""
         for running in self._running.values():
             for process in running.processes:
                 self._starter.end(process, signal.SIGKILL)
         for running in self._running.values():
             for process in list(running.processes):
-                with suppress(OSError):  # no room to write it down may be why we are here
+                with suppress(OSError):  # a full disk may have ended the run
                     self._reap(running, process, "killed")
         self._running.clear()
 
@@ -385,12 +386,12 @@ class DispatchLoop:
         self._closed.discard(outage.machine)
         self._journal.write(e="open", t=now, machine=outage.machine)
         self._dispatcher.set_open(outage.machine, True, now)
-        self._asked = True
+        self._decision_needed = True
 
     def _close(self, machine: int, state: str, why: str | None) -> None:
-        """A node is there no more; what ran on it is as the scenario says of failures.
+        """Close a node; its tasks are lost or restarted, as the failures of the scenario require.
 
-        `why`: what happened to it, where that is nothing that the scenario says.
+        `why`: the cause, if it is not an outage of the scenario.
         """
         if machine in self._closed:
             return
@@ -403,65 +404,67 @@ class DispatchLoop:
         for running in list(self._running.values()):
             if all(process.machine != machine for process in running.processes):
                 continue
-            self._stop_now(running, "lost" if lost else "failed")
+            self._kill(running, "lost" if lost else "failed")
             now = self._clock.now()
             if lost:
                 self._dispatcher.end(running.task, now)
-                self._over(running.task, "lost", now, f"its node failed: {self._names[machine]}")
+                cause = f"its node failed: {self._names[machine]}"
+                self._conclude(running.task, "lost", now, cause)
                 continue
-            said = f"the node {self._names[machine]} is gone"
-            self._journal.write(e="failed", t=now, task=running.task, why=said, final=False)
-            self._dispatcher.reject_placement(running.task, now, said)
-            self._asked = True
+            cause = f"the node {self._names[machine]} is gone"
+            self._journal.write(e="failed", t=now, task=running.task, why=cause, final=False)
+            self._dispatcher.reject_placement(running.task, now, cause)
+            self._decision_needed = True
 
-    # --- when nothing can happen any more --------------------------------------------------------
+    # --- tasks that can never start --------------------------------------------------------------
 
-    def _stuck(self) -> bool:
-        """Whether tasks are left that nothing will ever start."""
+    def _is_stuck(self) -> bool:
+        """Whether tasks are left that no future event can start."""
         return (
             not self._running
-            and not self._asked
+            and not self._decision_needed
             and math.inf
             == min(
                 self._source.next_time,
                 self._dispatcher.wake_time,
-                self._ask_at,
-                # A node that goes helps no task that waits.
+                self._decide_at,
+                # Only returns count: an outage lets no waiting task start.
                 self._outages.next_return,
             )
-            and bool(self._lives.left)
+            and bool(self._states.left)
         )
 
-    def _give_up(self) -> None:
+    def _fail_rest(self) -> None:
         now = self._clock.now()
-        for task, status in enumerate(self._lives.status):
+        for task, status in enumerate(self._states.status):
             if status is None:
-                self._over(task, "failed", now, failure_causes.NOTHING_LEFT)
-        self._asked = False
+                self._conclude(task, "failed", now, failure_causes.NOTHING_LEFT)
+        self._decision_needed = False
 
-    # --- whoever watches -------------------------------------------------------------------------
+    # --- progress --------------------------------------------------------------------------------
 
-    def _tell(self, *, force: bool = False) -> None:
+    def _report_progress(self, *, force: bool = False) -> None:
         now = self._clock.now()
-        if self._watcher is None or (now - self._told < _PACE and not force):
+        is_recent = now - self._progress_time < _PROGRESS_PERIOD
+        if self._on_progress is None or (is_recent and not force):
             return
-        self._told = now
+        self._progress_time = now
         on: dict[str, list[str]] = {name: [] for name in self._names}
         for running in self._running.values():
             for process in running.processes:
                 on[self._names[process.machine]].append(self._ids[running.task])
         nodes = {name: tuple(tasks) for name, tasks in on.items()}
-        ended = {status: count for status, count in self._lives.ended.items() if count}
-        waiting = len(self._dispatcher.view.waiting) if self._lives.left else 0
-        self._watcher(RunProgress(now, len(self._ids), ended, waiting, nodes))
+        ended = {status: count for status, count in self._states.ended.items() if count}
+        waiting = len(self._dispatcher.view.waiting) if self._states.left else 0
+        self._on_progress(RunProgress(now, len(self._ids), ended, waiting, nodes))
 
 
 def _status(codes: list[int]) -> str:
-    """What the exit codes of a task say; a negative one is a signal."""
+    """Status of a task by its exit codes; a negative code is a signal."""
     if any(code < 0 for code in codes):
         return "killed"
     return "failed" if any(codes) else "completed"
 
 
-def _known(seconds: float) -> float:
+def _nan_to_infinity(seconds: float) -> float:
     return math.inf if math.isnan(seconds) else float(seconds)

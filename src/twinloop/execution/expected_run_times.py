@@ -1,4 +1,4 @@
-"""What a policy plans with: run times that tasks are expected to have, known or not."""
+"""Expected run times of tasks, for the plans of a policy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from twinloop.trace import Trace
 from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note
 
-#: The run time to plan with for a task of which nobody said anything (s).
+#: Expected run time of a task for which none is given (s).
 DEFAULT_RUN_TIME: Final = 1.0
 
 
 def fill_expected_run_times(given: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
-    """The same tasks, each with a run time to plan with, and a note of those that nobody knew.
+    """Give every task an expected run time; returns a note on the tasks that had none.
 
-    Real tasks show how long they take; a policy that plans needs a figure before.
+    The run time of a real task is not known before it ends, but some policies need one to plan.
 
     >>> planned, note = fill_expected_run_times(Workload(tasks=pl.DataFrame(
     ...     {"id": ["a"], "submit": [0.0], "cores": [2.0], "limit": [2.0]})))
@@ -39,7 +39,6 @@ def fill_expected_run_times(given: Trace | Workload) -> tuple[Trace | Workload, 
             cores, pl.col("limit").fill_null(cores), pl.coalesce("work", time * cores).alias("work")
         )
         given = given.replace(tasks=filled) if unknown.any() else given
-    silent = tasks["id"].filter(unknown & tasks["requested_time"].is_null())
-    return given, note(
-        "assumed", f"run times to plan with, of {DEFAULT_RUN_TIME:g} s: nobody said", silent
-    )
+    missing = tasks["id"].filter(unknown & tasks["requested_time"].is_null())
+    what = f"expected run times of {DEFAULT_RUN_TIME:g} s, as none is given"
+    return given, note("assumed", what, missing)

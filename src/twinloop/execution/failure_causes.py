@@ -1,4 +1,4 @@
-"""Why tasks of a run did not complete, and what else was odd, as a manifest says it."""
+"""Notes in the manifest of a run: why tasks did not complete, and other incidents."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from twinloop.execution.run_journal import JournalEntries
 from twinloop.trace import Trace
 from twinloop.workload.cleaning_notes import note
 
-#: What the journal says of why a task did not complete.
+#: Causes in the journal for which a task did not complete.
 OUT_OF_MEMORY: Final = "it used more memory than its node has"
 TOO_LONG: Final = "it ran for longer than it may"
 PARENT_FAILED: Final = "a task that it waits for did not complete"
 NOTHING_LEFT: Final = "nothing was left that could start it"
 INTERRUPTED: Final = "the run was interrupted"
 
-#: The same as the manifest says it of several.
+#: The same causes in the manifest, for several tasks.
 _CAUSES: Final = {
     OUT_OF_MEMORY: "tasks that were killed because their node had too little memory",
     TOO_LONG: "tasks that ran for longer than they may",
@@ -33,7 +33,7 @@ _CAUSES: Final = {
 def note_failures(
     plan: Trace, found: dict[str, JournalEntries], tasks: pl.DataFrame
 ) -> tuple[Cleaning, ...]:
-    """What there is to say of a run: who did not complete and why, which nodes died."""
+    """Make the notes of a run: tasks that did not complete and why, nodes that died."""
     ids = plan.tasks["id"]
     never = {e["task"]: e["why"] for e in found["failed"] if e.get("final")}
     reasons = defaultdict(list)
@@ -78,13 +78,13 @@ def note_failures(
 def _causes(
     found: dict[str, JournalEntries], tasks: pl.DataFrame, never: Container[int]
 ) -> Iterator[Cleaning]:
-    """Why tasks that were started, or waited to be, did not complete: each has one cause."""
+    """Yield a note for each cause for which tasks that were submitted did not complete."""
     killed = {e["task"] for e in found["kill"]}
     causes = defaultdict(list)
     for task, over in sorted({e["task"]: e for e in found["over"]}.items()):
         status, why, code = over["status"], over["why"], tasks["exit_code"][task]
         if task in never or status in ("cancelled", "lost"):
-            continue  # told apart
+            continue  # these have notes of their own
         if why is not None:
             cause = _CAUSES.get(why, f"tasks that did not complete: {why}")
         elif status == "completed":
@@ -103,5 +103,5 @@ def _causes(
 def _signal(number: int) -> str:
     try:
         return Signals(number).name
-    except ValueError:  # one of those without a name
+    except ValueError:  # a real-time signal without a name
         return str(number)

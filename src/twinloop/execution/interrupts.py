@@ -1,4 +1,4 @@
-"""Ctrl-C and requests to end, as something that a loop can wait for."""
+"""Signals that request an end (Ctrl-C, SIGTERM, SIGHUP), as a file for an event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _WANTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While it is open, requests to end are counted instead of being obeyed at once.
+    """Counts requests to end while it is open, instead of raising an exception.
 
-    So nothing is cut in two: the loop sees them at a place where it knows what there is. What was
-    ignored before stays so, as `nohup` wants it. Outside of the main thread nothing is caught.
+    So the event loop handles them between two steps, not within one. Signals that were ignored
+    before stay ignored, as `nohup` requires. Outside of the main thread no signal is handled.
 
     >>> import os
     >>> with Interrupts() as interrupts:
@@ -25,31 +25,33 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        #: How many there were.
+        #: Number of requests.
         self.count = 0
         self._before: dict[signal.Signals, Any] = {}
-        self._seen, self._told = socket.socketpair()
-        self._woken: int | None = None
+        self._reader, self._writer = socket.socketpair()
+        self._wakeup_before: int | None = None
 
     def fileno(self) -> int:
-        """A file that can be read from when there was one."""
-        return self._seen.fileno()
+        """Return the file that is readable after a signal."""
+        return self._reader.fileno()
 
     def drain(self) -> None:
-        """Take note of what can be read; any signal that Python handles is told of there."""
+        """Empty the file; Python writes to it for every signal that it handles."""
         with suppress(BlockingIOError):
-            while self._seen.recv(4096):
+            while self._reader.recv(4096):
                 pass
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for end in (self._seen, self._told):
+            for end in (self._reader, self._writer):
                 end.setblocking(False)
-            self._woken = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
+            self._wakeup_before = signal.set_wakeup_fd(
+                self._writer.fileno(), warn_on_full_buffer=False
+            )
             for wanted in _WANTED:
                 if signal.getsignal(wanted) is not signal.SIG_IGN:
                     self._before[wanted] = signal.signal(wanted, self._count)
-            # Where it is ignored, nobody can wait for a child.
+            # While SIGCHLD is ignored, a process cannot wait for its children.
             if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
                 self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return self
@@ -57,10 +59,10 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         for wanted, handler in self._before.items():
             signal.signal(wanted, handler)
-        if self._woken is not None:
-            signal.set_wakeup_fd(self._woken)
-        self._seen.close()
-        self._told.close()
+        if self._wakeup_before is not None:
+            signal.set_wakeup_fd(self._wakeup_before)
+        self._reader.close()
+        self._writer.close()
 
     def _count(self, number: int, frame: object) -> None:
         self.count += 1

@@ -1,4 +1,4 @@
-"""How long the executing itself takes: from a decision to a start, from an end to a free core."""
+"""Latencies of the execution: from a decision to a start, and from an end to a free core."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Latencies:
-    """Times that were measured, to be summed up in a manifest.
+    """Measured latencies, and their summary for the manifest.
 
     >>> latency = Latencies()
     >>> for seconds in (0.002, 0.004, 0.003):
@@ -21,11 +21,11 @@ class Latencies:
         self._seconds: list[float] = []
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Add a measurement."""
         self._seconds.append(seconds)
 
     def facts(self) -> dict[str, Any]:
-        """Count, mean, median, 95th percentile and maximum; null where nothing was measured."""
+        """Count, mean, median, 95th percentile and maximum; None without a measurement."""
         names = ("mean_s", "p50_s", "p95_s", "max_s")
         if not self._seconds:
             return {"count": 0, **dict.fromkeys(names)}

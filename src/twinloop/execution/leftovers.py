@@ -1,12 +1,12 @@
-"""What a dead run left: found, ended and removed.
+"""Removal of the processes and control groups that a dead run left.
 
-This file is a program as well as a module. As a program it is the guard of a run, which outlives
-it: `python -I -S guard.py RUN GROUP...` with a pipe on its stdin waits until the pipe closes or
-the process of the run is gone, and then ends whatever the run left. The byte `q` dismisses it. It
-takes nothing but the standard library, so that it starts at once and costs next to no memory.
+This file is a program as well as a module. As a program it is the guard of a run:
+`python -I -S leftovers.py RUN GROUP...` with a pipe on its stdin waits until the pipe closes or the
+process of the run has ended, and then removes what the run left. The byte `q` dismisses it. It
+imports only the standard library, to start fast and to use little memory.
 """
 
-# pathlib would take longer to load than all the rest.
+# pathlib would take longer to load than all other modules together.
 # ruff: noqa: PTH106, PTH112, PTH115, PTH120, PTH123, PTH208
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-#: How the groups of a run are called, after the process that executes it and when that started.
+#: Prefix of the name of a control group of a run; the name of the run follows.
 GROUP: Final = "twinloop-"
-#: The group that a run moves itself into where its own group must be empty (cgroup v2).
+#: Group that a run moves its own process to where the group above must be empty (cgroup v2).
 EXECUTING: Final = "executing"
-#: What does not reach the guard of a run.
+#: Signals that the guard of a run ignores.
 IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _RUN = re.compile(r"([0-9]+)-([0-9]+)-[0-9a-f]{4}")
@@ -42,7 +42,7 @@ def is_run_name(name: str) -> bool:
 
 
 def read_start_ticks(pid: int) -> int | None:
-    """When a process started, in ticks since the start of the machine; None if it is gone.
+    """Read the start time of a process in ticks since the start of the machine; None: it has ended.
 
     >>> read_start_ticks(os.getpid()) > 0
     True
@@ -52,7 +52,7 @@ def read_start_ticks(pid: int) -> int | None:
 
 
 def is_run_alive(run: str) -> bool:
-    """Whether the process that executes a run is there; its number alone proves nothing.
+    """Whether the process that executes a run is alive, by its process ID and its start time.
 
     >>> is_run_alive(f"{os.getpid()}-{read_start_ticks(os.getpid())}-0000")
     True
@@ -64,7 +64,7 @@ def is_run_alive(run: str) -> bool:
 
 
 def list_groups(top: str) -> list[str]:
-    """A group and all groups in it, the deepest first.
+    """List a group and all groups in it, the deepest first.
 
     >>> list_groups("/nowhere")
     []
@@ -73,7 +73,7 @@ def list_groups(top: str) -> list[str]:
 
 
 def find_members(groups: Iterable[str]) -> set[int]:
-    """Who is in any of these groups; a group that is not there has nobody in it.
+    """Find the processes in any of these groups; a group that does not exist has none.
 
     >>> find_members(["/nowhere"])
     set()
@@ -82,12 +82,12 @@ def find_members(groups: Iterable[str]) -> set[int]:
     for group in groups:
         with contextlib.suppress(OSError), open(f"{group}/cgroup.procs", "rb") as stream:
             found.update(map(int, stream.read().split()))
-    # 0 stands for a process of another PID namespace, which cannot be named from here.
+    # 0 is a process of another PID namespace, which has no process ID here.
     return found - {0}
 
 
 def find_run_processes(run: str) -> set[int]:
-    """The processes that have the name of a run in their environment.
+    """Find the processes with the name of a run in their environment.
 
     >>> find_run_processes("1-1-0000")
     set()
@@ -96,7 +96,7 @@ def find_run_processes(run: str) -> set[int]:
 
 
 def find_marked_processes() -> dict[int, str]:
-    """Every process of this PID namespace that was started for a run, and for which.
+    """Map every process of this PID namespace that belongs to a run to the name of the run.
 
     >>> all(is_run_name(run) for run in find_marked_processes().values())
     True
@@ -108,16 +108,19 @@ def find_marked_processes() -> dict[int, str]:
         with contextlib.suppress(OSError):
             for word in read_words(int(entry), "environ"):
                 name = word[13:].decode("ascii", "replace")
-                if word.startswith(b"TWINLOOP_RUN=") and is_run_name(name) and _is_near(entry):
+                if (
+                    word.startswith(b"TWINLOOP_RUN=")
+                    and is_run_name(name)
+                    and _is_in_namespace(entry)
+                ):
                     found[int(entry)] = name
     return found
 
 
 def read_words(pid: int, file: str) -> list[bytes]:
-    """The words in `environ` or `cmdline` of a process, and the nothing that is after the last one.
+    """Read `environ` or `cmdline` of a process; the last word is empty.
 
-    While another program is being loaded into it a process seems to have none, and could be taken
-    for a stranger: it is waited for.
+    During `exec` both are empty, and the process could not be attributed to a run, so this waits.
 
     >>> read_words(os.getpid(), "cmdline")[-1]
     b''
@@ -128,19 +131,19 @@ def read_words(pid: int, file: str) -> list[bytes]:
             found = stream.read().split(b"\0")
         if found != [b""] or is_settled:
             return found
-        # If it is no longer beginning, its words can be there now.
+        # After the exec the words may have appeared: read once more.
         is_settled = not is_in_exec(pid) or time.monotonic() > until
         time.sleep(0.0 if is_settled else 0.001)
 
 
 def is_in_exec(pid: int) -> bool:
-    """Whether a process is becoming another program, whose words the system does not show yet.
+    """Whether a process is in `exec`, when the kernel does not show its environment yet.
 
     >>> is_in_exec(os.getpid())
     False
     """
     fields = _stat(pid)
-    # It has memory, and in that no place yet where its environment ends.
+    # It has memory, but the end address of its environment (env_end) is not set yet.
     return (
         fields is not None
         and fields[0] not in (b"Z", b"X")
@@ -149,43 +152,44 @@ def is_in_exec(pid: int) -> bool:
 
 
 def signal_processes(find: Callable[[], set[int]], number: int) -> set[int]:
-    """Send a signal to everybody who is found, and to those they start meanwhile.
+    """Send a signal to all processes that `find` returns, and to their new children.
 
-    Who is struck was found both before and after the hold on its process was taken: a number that
-    went to a stranger in between does the stranger no harm. Neither this process nor those it
-    descends from are struck. Parents come before their children: with these gone, one that waits
-    for them might end by itself, as if it had not been struck.
+    A process must be found both before and after its pidfd was opened, so that a process that got
+    a reused process ID receives no signal. This process and its ancestors are spared. Parents come
+    before their children: a parent that waits for a killed child might end by itself first.
+
+    Returns the processes that received the signal.
 
     >>> signal_processes(set, 15)
     set()
     """
-    struck: set[int] = set()
-    spared = _line()
+    signalled: set[int] = set()
+    spared = _ancestors()
     for _ in range(10):
-        holds = {}
-        for pid in _parents_first(find() - struck - spared):
+        pidfds = {}
+        for pid in _sort_parents_first(find() - signalled - spared):
             with contextlib.suppress(OSError):
-                holds[pid] = os.pidfd_open(pid)
-        if not holds:
+                pidfds[pid] = os.pidfd_open(pid)
+        if not pidfds:
             break
         still = find()
-        for pid, hold in holds.items():
+        for pid, pidfd in pidfds.items():
             if pid in still:
                 with contextlib.suppress(OSError):
-                    signal.pidfd_send_signal(hold, number)
-                    struck.add(pid)
-            os.close(hold)
-    return struck
+                    signal.pidfd_send_signal(pidfd, number)
+                    signalled.add(pid)
+            os.close(pidfd)
+    return signalled
 
 
 def kill_processes(find: Callable[[], set[int]], patience: float = _PATIENCE) -> int:
-    """Kill everybody who is found until nobody is; how many there were.
+    """Kill all processes that `find` returns until it returns none; returns their number.
 
     >>> kill_processes(set)
     0
     """
     ended: set[int] = set()
-    spared = _line()
+    spared = _ancestors()
     until, pause = time.monotonic() + patience, 0.001
     while find() - spared and time.monotonic() < until:
         ended |= signal_processes(find, signal.SIGKILL)
@@ -195,9 +199,9 @@ def kill_processes(find: Callable[[], set[int]], patience: float = _PATIENCE) ->
 
 
 def remove_groups(top: str, patience: float = _PATIENCE) -> bool:
-    """Remove a group and all groups in it, which nobody may be in; whether it is gone.
+    """Remove a group and all groups in it, which must be empty; returns whether it is gone.
 
-    The kernel lets go of a group a moment after the last process in it, so this tries again.
+    The kernel releases a group shortly after its last process has ended, so this is repeated.
 
     >>> remove_groups("/nowhere")
     True
@@ -211,32 +215,32 @@ def remove_groups(top: str, patience: float = _PATIENCE) -> bool:
             return True
         if time.monotonic() >= until:
             return False
-        _come_back(top)
+        _move_processes_back(top)
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
 
 
 def clear_run(run: str, groups: Iterable[str]) -> int:
-    """End all processes of a dead run and remove its groups; how many processes there were.
+    """Kill all processes of a dead run and remove its groups; returns the number of processes.
 
     >>> clear_run("1-1-0000", [])
     0
     """
     tops = list(groups)
 
-    def there() -> set[int]:
+    def find() -> set[int]:
         return find_run_processes(run) | find_members(
             inner for top in tops for inner in list_groups(top)
         )
 
-    ended = kill_processes(there)
+    ended = kill_processes(find)
     for top in tops:
         remove_groups(top)
     return ended
 
 
-def _come_back(top: str) -> None:
-    """Whoever a run moved out of its own group goes back there, now that nothing is below it."""
+def _move_processes_back(top: str) -> None:
+    """Move the processes that a run moved out of its own group back to that group."""
     inner = f"{top}/{EXECUTING}"
     if not os.path.isdir(inner):
         return
@@ -254,7 +258,7 @@ def _come_back(top: str) -> None:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """The fields of a process after its name, which may hold anything: state, parent, ..."""
+    """Read the fields of `/proc/PID/stat` after the name, which may have any byte in it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             return stream.read().rpartition(b")")[2].split()
@@ -262,7 +266,7 @@ def _stat(pid: int) -> list[bytes] | None:
         return None
 
 
-def _parents_first(pids: set[int]) -> list[int]:
+def _sort_parents_first(pids: set[int]) -> list[int]:
     parents = {pid: int(fields[1]) for pid in pids if (fields := _stat(pid))}
 
     def ancestors(pid: int) -> int:
@@ -274,8 +278,8 @@ def _parents_first(pids: set[int]) -> list[int]:
     return sorted(pids, key=ancestors)
 
 
-def _line() -> set[int]:
-    """This process and those it descends from."""
+def _ancestors() -> set[int]:
+    """This process and its ancestors."""
     line, pid = set(), os.getpid()
     while pid > 0 and pid not in line:
         line.add(pid)
@@ -284,15 +288,15 @@ def _line() -> set[int]:
     return line
 
 
-def _is_near(pid: str) -> bool:
-    """Whether the numbers that a process knows are the numbers of this PID namespace."""
+def _is_in_namespace(pid: str) -> bool:
+    """Whether a process is in the PID namespace of this process."""
     return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
 
 
 def _is_dismissed(run: str) -> bool:
-    """Wait for the end of a run; whether it ended well.
+    """Wait for the end of a run; returns whether it dismissed the guard.
 
-    The pipe alone does not tell: a child of the run may hold it open as well.
+    The pipe is not sufficient: a child of the run may have inherited it.
     """
     watch = select.poll()
     watch.register(0, select.POLLIN)
@@ -302,9 +306,9 @@ def _is_dismissed(run: str) -> bool:
     while True:
         ready = dict(watch.poll(0 if is_over else None))
         if 0 in ready:
-            said = os.read(0, 1)
-            if said in (b"q", b""):
-                return said == b"q"
+            message = os.read(0, 1)
+            if message in (b"q", b""):
+                return message == b"q"
         elif ready or is_over:
             return False
 

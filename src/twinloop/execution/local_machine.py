@@ -1,4 +1,4 @@
-"""What the machine at hand has, as far as this process may use it."""
+"""Resources of this machine, as far as this process may use them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from twinloop.description.errors import InputError
 
 
 class Hierarchy(NamedTuple):
-    """A tree of control groups, and where in it this process is."""
+    """A hierarchy of control groups, and the group of this process in it."""
 
     version: int
     """1 or 2."""
     controllers: tuple[str, ...]
-    """What it controls (v1). A group of v2 says that itself, in `cgroup.controllers`."""
+    """Its controllers (v1). Groups of v2 list theirs in `cgroup.controllers`."""
     mount: Path
-    """The highest group that can be seen."""
+    """The highest visible group."""
     own: Path
-    """The group that this process is in."""
+    """The group of this process."""
 
 
 class LocalMachine(NamedTuple):
-    """What the machine at hand has, as far as this process may use it.
+    """The resources of this machine, as far as this process may use them.
 
     >>> machine = LocalMachine.detect()
     >>> 0 < machine.cores <= len(machine.cpus)
@@ -37,26 +37,26 @@ class LocalMachine(NamedTuple):
     cpus: tuple[int, ...]
     """The CPUs that this process may run on, by number."""
     cores: float
-    """How many cores' worth of time they may give: fewer than CPUs where a group limits it."""
+    """Number of cores; less than the number of CPUs where the quota of a group limits it."""
     memory: int
-    """Bytes: of the machine, or of the smallest limit that lies on this process."""
+    """Memory of the machine, or the smallest limit of a group of this process (bytes)."""
     model: str | None
-    """Of the processor."""
+    """Model of the processor."""
     mhz: float | None
-    """Its highest clock where the kernel says so, else the clock it has just now."""
+    """Highest clock rate of the processor if the kernel shows it, else the current rate."""
     hierarchies: tuple[Hierarchy, ...]
-    """Its control groups."""
+    """The hierarchies of control groups."""
 
     @classmethod
     def detect(cls) -> LocalMachine:
-        """Look at the machine.
+        """Detect the resources of this machine.
 
         Raises:
-            InputError: This is no Linux.
+            InputError: The system is not Linux.
         """
         if sys.platform != "linux":
             raise InputError(
-                f"real runs need Linux, and this is {sys.platform}",
+                f"real runs need Linux, not {sys.platform}",
                 remedy="simulate here, and execute in a virtual machine with Linux",
             )
         cpus = tuple(sorted(os.sched_getaffinity(0)))
@@ -71,7 +71,7 @@ class LocalMachine(NamedTuple):
         )
 
     def suggest_platforms(self) -> tuple[str, ...]:
-        """Platforms that fit onto this machine, in shorthand.
+        """Suggest platforms that fit onto this machine, in shorthand.
 
         >>> LocalMachine(cpus=(0, 1), cores=2.0, memory=2**30, model=None, mhz=None,
         ...         hierarchies=()).suggest_platforms()
@@ -84,7 +84,7 @@ class LocalMachine(NamedTuple):
 
 
 def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
-    """The control groups of a process.
+    """Parse the hierarchies of control groups of a process.
 
     Args:
         mountinfo: Text of its `/proc/PID/mountinfo`.
@@ -105,7 +105,7 @@ def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
     for root, mount, kind, options in _mounts(mountinfo):
         used = tuple(name for name in options.split(",") if name in groups)
         version = 2 if kind == "cgroup2" else 1
-        # In /proc/PID/cgroup the hierarchy of version 2 is the one without a controller.
+        # In /proc/PID/cgroup the hierarchy of version 2 has no controller.
         own = groups.get("") if version == 2 else groups[used[0]] if used else None
         if own is None or own.startswith("/..") or used in found:
             continue
@@ -117,7 +117,7 @@ def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str, str]]:
-    """Root, place, kind and options of every mount of control groups."""
+    """Yield root, path, kind and options of every mount of control groups."""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -132,7 +132,7 @@ def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str, str]]:
 def _limits(
     found: tuple[Hierarchy, ...], read: Callable[[int, Path], float | None]
 ) -> Iterator[float]:
-    """Every limit of one kind between this process and the tops of its hierarchies."""
+    """Yield every limit of one kind from the group of this process up to the highest group."""
     for hierarchy in found:
         group = hierarchy.own
         while True:

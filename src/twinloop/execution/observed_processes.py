@@ -1,4 +1,4 @@
-"""What can be recorded although others started it: a tree of processes, or a control group."""
+"""Processes that were started elsewhere: a process tree or a control group to record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from twinloop.execution.nodes.cgroup_tree import parse_cpu_seconds, parse_memory
 from twinloop.execution.process_trees import ProcessStat
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-# As much as a page of kernel text; the files that are read have less.
+# More than the size of the files that are read.
 _MOST = 16_384
 
-#: How CPU seconds are read from a file of a group, by the name of the file.
+#: Parsers of the CPU time (s) in the files of a group, by the name of the file.
 _CPU: dict[str, Callable[[bytes], float]] = {
     "cpuacct.usage": lambda text: int(text) / 1e9,
     "cpu.stat": parse_cpu_seconds,
@@ -27,47 +27,47 @@ _CPU: dict[str, Callable[[bytes], float]] = {
 
 
 class ObservedTree:
-    """A process, with all that it starts, until that process ends.
+    """A process with its descendants, until that process ends.
 
     >>> import os
-    >>> with_all = ObservedTree(os.getpid())
-    >>> with_all.task_columns()["pid"] == os.getpid()
+    >>> tree = ObservedTree(os.getpid())
+    >>> tree.task_columns()["pid"] == os.getpid()
     True
-    >>> with_all.close()
+    >>> tree.close()
     """
 
     is_accounted = False
 
     def __init__(self, pid: int) -> None:
         try:
-            #: A file that can be read from when the process is over; those it started may go on.
+            #: A pidfd, which is readable when the process has ended; descendants may still run.
             self.handle: int | None = os.pidfd_open(pid)
         except (OSError, OverflowError, ValueError):
-            raise _no_process(pid) from None
+            raise _no_process_error(pid) from None
         stat = ProcessStat.read(pid)
         if stat is None or stat.dead:
             self.close()
-            raise _no_process(pid)
+            raise _no_process_error(pid)
         self.pid: int | None = pid
-        #: Its start, in ticks since the start of the machine.
+        #: Start time in ticks since the start of the machine.
         self.ticks = stat.start
 
     def read(self) -> tuple[float, float | None]:
-        """No group counts for it: its processes have to be looked at."""
-        raise ValueError("no group counts what these processes use")
+        """Raise a ValueError: without a group the usage is read from the processes."""
+        raise ValueError("no control group accounts for these processes")
 
     def peak(self) -> float | None:
-        """Not known."""
+        """Return None: the peak is not known."""
         return None
 
     def task_columns(self) -> dict[str, Any]:
-        """What the system says of the process; its environment is its own business."""
+        """The columns of its task; the environment is not recorded."""
         place = Path(f"/proc/{self.pid}")
         name, words, user, folder = "", [], None, None
         with suppress(OSError):
-            told = leftovers.read_words(int(place.name), "cmdline")
-            words = [word.decode(errors="replace") for word in told[:-1]]
-            # After its words: when these are there, the name is that of the new program too.
+            found = leftovers.read_words(int(place.name), "cmdline")
+            words = [word.decode(errors="replace") for word in found[:-1]]
+            # Read after the words, so that the name is that of the same program.
             name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
             user = _user(place.stat().st_uid)
             folder = str((place / "cwd").readlink())
@@ -81,21 +81,21 @@ class ObservedTree:
         }
 
     def close(self) -> None:
-        """It is watched no longer."""
+        """Close the pidfd."""
         if self.handle is not None:
             os.close(self.handle)
             self.handle = None
 
 
 class ObservedGroup:
-    """A control group, until nobody is in it or in the groups below it.
+    """A control group, until it and the groups below it have no process.
 
     Args:
-        name: Its folder, or its place below the top of the hierarchy.
-        machine: Where to look.
+        name: Its folder, or its path below the root of the hierarchy.
+        machine: The machine with the hierarchies.
 
     Raises:
-        InputError: There is no such group, it does not count CPU time, or nobody is in it.
+        InputError: There is no such group, it has no CPU accounting, or it has no process.
 
     >>> ObservedGroup("no such group")
     Traceback (most recent call last):
@@ -104,17 +104,17 @@ class ObservedGroup:
 
     is_accounted = True
     pid: int | None = None
-    #: Nothing tells when it is over: it has to be asked.
+    #: None: the end of a group is found by polling.
     handle: int | None = None
 
     def __init__(self, name: str, machine: LocalMachine | None = None) -> None:
         self._name, folders = _folders(name, machine or LocalMachine.detect())
         meter = next(
             (
-                (folder / file, understand)
+                (folder / file, parse)
                 for folder in folders
-                for file, understand in _CPU.items()
-                if _understood(folder / file, understand)
+                for file, parse in _CPU.items()
+                if _has_cpu_time(folder / file, parse)
             ),
             None,
         )
@@ -129,27 +129,27 @@ class ObservedGroup:
         self._memory = next((at for at in folders if (at / "memory.stat").is_file()), None)
         starts = [stat.start for stat in map(ProcessStat.read, self._pids()) if stat is not None]
         if not starts:
-            raise InputError("nobody is in this group", file=self._folder, field="cgroup")
-        #: Start of the oldest of its processes.
+            raise InputError("the group has no process", file=self._folder, field="cgroup")
+        #: Start time of its oldest process, in ticks since the start of the machine.
         self.ticks = min(starts)
-        self._understand = meter[1]
+        self._parse = meter[1]
         self._usage = os.open(meter[0], os.O_RDONLY | os.O_CLOEXEC)
-        self._left_out = 0.0
+        self._excluded = 0.0
 
     def read(self) -> tuple[float, float | None]:
-        """CPU seconds of all that were ever in it, and resident bytes of those in it now.
+        """CPU time of all its processes, past and present (s), and resident memory now (bytes).
 
-        None for the memory: unknown.
+        The memory is None if it is unknown.
         """
-        cpu = self._understand(os.pread(self._usage, _MOST, 0))
-        return cpu - self._left_out, self._resident()
+        cpu = self._parse(os.pread(self._usage, _MOST, 0))
+        return cpu - self._excluded, self._resident()
 
     def exclude_cpu_time(self, cpu: float) -> None:
-        """Count so many CPU seconds less from now on."""
-        self._left_out = cpu
+        """Subtract so much CPU time (s) from every later reading."""
+        self._excluded = cpu
 
     def peak(self) -> float | None:
-        """The most memory that it ever had, its share of the page cache included."""
+        """The peak of its memory (bytes), including its share of the page cache."""
         for file in ("memory.peak", "memory.max_usage_in_bytes"):
             with suppress(OSError, ValueError):
                 if self._memory is not None:
@@ -157,15 +157,15 @@ class ObservedGroup:
         return None
 
     def is_empty(self) -> bool:
-        """Whether nobody is in it any more."""
+        """Whether it has no process."""
         return not self._pids()
 
     def task_columns(self) -> dict[str, Any]:
-        """Its name."""
+        """The columns of its task: the name of the group."""
         return {"id": self._name, "name": self._name}
 
     def close(self) -> None:
-        """It is watched no longer."""
+        """Close the file of its CPU time."""
         os.close(self._usage)
 
     def _pids(self) -> list[int]:
@@ -184,12 +184,12 @@ class ObservedGroup:
         return float(pages * _PAGE) if pages else None
 
 
-#: What can be attached to.
+#: Sources that `attach` can record.
 Observed = ObservedTree | ObservedGroup
 
 
 def _folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
-    """The place of a group below the top, and its folder in every hierarchy that has it."""
+    """Find the path of a group below the root, and its folder in every hierarchy that has it."""
     given = Path(os.path.normpath(name))
     place = given.relative_to("/") if given.is_absolute() else given
     for hierarchy in sorted(machine.hierarchies, key=lambda one: -len(one.mount.parts)):
@@ -207,17 +207,17 @@ def _folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
     return str(place), folders
 
 
-def _understood(file: Path, understand: Callable[[bytes], float]) -> bool:
-    """Whether a file is there and says a CPU time."""
+def _has_cpu_time(file: Path, parse: Callable[[bytes], float]) -> bool:
+    """Whether a file exists and has a CPU time."""
     try:
-        understand(file.read_bytes())
+        parse(file.read_bytes())
     except (OSError, ValueError):
         return False
     return True
 
 
-def _no_process(pid: int) -> InputError:
-    return InputError(f"there is no process {pid}", field="pid", remedy="`ps -e` says who is there")
+def _no_process_error(pid: int) -> InputError:
+    return InputError(f"there is no process {pid}", field="pid", remedy="`ps -e` lists processes")
 
 
 def _user(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Orphans of tasks as children of the process that executes them."""
+"""Adoption of orphans of tasks by the process that executes the run (child subreaper)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from twinloop._core import set_subreaper
 
 _LOCK = threading.Lock()
-#: What the process was before each run that is going on and wants orphans.
+#: The setting before each current run that adopts orphans.
 _before: list[bool] = []
 
 
 @contextmanager
 def adopt_orphans() -> Iterator[None]:
-    """While it is open, orphans among all descendants become children of this process.
+    """Make orphaned descendants children of this process while the block runs.
 
-    That holds for a whole process, in which several runs may go on: the last one to end puts back
-    what the first one found.
+    The setting belongs to the whole process, which may execute several runs: the last run to end
+    restores the setting before the first.
 
     >>> one, other = adopt_orphans(), adopt_orphans()
     >>> one.__enter__(), other.__enter__(), one.__exit__(None, None, None)

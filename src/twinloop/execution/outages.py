@@ -1,4 +1,4 @@
-"""When nodes go and come, as failures and maintenance of a scenario say."""
+"""Outages of nodes in a real run: the failures and maintenance of its scenario."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from twinloop.engine import CompiledScenario
 
 
 class Outage(NamedTuple):
-    """A node goes, or comes back."""
+    """The begin or the end of an outage of a node."""
 
     t: float
     machine: int
-    #: What it is from then on; None: it is there again.
+    #: State of the node during the outage; None: the outage ends.
     state: str | None
 
 
 class Outages:
-    """The outages of a run, in the order in which they come.
+    """The outages of a run, in the order of time.
 
     >>> from twinloop.scenario import Scenario
     >>> given = Scenario.from_text('''
@@ -35,26 +35,26 @@ class Outages:
 
     def __init__(self, compiled: CompiledScenario) -> None:
         self._compiled = compiled
-        #: Periods that have not begun: start, machine, state, end.
+        #: Outages that have not begun: start, machine, state, end.
         self._to_come: list[tuple[float, int, str, float]] = []
-        #: The ends of those that have, with the machine.
+        #: Ends of current outages, with the machine.
         self._returns: list[tuple[float, int]] = []
         self._add(-math.inf)
 
     @property
     def due(self) -> float:
-        """When there is something to do next (s); infinite: never."""
+        """Time of the next event (s); infinite: there is none."""
         begin = self._to_come[0][0] if self._to_come else math.inf
         return min(begin, self.next_return, self._compiled.horizon)
 
     @property
     def next_return(self) -> float:
-        """When a node comes back next (s); infinite: none is away, or none comes back."""
+        """Time of the next end of an outage (s); infinite: no current outage ends."""
         return self._returns[0][0] if self._returns else math.inf
 
     def pop_until(self, now: float) -> Iterator[Outage]:
-        """Those that have come."""
-        # Failures that are drawn at random are drawn for a while; if the run goes on, for longer.
+        """Remove and yield the events up to a time."""
+        # Random failures are drawn up to a horizon, which is extended as the run goes on.
         if (known := self._compiled.horizon) <= now:
             self._compiled.extend_failures(now)
             self._add(known)
@@ -68,7 +68,7 @@ class Outages:
             yield Outage(start, machine, state)
 
     def _add(self, time: float) -> None:
-        """Add the periods that begin at this time or later."""
+        """Add the outages that begin at this time or later."""
         place = {name: number for number, name in enumerate(self._compiled.names.machines)}
         for node, start, end, state in self._compiled.outages.iter_rows():
             until = math.inf if end is None else end

@@ -1,4 +1,4 @@
-"""Process trees as /proc shows them: who belongs to whom, what they used, and what they are."""
+"""Process trees from /proc: membership, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _LINE: Final = 2048
 _DEAD: Final = (b"Z", b"X", b"x")
 
-#: First processes of the trees of all runs in this process, by number and start.
+#: First processes of the trees of all runs in this process: process ID and start time.
 _ROOTS: Final[set[tuple[int, int]]] = set()
 
 Key = TypeVar("Key", bound=Hashable)
-#: The `TWINLOOP_TASK` of a tree, and its `TWINLOOP_RANK`; None: any.
+#: `TWINLOOP_TASK` and `TWINLOOP_RANK` in the environment of a tree; None: any rank.
 TaskMark = tuple[str, str | None]
 
 
 class TreeUsage(NamedTuple):
-    """What a tree of processes has used so far.
+    """The usage of a process tree so far.
 
     >>> TreeUsage(cpu=1.5, rss=4096.0).cpu
     1.5
     """
 
-    #: CPU seconds since it began, those of processes that are gone included; None: unknown.
+    #: CPU time since the start (s), including processes that have ended; None: unknown.
     cpu: float | None
-    #: Resident bytes of all processes in it; pages that they share are counted in each. None:
-    #: unknown, as of processes that have just ended or are becoming another program.
+    #: Resident memory of all its processes (bytes); shared pages count for each process. None:
+    #: unknown, for example if all processes have just ended or are in `exec`.
     rss: float | None
 
 
 class ProcessStat(NamedTuple):
-    """One line of /proc/<pid>/stat, as far as it is needed; times in ticks, memory in pages.
+    """Fields of /proc/<pid>/stat; times in ticks, memory in pages.
 
     >>> import os
     >>> own = ProcessStat.read(os.getpid())
@@ -55,18 +55,18 @@ class ProcessStat(NamedTuple):
     own: int
     waited: int
     start: int
-    #: 0: unknown. Each process that runs a program has resident pages; the kernel shows none of one
-    #: that has just ended, that is becoming another program, or whose pages it counts late.
+    #: 0: unknown. Each process that runs a program has resident pages; the kernel shows none for a
+    #: process that has just ended or is in `exec`, or whose pages are counted late.
     rss: int
 
     @classmethod
     def read(cls, pid: int) -> ProcessStat | None:
-        """What the kernel says of a process; None if there is none."""
+        """Read the fields of a process; None if it does not exist."""
         try:
             line = _content(f"/proc/{pid}/stat")
         except OSError:
             return None
-        # The name stands in parentheses, and may have any byte in it: these too, and spaces.
+        # The name in parentheses may have any byte in it, also parentheses and spaces.
         rest = line[line.rfind(b")") + 2 :].split(None, 22)
         if len(rest) < 22:
             return None
@@ -83,9 +83,9 @@ class ProcessStat(NamedTuple):
 
 
 def require_start_ticks(pid: int) -> int:
-    """When a process started, in ticks since the start of the machine.
+    """Read the start time of a process in ticks since the start of the machine.
 
-    With its number this says which process it is: numbers are used again, the two together not.
+    Process ID and start time together identify a process: process IDs are used again.
 
     >>> import os
     >>> require_start_ticks(os.getpid()) >= require_start_ticks(os.getppid())
@@ -101,17 +101,17 @@ def require_start_ticks(pid: int) -> int:
 class _Member(Generic[Key]):
     """One process of a tree.
 
-    What its children used comes with them when it waits for them, and is lost when it does not.
-    So it is held against what they were last seen with: the larger of both is counted.
+    The kernel adds the CPU time of a child to its parent when the parent waits for it, and not
+    otherwise. So the larger of that sum and the last readings of the children is counted.
     """
 
     tree: _Tree[Key]
     stat: ProcessStat
     #: Ticks of its children when it was first seen.
     before: int
-    #: Ticks that its children had when they were last seen before they went.
+    #: Last readings of children that have ended (ticks).
     gone: int = 0
-    #: Whether it is in the tree only because it can be in no other: it may be none of ours.
+    #: Whether it was assigned to the tree only because no other is possible; that may be wrong.
     claimed: bool = False
 
     def ticks(self) -> int:
@@ -122,22 +122,22 @@ class _Member(Generic[Key]):
 class _Tree(Generic[Key]):
     key: Key
     root: _Member[Key] | None = None
-    #: What its processes have in their environment, so that they are known without their parents.
+    #: Mark in the environment of its processes, which identifies them without their parents.
     mark: TaskMark | None = None
     members: dict[int, _Member[Key]] = field(default_factory=dict)
-    #: CPU seconds of processes that went, apart from the first, and that nobody in it waited for.
+    #: CPU time of ended processes, without the first, for which no process of the tree waited (s).
     gone: float = 0.0
     least: float = 0.0
 
     def reading(self, waited: float | None = None) -> TreeUsage:
-        """What it used so far.
+        """The usage so far.
 
         Args:
-            waited: CPU seconds of its first process and of those that this one waited for, at
-                least; None: unknown.
+            waited: Least CPU time of its first process with the children that it waited for (s);
+                None: unknown.
         """
         if self.root is None and waited is None and not self.members and not self.gone:
-            return TreeUsage(None, None)  # its first process was gone before it was seen
+            return TreeUsage(None, None)  # its first process had ended before the first scan
         first = self.root.ticks() / _TICKS if self.root is not None else 0.0
         others = sum(one.ticks() for one in self.members.values() if one is not self.root) / _TICKS
         self.least = max(self.least, self.gone + others + max(first, waited or 0.0))
@@ -146,16 +146,16 @@ class _Tree(Generic[Key]):
 
 
 class ProcessTrees(Generic[Key]):
-    """Trees of processes, looked at together: one pass over /proc serves them all.
+    """Process trees that are read together, by one pass over /proc.
 
     A process belongs to a tree if its parent does, if it is in the session that the first process
-    of the tree leads, or if it was seen there before, whoever its parent is now. One that was
-    never seen with its parent is known by its environment, where that has the `TWINLOOP_RUN`,
-    `TWINLOOP_TASK` and `TWINLOOP_RANK` of the tree. One that had ended by then has no environment:
-    if it has become a child of this process, it belongs to the only tree that is older than it.
+    of the tree leads, or if it was found in the tree before. An orphan that was not found before is
+    identified by `TWINLOOP_RUN`, `TWINLOOP_TASK` and `TWINLOOP_RANK` in its environment. A zombie
+    has no environment: if it is a child of this process, it belongs to the only tree that is older
+    than it.
 
-    The CPU time of a tree is that of its processes and of all those that they waited for; what one
-    that nobody waited for used after it was last seen is lost. It never decreases.
+    The CPU time of a tree is that of its processes and of all processes that they waited for. It
+    never decreases. If no process waits for a process, its usage after the last scan is lost.
 
     >>> import subprocess
     >>> trees = ProcessTrees()
@@ -169,26 +169,26 @@ class ProcessTrees(Generic[Key]):
         self._run = None if run is None else f"TWINLOOP_RUN={run}".encode()
         self._trees: dict[Key, _Tree[Key]] = {}
         self._sessions: dict[int, _Tree[Key]] = {}
-        #: Parents stand before their children, and are so read before them: what a child used is
-        #: then never counted twice because it was waited for in the middle of a pass.
+        #: Parents are read before their children, so that the usage of a child that is waited for
+        #: during a pass is not counted twice.
         self._members: dict[int, _Member[Key]] = {}
         self._known: set[tuple[str, int]] = set()
-        self._judged: set[tuple[int, int]] = set()
-        #: How many orphans ended before they were seen, and may be of several trees: what they used
-        #: is counted nowhere.
+        self._examined: set[tuple[int, int]] = set()
+        #: Number of orphans that had ended when they were found and may belong to several trees;
+        #: their usage is not counted.
         self.unassigned_orphans = 0
-        #: Who orphans of the trees may be given to: those who stand above them.
+        #: Processes that may become parents of orphans of the trees: their ancestors.
         self._above = {1}
-        self._rise(os.getpid())
+        self._add_ancestors(os.getpid())
 
     def add(self, key: Key, pid: int, mark: TaskMark | None = None) -> None:
-        """Follow the tree of a process, which is there or has not been waited for.
+        """Add the tree of a process that runs or is a zombie.
 
         Args:
-            key: What to call the tree.
+            key: Key of the tree.
             pid: Its first process.
-            mark: What it has in its environment, if it does. It cannot be read from there now: a
-                process that has just been started may not have it yet.
+            mark: Its mark in the environment, if it has one. It is not read from the process,
+                which may still be in `exec`.
         """
         self._trees[key] = tree = _Tree(key, mark=mark)
         stat = ProcessStat.read(pid)
@@ -200,12 +200,12 @@ class ProcessTrees(Generic[Key]):
         _ROOTS.add((pid, stat.start))
         if stat.session == pid:
             self._sessions[pid] = tree
-        self._rise(stat.parent)
+        self._add_ancestors(stat.parent)
         if any(name == str(pid) for name, _ in self._known):
-            self._known.clear()  # it was a stranger until now, and so were its children
+            self._known.clear()  # it and its children were assigned to no tree until now
 
     def forget(self, key: Key) -> None:
-        """Follow a tree no longer."""
+        """Remove a tree."""
         tree = self._trees.pop(key, None)
         if tree is None or tree.root is None:
             return
@@ -216,40 +216,40 @@ class ProcessTrees(Generic[Key]):
             del self._sessions[tree.root.stat.pid]
 
     def scan(self) -> dict[Key, TreeUsage]:
-        """What every tree has used so far, and what it holds now."""
+        """Read the usage of every tree."""
         self._update(self._members)
         self._discover()
         return {key: tree.reading() for key, tree in self._trees.items()}
 
     def pids(self, key: Key) -> list[int]:
-        """The processes of a tree that live now."""
+        """List the living processes of a tree."""
         return [member.stat.pid for member in self._alive(key)]
 
     def list_dead(self) -> list[int]:
-        """Those that had ended when they were last looked at, and that nobody has waited for.
+        """List the processes that were zombies at the last scan.
 
-        Without those that may be no orphans, but children that another part of this program has
-        started and is going to wait for.
+        Processes with an uncertain tree are left out: they may be children that another part of
+        this program has started and will wait for.
         """
         return [
             pid for pid, member in self._members.items() if member.stat.dead and not member.claimed
         ]
 
     def kill(self, key: Key, signal_: int) -> int:
-        """Send a signal to every process of a tree; how many got it."""
-        return sum(_signalled(member.stat, signal_) for member in self._alive(key))
+        """Send a signal to every process of a tree; returns how many received it."""
+        return sum(_send_signal(member.stat, signal_) for member in self._alive(key))
 
     def owner(self, pid: int) -> Key | None:
-        """The tree that a process belongs to, which may be a zombie; None: to none of them."""
+        """Return the tree of a process, which may be a zombie; None: it belongs to none."""
         if pid not in self._members:
             self._discover()
         member = self._members.get(pid)
         return None if member is None else member.tree.key
 
     def record_reaped(self, pid: int, cpu: float) -> Key | None:
-        """Take note of an orphan that was waited for from outside, and of what it used in all.
+        """Record an orphan that this process has waited for, with its total CPU time (s).
 
-        Returns the tree that it belonged to; None if it was never seen in one.
+        Returns the tree that it belonged to; None if it was found in none.
         """
         member = self._members.get(pid)
         if member is None or member is member.tree.root:
@@ -259,11 +259,11 @@ class ProcessTrees(Generic[Key]):
         return member.tree.key
 
     def total_cpu_time(self, key: Key, waited: float | None) -> float | None:
-        """CPU seconds of a tree whose first process has ended; None: unknown.
+        """Return the CPU time of a tree whose first process has ended (s); None: unknown.
 
         Args:
             key: The tree.
-            waited: What its first process used in all; None: others wait for that process.
+            waited: Total CPU time of its first process (s); None: another process waits for it.
         """
         tree = self._trees[key]
         self._update(tree.members)
@@ -271,7 +271,7 @@ class ProcessTrees(Generic[Key]):
         return tree.reading(waited).cpu
 
     def _alive(self, key: Key) -> list[_Member[Key]]:
-        """Who lives in a tree; the others are not looked at."""
+        """List the living processes of one tree, without reading the other trees."""
         tree = self._trees.get(key)
         if tree is None:
             return []
@@ -288,14 +288,14 @@ class ProcessTrees(Generic[Key]):
         del member.tree.members[member.stat.pid], self._members[member.stat.pid]
 
     def _update(self, members: Mapping[int, _Member[Key]]) -> None:
-        """Read again who is known to belong to a tree, or to any."""
+        """Read the known processes of one tree, or of all, again."""
         vanished: dict[int, _Member[Key]] = {}
         for pid, member in list(members.items()):
             stat = ProcessStat.read(pid)
             if stat is None or stat.start != member.stat.start:
                 vanished[pid] = member
                 self._leave(member)
-                if stat is not None:  # somebody else has its number now, and is yet to be seen
+                if stat is not None:  # another process has its ID now
                     self._known = {one for one in self._known if one[0] != str(pid)}
             else:
                 member.stat = stat
@@ -309,45 +309,45 @@ class ProcessTrees(Generic[Key]):
                 member.tree.gone += member.ticks() / _TICKS
 
     def _discover(self) -> None:
-        """Look at every process that was not there in the pass before."""
-        # The number of its folder tells a process from a later one that has its number.
+        """Assign the processes that are new since the last pass."""
+        # The inode of its folder distinguishes a process from a later one with the same ID.
         with os.scandir("/proc") as entries:
             now = {(entry.name, entry.inode()) for entry in entries if entry.name[0] <= "9"}
         numbers = sorted(int(name) for name, _ in now - self._known)
         self._known = now
         found = (ProcessStat.read(pid) for pid in numbers if pid not in self._members)
-        strangers = self._settled(stat for stat in found if stat is not None)
+        strangers = self._assign(stat for stat in found if stat is not None)
         orphans = [stat for stat in strangers if stat.parent in self._above]
         marked = [(stat, self._by_mark(stat)) for stat in orphans]
         for stat, tree in marked:
             if tree is not None:
                 self._join(tree, stat)
         if any(tree is not None for _, tree in marked):
-            self._settled(stat for stat in strangers if stat.pid not in self._members)
+            self._assign(stat for stat in strangers if stat.pid not in self._members)
         for stat in orphans:
             if stat.dead and stat.parent == os.getpid() and stat.pid not in self._members:
                 self._claim(stat)
 
     def _claim(self, stat: ProcessStat) -> None:
-        """Take in an orphan that ended before it was seen, if it can be of one tree only."""
+        """Assign an orphan that had ended when it was found, if only one tree is possible."""
         one = (stat.pid, stat.start)
-        # Trees of a run have left the session of this process, and nobody comes back to one.
+        # The trees of a run have left the session of this process, and cannot return to it.
         strange = self._run is None or stat.session == os.getsid(0) or one in _ROOTS
         begun = [
             tree
             for tree in self._trees.values()
             if tree.root is not None and tree.root.stat.start <= stat.start
         ]
-        if strange or not begun or one in self._judged:
+        if strange or not begun or one in self._examined:
             return
-        self._judged.add(one)
+        self._examined.add(one)
         if len(begun) == 1:
             self._join(begun[0], stat).claimed = True
         else:
             self.unassigned_orphans += 1
 
-    def _settled(self, found: Iterable[ProcessStat]) -> list[ProcessStat]:
-        """Take in whom a tree is known to have; the others, when no more can be placed."""
+    def _assign(self, found: Iterable[ProcessStat]) -> list[ProcessStat]:
+        """Assign processes to trees by parent and session; returns the others."""
         left = list(found)
         while left:
             strangers = []
@@ -368,8 +368,8 @@ class ProcessTrees(Generic[Key]):
 
     def _by_session(self, stat: ProcessStat) -> _Tree[Key] | None:
         tree = self._sessions.get(stat.session)
-        # A session keeps its number as long as it has a process. A stranger that leads one of that
-        # number has come to it after the tree's was over.
+        # A session keeps its ID as long as it has a process. A process that leads a session with
+        # the ID of the tree's session was started after that session had ended.
         if tree is None or tree.root is None or stat.pid == stat.session:
             return None
         return tree if stat.start >= tree.root.stat.start else None
@@ -386,11 +386,11 @@ class ProcessTrees(Generic[Key]):
             and tree.mark in ((task, rank), (task, None))
             and tree.root.stat.start <= stat.start
         ]
-        # Of several attempts at one task, the last that had begun.
+        # Of several attempts at one task, take the last one that had begun.
         return max(begun, key=lambda one: one[0])[1] if begun else None
 
     def _mark(self, pid: int) -> TaskMark | None:
-        """What a process has in its environment, if it is of this run."""
+        """Read the mark of a process; None if it is not of this run."""
         if self._run is None:
             return None
         try:
@@ -405,8 +405,8 @@ class ProcessTrees(Generic[Key]):
         )
         return task, rank
 
-    def _rise(self, pid: int) -> None:
-        """Take note of everybody from a process up."""
+    def _add_ancestors(self, pid: int) -> None:
+        """Add a process and its ancestors to the possible parents of orphans."""
         while pid and pid not in self._above:
             self._above.add(pid)
             stat = ProcessStat.read(pid)
@@ -421,8 +421,8 @@ def _content(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _signalled(stat: ProcessStat, signal_: int) -> bool:
-    """Send a signal to this process and to no other that has come to its number."""
+def _send_signal(stat: ProcessStat, signal_: int) -> bool:
+    """Send a signal to this process, and not to another one that has got its ID."""
     with suppress(OSError):
         descriptor = os.pidfd_open(stat.pid)
         try:

@@ -1,4 +1,4 @@
-"""Run a scenario for real."""
+"""Real execution of a scenario on this machine."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from twinloop.execution.usage_recorder import UsageRecorder, check_period
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 
-#: A wait without an end is not interrupted by Ctrl-C once Polars has put its own handler in place
-#: (it restarts system calls); one with an end looks up from time to time (s).
+#: Timeout of waits that should be endless (s). The signal handler of Polars restarts system calls,
+#: so that Ctrl-C would not interrupt a wait without a timeout; a wait with one polls.
 _FOREVER: Final = 1e9
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user ended a run; `trace` is what it did until then.
+    """The user ended a run; `trace` is the run until then.
 
     >>> Interrupted(Trace()).trace
     <Trace of 0 tasks>
@@ -56,7 +56,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
-        #: What the run did.
+        #: The run until the interruption.
         self.trace = trace
 
 
@@ -76,33 +76,34 @@ def execute(
     announce: Callable[[str], None] | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> Trace:
-    """Run a scenario for real, on nodes laid onto this machine, and return what happened.
+    """Run a scenario as real processes, on nodes that share this machine; returns its Trace.
 
-    The commands of its tasks are run as this user, without a shell; the policy and the source that
-    would decide and submit in the simulator do so here.
+    The commands of the tasks are run as this user, without a shell. The policy and the source of
+    submissions are those of the simulator.
 
     Args:
-        scenario: What to run.
-        folder: Where to keep the run: the trace, and what tasks printed. Without one, the trace
-            alone is returned, and the rest is gone.
-        period: Time between two samples of what tasks use (s).
-        isolation: What keeps tasks to their nodes: `auto` (the best that this machine gives),
-            `cgroup2`, `cgroup1`, `affinity` or `none`.
-        task_limit: The most that any task may take (s); it is ended then, with its children.
-        grace: Time from the request to end until a task is killed (s).
-        power: Counters of power to read; by default those that this machine has.
-        overwrite: Whether a run that is in the folder may be replaced. A folder that holds other
-            files, or a run that is alive, or an input of this one, never is.
+        scenario: The scenario.
+        folder: Folder of the run: the trace, and the output of tasks. By default only the trace is
+            returned, and nothing else is kept.
+        period: Time between two samples of the usage of tasks (s).
+        isolation: Mechanism that limits tasks to their nodes: `auto` (the strongest that this
+            machine allows), `cgroup2`, `cgroup1`, `affinity` or `none`.
+        task_limit: Longest run time of any task (s); a task is then ended with its descendants.
+        grace: Time from SIGTERM to SIGKILL (s).
+        power: Energy meters to read; by default those of this machine.
+        overwrite: Whether to replace a run in the folder. A folder with other files, with a run
+            that is still executed, or with an input of this run is never replaced.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
-        passing_through: Whether tasks print to where this process does, and nothing is kept.
-        announced: Whether the user knows already what will be run; else it is announced, and every
-            command is written to `commands.txt` in the folder.
-        announce: Called with each thing that is worth saying, what will be run first of all;
-            without, it goes to stderr.
-        watcher: Called from time to time with what the run looks like.
+        inherit_output: Whether tasks have the stdout and stderr of this process; their output is
+            then not kept.
+        announced: Whether the commands have been announced already; by default they are announced,
+            and every command is written to `commands.txt` in the folder.
+        announce: Called with each line for the user, the commands first; by default the lines go
+            to stderr.
+        on_progress: Called regularly with the progress of the run.
 
     Raises:
-        Interrupted: The user ended the run; everything that it did is kept.
+        Interrupted: The user ended the run; it is kept until then.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
@@ -114,7 +115,7 @@ def execute(
     if not isinstance(scenario, Scenario):
         kind = type(scenario).__name__
         raise TwinloopError(f"execute wants a Scenario, not a {kind}: twinloop.load(...) reads one")
-    say = announce or _to_stderr
+    say = announce or _print_to_stderr
     limits = _limits(task_limit, grace)
     check_period(period)
     inputs = [Path(file) for file in scenario._files()]
@@ -136,11 +137,12 @@ def execute(
                 say(line)
         for left in remove_stale_groups():
             say(f"removed what a killed run left: {left}")
-        # A request to end is obeyed when the guard knows all groups: between the making of a group
-        # and that, nothing would remove it.
+        # Interrupts wait until the guard has all groups: a group that is made before that would
+        # not be removed.
         with Interrupts() as interrupts:
+            specs = _make_specs(compiled)
             nodes = stack.enter_context(
-                LocalNodes.create(_specs(compiled), run=run, isolation=isolation, machine=machine)
+                LocalNodes.create(specs, run=run, isolation=isolation, machine=machine)
             )
             guard = Guard.start(run, nodes.groups)
             stack.callback(guard.dismiss)
@@ -160,17 +162,17 @@ def execute(
         facts = {
             "mode": "real",
             "time_scale": scenario.time_scale,
-            "machine": _machine(machine),
+            "machine": _describe_machine(machine),
             "nodes": nodes.facts(),
             "burn": rates or None,
             "run": {
                 "policy": compiled.policy.name,
                 "cores": compiled.machines.platform.total_cores,
                 "machines": compiled.machines.nodes.height,
-                "skipped": _skipped(compiled),
+                "skipped": _count_skipped(compiled),
             },
         }
-        plan = _plan(compiled, machine, facts, period).with_manifest(cleaned=[assumed])
+        plan = _make_plan(compiled, machine, facts, period).with_manifest(cleaned=[assumed])
         kept = RunFolder.create(where, plan, overwrite=overwrite, inputs=inputs)
         if listed is not None:
             listed.keep()
@@ -207,7 +209,7 @@ def _run(
     inherit_output: bool,
     on_progress: ProgressCallback | None,
 ) -> tuple[DispatchLoop, dict[str, Any]]:
-    """Run everything; the facts of the run."""
+    """Run all tasks; returns the loop and the facts of the run."""
     clock = RunClock()
     kept.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
     trees: ProcessTrees[tuple[int, int, int]] = ProcessTrees(nodes.run)
@@ -254,27 +256,27 @@ def _limits(task_limit: float | None, grace: float) -> TaskLimits:
     return TaskLimits(grace=grace) if task_limit is None else TaskLimits(task_limit, grace)
 
 
-def _specs(compiled: CompiledScenario) -> list[NodeSpec]:
+def _make_specs(compiled: CompiledScenario) -> list[NodeSpec]:
     nodes = compiled.machines.nodes
     return [NodeSpec(*row) for row in nodes.select("node", "cores", "memory").iter_rows()]
 
 
-def _skipped(compiled: CompiledScenario) -> int:
+def _count_skipped(compiled: CompiledScenario) -> int:
     if compiled.trace is None:
         return 0
     return compiled.trace.tasks.height - len(compiled.arrays)
 
 
-def _to_stderr(text: str) -> None:
+def _print_to_stderr(text: str) -> None:
     print(escape_controls(text), file=sys.stderr)
 
 
 def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], None]) -> None:
-    """Run what makes the things that tasks need."""
+    """Run the commands that prepare the files of the tasks."""
     folder = scenario.workload.folder or "."
     for place, step in enumerate(scenario.workload.prepare):
         if step.creates is not None and Path(step.creates).exists():
-            say(f"is there already: {step.creates}")
+            say(f"exists already: {step.creates}")
             continue
         field = f"workload.prepare[{place}]"
         try:
@@ -283,7 +285,7 @@ def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], No
                 cwd=folder,
                 env=commands.common,
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # the other one is for results
+                stdout=2,  # stdout is for results
                 timeout=_FOREVER,
                 check=False,
             )
@@ -296,7 +298,7 @@ def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], No
             raise InputError(f"did not make {step.creates}", field=f"{field}.creates")
 
 
-def _machine(machine: LocalMachine) -> dict[str, Any]:
+def _describe_machine(machine: LocalMachine) -> dict[str, Any]:
     return {
         "cpus": list(machine.cpus),
         "model": machine.model,
@@ -307,10 +309,10 @@ def _machine(machine: LocalMachine) -> dict[str, Any]:
     }
 
 
-def _plan(
+def _make_plan(
     compiled: CompiledScenario, machine: LocalMachine, facts: dict[str, Any], period: float
 ) -> Trace:
-    """What is to run, as a Trace in which nothing has happened yet."""
+    """Make the plan of a run: its Trace before any event."""
     declared = compiled.workload.to_trace()
     original = declared if compiled.trace is None else compiled.trace
     arrays = compiled.arrays
@@ -320,7 +322,7 @@ def _plan(
         pl.lit(None, dtype=pl.Float64).alias("submit"),
         pl.Series("requested_cores", arrays.cores),
         pl.Series("requested_time", compiled.requested).fill_nan(None),
-        # Where nobody requested a time, the policy plans with what was declared.
+        # Without a requested time, the policy plans with the declared run time.
         pl.when(pl.Series(np.isnan(compiled.requested)))
         .then(pl.Series(compiled.workload.durations()).fill_nan(None))
         .alias("planned_time"),
@@ -337,7 +339,7 @@ def _plan(
             facts=facts,
         ),
         tasks=tasks,
-        # A node that says nothing of its clock or its memory has those of the machine.
+        # By default a node has the clock rate and the memory of the machine.
         nodes=compiled.machines.nodes.with_columns(
             pl.col("mhz").fill_null(machine.mhz), pl.col("memory").fill_null(float(machine.memory))
         ),

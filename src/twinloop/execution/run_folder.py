@@ -1,4 +1,4 @@
-"""The folder of a run: what was planned, the journal, what tasks printed, and at last the Trace."""
+"""The folder of a real run: plan, journal, output of tasks, and at the end the Trace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twinloop.trace.parquet import read_parquet
 from twinloop.trace.stored_workload import FILES as WORKLOAD_FILES
 from twinloop.trace.tables import TABLES
 
-#: What a run keeps until it is over.
+#: Folder of the plan and the journal, until the run is over.
 RECORDING: Final = "recording"
 PLAN: Final = f"{RECORDING}/plan"
 JOURNAL: Final = f"{RECORDING}/journal.jsonl"
@@ -41,8 +41,8 @@ _TASKS: Final = "tasks.parquet"
 class RunFolder:
     """A folder that becomes a trace folder when its run is over.
 
-    Until then it has a `recording` and no manifest: `twinloop.read` reads it as far as it got. It
-    is locked until then: no other run can begin in it.
+    Until then it has a `recording` and no manifest: `twinloop.read` reads the run so far. It is
+    locked until then, so that no other run can begin in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -53,9 +53,9 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, journal: RunJournal, lock: FolderLock) -> None:
-        #: Where it is.
+        #: Path of the folder.
         self.path = path
-        #: What happens, as it happens.
+        #: The journal of the run.
         self.journal = journal
         self._lock = lock
 
@@ -65,8 +65,8 @@ class RunFolder:
     ) -> RunFolder:
         """Make the folder for a run of this plan, and lock it.
 
-        A run that is there is replaced if asked, when the new one has begun; if that fails, it
-        stays.
+        With `overwrite`, a run in the folder is replaced when the new run has begun; if that
+        fails, it is kept.
         """
         path = path.absolute()
         check_run_folder(path, overwrite=overwrite, inputs=inputs)
@@ -92,34 +92,34 @@ class RunFolder:
 
     @property
     def output(self) -> Path:
-        """Where what tasks print is kept."""
+        """Folder of the output of tasks."""
         return self.path / OUTPUT
 
     def finish(self, trace: Trace) -> None:
-        """Write the Trace. The folder is a trace folder when its manifest appears, last of all."""
+        """Write the Trace; the manifest, which makes the folder a trace folder, comes last."""
         self.journal.close()
         try:
             write_tables(trace.tables, trace.manifest, self.path, workload=trace.workload)
         except pl.exceptions.PolarsError as error:
             raise unwritable(self.path, error) from None
         shutil.rmtree(self.path / RECORDING, ignore_errors=True)
-        with suppress(OSError):  # it holds something, or a task has taken it away
+        with suppress(OSError):  # it is not empty, or a task has removed it
             self.output.rmdir()
         self.close()
 
     def close(self) -> None:
-        """Close the journal, and let other runs begin here."""
+        """Close the journal, and unlock the folder."""
         self.journal.close()
         self._lock.release()
 
 
 def check_run_folder(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
-    """An error if a run cannot be kept there.
+    """Raise an InputError if a folder cannot be used for a run.
 
     Args:
         path: The folder.
-        overwrite: Whether a run that is there may be replaced.
-        inputs: What the new run reads, which is not replaced.
+        overwrite: Whether a run in the folder may be replaced.
+        inputs: Inputs of the new run, which are not replaced.
 
     >>> check_run_folder(Path("/proc"), overwrite=True)
     Traceback (most recent call last):
@@ -132,7 +132,7 @@ def check_run_folder(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()
 def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[str, ...]) -> None:
     if path.exists() and not path.is_dir():
         raise _no_run(path)
-    # Also where it must not be replaced: what else it holds comes before what would replace it.
+    # Also without `overwrite`: an error about foreign files comes before the hint at --overwrite.
     check_replaceable(path, find_run_files, ours=ours)
     if path.exists() and not _is_empty(path):
         if not overwrite:
@@ -141,7 +141,7 @@ def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[s
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a folder holds nothing but a lock and the commands of a run that never began."""
+    """Whether a folder has only a lock and the command file of a run that never began."""
     return all(
         entry.name == LOCK_FILE or (entry.name == COMMANDS and is_command_file(entry))
         for entry in path.iterdir()
@@ -149,10 +149,10 @@ def _is_empty(path: Path) -> bool:
 
 
 def find_run_files(path: Path) -> OwnedFiles:
-    """The files of a run, finished or not; an error if the folder holds none.
+    """Find the files of a run, finished or not; an InputError if the folder has none.
 
-    Each task owns a folder of `output` with all that is in it; the tasks are those of the trace, or
-    of the plan where there is no trace yet.
+    Each task owns a folder of `output` with its contents; the tasks are those of the trace, or of
+    the plan if there is no trace yet.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -169,8 +169,8 @@ def find_run_files(path: Path) -> OwnedFiles:
         try:
             files = owned_by_trace(path / PLAN).add_prefix(PLAN)
         except DamagedTraceError:
-            return _owned_by_beginning(path)
-        # One that was killed when its tables were written.
+            return _find_first_files(path)
+        # A run that was killed while its tables were written.
         files |= OwnedFiles.of([*(f"{name}.parquet" for name in TABLES), *WORKLOAD_FILES])
     if (path / RECORDING).is_dir():
         files |= OwnedFiles.of([JOURNAL])
@@ -181,12 +181,12 @@ def find_run_files(path: Path) -> OwnedFiles:
 
 
 def find_command_file(path: Path) -> OwnedFiles:
-    """The file of every command in a folder of what runs them, if it was written here."""
+    """Find the command file of a folder, if there is one."""
     return OwnedFiles.of([COMMANDS] if is_command_file(path / COMMANDS) else [])
 
 
-def _owned_by_beginning(path: Path) -> OwnedFiles:
-    """The files of a run that was killed before its plan was written; an error if it is none."""
+def _find_first_files(path: Path) -> OwnedFiles:
+    """Find the files of a run that was killed before its plan was written."""
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     aside = {name for name in names if is_set_aside(name)}
     commands = find_command_file(path)
@@ -197,14 +197,14 @@ def _owned_by_beginning(path: Path) -> OwnedFiles:
 
 
 def _tasks(path: Path) -> list[str]:
-    """The tasks of a run, as far as they can be read."""
+    """List the tasks of a run; empty if they cannot be read."""
     place = path if (path / MANIFEST).is_file() else path / PLAN
     if not (place / _TASKS).is_file():
         return []
     try:
         return [str(task) for task in read_parquet(place / _TASKS)["id"].drop_nulls()]
     except (pl.exceptions.PolarsError, OSError):
-        return []  # what they printed is foreign then, and stays
+        return []  # their output is then treated as foreign, and kept
 
 
 def _no_run(path: Path) -> InputError:
@@ -216,7 +216,7 @@ def _no_run(path: Path) -> InputError:
 
 
 def unwritable(path: Path, error: Exception) -> UnwritableError:
-    """What to say if a run cannot be kept.
+    """Make the error for a run that cannot be written.
 
     >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device (what was recorded so far is kept there)
@@ -229,6 +229,6 @@ def unwritable(path: Path, error: Exception) -> UnwritableError:
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, pl.exceptions.PolarsError):  # it hides what the system said
+    if isinstance(error, pl.exceptions.PolarsError):  # it has no error number of the system
         return f"the disk may be full ({error})"
     return getattr(error, "strerror", None) or str(error)

@@ -1,4 +1,4 @@
-"""What a run looks like at a moment, for whoever watches."""
+"""Progress of a run, for the callback of `execute`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class RunProgress(NamedTuple):
-    """A run at one moment.
+    """The state of a run at one time.
 
     >>> RunProgress(t=3.0, tasks=10, ended={"completed": 4}, waiting=5, running={"n1": ("a",)}).over
     4
@@ -15,7 +15,7 @@ class RunProgress(NamedTuple):
 
     t: float
     tasks: int
-    #: How many tasks ended, by status.
+    #: Number of tasks that have ended, by status.
     ended: Mapping[str, int]
     waiting: int
     #: The tasks on each node.
@@ -23,7 +23,7 @@ class RunProgress(NamedTuple):
 
     @property
     def over(self) -> int:
-        """How many tasks are over."""
+        """Number of tasks that have ended."""
         return sum(self.ended.values())
 
 

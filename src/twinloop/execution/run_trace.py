@@ -1,4 +1,4 @@
-"""The Trace of a run, out of what was planned and its journal; whole, or as far as it got."""
+"""The Trace of a real run, from its plan and its journal, complete or interrupted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twinloop.execution.run_journal import EXECUTION_KEY, JournalEntries, read_e
 from twinloop.trace import Trace
 from twinloop.trace.tables import COUNTER_COLUMNS
 
-#: What the policy was told and what it decided, as the table of decisions calls it.
+#: Kinds of rows in the decisions table: events that the policy sees, and its decisions.
 DECISION_KINDS: Final = (
     *("ready", "over", "failed", "open", "close", "ask"),
     *("place", "preempt", "kill", "set-state on", "set-state off", "reserve"),
@@ -30,12 +30,12 @@ DECISION_KINDS: Final = (
 
 
 def read_unfinished_run(path: Path) -> Trace:
-    """The Trace of a run that was cut short, as far as its journal goes."""
+    """Read the Trace of a run that was interrupted, up to the end of its journal."""
     journal = path / JOURNAL
     plan = Trace.load(path / PLAN)
     require_input(journal)
     size = journal.stat().st_size
-    check_input_limit(journal, 10 * size, f"has {size:,} bytes")  # as objects of Python
+    check_input_limit(journal, 10 * size, f"has {size:,} bytes")  # Python objects take more memory
     try:
         return trace_from_journal(plan, read_entries(journal))
     except (
@@ -48,10 +48,10 @@ def read_unfinished_run(path: Path) -> Trace:
 
 
 def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
-    """The Trace of a run of this plan.
+    """Make the Trace of a run from its plan and its journal.
 
-    A journal that does not say how the run finished is of one that was cut short: what ran then
-    is `lost`, what waited `cancelled`.
+    A journal without a finish entry is of an interrupted run: tasks that ran then are `lost`,
+    tasks that waited are `cancelled`.
     """
     log = list(journal)
     found: dict[str, JournalEntries] = defaultdict(list)
@@ -85,7 +85,7 @@ def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
 
 
 def _latest(entry: dict[str, Any]) -> float:
-    """The last moment that an entry tells of: samples are read one after the other."""
+    """The last time in an entry: samples of one entry are read one after the other."""
     rows = entry["rows"] if entry["e"] == "use" else ()
     return max([float(entry["t"]), *(float(row[-1]) for row in rows)])
 
@@ -99,7 +99,7 @@ def _samples(passes: JournalEntries) -> pl.DataFrame:
 def _parts(
     plan: Trace, starts: JournalEntries, ends: JournalEntries, samples: pl.DataFrame, *, cut: bool
 ) -> pl.DataFrame:
-    """A row for each time that a part of a task ran, with what was measured of it."""
+    """Make a row for each execution of a task on a node, with its measurements."""
     began = pl.DataFrame(
         [[e[name] for name in (*EXECUTION_KEY, "cores", "pid", "t")] for e in starts],
         schema=dict.fromkeys(EXECUTION_KEY, pl.Int64)
@@ -123,7 +123,7 @@ def _parts(
     )
     parts = began.join(over, on=EXECUTION_KEY, how="left", maintain_order="left")
     if cut:
-        # Nobody saw the end of these: what is known of them ends where they were last seen.
+        # The end of these executions was not recorded: they end at their last sample.
         gone = pl.col("end").is_null()
         seen = samples.group_by(EXECUTION_KEY).agg(seen=pl.max("t"))
         lately = pl.when(pl.col("seen") > pl.col("start") + TICK).then("seen").otherwise("start")
@@ -160,7 +160,7 @@ def _tasks(
         .agg(
             (pl.max("end") - pl.min("start")).alias("run_time"),
             _total("peak").alias("memory_used"),
-            # The code that says most: of a part that was killed, else of one that failed.
+            # Of several nodes: the code of a kill, else that of a failure.
             pl.coalesce(
                 pl.col("code").filter(pl.col("code") < 0).first(),
                 pl.col("code").filter(pl.col("code") != 0).first(),
@@ -181,8 +181,8 @@ def _tasks(
         plan.tasks.drop(new)
         .with_columns(
             rows,
-            # Who was never submitted, because nothing could run it or the run was over before, has
-            # the time at which it was to be.
+            # A task that was never submitted, because no node can run it or the run was over
+            # before, has its planned time.
             pl.coalesce(_at(found["submit"], plan.tasks.height), "submit_recorded").alias("submit"),
             _at(found["ready"], plan.tasks.height).alias("ready"),
             pl.coalesce(
@@ -196,7 +196,7 @@ def _tasks(
 
 
 def _where_cut(found: dict[str, JournalEntries], last: pl.DataFrame) -> dict[int, str]:
-    """What is known of tasks that had their machines when the record breaks off."""
+    """The status of tasks that were placed when the journal ends."""
     had = Counter(entry["task"] for entry in found["place"])
     had.subtract(entry["task"] for entry in (*found["failed"], *found["preempt"]))
     running = last.filter(pl.col("reason") == "lost")["task"]
@@ -206,14 +206,14 @@ def _where_cut(found: dict[str, JournalEntries], last: pl.DataFrame) -> dict[int
 
 
 def _counts(parts: pl.DataFrame) -> pl.DataFrame:
-    """What tasks used and what was counted of them, over all their parts and attempts."""
+    """CPU time and counters of tasks, over all their nodes and attempts."""
     return parts.group_by("task").agg(
         _total("cpu").alias("cpu_time"), *(_total(name) for name in COUNTER_COLUMNS)
     )
 
 
 def _total(name: str) -> pl.Expr:
-    """A sum; null where one of its parts is unknown: a sum of the others would be too small."""
+    """A sum; null if a summand is unknown, as the sum of the others would be too small."""
     return pl.when(pl.col(name).is_not_null().all()).then(pl.sum(name)).alias(name)
 
 
@@ -244,7 +244,7 @@ def _decisions(plan: Trace, log: JournalEntries) -> pl.DataFrame:
 
 
 def _states(plan: Trace, found: dict[str, JournalEntries]) -> pl.DataFrame:
-    """When nodes were not there."""
+    """The outages of nodes."""
     nodes = plan.nodes["node"].to_list()
     rows: list[list[Any]] = []
     left: dict[int, list[Any]] = {}

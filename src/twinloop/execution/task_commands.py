@@ -1,4 +1,4 @@
-"""What is run for each task: its command with the values of its columns."""
+"""Commands of tasks, with the values of their columns."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from twinloop.engine import CompiledScenario
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}|[{}]")
 
-#: The columns of a task that its command may name.
+#: Columns of a task that its command can use.
 TASK_VARIABLES: Final = (
     *("id", "name", "user", "group", "queue", "kind", "cores", "nodes", "memory", "work"),
     *("run_time", "requested_time"),
 )
-#: What it may name beside: of the part of the task that runs on one node.
+#: Other variables that a command can use, with values for one node of the task.
 NODE_VARIABLES: Final = ("part_cores", "rank", "ranks", "node", "output")
 
 _LONGEST_NAME: Final = 100
 
 
 class Launch(NamedTuple):
-    """All that is needed to start the part of a task on one node."""
+    """Arguments, environment and folder of a task on one node."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -43,18 +43,18 @@ class Launch(NamedTuple):
 
     @property
     def program(self) -> str | None:
-        """The file to execute; None: a name alone, and nothing of that name on the PATH."""
+        """Path of the program; None: its name has no slash and is not on the PATH."""
         name = self.argv[0]
         if "/" in name:
             return str(self.folder / name)
-        # An entry that is relative means the folder of the task, not that of this process.
+        # Relative entries are relative to the folder of the task, not to that of this process.
         entries = self.environment.get("PATH", os.defpath).split(os.pathsep)
         path = os.pathsep.join(str(self.folder / entry) for entry in entries)
         return shutil.which(name, path=path)
 
 
 class DistinctCommand(NamedTuple):
-    """A command that tasks run, with the variables that are set for them.
+    """A distinct command of tasks, with the environment variables that are set for it.
 
     >>> DistinctCommand("env MODE=fast sim 1", "/home/me", "sim", 3).tasks
     3
@@ -63,12 +63,12 @@ class DistinctCommand(NamedTuple):
     command: str
     folder: str
     program: str
-    #: How many tasks run it.
+    #: Number of tasks that run it.
     tasks: int
 
 
 class CommandSurvey(NamedTuple):
-    """What will be run, before anything is.
+    """The commands that a run will execute.
 
     >>> CommandSurvey([DistinctCommand("echo 1", "/", "echo", 3),
     ...                DistinctCommand("echo 2", "/", "echo", 1)]).programs
@@ -77,14 +77,14 @@ class CommandSurvey(NamedTuple):
 
     #: Every distinct command, the most frequent first.
     commands: list[DistinctCommand]
-    #: Programs that are not there now; a task may still make them.
+    #: Programs that do not exist now; a task may still create them.
     missing: Sequence[str] = ()
-    #: Commands that are run once, before all tasks.
+    #: Commands that run once, before all tasks.
     prepare: Sequence[str] = ()
 
     @property
     def programs(self) -> list[tuple[str, int]]:
-        """Programs and how many tasks run each, the most frequent first."""
+        """Programs with their numbers of tasks, the most frequent first."""
         found: Counter[str] = Counter()
         for each in self.commands:
             found[each.program] += each.tasks
@@ -111,24 +111,24 @@ class TaskCommands:
             pl.Series("requested_time", compiled.requested).fill_nan(None),
         )
         self._rows = self._tasks.to_dicts()
-        #: Where the folders of tasks are.
+        #: Folder of the output folders of tasks.
         self.outputs = output
-        #: Variables that every task sees.
+        #: Environment variables of every task.
         self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
 
     def survey(self) -> CommandSurvey:
-        """What will be run; an error if a task has no command, or one that cannot be."""
-        silent = self._tasks["id"].filter(self._tasks["command"].list.len().fill_null(0) == 0)
-        if silent.len():
+        """List the commands of all tasks; an InputError if a task has none, or an invalid one."""
+        empty = self._tasks["id"].filter(self._tasks["command"].list.len().fill_null(0) == 0)
+        if empty.len():
             raise InputError(
-                f"{silent.len()} of {self._tasks.height} tasks have no command, such as "
-                f"{silent[0]!r}: there is nothing to run for them",
+                f"{empty.len()} of {self._tasks.height} tasks have no command, such as "
+                f"{empty[0]!r}: there is nothing to run for them",
                 field="workload.command",
-                remedy='say what to run, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
+                remedy='give one, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )
         commands: Counter[tuple[str, str, str]] = Counter()
         places: dict[tuple[str, Path, str | None], Launch] = {}
-        # What a task knows when it starts stands for itself.
+        # Variables of the node have no value yet, and stay in braces.
         later = {name: f"{{{name}}}" for name in NODE_VARIABLES}
         for task in range(self._tasks.height):
             launch = self._launch(task, later)
@@ -145,22 +145,22 @@ class TaskCommands:
         return CommandSurvey(found, sorted(missing))
 
     def _variables(self, task: int, launch: Launch) -> list[str]:
-        """Variables that are set for a task, as `env` takes them; those that are so anyway not."""
+        """Arguments of `env` for the variables of a task that differ from those it inherits."""
         names = [variable["name"] for variable in self._rows[task]["environment"] or ()]
         own = {name: launch.environment[name] for name in names if not name.startswith("TWINLOOP_")}
-        said = [f"{name}={text}" for name, text in own.items() if os.environ.get(name) != text]
-        return ["env", *said] if said else []
+        changed = [f"{name}={text}" for name, text in own.items() if os.environ.get(name) != text]
+        return ["env", *changed] if changed else []
 
     def templates(self) -> list[list[str]]:
-        """The commands of all tasks, before values are put in."""
+        """The commands of all tasks, with their variables in braces."""
         return [command for command in self._tasks["command"].to_list() if command]
 
     def output(self, task: int) -> Path:
-        """The folder of what a task prints, and of what it may leave."""
+        """Folder of the output of a task, and of files that it may write."""
         return self.outputs / file_name_from_id(self._rows[task]["id"])
 
     def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
-        """What is run for the part of a task on one node."""
+        """Make the command of a task on one node."""
         output = self.output(task)
         places = {"part_cores": cores, "rank": rank, "ranks": ranks, "node": node, "output": output}
         return self._launch(task, places)
@@ -174,7 +174,7 @@ class TaskCommands:
         for variable in row["environment"] or ():
             place = f"task {row['id']!r}: environment.{variable['name']}"
             if not variable["name"] or set(variable["name"]) & {"=", "\0"}:
-                raise InputError("is no name of a variable", field=place)
+                raise InputError("is not a valid name of a variable", field=place)
             environment[variable["name"]] = fill_command(variable["value"], values, place)
         environment |= {
             "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
@@ -186,19 +186,18 @@ class TaskCommands:
             "TWINLOOP_CORES": _text(places["part_cores"]),
             "TWINLOOP_OUTPUT": str(places["output"]),
         }
-        folder = _whole(row["folder"] or "", f"task {row['id']!r}: folder")
+        folder = _refuse_zero_byte(row["folder"] or "", f"task {row['id']!r}: folder")
         return Launch(argv, environment, Path(folder).absolute())
 
 
 def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
-    """A text with values in place of the names in braces; two braces stand for one.
+    """Replace the names in braces by their values; a doubled brace is a literal brace.
 
     >>> fill_command("-n {cores} {{}}", {"cores": 2.0}, "command")
     '-n 2 {}'
     >>> fill_command("{core}", {"cores": 2.0}, "command")
     Traceback (most recent call last):
-    twinloop.InputError: command: 'core' is nothing that a command can name
-    (did you mean 'cores'?)
+    twinloop.InputError: command: there is no variable 'core' (did you mean 'cores'?)
     """
 
     def value(match: re.Match[str]) -> str:
@@ -207,30 +206,30 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
         name = match[1]
         if name is None:
             raise InputError(
-                f"{template!r} has a brace that stands alone",
+                f"{template!r} has a brace that encloses no name",
                 field=where,
                 remedy=f"write {match[0] * 2} for a brace",
             )
         if name not in values:
             known = [*TASK_VARIABLES, *NODE_VARIABLES]
             raise InputError(
-                f"{name!r} is nothing that a command can name",
+                f"there is no variable {name!r}",
                 field=where,
                 remedy=suggest_name(name, known),
             )
         if values[name] is None:
-            raise InputError(f"names {name!r}, which nobody said", field=where)
+            raise InputError(f"uses {name!r}, which has no value", field=where)
         found = values[name]
         return (
             np.format_float_positional(found, trim="-") if isinstance(found, float) else str(found)
         )
 
-    return _whole(_BRACES.sub(value, template), where)
+    return _refuse_zero_byte(_BRACES.sub(value, template), where)
 
 
-def _whole(text: str, where: str) -> str:
+def _refuse_zero_byte(text: str, where: str) -> str:
     if "\0" in text:
-        problem = f"{text!r} has a zero byte, where the system would end it"
+        problem = f"{text!r} has a zero byte, at which the system would cut it off"
         raise InputError(problem, field=where)
     return text
 
@@ -240,7 +239,7 @@ def _text(value: Any) -> str:
 
 
 def file_name_from_id(task: str) -> str:
-    """A name for the files of a task: one that cannot lead out of its folder.
+    """Make a file name from the ID of a task, without separators or relative parts.
 
     >>> file_name_from_id("job 7"), file_name_from_id("../../etc/passwd"), file_name_from_id("..")
     ('job%207', '..%2F..%2Fetc%2Fpasswd', '%2E%2E')
@@ -254,6 +253,6 @@ def file_name_from_id(task: str) -> str:
 
 
 def _path() -> str:
-    """Where programs are looked for: Twinloop's own first."""
+    """The PATH of tasks: the programs of Twinloop first."""
     own = sysconfig.get_path("scripts")
     return os.pathsep.join([own, os.environ.get("PATH", os.defpath)])

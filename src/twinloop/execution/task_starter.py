@@ -1,4 +1,4 @@
-"""Starting the parts of tasks, and ending them for good."""
+"""Start and termination of the processes of tasks."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from twinloop.execution.process_trees import ProcessTrees, require_start_ticks
 from twinloop.execution.task_commands import Launch, TaskCommands
 from twinloop.execution.usage_recorder import UsageRecorder
 
-#: How long a process that was killed is waited for (s); the kernel may be busy with its memory.
+#: Longest wait for a killed process (s); the kernel may take long to free its memory.
 _PATIENCE: Final = 10.0
-#: What is wrong with the disk, not with one task.
+#: Error numbers of the disk, which concern the run and not one task.
 DISK_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-#: Errors that say that this process, or the machine, has no files left to open.
-_FILES_OUT: Final = (errno.EMFILE, errno.ENFILE)
-#: A folder that is no link to another one.
+#: Error numbers for too many open files, of this process or the machine.
+_TOO_MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
+#: Flags to open a folder that is no symbolic link.
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
 class TaskProcess:
-    """The part of a task on one node, while it runs."""
+    """The first process of a task on one node, while it runs."""
 
     task: int
     attempt: int
     machine: int
     pid: int
-    #: A file that can be read from when the process has ended.
+    #: A pidfd, which is readable when the process has ended.
     handle: int
-    part: NodeTask
+    node_task: NodeTask
     start: float
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """Which execution it is."""
+        """Key of the execution."""
         return self.task, self.attempt, self.machine
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """A task that has its machines."""
+    """A task that is placed and started."""
 
     task: int
     attempt: int
     processes: list[TaskProcess] = field(default_factory=list)
-    #: Exit codes of the parts that ended by themselves.
+    #: Exit codes of its processes that have ended by themselves.
     codes: list[int] = field(default_factory=list)
-    #: What becomes of it, where that is known before it ends; None: its exit codes say.
+    #: Final status, if it is known before the end; None: the exit codes determine it.
     verdict: str | None = None
     why: str | None = None
 
 
 class TaskStartError(Exception):
-    """A part of a task could not be started.
+    """A task could not be started on a node.
 
     >>> TaskStartError("no such program").dead is None
     True
@@ -71,12 +71,12 @@ class TaskStartError(Exception):
 
     def __init__(self, why: str, *, dead: int | None = None) -> None:
         super().__init__(why)
-        #: The node that is gone, if that is why.
+        #: The node whose groups are gone, if that is the cause.
         self.dead = dead
 
 
 class TaskStarter:
-    """Starts processes on nodes and waits for them; keeps what they print."""
+    """Starts processes on nodes, waits for them, and keeps their output."""
 
     def __init__(
         self,
@@ -96,19 +96,19 @@ class TaskStarter:
         self._passing_through = inherit_output
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._outputs = os.open(commands.outputs, _FOLDER)
-        # Each running part takes some files; tasks themselves get as many as the user has.
+        # Each running task needs open files here; the tasks get the original limit.
         self._files_before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._mains: set[int] = set()
-        #: Parts whose groups are to be removed when there is time.
+        #: Tasks that have ended and whose groups are removed later.
         self._closing: list[NodeTask] = []
-        #: How often the kernel's start time lay outside of what is possible.
+        #: Number of start times of the kernel that were corrected.
         self.clamped = 0
 
     def start(
         self, task: int, attempt: int, places: list[tuple[int, float]], names: list[str]
     ) -> tuple[list[TaskProcess], list[dict[str, Any]]]:
-        """Start all parts of a task; what the journal is to say of each."""
+        """Start a task on all its nodes; returns its processes and their journal entries."""
         started: list[TaskProcess] = []
         entries = []
         try:
@@ -130,18 +130,18 @@ class TaskStarter:
         self, task: int, attempt: int, rank: int, machine: int, cores: float, launch: Launch
     ) -> tuple[TaskProcess, dict[str, Any]]:
         try:
-            part = self._nodes.add_task(machine, f"{task}-{attempt}", cores, None)
+            node_task = self._nodes.add_task(machine, f"{task}-{attempt}", cores, None)
         except OSError as error:
-            if error.errno in _FILES_OUT:
+            if error.errno in _TOO_MANY_FILES:
                 raise _too_many() from None
             raise TaskStartError(str(error.strerror), dead=self._dead(machine)) from None
         try:
             program = launch.program
             if program is None:
                 raise TaskStartError(f"{launch.argv[0]}: no such program")
-            files = self._files(task, attempt, rank)
+            files = self._open_output(task, attempt, rank)
         except TaskStartError:
-            part.close()
+            node_task.close()
             raise
         called = self._clock.now()
         try:
@@ -153,14 +153,14 @@ class TaskStarter:
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],
-                join=list(part.join),
-                cpus=list(part.cpus),
+                join=list(node_task.join),
+                cpus=list(node_task.cpus),
                 files=self._files_before,
             )
-            part.close_entries()
+            node_task.close_entries()
         except OSError as error:
-            part.close()
-            if error.errno in _FILES_OUT:
+            node_task.close()
+            if error.errno in _TOO_MANY_FILES:
                 raise _too_many() from None
             why = f"{error.filename}: {error.strerror}"
             raise TaskStartError(why, dead=self._dead(machine)) from None
@@ -172,16 +172,17 @@ class TaskStarter:
         self._mains.add(pid)
         start, clamped = self._clock.start_time(require_start_ticks(pid), called, seen)
         self.clamped += clamped
-        process = TaskProcess(task, attempt, machine, pid, handle, part, start)
-        self._recorder.follow(process.key, part, pid, rank=rank)
+        process = TaskProcess(task, attempt, machine, pid, handle, node_task, start)
+        self._recorder.follow(process.key, node_task, pid, rank=rank)
         entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
         return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
 
     def _dead(self, machine: int) -> int | None:
-        """The node, if it is gone."""
+        """The node, if its groups are gone."""
         return None if self._nodes.is_alive(machine) else machine
 
-    def _files(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
+    def _open_output(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
+        """Return the files of stdin, stdout and stderr of a task."""
         if self._passing_through:
             return 0, 1, 2
         name = self._commands.output(task).name
@@ -201,28 +202,28 @@ class TaskStarter:
                 os.close(file)
             if error.errno in DISK_ERRORS:
                 raise
-            if error.errno in _FILES_OUT:
+            if error.errno in _TOO_MANY_FILES:
                 raise _too_many() from None
-            why = f"what it prints cannot be kept: {error.filename}: {error.strerror}"
+            why = f"its output cannot be kept: {error.filename}: {error.strerror}"
             raise TaskStartError(why) from None
         return self._nothing, files[0], files[1]
 
     def end(self, process: TaskProcess, signal_: int) -> None:
-        """Send a signal to all processes of a part."""
+        """Send a signal to all processes of a task on a node."""
         if signal_ == signal.SIGKILL:
-            # The first one first: with its children gone it might end by itself, as if it had not
-            # been killed. It may also have left its group, and is to be reached all the same.
+            # The first process first: without its children it might end by itself before the
+            # signal. It may also have left its group.
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.handle, signal_)
-        if process.part.is_accounted:
-            process.part.kill(signal_)
+        if process.node_task.is_accounted:
+            process.node_task.kill(signal_)
         else:
             self._trees.kill(process.key, signal_)
 
     def reap(self, process: TaskProcess) -> dict[str, Any]:
-        """Wait for a part that has ended or was killed; what the journal is to say of it.
+        """Wait for a process that has ended or was killed; returns its journal entry.
 
-        Whatever it left behind is ended with it.
+        Descendants that still run are killed.
         """
         _, status, account = os.wait4(process.pid, 0)
         now = self._clock.now()
@@ -230,7 +231,7 @@ class TaskStarter:
         left = self._end_rest(process)
         os.close(process.handle)
         closing = self._recorder.close(process.key, account, now)
-        self._closing.append(process.part)
+        self._closing.append(process.node_task)
         task, attempt, machine = process.key
         return {
             "t": now,
@@ -240,43 +241,45 @@ class TaskStarter:
             "pid": process.pid,
             "code": os.waitstatus_to_exitcode(status),
             "left": left,
-            "oom": process.part.oom_kills,
+            "oom": process.node_task.oom_kills,
             **closing,
         }
 
     def _end_rest(self, process: TaskProcess) -> int:
-        """End what outlived the first process of a part; how many there were."""
+        """Kill the descendants that outlived the first process; returns their number."""
         found: set[int] = set()
         until = time.monotonic() + _PATIENCE
         while (rest := self._rest(process)) and time.monotonic() < until:
             found.update(rest)
             self.end(process, signal.SIGKILL)
             time.sleep(0.001)
-        if not process.part.is_accounted:
+        if not process.node_task.is_accounted:
             self.reap_orphans()
         return len(found)
 
     def _rest(self, process: TaskProcess) -> list[int]:
-        return process.part.pids() if process.part.is_accounted else self._trees.pids(process.key)
+        if process.node_task.is_accounted:
+            return process.node_task.pids()
+        return self._trees.pids(process.key)
 
     def reap_orphans(self) -> None:
-        """Wait for orphans of tasks that have become children of this process, and have ended."""
+        """Reap orphans of tasks that are children of this process and have ended."""
         for pid in self._trees.list_dead():
             if pid in self._mains:
                 continue
-            # Most have a parent of their own that waits for them.
+            # Most have another parent that waits for them.
             with suppress(ChildProcessError):
                 done, _, account = os.wait4(pid, os.WNOHANG)
                 if done:
                     self._recorder.record_orphan(pid, account)
 
     def tidy(self) -> None:
-        """Remove the groups of parts that are over."""
+        """Remove the groups of tasks that have ended."""
         while self._closing:
             self._closing.pop().close()
 
     def close(self) -> None:
-        """Give back what is still held."""
+        """Remove all groups, restore the limit of open files, and close files."""
         self.tidy()
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._files_before, most))
@@ -294,7 +297,7 @@ def _too_many() -> InputError:
 
 
 def _new_file(name: str, folder: int) -> int:
-    """A file that was not there; what another task may have laid there, such as a link, goes."""
+    """Create a file; a file or link of this name that another task may have made is removed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(name, flags, 0o644, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""What has become of the tasks of a run: who is ready, who is over, who can never run."""
+"""States of the tasks of a run, with their dependencies."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from twinloop.engine import CompiledScenario
 
 
 class StateChange(NamedTuple):
-    """Something that follows from the end of a task: another one is ready, or can never run."""
+    """A consequence of the end of a task: another task is ready, or fails."""
 
     task: int
-    #: None: it is ready.
+    #: Status of a task that is over; None: it is ready.
     status: str | None
 
 
 class TaskStates:
-    """The dependencies of tasks, as the simulator keeps them: one that fails takes its children.
+    """States of tasks by the rules of the simulator: descendants of a failed task fail.
 
     >>> from twinloop.scenario import Scenario
-    >>> lives = TaskStates(CompiledScenario(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
-    ...     {"id": "a", "run_time": 1}, {"id": "b", "run_time": 1, "parents": ["a"]}]})))
-    >>> [lives.submit(task) for task in (0, 1)]
+    >>> tasks = [{"id": "a", "run_time": 1}, {"id": "b", "run_time": 1, "parents": ["a"]}]
+    >>> scenario = Scenario(platform="1x1", policy="fcfs", workload={"tasks": tasks})
+    >>> states = TaskStates(CompiledScenario(scenario))
+    >>> [states.submit(task) for task in (0, 1)]
     [True, False]
-    >>> list(lives.conclude(0, "completed")), lives.left
+    >>> list(states.conclude(0, "completed")), states.left
     ([StateChange(task=1, status=None)], 1)
     """
 
@@ -39,28 +40,28 @@ class TaskStates:
             for parent in parents[bounds[child] : bounds[child + 1]]:
                 self._children[parent].append(child)
         self._submitted = [False] * len(arrays)
-        #: How each task ended; None: it is not over.
+        #: Final status of each task; None: it is not over.
         self.status: list[str | None] = [
             "rejected" if rejected else None for rejected in compiled.rejected.tolist()
         ]
-        #: How many are not over.
+        #: Number of tasks that are not over.
         self.left = self.status.count(None)
-        #: How many ended, by status.
+        #: Number of tasks that are over, by status.
         self.ended = Counter(status for status in self.status if status is not None)
 
     def submit(self, task: int) -> bool:
-        """A task was submitted; whether it is ready."""
+        """Mark a task as submitted; returns whether it is ready."""
         self._submitted[task] = True
         return self._is_free(task)
 
     def end(self, task: int, status: str) -> None:
-        """A task is over, and nothing follows from that."""
+        """Set the final status of a task, without consequences for other tasks."""
         self.status[task] = status
         self.ended[status] += 1
         self.left -= 1
 
     def conclude(self, task: int, status: str) -> Iterator[StateChange]:
-        """A task is over; what follows from that."""
+        """Set the final status of a task, and yield the consequences for other tasks."""
         first, ended = task, [(task, status)]
         while ended:
             task, status = ended.pop()
@@ -77,5 +78,5 @@ class TaskStates:
                     yield StateChange(child, None)
 
     def _is_free(self, task: int) -> bool:
-        """Whether all that it waits for has completed; one that failed has taken it along."""
+        """Whether all parents have completed and the task is not over."""
         return self._missing[task] == 0 and self.status[task] is None

@@ -1,4 +1,4 @@
-"""What running tasks use: sampled while they run, closed when they end."""
+"""Recorder of the CPU time and memory of running tasks."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Which execution is followed: task, attempt and machine, by number.
+#: Key of an execution: numbers of task, attempt and machine.
 ExecutionKey = tuple[int, int, int]
 
-#: The shortest time between two passes (s): CPU time is counted in ticks of 10 ms.
+#: Shortest period of sampling (s): CPU time is counted in ticks of 10 ms.
 MIN_PERIOD: Final = 0.05
-#: A reading that was not held up for longer than this has a time (s); else it is tried again.
-_SHARP: Final = 0.002
-_TRIES: Final = 3
-#: What the processor counts, where the kernel lets us ask.
+#: Longest delay within a reading (s); after a longer delay it is repeated.
+_MAX_DELAY: Final = 0.002
+_ATTEMPTS: Final = 3
+#: Hardware counters, where the kernel allows them.
 COUNTERS: Final = ("instructions", "cycles", "cache_misses")
 
 
 class AccountedTask(Protocol):
-    """What is asked of the share that a task has on a node.
+    """The accounting of a task on a node.
 
     >>> class Unconfined:
     ...     is_accounted = False
@@ -46,35 +46,35 @@ class AccountedTask(Protocol):
 
     @property
     def is_accounted(self) -> bool:
-        """Whether a group counts for it; if not, its processes are looked at."""
+        """Whether a control group accounts for it; else its processes are read."""
 
     def read(self) -> tuple[float, float | None]:
-        """CPU seconds so far, and resident bytes now; None: unknown."""
+        """CPU time so far (s), and resident memory now (bytes; None: unknown)."""
 
     def peak(self) -> float | None:
-        """The most memory that it ever had (bytes)."""
+        """Peak of the memory (bytes); None: unknown."""
 
 
 @dataclass(slots=True)
-class _Followed:
-    part: AccountedTask
-    #: Kept apart: a part that is closed with its node does not account any more.
+class _RecordedTask:
+    task: AccountedTask
+    #: Copied here: a task that is closed with its node has no accounting any more.
     is_accounted: bool
     counters: list[tuple[str, int]]
-    #: CPU seconds when it was last read; None: it never was.
+    #: CPU time at the last reading (s); None: it was never read.
     cpu: float | None = None
-    #: The most resident memory that was seen; None: unknown.
+    #: Largest resident memory of all readings (bytes); None: unknown.
     most: float | None = None
-    #: The most that this process had when it was started (bytes). Until it becomes its program, a
-    #: process lives in the memory of the one that started it, and the kernel counts that to it.
+    #: Peak memory of this process at the start of the task (bytes). Between fork and exec a process
+    #: has the memory of its parent, and the kernel includes that in its peak.
     inherited: float = 0.0
 
 
 class UsageRecorder:
-    """Samples what running tasks use, at the times k x period, and closes their accounts.
+    """Samples the usage of running tasks at the times k x period, and totals it at their end.
 
-    Each pass reads every task once and writes one line. A pass that could not be made in time is
-    not made up for: what is read is cumulative, so nothing is lost.
+    Each pass reads every task once and writes one line. A missed pass is not repeated: readings
+    are cumulative, so that nothing is lost.
 
     >>> import os, subprocess
     >>> class Unconfined:
@@ -104,12 +104,12 @@ class UsageRecorder:
         trees: ProcessTrees[ExecutionKey],
     ) -> None:
         self.period = check_period(period)
-        #: Run time of the next pass; infinite when nobody is followed.
+        #: Time of the next pass (s); infinite if no task is recorded.
         self.due = math.inf
         self._clock = clock
         self._journal = journal
         self._trees = trees
-        self._followed: dict[ExecutionKey, _Followed] = {}
+        self._recorded: dict[ExecutionKey, _RecordedTask] = {}
         self._passes = self._samples = self._missed = self._unread = 0
         self._late = self._latest = 0.0
         self._spent = 0.0
@@ -119,36 +119,36 @@ class UsageRecorder:
     def follow(
         self,
         key: ExecutionKey,
-        part: AccountedTask,
+        task: AccountedTask,
         pid: int | None,
         *,
         rank: int | None = None,
         fresh: bool = True,
     ) -> None:
-        """Sample an execution from now on.
+        """Record an execution from now on.
 
         Args:
-            key: The execution.
-            part: Where it runs.
-            pid: Its first process; a task with accounting can do without.
-            rank: Which part of its task it is, by which its orphans are told from those of others.
-            fresh: Whether it has just been started. Of one that was there before, the processor
-                has counted only a part, so that its counters are left out.
+            key: Key of the execution.
+            task: Its accounting.
+            pid: Its first process; not needed with a control group.
+            rank: Rank of the node within the task, which identifies the orphans of the execution.
+            fresh: Whether it has just been started. Hardware counters of a process that has run
+                before would be incomplete, and are left out.
         """
         with self._timed():
             counters = _core.open_counters(pid) if fresh and pid is not None else []
             self._counted.update(name for name, _ in counters)
-            if not part.is_accounted and pid is not None:
+            if not task.is_accounted and pid is not None:
                 self._trees.add(key, pid, (str(key[0]), None if rank is None else str(rank)))
-            if not self._followed:
+            if not self._recorded:
                 self._since = self._clock.now()
                 self.due = self._after(self._since)
-            one = self._followed[key] = _Followed(part, part.is_accounted, counters)
+            one = self._recorded[key] = _RecordedTask(task, task.is_accounted, counters)
             one.inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
     def sample(self, now: float) -> None:
-        """One pass over all, which is one line."""
-        if not self._followed:
+        """Read all executions, and write one line to the journal."""
+        if not self._recorded:
             return
         with self._timed():
             late = max(0.0, now - self.due)
@@ -164,28 +164,27 @@ class UsageRecorder:
     def close(
         self, key: ExecutionKey, rusage: resource.struct_rusage | None, pid_gone_at: float
     ) -> dict[str, Any]:
-        """What an execution used in all; it is followed no longer.
+        """Stop recording an execution, and return its totals.
 
         Args:
-            key: The execution.
-            rusage: The account of its first process, which has been waited for, and of everybody
-                whom that one waited for. None: others wait for it.
-            pid_gone_at: When that was.
+            key: Key of the execution.
+            rusage: Usage of its first process, which has been waited for, and of all processes
+                that this one waited for. None: another process waits for it.
+            pid_gone_at: Time of its end (s).
 
         Returns:
-            `cpu` seconds and `peak` memory (bytes), `switches` (voluntary,
-            involuntary), `faults` (minor, major), and the `counters` that there were. What is
-            unknown is None, never 0.
+            `cpu` time (s) and `peak` memory (bytes), `switches` (voluntary, involuntary), `faults`
+            (minor, major), and the available `counters`. Unknown values are None, never 0.
         """
         with self._timed():
-            one = self._followed.pop(key)
+            one = self._recorded.pop(key)
             cpu = None if rusage is None else rusage.ru_utime + rusage.ru_stime
             peak = None
             if one.is_accounted:
                 reading = self._read(one)
                 self._unread += reading is None
                 cpu = cpu if reading is None else reading.cpu
-                peak = one.part.peak()
+                peak = one.task.peak()
             else:
                 cpu = self._trees.total_cpu_time(key, cpu)
                 self._trees.forget(key)
@@ -193,7 +192,7 @@ class UsageRecorder:
                 peak = one.most
                 if rusage is not None and rusage.ru_maxrss * 1024.0 > one.inherited:
                     peak = _larger(peak, rusage.ru_maxrss * 1024.0)
-            if not self._followed:
+            if not self._recorded:
                 self._watched += max(0.0, pid_gone_at - self._since)
                 self.due = math.inf
             return {
@@ -201,17 +200,17 @@ class UsageRecorder:
                 "peak": peak,
                 "switches": [rusage.ru_nvcsw, rusage.ru_nivcsw] if rusage else [None, None],
                 "faults": [rusage.ru_minflt, rusage.ru_majflt] if rusage else [None, None],
-                "counters": _closed(one.counters),
+                "counters": _close_counters(one.counters),
             }
 
     def record_orphan(self, pid: int, rusage: resource.struct_rusage) -> ExecutionKey | None:
-        """Take note of an orphan that was waited for; the execution it belonged to, if known."""
+        """Record an orphan that was waited for; returns its execution, if that is known."""
         return self._trees.record_reaped(pid, rusage.ru_utime + rusage.ru_stime)
 
     def facts(self) -> dict[str, Any]:
-        """How much was recorded, how punctually, and what that cost."""
+        """Number of samples, their delays, and the CPU time of the recording, for the manifest."""
         watched = self._watched
-        if self._followed:
+        if self._recorded:
             watched += max(0.0, self._clock.now() - self._since)
         return {
             "period_s": self.period,
@@ -223,58 +222,58 @@ class UsageRecorder:
             "unread": self._unread,
             "orphans_unplaced": self._trees.unassigned_orphans,
             "cpu_s": self._spent,
-            # Of less than a period, nothing can be said.
+            # Not meaningful for less than a period.
             "share_of_core": self._spent / watched if watched >= self.period else None,
             "counters": [name for name in COUNTERS if name in self._counted],
             "counters_absent": [name for name in COUNTERS if name not in self._counted],
         }
 
     def _rows(self) -> list[list[float | None]]:
-        """A row for each: task, attempt, machine, CPU time, memory, and when that was read.
+        """Read a row for each execution: task, attempt, machine, CPU time, memory and time.
 
-        Memory that is unknown is None.
+        Unknown memory is None.
         """
-        walked: dict[ExecutionKey, TreeUsage] = {}
-        seen = self._clock.now()
-        if any(not one.is_accounted for one in self._followed.values()):
-            walked, seen = self._timely(self._trees.scan)
+        scanned: dict[ExecutionKey, TreeUsage] = {}
+        scan_time = self._clock.now()
+        if any(not one.is_accounted for one in self._recorded.values()):
+            scanned, scan_time = self._read_timely(self._trees.scan)
         rows: list[list[float | None]] = []
-        for key, one in self._followed.items():
+        for key, one in self._recorded.items():
             reading: TreeUsage | None
             if one.is_accounted:
-                reading, read = self._timely(functools.partial(self._read, one))
+                reading, t = self._read_timely(functools.partial(self._read, one))
             else:
-                reading, read = walked[key], seen
+                reading, t = scanned[key], scan_time
             if reading is None or reading.cpu is None:
                 self._unread += 1
                 continue
             one.cpu = _larger(one.cpu, reading.cpu)
             one.most = _larger(one.most, reading.rss)
-            rows.append([*key, one.cpu, reading.rss, read])
+            rows.append([*key, one.cpu, reading.rss, t])
         return rows
 
-    def _timely(self, look: Callable[[], T]) -> tuple[T, float]:
-        """What is seen, and when: again, if this process lost its CPU in the middle of it."""
-        tries = []
-        for _ in range(_TRIES):
+    def _read_timely(self, read: Callable[[], T]) -> tuple[T, float]:
+        """Return a reading with its time; repeat it if this process was preempted meanwhile."""
+        readings = []
+        for _ in range(_ATTEMPTS):
             before, spent = self._clock.now(), time.thread_time()
-            found = look()
+            found = read()
             after, spent = self._clock.now(), time.thread_time() - spent
-            tries.append((after - before - spent, found, 0.5 * (before + after)))
-            if tries[-1][0] < _SHARP:
+            readings.append((after - before - spent, found, 0.5 * (before + after)))
+            if readings[-1][0] < _MAX_DELAY:
                 break
-        _, found, when = min(tries, key=lambda one: one[0])
-        return found, when
+        _, found, t = min(readings, key=lambda one: one[0])
+        return found, t
 
-    def _read(self, one: _Followed) -> TreeUsage | None:
-        """What the group of a part says; None if it is gone, with its node."""
+    def _read(self, one: _RecordedTask) -> TreeUsage | None:
+        """Read the control group of a task; None if it is gone with its node."""
         try:
-            return TreeUsage(*one.part.read())
+            return TreeUsage(*one.task.read())
         except (OSError, ValueError):
             return None
 
     def _after(self, now: float) -> float:
-        """The next time on the grid."""
+        """The next multiple of the period."""
         due = (math.floor(now / self.period) + 1) * self.period
         return due if due > now else due + self.period
 
@@ -288,7 +287,7 @@ class UsageRecorder:
 
 
 def check_period(period: float) -> float:
-    """The time between two passes (s), if it is one that can be kept.
+    """Return a period of sampling (s); an InputError if it is not valid.
 
     >>> check_period(0.5)
     0.5
@@ -297,20 +296,21 @@ def check_period(period: float) -> float:
     twinloop.InputError: period: 0.01 s is too short (at least 0.05 s)
     """
     if not math.isfinite(period) or period < MIN_PERIOD:
-        problem = "is too short" if period < MIN_PERIOD else "is no length"
+        problem = "is too short" if period < MIN_PERIOD else "is no period"
         raise InputError(f"{period:g} s {problem}", field="period", remedy="at least 0.05 s")
     return float(period)
 
 
 def _larger(one: float | None, other: float | None) -> float | None:
-    """The larger of two figures, of which each may be unknown."""
+    """The larger of two figures, each of which may be None (unknown)."""
     return max((each for each in (one, other) if each is not None), default=None)
 
 
-def _closed(counters: list[tuple[str, int]]) -> dict[str, int]:
+def _close_counters(counters: list[tuple[str, int]]) -> dict[str, int]:
+    """Close hardware counters, and return the values that could be read."""
     values = {}
     for name, descriptor in counters:
-        with suppress(OSError):  # then it is not known
+        with suppress(OSError):  # the value is unknown
             value = _core.read_counter(descriptor)
             if value is not None:
                 values[name] = value

@@ -1,8 +1,8 @@
-"""The videos that the transcodings of `generate ffmpeg` work on, made by FFmpeg itself.
+"""Input videos for the transcodings of `generate ffmpeg`, made by FFmpeg.
 
     python -m twinloop.execution.videos --folder videos --scale 0.05 --height 540
 
-makes twenty: five patterns in four lengths.
+makes twenty videos: five patterns in four lengths.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from twinloop.workload.generators.ffmpeg import (
     video_name,
 )
 
-#: Bits per second of a video of 1080 lines.
+#: Bit rate of a video of 1080 lines (bit/s).
 BIT_RATE: Final = 8_000_000
-#: Pixels of a plasma in each direction that get one colour, then smoothed: the sines of every
-#: single one would take longer than the encoding.
+#: Pixels of a plasma in each direction that have one colour before the picture is scaled up:
+#: computing the sines of every pixel would take longer than the encoding.
 _GRAIN: Final = 8
 
 _PLASMA: Final = (
@@ -42,7 +42,7 @@ _PLASMA: Final = (
 
 
 def _program() -> str:
-    """Where FFmpeg is; an error that says how to get it where it is missing, or lacks a codec."""
+    """Find FFmpeg; an InputError if it is not installed or lacks a codec."""
     found = shutil.which("ffmpeg")
     if found is None:
         raise InputError(
@@ -64,14 +64,14 @@ def make_videos(
     height: int = SOURCE_HEIGHT,
     on_video: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Make the videos of all patterns and lengths; the folder appears whole or not at all.
+    """Make the videos of all patterns and lengths; the folder appears complete or not at all.
 
     Args:
-        folder: Where to put them. A folder that holds nothing but such videos is replaced.
-        lengths: How long they are, in seconds.
-        scale: Times the lengths.
-        height: Their lines; they are 16:9, with 30 pictures and about 8 Mbit a second at 1080
-            lines, and fewer bits in proportion to their area.
+        folder: Folder of the videos. A folder that has only such videos is replaced.
+        lengths: Lengths of the videos (s).
+        scale: Factor on the lengths.
+        height: Number of lines; the format is 16:9, with 30 frames per second and about 8 Mbit/s at
+            1080 lines, and fewer bits in proportion to the area.
         on_video: Called with the name of each video before it is made.
 
     >>> make_videos("videos", lengths=[0.0])
@@ -94,7 +94,7 @@ def make_videos(
 
 
 def make_filter_graphs(height: int) -> Mapping[str, str]:
-    """What draws each pattern, as FFmpeg describes it.
+    """Make the FFmpeg filter graph that draws each pattern.
 
     >>> make_filter_graphs(1080)["moving"]
     'testsrc2=size=1920x1080:rate=30'
@@ -118,7 +118,7 @@ def _arguments(pattern: str, length: float, height: int) -> list[str]:
         *("-nostdin", "-loglevel", "error"),
         *("-f", "lavfi", "-i", make_filter_graphs(height)[pattern]),
         *("-frames:v", str(round(length * RATE)), "-pix_fmt", "yuv420p"),
-        # What x264 makes depends on the number of its threads.
+        # The output of x264 depends on its number of threads.
         *("-c:v", "libx264", "-preset", "veryfast", "-b:v", str(bits), "-threads", "2"),
         *("-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"),
     ]  # fmt: skip
@@ -129,13 +129,13 @@ def _run(command: list[str]) -> str:
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
-        raise InputError(f"{' '.join(command)}: {said[-1]}")
+        lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        raise InputError(f"{' '.join(command)}: {lines[-1]}")
     return done.stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of this module; its exit status.
+    """Run the command line of this module; returns its exit status.
 
     >>> main(["--folder", "videos", "--height", "4"])
     2
@@ -144,17 +144,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m twinloop.execution.videos",
         description="Make the videos that the tasks of `twinloop generate ffmpeg` work on.",
     )
-    parser.add_argument("--folder", default="videos", help="where to put them")
+    parser.add_argument("--folder", default="videos", help="folder of the videos (%(default)s)")
     parser.add_argument(
         "--lengths",
         default=",".join(f"{length:g}" for length in LENGTHS),
-        help="how long they are in seconds, parted by commas (%(default)s)",
+        help="lengths in seconds, separated by commas (%(default)s)",
     )
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="times the lengths, as of the tasks (%(default)s)"
+        "--scale",
+        type=float,
+        default=1.0,
+        help="factor on the lengths, as for the tasks (%(default)s)",
     )
     parser.add_argument(
-        "--height", type=int, default=SOURCE_HEIGHT, help="their lines (%(default)s)"
+        "--height", type=int, default=SOURCE_HEIGHT, help="number of lines (%(default)s)"
     )
     given = parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Small nodes laid onto the machine at hand."""
+"""Nodes of a run that share this machine, isolated by control groups or CPU affinity."""
 
 from twinloop.execution.nodes.guard_process import Guard
 from twinloop.execution.nodes.local_nodes import LocalNodes, make_run_name

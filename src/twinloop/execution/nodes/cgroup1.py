@@ -1,4 +1,4 @@
-"""Control groups of version 1: a hierarchy for every controller, or for a few of them together."""
+"""Control groups of version 1: a hierarchy for each controller or for several together."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from twinloop.execution.nodes.cgroup_tree import (
     parse_memory,
 )
 
-#: What a hierarchy is used for.
+#: Controllers that are used.
 CONTROLLERS: Final = ("cpu", "cpuacct", "cpuset", "memory")
 
-_SHARES: Final = 1024  # what a process without a group counts for
+_SHARES: Final = 1024  # weight of a process without a group
 _FEWEST, _MOST = 2, 262_144
 
 
@@ -29,16 +29,16 @@ class GroupTreeV1(GroupTree):
     """The groups of one run in one hierarchy of version 1."""
 
     version: ClassVar[int] = 1
-    # A thread that moves itself alone waits for nobody; a process that moves waits, with all that
-    # start or end meanwhile, for tens of milliseconds. Who enters has one thread.
+    # Moving one thread does not block; moving a process blocks all starts and ends of processes for
+    # tens of milliseconds. A process has one thread when it enters.
     entry: ClassVar[str] = "tasks"
 
     @classmethod
     def open(cls, hierarchy: Hierarchy, run: str) -> GroupTreeV1:
-        """Make the group of a run in the group that this process is in.
+        """Make the group of a run in the group of this process.
 
         Raises:
-            Refused: It has no controller of use, or may not be written.
+            UnusableHierarchyError: It has no controller that is used, or may not be written.
         """
         used = [name for name in hierarchy.controllers if name in CONTROLLERS]
         if not used:
@@ -52,17 +52,17 @@ class GroupTreeV1(GroupTree):
         return cls(top, used)
 
     def drop_controllers(self, controllers: Iterable[str]) -> None:
-        """Do without some controllers; without CPUs nobody could enter the groups."""
+        """Stop using controllers; all of them with cpuset, as no process can enter without CPUs."""
         super().drop_controllers(self.controllers if "cpuset" in controllers else controllers)
 
     def has_task_groups(self) -> bool:
-        """Whether a part gets a group here: not to have the same CPUs as its node."""
+        """Whether tasks have groups here: not for cpuset alone, as tasks have the node's CPUs."""
         return self.controllers != ["cpuset"]
 
     def list_settings(
         self, controller: str, group: Path, limits: GroupLimits
     ) -> Iterable[tuple[str, str]]:
-        """The files of a group that have to be written, in this order, and what."""
+        """Yield the files of a group to write, in this order, with their contents."""
         if controller == "cpu":
             if limits.quota is not None:
                 quota, period = cores_to_quota(limits.quota)
@@ -71,7 +71,7 @@ class GroupTreeV1(GroupTree):
             if limits.weight is not None:
                 yield "cpu.shares", str(min(max(round(_SHARES * limits.weight), _FEWEST), _MOST))
         elif controller == "cpuset":
-            # A new group has neither CPUs nor memory, and nobody can enter it.
+            # A new group has neither CPUs nor memory nodes, and no process can enter it.
             yield "cpuset.mems", (group.parent / "cpuset.mems").read_text().strip()
             above = (group.parent / "cpuset.cpus").read_text().strip()
             yield "cpuset.cpus", ",".join(map(str, limits.cpus)) or above
@@ -81,23 +81,23 @@ class GroupTreeV1(GroupTree):
                 yield "memory.memsw.limit_in_bytes", str(int(limits.memory))
 
     def find_usage_meter(self, group: Path) -> GroupMeter | None:
-        """Where it says how much CPU time a group has used, if it says."""
+        """Return the meter of the CPU time of a group, if there is one."""
         if "cpuacct" not in self.controllers:
             return None
         return group / "cpuacct.usage", lambda text: int(text) / 1e9
 
     def find_memory_meter(self, group: Path) -> GroupMeter | None:
-        """Where it says how much memory a group has in use, if it says."""
+        """Return the meter of the memory of a group, if there is one."""
         return (group / "memory.stat", _resident) if "memory" in self.controllers else None
 
     def read_peak(self, group: Path) -> float | None:
-        """The most memory that a group ever had, its share of the page cache included."""
+        """Read the peak of the memory of a group, including its share of the page cache."""
         if "memory" not in self.controllers:
             return None
         return float((group / "memory.max_usage_in_bytes").read_text())
 
     def count_oom_kills(self, group: Path) -> int:
-        """How many processes of a group were killed for want of memory."""
+        """Count the processes of a group that the out-of-memory killer has killed."""
         if "memory" not in self.controllers:
             return 0
         return parse_figure((group / "memory.oom_control").read_bytes(), b"oom_kill") or 0

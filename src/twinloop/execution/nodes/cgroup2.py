@@ -1,8 +1,9 @@
-"""Control groups of version 2: one hierarchy, in which only groups without children hold processes.
+"""Control groups of version 2: one hierarchy; groups with controllers in subgroups have no process.
 
-A run needs a group that may have groups with controllers in it: one that it may write and that
-nobody is in. The top of the hierarchy is exempt from that, and out of its own group a run can move
-itself, if it is alone in there; that is so in a scope of its own with `Delegate=yes`.
+A run needs a group in which it can make groups with controllers: a group that it may write and
+that has no process. The root of the hierarchy is exempt from that. A run can also use its own group
+and move its process out of it, if no other process is there, as in a systemd scope with
+`Delegate=yes`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from twinloop.execution.nodes.cgroup_tree import (
     parse_memory,
 )
 
-#: What it is used for.
+#: Controllers that are used.
 CONTROLLERS: Final = ("cpu", "cpuset", "memory")
 
-_WEIGHT: Final = 100  # what a process without a group counts for
+_WEIGHT: Final = 100  # weight of a process without a group
 _LEAST, _MOST = 1, 10_000
 
 
@@ -41,10 +42,10 @@ class GroupTreeV2(GroupTree):
 
     @classmethod
     def open(cls, hierarchy: Hierarchy, run: str) -> GroupTreeV2:
-        """Make the group of a run where it can have controllers.
+        """Make the group of a run in a group where it can have controllers.
 
         Raises:
-            Refused: There is no such place.
+            UnusableHierarchyError: There is no such group.
         """
         base = find_base_group(hierarchy)
         top = make_group_path(base.group, run)
@@ -54,8 +55,8 @@ class GroupTreeV2(GroupTree):
                 (top / EXECUTING).mkdir()
                 for pid in base.leave:
                     (top / EXECUTING / "cgroup.procs").write_text(str(pid))
-            # What gets enabled for a group that others use as well stays so: somebody may have
-            # come to rely on it by the time that this run ends.
+            # Controllers stay enabled in a group that others use as well: another process may
+            # depend on them when this run ends.
             used = [name for name in base.controllers if _enable(base.group, name)]
             used = [name for name in used if _enable(top, name)]
         except OSError as error:
@@ -68,10 +69,10 @@ class GroupTreeV2(GroupTree):
         return cls(top, used)
 
     def make_group(self, path: Path, limits: GroupLimits) -> dict[str, str]:
-        """Make a group and keep it to its limits; returns the controllers that refused, and why."""
+        """Make a group with limits; returns the controllers that failed, with the causes."""
         refused = super().make_group(path, limits)
         if path.parent == self.top:
-            # The CPUs of its node are those of a part.
+            # Tasks have the CPUs of their node, so cpuset is not needed below it.
             for controller in set(self.controllers) - {"cpuset"}:
                 if not _enable(path, controller):
                     refused.setdefault(controller, f"cannot be enabled in {path}")
@@ -80,7 +81,7 @@ class GroupTreeV2(GroupTree):
     def list_settings(
         self, controller: str, group: Path, limits: GroupLimits
     ) -> Iterable[tuple[str, str]]:
-        """The files of a group that have to be written, in this order, and what."""
+        """Yield the files of a group to write, in this order, with their contents."""
         if controller == "cpu":
             if limits.quota is not None:
                 quota, period = cores_to_quota(limits.quota)
@@ -95,39 +96,41 @@ class GroupTreeV2(GroupTree):
                 yield "memory.swap.max", "0"
 
     def find_usage_meter(self, group: Path) -> GroupMeter | None:
-        """Where it says how much CPU time a group has used: every group does."""
+        """Return the meter of the CPU time of a group, which every group has."""
         return group / "cpu.stat", parse_cpu_seconds
 
     def find_memory_meter(self, group: Path) -> GroupMeter | None:
-        """Where it says how much memory a group has in use, if it says."""
+        """Return the meter of the memory of a group, if there is one."""
         return (group / "memory.stat", _resident) if "memory" in self.controllers else None
 
     def read_peak(self, group: Path) -> float | None:
-        """The most memory that a group ever had, its share of the page cache included."""
+        """Read the peak of the memory of a group, including its share of the page cache."""
         peak = group / "memory.peak"  # since Linux 5.19
         return float(peak.read_text()) if peak.exists() else None
 
     def count_oom_kills(self, group: Path) -> int:
-        """How many processes of a group were killed for want of memory."""
+        """Count the processes of a group that the out-of-memory killer has killed."""
         if "memory" not in self.controllers:
             return 0
         return parse_figure((group / "memory.events").read_bytes(), b"oom_kill") or 0
 
 
 class BaseGroup(NamedTuple):
-    """A group that groups with controllers can be made in."""
+    """A group in which groups with controllers can be made."""
 
     group: Path
     controllers: tuple[str, ...]
     leave: tuple[int, ...]
-    """Who has to leave it first: this process, and what it has started."""
+    """Processes that must leave it first: this process and its descendants."""
 
 
 def find_base_group(hierarchy: Hierarchy) -> BaseGroup:
-    """The group with the most controllers among the own one and those above, the nearest first.
+    """Find the group with the most controllers among the own group and its ancestors.
+
+    Of equal groups the nearest is taken.
 
     Raises:
-        Refused: None of them will do.
+        UnusableHierarchyError: None of them can be used.
     """
     found = []
     why = ""
@@ -154,7 +157,7 @@ def _base(group: Path, is_own: bool) -> BaseGroup:
     used = tuple(name for name in CONTROLLERS if name in controllers)
     if not used:
         raise UnusableHierarchyError(f"no controller of use in {group}")
-    # The top of the hierarchy has no type.
+    # The root of the hierarchy has no type.
     kind = _words(group / "cgroup.type")
     if not kind:
         return BaseGroup(group, used, ())
@@ -167,7 +170,7 @@ def _base(group: Path, is_own: bool) -> BaseGroup:
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether a process is this one, or one of those that descend from it."""
+    """Whether a process is this one or its descendant."""
     while pid not in (0, os.getpid()):
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes()

@@ -1,4 +1,4 @@
-"""The groups of one run in one hierarchy of control groups, whatever its version."""
+"""The groups of one run in one hierarchy of control groups, of either version."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import ClassVar, Final, NamedTuple
 
 from twinloop.execution.leftovers import GROUP, remove_groups
 
-#: Over which a quota is counted (s). As short as the kernel gives out whole slices of, so that a
-#: node of half a core looks like a slow core, not like one that is fast and then gone.
+#: Period of a CPU quota (s). It is as short as the slices of the kernel allow, so that a node of
+#: half a core behaves like a slow core and not like a fast core that pauses.
 PERIOD: Final = 0.02
-_LEAST_QUOTA: Final = 1_000  # microseconds: the kernel takes no less
+_LEAST_QUOTA: Final = 1_000  # microseconds: the minimum of the kernel
 _LONGEST_PERIOD: Final = 1_000_000
 
-#: A file of a group, and what it says, in seconds or bytes; None: unknown.
+#: A file of a group, and the parser of its figure in seconds or bytes; None: unknown.
 GroupMeter = tuple[Path, Callable[[bytes], float | None]]
 
 
 class GroupLimits(NamedTuple):
-    """What a group is to be kept to; what is empty or None is left open.
+    """Limits of a group; empty or None: no limit.
 
     >>> GroupLimits(quota=0.5).memory is None
     True
@@ -30,28 +30,28 @@ class GroupLimits(NamedTuple):
 
     cpus: tuple[int, ...] = ()
     quota: float | None = None
-    """Cores."""
+    """Number of cores."""
     weight: float | None = None
-    """Beside its neighbours; 1 is what a process without a group counts for."""
+    """Weight relative to its neighbours; a process without a group has the weight 1."""
     memory: float | None = None
-    """Bytes."""
+    """Memory in bytes."""
 
 
 class UnusableHierarchyError(Exception):
-    """A hierarchy cannot be used, and why."""
+    """A hierarchy of control groups cannot be used; the message is the cause."""
 
 
 class GroupTree(ABC):
     """The groups of one run in one hierarchy.
 
     Args:
-        top: The group of the run, which holds all others. It is locked as long as the tree is
-            open, so that anybody can see that the run lives.
-        controllers: Those of `cpu`, `cpuset`, `memory` and `cpuacct` that it is used for.
+        top: The group of the run, which contains all others. It is locked as long as the tree is
+            open, so that other processes can see that the run is alive.
+        controllers: The controllers that are used, of `cpu`, `cpuset`, `memory` and `cpuacct`.
     """
 
     version: ClassVar[int]
-    #: The file of a group that a process writes `0` into, to enter it.
+    #: The file to which a process writes `0` to enter a group.
     entry: ClassVar[str] = "cgroup.procs"
 
     def __init__(self, top: Path, controllers: Iterable[str]) -> None:
@@ -61,12 +61,12 @@ class GroupTree(ABC):
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def make_group(self, path: Path, limits: GroupLimits) -> dict[str, str]:
-        """Make a group and keep it to its limits; returns the controllers that refused, and why."""
+        """Make a group with limits; returns the controllers that failed, with the causes."""
         path.mkdir()
         return self.set_limits(path, limits)
 
     def set_limits(self, path: Path, limits: GroupLimits) -> dict[str, str]:
-        """Keep a group to its limits; returns the controllers that refused, and why."""
+        """Set the limits of a group; returns the controllers that failed, with the causes."""
         refused = {}
         for controller in self.controllers:
             try:
@@ -77,37 +77,37 @@ class GroupTree(ABC):
         return refused
 
     def drop_controllers(self, controllers: Iterable[str]) -> None:
-        """Do without some controllers."""
+        """Stop using some controllers."""
         self.controllers = [name for name in self.controllers if name not in controllers]
 
     def has_task_groups(self) -> bool:
-        """Whether a part gets a group of its own here, or shares that of its node."""
+        """Whether tasks have groups of their own here; else they share the group of their node."""
         return True
 
     @abstractmethod
     def list_settings(
         self, controller: str, group: Path, limits: GroupLimits
     ) -> Iterable[tuple[str, str]]:
-        """The files of a group that have to be written, in this order, and what."""
+        """Yield the files of a group to write, in this order, with their contents."""
 
     @abstractmethod
     def find_usage_meter(self, group: Path) -> GroupMeter | None:
-        """Where it says how much CPU time a group has used, if it says."""
+        """Return the meter of the CPU time of a group, if there is one."""
 
     @abstractmethod
     def find_memory_meter(self, group: Path) -> GroupMeter | None:
-        """Where it says how much memory a group has in use, if it says."""
+        """Return the meter of the memory of a group, if there is one."""
 
     @abstractmethod
     def read_peak(self, group: Path) -> float | None:
-        """The most memory that a group ever had, its share of the page cache included."""
+        """Read the peak of the memory of a group, including its share of the page cache."""
 
     @abstractmethod
     def count_oom_kills(self, group: Path) -> int:
-        """How many processes of a group were killed for want of memory."""
+        """Count the processes of a group that the out-of-memory killer has killed."""
 
     def close(self) -> bool:
-        """Remove all groups, which nobody may be in any more; whether they are gone."""
+        """Remove all groups, which must be empty; returns whether they are gone."""
         gone = remove_groups(str(self.top))
         if self._lock is not None:
             os.close(self._lock)
@@ -116,7 +116,7 @@ class GroupTree(ABC):
 
 
 def make_group_path(base: Path, run: str) -> Path:
-    """The group of a run.
+    """Make the path of the group of a run.
 
     >>> make_group_path(Path("cpu"), "4711-902834-1f0a").as_posix()
     'cpu/twinloop-4711-902834-1f0a'
@@ -125,7 +125,7 @@ def make_group_path(base: Path, run: str) -> Path:
 
 
 def cores_to_quota(cores: float) -> tuple[int, int]:
-    """Quota and period in microseconds that give so many cores.
+    """Convert a number of cores to quota and period in microseconds.
 
     >>> cores_to_quota(0.5), cores_to_quota(1.5), cores_to_quota(0.01)
     ((10000, 20000), (30000, 20000), (1000, 100000))
@@ -137,7 +137,7 @@ def cores_to_quota(cores: float) -> tuple[int, int]:
 
 
 def parse_figure(text: bytes, name: bytes) -> int | None:
-    """A figure of a file with a name and a number on each line; None: it has no such line.
+    """Parse a figure of a file with a name and a number on each line; None: there is no such line.
 
     >>> parse_figure(b"anon 8192\\nfile_mapped 4096\\n", b"file_mapped")
     4096
@@ -151,10 +151,10 @@ def parse_figure(text: bytes, name: bytes) -> int | None:
 
 
 def parse_cpu_seconds(text: bytes) -> float:
-    """The CPU time (s) that a `cpu.stat` of version 2 says.
+    """Parse the CPU time (s) in a `cpu.stat` of version 2.
 
     Raises:
-        ValueError: It does not say.
+        ValueError: It has no CPU time.
 
     >>> parse_cpu_seconds(b"usage_usec 1500000\\nuser_usec 1000000\\n")
     1.5
@@ -166,9 +166,9 @@ def parse_cpu_seconds(text: bytes) -> float:
 
 
 def parse_memory(text: bytes, *names: bytes) -> float | None:
-    """The memory (bytes) that a `memory.stat` says, summed over these figures; None: unknown.
+    """Sum figures of a `memory.stat` (bytes); None: unknown.
 
-    A group that holds no page has no process that runs a program, or its pages are counted late.
+    A group without pages has no process that runs a program, or its pages are counted late.
 
     >>> parse_memory(b"anon 8192\\nfile_mapped 4096\\n", b"anon", b"file_mapped")
     12288.0

@@ -1,4 +1,4 @@
-"""The control groups that a run can use, of both versions at once where a machine has both."""
+"""The control groups that a run can use, of both versions if the machine has both."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from twinloop.execution.local_machine import LocalMachine
 from twinloop.execution.nodes import cgroup1, cgroup2
 from twinloop.execution.nodes.cgroup_tree import GroupTree, UnusableHierarchyError
 
-#: What can be asked for.
+#: Values of `isolation`.
 ISOLATIONS: Final = ("auto", "cgroup2", "cgroup1", "affinity", "none")
 
 
 def open_trees(
     machine: LocalMachine, isolation: str, run: str
 ) -> tuple[list[GroupTree], tuple[str, ...]]:
-    """The trees of a run in all hierarchies that it may use, and why it may not use others.
+    """Open the trees of a run in all hierarchies that it can use; returns causes for the others.
 
-    A controller lies in one hierarchy of one version, so no two trees control the same. Where both
-    versions count CPU time, the second does.
+    A controller belongs to one hierarchy of one version, so no two trees have the same. If both
+    versions account CPU time, version 2 is used.
 
     >>> open_trees(LocalMachine.detect(), "affinity", "1-1-0000")
     ([], ())

@@ -1,4 +1,4 @@
-"""Which CPUs the nodes of a run get."""
+"""Assignment of CPUs to the nodes of a run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-#: Cores that differ by less are the same.
+#: Numbers of cores that differ by less are equal.
 CORE_TOLERANCE: Final = 1e-9
 
 
 def assign_cpus(cores: Sequence[float], cpus: Sequence[int]) -> list[tuple[int, ...]]:
-    """The CPUs of every node.
+    """Assign CPUs to every node.
 
-    Whole cores get CPUs of their own. Fractions are packed onto those that are left; where they
-    cannot be packed, each may use all that are left. A quota has to keep them to their share.
+    Whole cores get CPUs of their own. Fractions are packed onto the remaining CPUs (best fit
+    decreasing); if they do not fit, each may use all remaining CPUs. A quota must limit fractions.
 
     Args:
-        cores: Of each node; together not more than there are CPUs.
-        cpus: Those that can be given away.
+        cores: Cores of each node; in sum not more than the number of CPUs.
+        cpus: CPUs that can be assigned.
 
     >>> assign_cpus([1, 1], [4, 6])
     [(4,), (6,)]
@@ -32,15 +32,15 @@ def assign_cpus(cores: Sequence[float], cpus: Sequence[int]) -> list[tuple[int, 
     own = [tuple(next(left) for _ in range(count)) for count in whole]
     shared = tuple(left)
     parts = [number - count for number, count in zip(cores, whole, strict=True)]
-    places = _packed(parts, len(shared))
+    places = _pack(parts, len(shared))
     for node, part in enumerate(parts):
         if part > CORE_TOLERANCE:
             own[node] += shared if places is None else (shared[places[node]],)
     return own
 
 
-def _packed(parts: list[float], bins: int) -> dict[int, int] | None:
-    """A bin for every part, the largest first, each where it leaves the least room."""
+def _pack(parts: list[float], bins: int) -> dict[int, int] | None:
+    """Pack parts into bins of size 1 by best fit decreasing; None: they do not fit."""
     room = [1.0] * bins
     places = {}
     for node in sorted(range(len(parts)), key=lambda node: -parts[node]):

@@ -1,4 +1,4 @@
-"""A guard for a run: a process that ends what the run leaves behind when it is killed."""
+"""The guard process of a run, which removes what the run leaves if it is killed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twinloop.execution import leftovers
 
 
 class Guard:
-    """A process that outlives the run, ends what it left, and removes its groups.
+    """A process that outlives the run, kills its remaining processes, and removes its groups.
 
-    It is in a session of its own: what ends the run by its process group or its terminal does not
+    It is in a session of its own: signals to the process group or the terminal of the run do not
     reach it.
 
     >>> from twinloop.execution.nodes import Guard, make_run_name
-    >>> keeper = Guard.start(make_run_name(), [])
-    >>> keeper.dismiss()
+    >>> guard = Guard.start(make_run_name(), [])
+    >>> guard.dismiss()
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -30,7 +30,7 @@ class Guard:
     def start(cls, run: str, groups: Iterable[str | Path]) -> Guard:
         """Start the guard of a run that has these groups."""
         command = [sys.executable, "-I", "-S", leftovers.__file__, run, *map(str, groups)]
-        # It inherits what is blocked, and so hears no signal before it has learnt to ignore it.
+        # It inherits the blocked signals, and unblocks them when it ignores them.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, leftovers.IGNORED)
         try:
             process = subprocess.Popen(
@@ -39,8 +39,8 @@ class Guard:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                # With the name of a run around this one it would be ended together with that,
-                # before it had done its work.
+                # If this process is a task of another run, the name of that run in the environment
+                # would let the guard be killed with that run.
                 env={},
                 start_new_session=True,
             )
@@ -50,11 +50,11 @@ class Guard:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process ID."""
         return self._process.pid
 
     def dismiss(self) -> None:
-        """Let it go: the run has removed everything itself. Twice is no mistake."""
+        """End the guard, because the run has removed everything itself; may be repeated."""
         pipe = self._process.stdin
         if pipe is None or pipe.closed:
             return

@@ -1,4 +1,4 @@
-"""The nodes of a run, laid onto the machine at hand."""
+"""The nodes of a run on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twinloop.execution.nodes.cpu_layout import CORE_TOLERANCE, assign_cpus
 from twinloop.execution.nodes.missing_resources import NodeSpec, check_fits, find_unenforced_limits
 from twinloop.execution.nodes.node_task import NodeTask
 
-# A group may not weigh more than 100 processes.
+# Largest weight of a group, relative to a process without a group.
 _HEAVIEST: Final = 100.0
 
 
@@ -34,16 +34,16 @@ class _Node(NamedTuple):
     cpus: tuple[int, ...]
     groups: list[tuple[GroupTree, Path]]
     entries: list[int]
-    """Open entries of the groups that its parts share."""
+    """Open entry files of the groups that its tasks share."""
 
 
 class LocalNodes:
-    """Nodes laid onto the machine at hand, for one run; a context manager.
+    """The nodes of one run on this machine; a context manager.
 
-    `create` makes them. At the end everything is removed: groups, and the processes in them.
+    `create` makes them. At the end all groups are removed, and the processes in them are killed.
 
     >>> with LocalNodes.create([NodeSpec("a", 0.5, None)]) as nodes:
-    ...     part = nodes.add_task(0, "first", cores=0.5, memory=None)
+    ...     task = nodes.add_task(0, "first", cores=0.5, memory=None)
     ...     nodes.is_alive(0)
     True
     >>> nodes.is_alive(0)
@@ -51,11 +51,11 @@ class LocalNodes:
     """
 
     def __init__(self, run: str, isolation: str, trees: list[GroupTree]) -> None:
-        #: The name of the run.
+        #: Name of the run.
         self.run = run
-        #: What keeps tasks to their nodes: `cgroup2`, `cgroup1`, `affinity` or `none`.
+        #: Mechanism that limits tasks to their nodes: `cgroup2`, `cgroup1`, `affinity` or `none`.
         self.isolation = isolation
-        #: What is weaker than asked for, a sentence each.
+        #: Limits that are not enforced, a sentence each.
         self.warnings: tuple[str, ...] = ()
         self._trees = trees
         self._nodes: list[_Node] = []
@@ -71,31 +71,31 @@ class LocalNodes:
         isolation: str = "auto",
         machine: LocalMachine | None = None,
     ) -> LocalNodes:
-        """Lay nodes onto the machine.
+        """Make nodes on this machine.
 
-        Whole cores get CPUs of their own, fractions share those that are left. What keeps tasks
-        to their nodes is the strongest of what can be had, controller by controller.
+        Whole cores get CPUs of their own, fractions share the remaining CPUs. For each controller
+        the strongest available mechanism is used.
 
         Args:
             specs: The nodes.
-            run: Name of the run as `make_run_name` makes it, one for this process where it is None.
-            isolation: `auto`, or one of `cgroup2`, `cgroup1`, `affinity`, `none`: that or an
-                error.
-            machine: The machine, if it has been looked at already.
+            run: Name of the run as made by `make_run_name`; by default a new name.
+            isolation: `auto`, or one of `cgroup2`, `cgroup1`, `affinity`, `none`, which must then
+                be available.
+            machine: The machine, if it has been detected already.
 
         Raises:
-            InputError: The machine has not so many cores or not so much memory, or cannot give
-                the isolation that was named.
+            InputError: The machine has too few cores or too little memory, or does not allow the
+                isolation.
         """
         if isolation not in ISOLATIONS:
             raise InputError(
-                f"'{isolation}' is no isolation",
+                f"there is no isolation '{isolation}'",
                 field="isolation",
                 remedy=f"one of {', '.join(ISOLATIONS)}",
             )
         run = make_run_name() if run is None else run
         if not is_run_name(run):
-            raise ValueError(f"'{run}' is no name of a run, see run_name()")
+            raise ValueError(f"'{run}' is not a name of a run, see make_run_name()")
         machine = machine or LocalMachine.detect()
         if isolation == "none":
             nodes = cls(run, "none", [])
@@ -106,9 +106,9 @@ class LocalNodes:
         nodes = cls(run, "affinity", trees)
         try:
             cpus = assign_cpus([spec.cores for spec in specs], machine.cpus)
-            while refusal := nodes._lay_all(specs, cpus):
-                reasons += nodes._without(*refusal)
-            nodes._judge(isolation, reasons)
+            while refusal := nodes._create_all(specs, cpus):
+                reasons += nodes._retry_without(*refusal)
+            nodes._set_isolation(isolation, reasons)
         except BaseException:
             nodes.close()
             raise
@@ -116,21 +116,21 @@ class LocalNodes:
 
     @property
     def groups(self) -> tuple[Path, ...]:
-        """The groups that hold all others of this run: what its guard has to know."""
+        """The highest groups of this run, which its guard removes."""
         return tuple(tree.top for tree in self._trees)
 
     @property
     def controllers(self) -> dict[str, str]:
-        """What is controlled, and through which version of control groups."""
+        """The controllers in use, with the version of control groups of each."""
         return {name: f"cgroup{tree.version}" for tree in self._trees for name in tree.controllers}
 
     @property
     def group_paths(self) -> dict[str, Path]:
-        """What is controlled, and in which group those of this run lie."""
+        """The controllers in use, with the parent of the groups of this run in each."""
         return {name: tree.top.parent for tree in self._trees for name in tree.controllers}
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of the nodes: isolation, controllers, CPUs, warnings."""
+        """Isolation, controllers, CPUs and warnings, for the manifest."""
         return {
             "isolation": self.isolation,
             "controllers": self.controllers,
@@ -139,13 +139,13 @@ class LocalNodes:
         }
 
     def add_task(self, node: int, name: str, cores: float, memory: float | None) -> NodeTask:
-        """Room for one task on a node.
+        """Make the groups of a task on a node.
 
-        It counts for as much as it has cores beside the other parts of the node, and gets no more
-        than these, nor more memory than it has, if that is said.
+        The weight of a task relative to the other tasks of the node is its number of cores, which
+        is also its limit. Its memory is limited if `memory` is given.
 
         Raises:
-            OSError: The groups of the node are gone, or the kernel gives no more.
+            OSError: The groups of the node are gone, or the kernel allows no more groups.
         """
         place = self._nodes[node]
         weight = cores * min(1.0, _HEAVIEST / place.spec.cores)
@@ -160,27 +160,27 @@ class LocalNodes:
                     groups.append((tree, above / f"{self._count}-{safe}"))
                     for controller, why in tree.make_group(groups[-1][1], limits).items():
                         self._warn(f"{controller}: {why}")
-            part = NodeTask(groups, join=tuple(place.entries), cpus=self._affinity(place))
+            task = NodeTask(groups, join=tuple(place.entries), cpus=self._affinity(place))
         except OSError:
             for _, path in groups:
                 if path.is_dir():
                     path.rmdir()
             raise
-        self._tasks = {one for one in self._tasks if one.is_open} | {part}
-        return part
+        self._tasks = {one for one in self._tasks if one.is_open} | {task}
+        return task
 
     def is_alive(self, node: int) -> bool:
-        """Whether a node is still as it was laid."""
+        """Whether the groups of a node still exist."""
         if not self._nodes:
             return False
         return all(path.is_dir() for _, path in self._nodes[node].groups)
 
     def close(self) -> None:
-        """Remove everything, with whoever is still in it. Closing twice is no mistake."""
+        """Remove all groups, and kill the processes in them; may be repeated."""
         inside = [str(path) for node in self._nodes for _, path in node.groups]
         kill_processes(lambda: find_members(group for top in inside for group in list_groups(top)))
-        for part in self._tasks:
-            part.close()
+        for task in self._tasks:
+            task.close()
         self._tasks = set()
         self._forget_nodes()
         self._trees = [tree for tree in self._trees if not tree.close()]
@@ -191,16 +191,16 @@ class LocalNodes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _lay_all(
+    def _create_all(
         self, specs: Sequence[NodeSpec], cpus: list[tuple[int, ...]]
     ) -> tuple[GroupTree, dict[str, str]] | None:
-        """Make the groups of all nodes, up to the first tree that refuses something."""
+        """Make the groups of all nodes; returns the first tree with a controller that failed."""
         total = GroupLimits(weight=math.fsum(spec.cores for spec in specs))
         for tree in self._trees:
             if refused := tree.set_limits(tree.top, total):
                 return tree, refused
         for index, (spec, own) in enumerate(zip(specs, cpus, strict=True)):
-            # CPUs of its own are a limit by themselves.
+            # A node with CPUs of its own needs no quota.
             fenced = "cpuset" in self.controllers and len(own) <= spec.cores + CORE_TOLERANCE
             limits = GroupLimits(own, None if fenced else spec.cores, spec.cores, spec.memory)
             node = _Node(spec, own, [], [])
@@ -215,8 +215,8 @@ class LocalNodes:
                     node.entries.append(entry)
         return None
 
-    def _without(self, tree: GroupTree, refused: dict[str, str]) -> tuple[str, ...]:
-        """Take back the groups of all nodes, and do without what was refused."""
+    def _retry_without(self, tree: GroupTree, refused: dict[str, str]) -> tuple[str, ...]:
+        """Remove the groups of all nodes, and stop using the controllers that failed."""
         self._forget_nodes()
         for one in self._trees:
             for path in one.top.glob("node-*"):
@@ -227,16 +227,16 @@ class LocalNodes:
             self._trees.remove(tree)
         return tuple(f"{controller}: {why}" for controller, why in refused.items())
 
-    def _judge(self, asked: str, reasons: tuple[str, ...]) -> None:
-        """Which isolation came out of it, and what is weaker than asked for."""
+    def _set_isolation(self, asked: str, reasons: tuple[str, ...]) -> None:
+        """Set the resulting isolation, and warnings on limits that are not enforced."""
         versions = {tree.version for tree in self._trees if set(tree.controllers) - {"cpuacct"}}
         if versions:
             self.isolation = f"cgroup{max(versions)}"
         elif asked not in ("auto", "affinity"):
             raise InputError(
-                f"{asked} cannot be had here: {'; '.join(reasons) or 'there is none'}",
+                f"{asked} is not available: {'; '.join(reasons) or 'the machine has none'}",
                 field="isolation",
-                remedy="auto takes what there is; `twinloop nodes` says what that is",
+                remedy="auto uses what is available; `twinloop nodes` shows it",
             )
         self.warnings = find_unenforced_limits(
             [node.spec for node in self._nodes], set(self.controllers)
@@ -259,7 +259,7 @@ class LocalNodes:
 
 
 def make_run_name() -> str:
-    """A name for a run of this process, that says which process that is and when it started.
+    """Make a name for a run of this process, from its process ID, start time and a random part.
 
     >>> is_run_name(make_run_name())
     True

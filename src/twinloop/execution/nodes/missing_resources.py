@@ -1,4 +1,4 @@
-"""What a machine has too little of for the nodes of a run, and what nothing enforces there."""
+"""Resources that a machine lacks for the nodes of a run, and limits that are not enforced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinloop.execution.nodes.cpu_layout import CORE_TOLERANCE
 
 
 class NodeSpec(NamedTuple):
-    """A node to be laid onto the machine.
+    """The size of a node on this machine.
 
     >>> NodeSpec("a", cores=0.5, memory=2.0**30).cores
     0.5
@@ -20,13 +20,13 @@ class NodeSpec(NamedTuple):
 
     name: str
     cores: float
-    """Whole or not."""
+    """Number of cores; may be a fraction."""
     memory: float | None
-    """Bytes; None: as much as there is."""
+    """Memory in bytes; None: no limit."""
 
 
 def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
-    """Make sure that the machine has what the nodes ask for.
+    """Check that the machine has the cores and the memory of the nodes.
 
     Raises:
         InputError: It has not.
@@ -42,7 +42,7 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
             raise InputError(
                 f"node '{spec.name}' has {spec.cores:g} cores",
                 field="platform",
-                remedy="a node that is to run something has more than none, and not endlessly many",
+                remedy="must be positive and finite",
             )
     who = "1 node asks" if len(specs) == 1 else f"{len(specs)} nodes ask"
     cores = math.fsum(spec.cores for spec in specs)
@@ -60,27 +60,27 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
             f"{who} for {memory / gibibytes:.4g} GiB of memory, and this machine has "
             f"{machine.memory / gibibytes:.4g} GiB",
             field="platform",
-            remedy="give the nodes less, or do not say how much they have: then nothing is limited",
+            remedy="reduce the memory of the nodes, or leave it out: then it is not limited",
         )
 
 
 def find_unenforced_limits(specs: Sequence[NodeSpec], enforced: set[str]) -> tuple[str, ...]:
-    """What is weaker than these nodes ask for, when only some controllers are in force.
+    """List the limits of these nodes that are not enforced by the available controllers.
 
     >>> find_unenforced_limits([NodeSpec("a", 1.0, None)], {"cpu", "cpuset", "memory", "cpuacct"})
     ()
     >>> find_unenforced_limits([NodeSpec("a", 1.0, 2.0**30)], {"cpu", "cpuset", "cpuacct"})
-    ('memory is not limited: a task may take more than its node has',)
+    ('memory is not limited: a task may use more than its node has',)
     """
     found = []
     if "cpuset" not in enforced:
-        found.append("CPUs are kept apart by affinity alone: a task may give itself others")
+        found.append("CPUs are assigned by affinity alone: a task may change its affinity")
     if "cpu" not in enforced:
         if any(abs(spec.cores - round(spec.cores)) > CORE_TOLERANCE for spec in specs):
-            found.append("fractions of cores are not enforced: a node may use its CPUs wholly")
+            found.append("fractions of cores are not enforced: a node may use its whole CPUs")
         found.append(
-            "cores of tasks are not enforced: those on one node share it process by process"
+            "cores of tasks are not enforced: the tasks of a node share it process by process"
         )
     if "memory" not in enforced and any(spec.memory is not None for spec in specs):
-        found.append("memory is not limited: a task may take more than its node has")
+        found.append("memory is not limited: a task may use more than its node has")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""One task on one node."""
+"""Control groups of one task on one node."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from twinloop.execution.leftovers import (
 from twinloop.execution.nodes.cgroup_tree import GroupMeter, GroupTree
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-# As much as a page of kernel text; the files that are read have less.
+# More than the size of the files that are read.
 _MOST = 16_384
 
 
 class NodeTask:
-    """One task on one node: where its processes have to go, and what they use.
+    """One task on one node: its groups, its processes and their usage.
 
-    `LocalNodes.part` makes it. The process that is started for it writes `0` into every file of
-    `join` and runs on `cpus`; whatever it starts itself is then in the part as well.
+    `LocalNodes.add_task` makes it. The first process writes `0` to every file of `join` and sets
+    its affinity to `cpus`; its descendants are then in the groups as well.
 
     Args:
-        groups: Its groups, one for each tree that it has one in.
-        join: Open entries of groups that it shares with others.
-        cpus: The CPUs it has to restrict itself to, where no group does.
+        groups: Its groups, one for each tree with groups of tasks.
+        join: Open entry files of groups that it shares with other tasks.
+        cpus: CPUs for the affinity of its processes, where no group restricts them.
 
-    >>> part = NodeTask([], join=(), cpus=(0,))
-    >>> part.is_accounted, part.pids()
+    >>> task = NodeTask([], join=(), cpus=(0,))
+    >>> task.is_accounted, task.pids()
     (False, [])
     """
 
@@ -50,7 +50,7 @@ class NodeTask:
         self._is_closed = False
         self._oom_kills = 0
         self._peak: float | None = None
-        #: CPUs that its processes have to restrict themselves to; empty where a group does that.
+        #: CPUs for the affinity of its processes; empty if a group restricts them.
         self.cpus = cpus
         try:
             self._entries = [
@@ -61,38 +61,38 @@ class NodeTask:
         except OSError:
             self._close_files()
             raise
-        #: Open files that its processes write `0` into, to enter.
+        #: Open files to which its first process writes `0` to enter the groups.
         self.join = (*self._entries, *join)
-        #: Whether a group counts what it uses, so that `read` can say it.
+        #: Whether a group accounts for its CPU time, which `read` needs.
         self.is_accounted = self._usage is not None
 
     def close_entries(self) -> None:
-        """Its first process is in it: nobody needs the way in any more."""
+        """Close the entry files, after its first process has entered the groups."""
         for entry in self._entries:
             os.close(entry)
             self._fds.remove(entry)
         self._entries, self.join = [], ()
 
     def read(self) -> tuple[float, float | None]:
-        """The CPU time used so far (s), and the memory in use now (bytes; None: unknown).
+        """CPU time so far (s), and memory now (bytes; None: unknown).
 
-        Memory is what processes hold themselves and the files that they have mapped. Where no
-        group counts it, it is summed over the processes, and what they share counts for each.
+        Memory is anonymous memory and mapped files. Without a group for memory it is the sum over
+        the processes, in which shared memory counts for each.
 
         Raises:
-            ValueError: No group counts here, or it is closed.
+            ValueError: No group accounts for it, or it is closed.
         """
         if self._usage is None:
-            raise ValueError("no group counts what this part uses")
-        cpu = _said(self._usage)
+            raise ValueError("no control group accounts for this task")
+        cpu = _read_meter(self._usage)
         if cpu is None:
-            raise ValueError("the group does not say what this part uses")
+            raise ValueError("the control group has no CPU time for this task")
         return cpu, self._memory()
 
     def peak(self) -> float | None:
-        """The most memory it ever had (bytes), its share of the page cache included.
+        """Peak of its memory (bytes), including its share of the page cache.
 
-        None where no group counts memory.
+        None if no group accounts for memory.
         """
         for tree, path in self._groups:
             with contextlib.suppress(OSError, ValueError):
@@ -103,22 +103,22 @@ class NodeTask:
 
     @property
     def oom_kills(self) -> int:
-        """How many of its processes were killed for want of memory."""
+        """Number of its processes that the out-of-memory killer has killed."""
         for tree, path in self._groups:
             with contextlib.suppress(OSError, ValueError):
                 self._oom_kills = max(self._oom_kills, tree.count_oom_kills(path))
         return self._oom_kills
 
     def pids(self) -> list[int]:
-        """Who is in it; nobody where there is no group."""
+        """Its processes; empty if it has no group."""
         return sorted(self._members())
 
     def kill(self, signal: int) -> int:
-        """Send a signal to all processes in it; how many there were."""
+        """Send a signal to all its processes; returns their number."""
         return len(signal_processes(self._members, signal))
 
     def close(self) -> None:
-        """Remove its groups. Whoever is still in them is killed. Closing twice is no mistake."""
+        """Kill its processes and remove its groups; may be repeated."""
         if self._members():
             kill_processes(self._members)
         self.peak()
@@ -131,7 +131,7 @@ class NodeTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not been closed yet."""
+        """Whether it has not been closed."""
         return not self._is_closed
 
     def _members(self) -> set[int]:
@@ -139,12 +139,12 @@ class NodeTask:
 
     def _memory(self) -> float | None:
         if self._resident is not None:
-            return _said(self._resident)
+            return _read_meter(self._resident)
         pages = 0
         for pid in self._members():
             with contextlib.suppress(OSError, IndexError):
                 pages += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
-        # No page: no process in it runs a program now.
+        # Without pages, no process runs a program now.
         return float(pages * _PAGE) if pages else None
 
     def _open(self, path: Path, how: int) -> int:
@@ -155,7 +155,7 @@ class NodeTask:
     def _meter(
         self, where: Callable[[GroupTree, Path], GroupMeter | None]
     ) -> tuple[int, Callable[[bytes], float | None]] | None:
-        """The first meter there is, open."""
+        """Open the first meter of its groups."""
         for tree, path in self._groups:
             meter = where(tree, path)
             if meter is not None:
@@ -170,6 +170,6 @@ class NodeTask:
             os.close(self._fds.pop())
 
 
-def _said(meter: tuple[int, Callable[[bytes], float | None]]) -> float | None:
-    file, understand = meter
-    return understand(os.pread(file, _MOST, 0))
+def _read_meter(meter: tuple[int, Callable[[bytes], float | None]]) -> float | None:
+    file, parse = meter
+    return parse(os.pread(file, _MOST, 0))

@@ -1,4 +1,4 @@
-"""Removing what killed runs left on this machine."""
+"""Removal of processes and control groups of killed runs on this machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from twinloop.execution.local_machine import LocalMachine
 
 
 def remove_stale_groups() -> list[str]:
-    """End the processes of dead runs and remove their groups; says what it found, a line each.
+    """Kill the processes of dead runs and remove their groups; returns a line for each run.
 
-    A run is dead when the process that executed it is gone and nobody holds its groups. Runs of
-    others that may not be touched are left alone, and said.
+    A run is dead when the process that executed it has ended and no process has locked its groups.
+    Dead runs of other users, which may not be changed, are listed and left alone.
 
     >>> all("twinloop-" in line for line in remove_stale_groups())
     True
@@ -25,27 +25,27 @@ def remove_stale_groups() -> list[str]:
         runs.setdefault(top.name[len(leftovers.GROUP) :], []).append(top)
     for run in leftovers.find_marked_processes().values():
         runs.setdefault(run, [])
-    # Where this process is a task itself, the process that executes it may be out of sight.
+    # If this process is a task itself, the process that executes it may be invisible here.
     runs.pop(os.environ.get("TWINLOOP_RUN", ""), None)
     found = []
     for run, tops in runs.items():
         if leftovers.is_run_alive(run) or any(map(_is_held, tops)):
             continue
         if not all(os.access(top, os.W_OK) for top in tops if top.is_dir()):
-            found.append(f"{leftovers.GROUP}{run}: of a dead run of somebody else, left alone")
+            found.append(f"{leftovers.GROUP}{run}: of a dead run of another user, left alone")
             continue
         ended = leftovers.clear_run(run, map(str, tops))
         left = [str(top) for top in tops if top.is_dir()]
         left += [f"process {pid}" for pid in sorted(leftovers.find_run_processes(run))]
-        said = f"{len(tops)} groups removed, {ended} processes ended"
+        text = f"{len(tops)} groups removed, {ended} processes ended"
         found.append(
-            f"{leftovers.GROUP}{run}: {said}" + (f", not {', '.join(left)}" if left else "")
+            f"{leftovers.GROUP}{run}: {text}" + (f", not {', '.join(left)}" if left else "")
         )
     return found
 
 
 def _tops() -> Iterator[Path]:
-    """The group of every run, in every hierarchy that can be seen."""
+    """Yield the group of every run in every visible hierarchy."""
     for hierarchy in LocalMachine.detect().hierarchies:
         for folder, inner, _ in os.walk(hierarchy.mount):
             for name in inner:
@@ -56,7 +56,7 @@ def _tops() -> Iterator[Path]:
 
 
 def _is_held(top: Path) -> bool:
-    """Whether a run has it locked, maybe one in a container whose numbers mean nothing here."""
+    """Whether a process has locked a group, which may be in another PID namespace."""
     try:
         file = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Power that was measured: counters of the machine, files of other tools, and what they mean."""
+"""Measured power: energy counters of the machine, files of other tools, and the power table."""
 
 from twinloop.execution.power.meters import Meter, find_meters, find_vm_meters
 from twinloop.execution.power.power_files import read_power, with_power

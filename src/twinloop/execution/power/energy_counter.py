@@ -1,24 +1,24 @@
-"""An energy counter followed from reading to reading, across its wrap-arounds."""
+"""Accumulation of an energy counter across its wrap-arounds."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: No package, memory or machine that a single counter is for draws more than this (W). It bounds
-#: how long a counter may go unread before nobody can say how often it has wrapped.
+#: Largest power of one counter (W). After a longer gap between two readings than this power allows,
+#: the number of wrap-arounds is unknown.
 MAX_WATTS: Final = 1000.0
 
 
 class EnergyCounter:
-    """The energy since a counter was first read.
+    """The energy since the first reading of a counter.
 
-    A counter of limited range starts again at zero; one reading that is lower than the last means
-    one wrap, provided that it was read often enough. Where that is not so, and where a counter
-    without a range goes down, what was used in between is unknown: the count is broken there.
+    A counter of limited range wraps around to zero: a reading that is lower than the last means one
+    wrap-around, if the counter is read often enough. Otherwise, or if a counter without a range
+    decreases, the energy between the two readings is unknown, and the series has a gap.
 
     Args:
         wraps_at: The range of the counter in its own unit; None: it has none.
-        per_joule: How many of its units are a joule.
+        per_joule: Units of the counter per joule.
 
     >>> counter = EnergyCounter(wraps_at=1000, per_joule=10)
     >>> [counter.add_reading(t, value) for t, value in ((0.0, 950), (0.1, 990), (0.2, 20))]
@@ -33,29 +33,29 @@ class EnergyCounter:
         self._value: float | None = None
         self._t = 0.0
         self._total: float = 0
-        #: How often it started again at zero as it must.
+        #: Number of wrap-arounds.
         self.wraps = 0
-        #: How often it went down for another reason.
+        #: Number of decreases that are no wrap-arounds.
         self.resets = 0
-        #: How often it was left alone for so long that it may have wrapped more than once.
+        #: Number of gaps in which it may have wrapped around more than once.
         self.unsure = 0
-        #: How often it was found changed.
+        #: Number of readings that differ from the one before.
         self.updates = 0
 
     @property
     def joules(self) -> float:
-        """The energy that is known to have been used since the first reading."""
+        """The known energy since the first reading (J)."""
         return self._total / self._per_joule
 
     @property
     def max_gap(self) -> float:
-        """How long it may go unread (s)."""
+        """Longest time between two readings with a known number of wrap-arounds (s)."""
         if self._wraps_at is None:
             return float("inf")
         return self._wraps_at / self._per_joule / MAX_WATTS
 
     def add_reading(self, t: float, value: float) -> bool:
-        """Take a reading; false where the energy since the one before is unknown."""
+        """Add a reading; returns False if the energy since the one before is unknown."""
         before, since = self._value, t - self._t
         self._value, self._t = value, t
         if before is None:
@@ -75,7 +75,7 @@ class EnergyCounter:
         return True
 
     def mark_gap(self) -> None:
-        """There was no reading: what is used until the next one is unknown.
+        """Mark a missing reading: the energy until the next reading is unknown.
 
         >>> counter = EnergyCounter(None, per_joule=1)
         >>> _ = counter.add_reading(0.0, 5)

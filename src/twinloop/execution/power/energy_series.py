@@ -1,4 +1,4 @@
-"""Energy over time, where it is known: what readings of counters and sensors amount to."""
+"""Energy over time from readings of counters and sensors, with gaps where it is unknown."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-#: A sensor that is silent for longer than so many times its usual pace says nothing of that time.
+#: A gap between readings of a sensor that is longer than so many median gaps is unknown time.
 MAX_GAP_FACTOR: Final = 3.0
-#: Ends of windows that are closer together than this (s) are one.
+#: Ends of windows that differ by less are equal (s).
 _TINY: Final = 1e-6
 
 
 @dataclass(frozen=True)
 class EnergyInterval:
-    """A time throughout which the energy is known: its sum from the begin of it to each moment.
+    """An interval in which the energy is known, as the sum from its begin to each time.
 
-    Between two moments the power is constant.
+    Between two times the power is constant.
 
     >>> EnergyInterval(np.array([0.0, 2.0, 3.0]), np.array([0.0, 10.0, 40.0])).windows()[2].tolist()
     [5.0, 5.0, 30.0]
@@ -33,33 +33,33 @@ class EnergyInterval:
 
     @property
     def length(self) -> float:
-        """How long it is (s)."""
+        """Length of the interval (s)."""
         return float(self.t[-1] - self.t[0])
 
     def clip(self, start: float, end: float) -> EnergyInterval | None:
-        """The part of it between two moments; None: there is none."""
+        """The part between two times; None: there is none."""
         begin, stop = max(self.t[0], start), min(self.t[-1], end)
         if not stop > begin:
             return None
         inside = self.t[(self.t > begin) & (self.t < stop)]
-        moments = np.concatenate([[begin], inside, [stop]])
-        joules = np.interp(moments, self.t, self.joules)
-        return EnergyInterval(moments, joules - joules[0])
+        times = np.concatenate([[begin], inside, [stop]])
+        joules = np.interp(times, self.t, self.joules)
+        return EnergyInterval(times, joules - joules[0])
 
     def windows(self) -> tuple[Floats, Floats, Floats]:
-        """End, length and mean power of windows that are cut at every full second."""
+        """End, length and mean power of windows that end at every full second."""
         first, last = self.t[0], self.t[-1]
         seconds = np.arange(np.ceil(first + _TINY), last - _TINY + 1.0)
         cuts = np.concatenate([[first], seconds[seconds < last - _TINY], [last]])
         lengths = np.diff(cuts)
-        # Rounding must not make a power negative that is nothing.
+        # Rounding must not make a power of zero negative.
         used = np.maximum(np.diff(np.interp(cuts, self.t, self.joules)), 0.0)
         return cuts[1:], lengths, used / lengths
 
 
 @dataclass(frozen=True)
 class EnergySeries:
-    """The stretches in which the energy of something is known, one after the other.
+    """The intervals in which an energy is known, in the order of time.
 
     >>> t, joules = np.array([0.0, 1.0, 2.0, 3.0]), np.array([5.0, 5.0, 9.0, 15.0])
     >>> counted = EnergySeries.from_counter(t, joules)
@@ -71,11 +71,11 @@ class EnergySeries:
 
     @classmethod
     def from_counter(cls, t: Floats, joules: Floats) -> EnergySeries:
-        """What a counter says that was read at these times; NaN breaks it.
+        """Make a series from readings of a counter at these times; NaN is a gap.
 
         Only a reading that differs from the one before shows when the counter was updated. The
-        first reading does not, and counts only if the counter never stood still, which means that
-        it is updated more often than it is read.
+        first reading does not, and is used only if every reading differs, so that the counter is
+        updated more often than it is read.
         """
         stretches = []
         for begin, end in _unbroken(joules, np.diff(joules) < 0):
@@ -89,10 +89,10 @@ class EnergySeries:
 
     @classmethod
     def from_sensor(cls, t: Floats, watts: Floats) -> EnergySeries:
-        """What a sensor says that was read at these times; NaN breaks it.
+        """Make a series from readings of a power sensor at these times; NaN is a gap.
 
-        A reading stands for the time since the one before, unless that is much longer ago than
-        usual.
+        A reading is the power since the one before, unless the time between them is much longer
+        than the median.
         """
         pause = np.diff(t)
         usual = float(np.median(pause)) if pause.size else 0.0
@@ -106,11 +106,11 @@ class EnergySeries:
 
     @property
     def length(self) -> float:
-        """For how long it is known (s)."""
+        """Length of all intervals (s)."""
         return sum(stretch.length for stretch in self.stretches)
 
     def clip(self, start: float, end: float) -> EnergySeries:
-        """The part of it between two moments.
+        """The part between two times.
 
         >>> sensed = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
         >>> sensed.clip(1.0, 9.0).length
@@ -121,7 +121,7 @@ class EnergySeries:
 
     @classmethod
     def sum_of(cls, parts: Sequence[EnergySeries]) -> EnergySeries:
-        """The sum of several, where all of them are known.
+        """The sum of several series, where all of them are known.
 
         >>> one = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
         >>> two = EnergySeries.from_sensor(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
@@ -132,7 +132,7 @@ class EnergySeries:
 
 
 def sum_known_time(parts: Sequence[EnergySeries]) -> float:
-    """For how long any of them is known (s).
+    """Return the length of the time in which any of the series is known (s).
 
     >>> one = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
     >>> two = EnergySeries.from_sensor(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
@@ -155,8 +155,8 @@ def _sum(one: EnergySeries, other: EnergySeries) -> EnergySeries:
         a, b = left[i], right[j]
         begin, end = max(a.t[0], b.t[0]), min(a.t[-1], b.t[-1])
         if end > begin:
-            moments = np.union1d(a.t, b.t)
-            inside = moments[(moments > begin) & (moments < end)]
+            times = np.union1d(a.t, b.t)
+            inside = times[(times > begin) & (times < end)]
             t = np.concatenate([[begin], inside, [end]])
             joules = np.interp(t, a.t, a.joules) + np.interp(t, b.t, b.joules)
             stretches.append(EnergyInterval(t, joules - joules[0]))
@@ -168,7 +168,7 @@ def _sum(one: EnergySeries, other: EnergySeries) -> EnergySeries:
 
 
 def _unbroken(values: Floats, break_before_next: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The ranges of rows with values throughout and no break between two of them."""
+    """The ranges of rows without missing values and without a break between two rows."""
     known = ~np.isnan(values)
     linked = known[1:] & known[:-1] & ~break_before_next
     starts = np.flatnonzero(known & ~np.concatenate([[False], linked]))
@@ -177,6 +177,6 @@ def _unbroken(values: Floats, break_before_next: npt.NDArray[np.bool_]) -> list[
 
 
 def _last_of_each(t: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Of readings at one time, the last."""
+    """Keep the last of the readings at one time."""
     keep = np.concatenate([np.diff(t) > 0, [True]])
     return t[keep], values[keep]

@@ -1,9 +1,9 @@
 """The energy counters of a machine, and of virtual machines, as files.
 
 Linux shows the counters of the CPUs (RAPL, of Intel and AMD) as a tree of zones: a package with
-its parts in it. DRAM is apart from its package, `core` and `uncore` are within it, `psys` is all of
-them and more. Sources: Documentation/power/powercap of the Linux kernel; the explanation of the
-zones in the threads of the powercap library (github.com/powercap/powercap, issue 3).
+its parts. The energy of DRAM is not included in its package, that of `core` and `uncore` is; `psys`
+includes all of them and more. Sources: Documentation/power/powercap of the Linux kernel; the
+explanation of the zones in the powercap library (github.com/powercap/powercap, issue 3).
 
 Scaphandre's QEMU exporter writes the same kind of tree for each virtual machine of a host, with
 `energy_uj` alone (hubblo-org.github.io/scaphandre-documentation).
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-#: Where Linux shows its counters.
+#: Folder of the counters of Linux.
 POWERCAP: Final = Path("/sys/class/powercap")
-#: Where Scaphandre puts those of virtual machines.
+#: Folder of the counters of virtual machines, by Scaphandre.
 SCAPHANDRE: Final = Path("/var/lib/libvirt/scaphandre")
 
 _ENERGY, _RANGE, _NAME = "energy_uj", "max_energy_range_uj", "name"
@@ -29,47 +29,47 @@ _WHOLE_MACHINE = "psys"
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """One counter of energy.
+    """One energy counter.
 
     >>> Meter(None, "package-0", Path("energy_uj"), 262_143_328_850).source
     'package-0'
     """
 
-    #: The node that it measures; None: the machine, with all nodes on it.
+    #: The node that it measures; None: the machine with all its nodes.
     node: str | None
-    #: What it measures there.
+    #: The component that it measures.
     source: str
     file: Path
-    #: Where it starts again at zero, in microjoules; None: not said.
+    #: Range at which it wraps around, in microjoules; None: unknown.
     wraps_at: int | None
 
     def read(self) -> int | None:
-        """Its microjoules; None while its writer is at it.
+        """Read the counter in microjoules; None while the file is being written.
 
         Raises:
             OSError: It cannot be read.
             ValueError: It is no number.
         """
-        # Opened each time: an open file would outlive one that was replaced or removed.
+        # Opened each time: the file may have been replaced or removed.
         text = self.file.read_text(encoding="ascii", errors="replace").strip()
         # Scaphandre empties the file before it writes.
         if not text:
             return None
         if not text.isdecimal():
-            raise ValueError(f"{text[:40]!r} is no number of microjoules")
+            raise ValueError(f"{text[:40]!r} is not a number of microjoules")
         return int(text)
 
 
 def find_meters(root: Path = POWERCAP, *, node: str | None = None) -> list[Meter]:
-    """The counters below a folder of powercap zones that together count everything once.
+    """Find the counters in a folder of powercap zones that together count every energy once.
 
-    They are the packages and their DRAM. The parts of a package are in it already, and a package
-    that is there a second time, under another control type (`intel-rapl-mmio`), is the same one.
-    `psys` is taken only where there is no package.
+    They are the packages and their DRAM. Other parts are included in their package. A package that
+    appears again under another control type (`intel-rapl-mmio`) is the same one. `psys` is used
+    only if there is no package.
 
     Args:
         root: The folder.
-        node: Whose counters these are; None: of the machine with all nodes on it.
+        node: The node of these counters; None: the machine with all its nodes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -97,7 +97,7 @@ def find_meters(root: Path = POWERCAP, *, node: str | None = None) -> list[Meter
 
 
 def find_vm_meters(root: Path = SCAPHANDRE) -> list[Meter]:
-    """The counters that Scaphandre's QEMU exporter keeps on a host: a node per virtual machine.
+    """Find the counters of Scaphandre's QEMU exporter on a host: one node per virtual machine.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -111,13 +111,13 @@ def find_vm_meters(root: Path = SCAPHANDRE) -> list[Meter]:
 
 
 def _zones(root: Path) -> list[Path]:
-    """The zones that are in no other, by control type and number."""
+    """The zones at the top, by control type and number."""
     named = ((found, zone) for zone in _folders(root) if (found := _ZONE.fullmatch(zone.name)))
     return [zone for _, zone in sorted(named, key=lambda pair: (pair[0][1], int(pair[0][2])))]
 
 
 def _parts(root: Path, zone: Path) -> Iterator[Path]:
-    """The zones within one: beside it, as in /sys/class, or in it, as in /sys/devices."""
+    """Yield the parts of a zone: beside it, as in /sys/class, or in it, as in /sys/devices."""
     names = set()
     for place in (root, zone):
         for part in _folders(place):

@@ -1,4 +1,4 @@
-"""Power that another tool has measured, put beside a trace."""
+"""Power measurements of other tools, read from files and added to a trace."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ def read_power(
     utc_offset: float | None = None,
     strict: bool = False,
 ) -> Readings:
-    """Read power or energy from a table in text, or from what `ipmitool` or `sensors` printed.
+    """Read power or energy from a text table, or from the output of `ipmitool` or `sensors`.
 
     Args:
         path: The file, possibly compressed.
-        columns: For a table, which column (value) is the `time`, the `watts` or the `joules` of a
-            counter, the `node` and the `source` (key). A table that has these names needs none.
-        units: The units of `time` (s, ms, us, ns, datetime), `watts` (W, mW, uW, kW) and `joules`
-            (J, mJ, uJ, kJ, Wh, kWh). One that is not given is W, J, or found by the size of the
-            times, and noted. Times below 1e9 s count from t = 0 of the run.
-        wraps_at: Where a counter starts again at zero, in its unit; None: it does not.
-        node: Which node it is of, where no column says; None: all of them together.
-        sensors: For the output of a tool, the sensors to add up, if there are several.
-        utc_offset: By how many hours the clock of times without a zone is ahead of UTC.
-        strict: Raise at the first line that cannot be read, instead of leaving it out.
+        columns: For a table, the column names (values) of the `time`, the `watts` or the `joules`
+            of a counter, the `node` and the `source` (keys). Not needed for a table whose columns
+            have these names.
+        units: Units of `time` (s, ms, us, ns, datetime), `watts` (W, mW, uW, kW) and `joules` (J,
+            mJ, uJ, kJ, Wh, kWh). The defaults are W and J; the default for times follows from
+            their size. Defaults are noted. Times below 1e9 s are relative to t = 0 of the run.
+        wraps_at: Range at which a counter wraps around, in its unit; None: it does not.
+        node: The node of the measurements, if no column has it; None: all nodes together.
+        sensors: For the output of a tool with several sensors, the sensors to add up.
+        utc_offset: Offset from UTC of times without a time zone (hours).
+        strict: Whether to raise an error at the first line that cannot be read, instead of leaving
+            it out.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -70,7 +72,7 @@ def read_power(
     if sensors is not None:
         raise InputError("is for the output of tools, not for tables", file=path, field="sensors")
     if node is not None and "node" in columns:
-        raise InputError("is given, but a column says it", file=path, field="node")
+        raise InputError("is given, but there is a column of nodes", file=path, field="node")
     return read_table(
         path,
         columns,
@@ -83,13 +85,12 @@ def read_power(
 
 
 def with_power(trace: Trace, readings: Readings, *, end: float | None = None) -> Trace:
-    """The trace with the power that these readings show, from t = 0 to the end of the run.
+    """Add the power of these readings to a trace, from t = 0 to the end of the run.
 
     Args:
-        trace: A trace without power. If the readings have times of the world, it must say when
-            its t = 0 was.
-        readings: What `read_power` read, or `Readings.from_passes` of a run.
-        end: When the run was over; by default the last moment that its tables know.
+        trace: A trace without power. If the readings have absolute times, it must have an epoch.
+        readings: Readings of `read_power`, or `Readings.from_passes` of a run.
+        end: End of the run (s); by default the last time in its tables.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [3.0]}))
     >>> passes = [(float(t), [[None, "package-0", 50.0 * t, None]]) for t in range(5)]
@@ -113,7 +114,7 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
         raise InputError(
             f"from t = {first} s to {last} s lies outside the run, which ends at {over:.0f} s",
             field="readings",
-            remedy="a wrong zone or clock? see utc_offset, and the epoch of the trace",
+            remedy="check the time zone (utc_offset) and the epoch of the trace",
         )
     places = [f"t = {t:.3f} s" for t in outside["t"].head(EXAMPLES)]
     what = "readings of power outside the run"
@@ -142,7 +143,7 @@ def _in_run_time(trace: Trace, readings: Readings) -> Readings:
     epoch_ms = trace.manifest.epoch_ms
     if epoch_ms is None:
         raise InputError(
-            "has times of the world, and the trace does not say when its t = 0 was",
+            "has absolute times, and the trace has no epoch",
             field="readings",
             remedy="give times in seconds since t = 0, or a trace with an epoch",
         )
@@ -151,7 +152,7 @@ def _in_run_time(trace: Trace, readings: Readings) -> Readings:
 
 
 def _end(trace: Trace) -> float:
-    """The last moment that the tables of a trace know; infinite where they know none."""
+    """The last time in the tables of a trace; infinite if there is none."""
     tables = trace.tables
     known = [
         tables[table][name].max()

@@ -1,10 +1,10 @@
-"""From readings to the power table.
+"""Reconstruction of the power table from readings.
 
 A counter that is updated every few seconds and read every second seems to show no power, and then
-a peak. What is known is the mean power between two of its *updates*, and it is filled in for all
-the time between them. Each window of the table is a second of the run (shorter at the ends of what
-is known) and holds the mean power in it, so that the energy of the table is exactly what the
-counters counted. The power of a node is the sum over its counters, the total that over the nodes.
+a peak. Its readings determine the mean power between two of its *updates*, which is used for all
+the time between them. Each window of the table is a second of the run (shorter at the ends of known
+intervals) with the mean power in it, so that the energy of the table is that of the counters. The
+power of a node is the sum over its counters, and the total is the sum over the nodes.
 Source of the method: Xie, "From Reality to Simulation: A Trace-Driven Closed-Loop Evaluation
 Methodology for Cloud Datacenters" (master thesis, UvA and VU Amsterdam), section 4.4.2.
 """
@@ -25,11 +25,10 @@ from twinloop.trace.tables import TABLES
 
 
 def reconstruct(readings: Readings) -> pl.DataFrame:
-    """The power table of readings: per node, and of all together (a null node).
+    """Reconstruct the power table of readings: per node, and in total (a null node).
 
-    The total is what meters of the whole machine say where there are any, else the sum over the
-    nodes, for the time in which all of them are known. Time in which something is unknown is not
-    in the table.
+    The total is that of meters of the whole machine if there are any, else the sum over the nodes
+    for the time in which all of them are known. Times with an unknown summand are left out.
 
     >>> joules = [0.0, 0.0, 0.0, 30.0, 30.0, 30.0, 90.0]
     >>> passes = [(float(t), [["n1", "package-0", e, None]]) for t, e in enumerate(joules)]
@@ -43,7 +42,7 @@ def reconstruct(readings: Readings) -> pl.DataFrame:
 def reconstruct_with_notes(
     readings: Readings, start: float = -math.inf, end: float = math.inf
 ) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
-    """The power table between two moments, and what there is to say about it.
+    """Reconstruct the power table between two times; returns notes on gaps too.
 
     >>> reconstruct_with_notes(Readings.from_passes([(0.0, [[None, "package-0", 1.0, None]])]))[1]
     (Cleaning(kind='noticed', what='sources of power with less than two readings that differ',
@@ -62,10 +61,10 @@ def reconstruct_with_notes(
     for node, parts in nodes.items():
         whose = "the machine" if node is None else f"node '{node}'"
         what = f"seconds in which a source of the power of {whose} is not known: left out"
-        sums[node] = _known(parts, what, tally)
+        sums[node] = _sum_known(parts, what, tally)
     if sums and None not in sums:
         what = "seconds in which the power of some node is not known: they have no total"
-        sums[None] = _known(list(sums.values()), what, tally)
+        sums[None] = _sum_known(list(sums.values()), what, tally)
     frames = [_windows(node, energy) for node, energy in sums.items()]
     shape = {name: column.dtype for name, column in TABLES["power"].items()}
     table = pl.concat(frames) if frames else pl.DataFrame(schema=shape)
@@ -88,8 +87,8 @@ def _energy(series: pl.DataFrame) -> EnergySeries:
     )
 
 
-def _known(parts: Sequence[EnergySeries], what: str, tally: Tally) -> EnergySeries:
-    """The sum of the parts, where all are known; counts the seconds in which only some are."""
+def _sum_known(parts: Sequence[EnergySeries], what: str, tally: Tally) -> EnergySeries:
+    """Sum series where all are known; counts the seconds in which only some are known."""
     whole = EnergySeries.sum_of(parts)
     missing = math.ceil(sum_known_time(parts) - whole.length - 1e-6)
     tally.note("noticed", what, count=missing)

@@ -1,4 +1,4 @@
-"""Readings of power and energy, wherever they come from."""
+"""Readings of power and energy, of a run or of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinloop.description.cleaning import Cleaning
 from twinloop.description.files import SourceFile
 from twinloop.trace.formats.cleaning_counts import Tally
 
-#: The columns of a table of readings.
+#: Columns of a table of readings.
 SCHEMA: Final = {
     "node": pl.String,
     "source": pl.String,
@@ -25,11 +25,11 @@ SCHEMA: Final = {
 
 @dataclass(frozen=True)
 class Readings:
-    """What meters showed, and when.
+    """Readings of meters over time.
 
     A row is a reading of one source (a counter, a sensor) of one node; a null node is all nodes
-    together. `joules` never goes down within a source; `watts` is the power at that moment. A row
-    with neither breaks the source: what lies between its neighbours is unknown.
+    together. `joules` never decreases within a source; `watts` is the power at that time. A row
+    with neither is a gap: the energy between its neighbours is unknown.
 
     >>> Readings.from_passes([(0.0, [[None, "package-0", 0.0, None]]),
     ...                    (1.0, [[None, "package-0", 55.5, None]])]).table["joules"].to_list()
@@ -37,14 +37,14 @@ class Readings:
     """
 
     table: pl.DataFrame
-    #: Unix time in milliseconds from which `t` counts; None: from t = 0 of the run.
+    #: Unix time of `t` = 0 in milliseconds; None: `t` is relative to t = 0 of the run.
     epoch_ms: int | None = None
     files: tuple[SourceFile, ...] = ()
     cleaned: tuple[Cleaning, ...] = ()
 
     @classmethod
     def from_passes(cls, passes: Iterable[tuple[float, Sequence[Sequence[Any]]]]) -> Readings:
-        """The readings of a run, from the times and rows of a `PowerRecorder`."""
+        """Make the readings of a run from the times and rows of a `PowerRecorder`."""
         rows = [
             (node, source, t, joules, watts)
             for t, readings in passes
@@ -54,12 +54,12 @@ class Readings:
 
     @property
     def sources(self) -> list[tuple[str | None, str]]:
-        """The node and the source of each series, in the order in which they appear."""
+        """Node and source of each series, in the order of appearance."""
         return self.table.select("node", "source").unique(maintain_order=True).rows()
 
 
 def sort_readings(rows: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
-    """The rows of a file, with their `line`, as a table of readings: each source in time.
+    """Sort the rows of a file, with their `line`, to a table of readings: each source by time.
 
     Of readings of one source at one time the last is kept.
 

@@ -1,4 +1,4 @@
-"""Reading the counters of a machine while a run goes on."""
+"""Recorder of the energy counters of a machine during a run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NO_COUNTER: Final = "no power counter on this machine"
 
 
 class PowerRecorder:
-    """Reads counters at a fixed pace.
+    """Reads energy counters periodically.
 
-    Where there is no counter, it is never due, and `facts` says so.
+    Without a counter it is never due, which `facts` notes.
 
     Args:
-        meters: The counters, as `find_meters` finds them.
-        period: Seconds between two readings.
+        meters: The counters, as found by `find_meters`.
+        period: Time between two readings (s).
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -38,35 +38,35 @@ class PowerRecorder:
 
     def __init__(self, meters: Sequence[Meter], *, period: float = 1.0) -> None:
         self._period = period
-        self._followed = [_Followed(meter) for meter in meters]
-        #: Run time of the next reading; infinite where there is nothing to read.
+        self._meters = [_RecordedMeter(meter) for meter in meters]
+        #: Time of the next reading (s); infinite without a counter.
         self.due = 0.0 if meters else math.inf
 
     def sample(self, now: float) -> list[PowerRow]:
-        """Read all counters; the rows for the journal.
+        """Read all counters; returns the rows for the journal.
 
-        A row without joules says that what the counter counts until its next row is unknown.
+        A row without joules is a gap: the energy until the next row of the counter is unknown.
         """
-        rows = [row for followed in self._followed for row in followed.rows(now)]
-        if self._followed:
-            # On the grid of the period, so that a late reading does not make the next one late.
+        rows = [row for meter in self._meters for row in meter.rows(now)]
+        if self._meters:
+            # A multiple of the period, so that a late reading does not delay the next one.
             self.due = (math.floor(now / self._period) + 1) * self._period
         return rows
 
     def facts(self) -> dict[str, Any]:
-        """What was read, for the manifest: sources with their wraps and gaps, and what was amiss.
+        """Sources with their wrap-arounds and gaps, and problems, for the manifest.
 
         >>> PowerRecorder([]).facts()
         {'sources': [], 'said': ['no power counter on this machine']}
         """
-        said = [text for followed in self._followed for text in followed.said()]
-        if not self._followed:
-            said = [NO_COUNTER]
-        return {"sources": [followed.facts() for followed in self._followed], "said": said}
+        problems = [text for meter in self._meters for text in meter.problems()]
+        if not self._meters:
+            problems = [NO_COUNTER]
+        return {"sources": [meter.facts() for meter in self._meters], "said": problems}
 
 
-class _Followed:
-    """One counter, and what happened to it."""
+class _RecordedMeter:
+    """One counter with its readings and gaps."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -80,16 +80,16 @@ class _Followed:
         try:
             value = self._meter.read()
         except (OSError, ValueError) as error:
-            return self._no_reading(now, error)
+            return self._handle_error(now, error)
         if value is None:
             return []
         self._reads += 1
         self._lost = False
         known = self._counter.add_reading(now, value)
         row = [self._meter.node, self._meter.source, self._counter.joules, None]
-        return [row] if known else [self._unknown(), row]
+        return [row] if known else [self._gap_row(), row]
 
-    def _no_reading(self, now: float, error: OSError | ValueError) -> list[PowerRow]:
+    def _handle_error(self, now: float, error: OSError | ValueError) -> list[PowerRow]:
         if self._lost:
             return []
         self._lost = True
@@ -98,9 +98,9 @@ class _Followed:
         if self._first_loss is None:
             problem = error.strerror if isinstance(error, OSError) else None
             self._first_loss = f"cannot be read at t = {now:.3f} s: {problem or error}"
-        return [self._unknown()]
+        return [self._gap_row()]
 
-    def _unknown(self) -> PowerRow:
+    def _gap_row(self) -> PowerRow:
         return [self._meter.node, self._meter.source, None, None]
 
     def facts(self) -> dict[str, Any]:
@@ -114,17 +114,15 @@ class _Followed:
             "gaps": self._gaps + counter.resets + counter.unsure,
         }
 
-    def said(self) -> list[str]:
+    def problems(self) -> list[str]:
         counter = self._counter
         name = " ".join(part for part in (self._meter.node, self._meter.source) if part)
-        said = [] if self._first_loss is None else [f"{name}: {self._first_loss}"]
+        found = [] if self._first_loss is None else [f"{name}: {self._first_loss}"]
         if counter.resets:
-            said.append(
-                f"{name}: went down {counter.resets} times, and does not say where it wraps"
-            )
+            found.append(f"{name}: decreased {counter.resets} times, and its range is unknown")
         if counter.unsure:
-            said.append(
+            found.append(
                 f"{name}: was not read for more than {counter.max_gap:.0f} s {counter.unsure} "
-                "times, so that nobody knows how often it wrapped"
+                "times, so that its number of wrap-arounds is unknown"
             )
-        return said
+        return found

@@ -1,8 +1,8 @@
-"""Readings from what `ipmitool` and `sensors` print, with a time before each.
+"""Readings from the output of `ipmitool` and `sensors`, with a time before each.
 
-Known are `ipmitool dcmi power reading`, the tables of `ipmitool sensor` and `ipmitool sdr`, and the
-lines with watts of `sensors` (lm-sensors). Their own times are those of a management controller,
-which are often wrong, so each reading needs a time of its own before it: Unix time or ISO.
+Supported are `ipmitool dcmi power reading`, the tables of `ipmitool sensor` and `ipmitool sdr`, and
+the lines with watts of `sensors` (lm-sensors). Their own times are those of a management
+controller, which are often wrong, so each reading needs a time before it: Unix time or ISO 8601.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.text_rows import FIRST_UNIX_TIME, RowFilter, read_lines
 
 DCMI: Final = "dcmi"
-#: What lm-sensors shows for a meter that gives nothing is 2^32 - 1 microwatts as "4.29 MW".
+#: lm-sensors shows a meter without a value as 2^32 - 1 microwatts, "4.29 MW".
 IMPOSSIBLE_WATTS: Final = 1e6
 
 _UNIX = re.compile(r"^\s*([0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{13})(?=[\s,;:|]|$)[\s,;:|]*(.*)$")
@@ -40,7 +40,7 @@ _CHIP = re.compile(r"^[\w.]+-[\w.]+-[\w.:]+$")
 _PREFIX: Final = {"": 1.0, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6}
 
 
-class _Found(NamedTuple):
+class _SensorReading(NamedTuple):
     line: int
     unix: float
     source: str
@@ -55,17 +55,17 @@ def read_sensors(
     utc_offset: float | None,
     strict: bool,
 ) -> Readings:
-    """What `read_power` does with the output of tools."""
+    """Read the output of tools, for `read_power`."""
     tally = Tally()
     sieve = RowFilter(path, tally, strict=strict)
     found = list(_readings(path, sieve, utc_offset))
     there = list(dict.fromkeys(reading.source for reading in found))
     if not there:
         raise FormatError(
-            "has no reading of power that is known",
+            "has no reading of power in a supported format",
             file=path,
-            remedy="known are ipmitool dcmi power reading, ipmitool sensor, ipmitool sdr, sensors "
-            "and tables, for which columns={'time': ..., 'watts': ...} says what is what",
+            remedy="supported are ipmitool dcmi power reading, ipmitool sensor, ipmitool sdr, "
+            "sensors, and tables with columns={'time': ..., 'watts': ...}",
         )
     chosen = _chosen(path, there, sensors)
     for name in there:
@@ -94,7 +94,7 @@ def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Se
             f"{', '.join(there)}",
             file=path,
             field="sensors",
-            remedy=f"say which to add up: sensors=[{there[0]!r}]",
+            remedy=f"choose those to add up: sensors=[{there[0]!r}]",
         )
     for name in asked or ():
         if name not in there:
@@ -105,11 +105,11 @@ def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Se
     return there if asked is None else asked
 
 
-def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterator[_Found]:
-    """Every reading with its time; a block of DCMI that is deactivated has none."""
+def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterator[_SensorReading]:
+    """Yield every reading with its time; a block of DCMI that is deactivated has none."""
     now: float | None = None
     chip = ""
-    waiting: _Found | None = None
+    waiting: _SensorReading | None = None
     for line, text in read_lines(path):
         if not text.strip() or not sieve.is_readable(line, text):
             continue
@@ -142,13 +142,13 @@ def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterato
             watts = None
         if waiting is not None:
             yield waiting
-        waiting = _Found(line, now, source, watts)
+        waiting = _SensorReading(line, now, source, watts)
     if waiting is not None:
         yield waiting
 
 
 def _watts(text: str, chip: str) -> tuple[str, float | None] | None:
-    """The sensor of a line and its watts, null where it has none; None: no line of power."""
+    """The sensor of a line and its watts (None: no value); None: no line of power."""
     if found := _DCMI.match(text):
         return DCMI, float(found[1])
     if "|" in text:
@@ -166,7 +166,7 @@ def _watts(text: str, chip: str) -> tuple[str, float | None] | None:
 
 
 def _stamp(text: str, utc_offset: float | None, tally: Tally) -> tuple[float, str] | None:
-    """The Unix time at the begin of a line, and the rest of it."""
+    """The Unix time at the begin of a line, and the rest of the line."""
     if found := _UNIX.match(text):
         milli = found[1].isdecimal() and len(found[1]) == 13
         return float(found[1]) / (1000 if milli else 1), found[2]

@@ -1,4 +1,4 @@
-"""Readings from any table in text whose columns are named: time, watts or joules, node."""
+"""Readings from text tables with named columns: time, watts or joules, node."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twinloop.trace.formats.text_rows import (
 
 SEPARATORS: Final = (",", "\t", ";", "|")
 DATETIME: Final = "datetime"
-#: What a column can be, and its units: how many of the table's own (s, W, J) one is.
+#: Kinds of columns, with the factors of their units to s, W or J.
 UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, DATETIME: 1e-6},
     "watts": {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3},
@@ -37,7 +37,7 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "node": {},
     "source": {},
 }
-# Unix times of this century, in the units that are told apart by their size.
+# Least size of Unix times of this century, by unit.
 _SIZES: Final = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
 
 
@@ -51,7 +51,7 @@ def read_table(
     utc_offset: float | None,
     strict: bool,
 ) -> Readings:
-    """What `read_power` does with a table."""
+    """Read a table, for `read_power`."""
     tally = Tally()
     sieve = RowFilter(path, tally, strict=strict)
     names, rows = _rows(path, sieve)
@@ -73,7 +73,7 @@ def read_table(
     found, epoch_ms = _on_one_clock(found, tally)
     table = sort_readings(found, path, tally)
     if "joules" in places:
-        table = _followed(table, wraps_at, 1 / UNITS["joules"][chosen["joules"]], path, tally)
+        table = _accumulate(table, wraps_at, 1 / UNITS["joules"][chosen["joules"]], path, tally)
     return Readings(
         table,
         epoch_ms=epoch_ms,
@@ -83,7 +83,7 @@ def read_table(
 
 
 def read_header(path: Path) -> list[str]:
-    """The names in the first line of a table.
+    """Read the names in the first line of a table.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -135,13 +135,11 @@ def _cells(text: str, separator: str) -> list[str] | None:
 
 
 def _places(path: Path, names: list[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """The column of a batch in which each thing stands."""
+    """The position of each kind of column, as its name in a batch."""
     for key, name in columns.items():
         if key not in UNITS:
             remedy = f"one of: {', '.join(UNITS)}"
-            raise InputError(
-                f"'{key}' is nothing that a column can be", field="columns", remedy=remedy
-            )
+            raise InputError(f"there is no kind of column '{key}'", field="columns", remedy=remedy)
         if name not in names:
             remedy = f"there are: {', '.join(names)}"
             raise FormatError(f"there is no column '{name}'", file=path, field=key, remedy=remedy)
@@ -157,7 +155,7 @@ def _places(path: Path, names: list[str], columns: Mapping[str, str]) -> dict[st
 def _units(
     batch: pl.DataFrame, places: Mapping[str, str], given: Mapping[str, str], tally: Tally
 ) -> dict[str, str]:
-    """The unit of each column; one that was not given is chosen, and noted."""
+    """The unit of each column; a default is noted."""
     chosen = {}
     for key, unit in given.items():
         if key not in places or unit not in UNITS[key]:
@@ -188,7 +186,7 @@ def _typed(
     sieve: RowFilter,
     utc_offset: float | None,
 ) -> pl.DataFrame:
-    """The columns of a table of readings; the joules as the counter has them, in its own unit."""
+    """Convert a batch to the columns of readings; joules stay in the unit of the counter."""
     time, checks = places["time"], []
     size = UNITS["time"][units["time"]]
     if units["time"] == DATETIME:
@@ -232,10 +230,10 @@ def _on_one_clock(found: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int 
     return found.with_columns(pl.col("t") - epoch_ms / 1000), epoch_ms
 
 
-def _followed(
+def _accumulate(
     found: pl.DataFrame, wraps_at: float | None, per_joule: float, path: Path, tally: Tally
 ) -> pl.DataFrame:
-    """The counters as joules since the first reading, with a row where one is broken."""
+    """Convert counters to joules since the first reading, with a row for each gap."""
     rows: list[tuple[object, object, float, float | None, None]] = []
     wraps = 0
     for (node, source), series in found.group_by("node", "source", maintain_order=True):
@@ -249,10 +247,10 @@ def _followed(
             if not counter.add_reading(t, value):
                 rows.append((node, source, t, None, None))
                 what = (
-                    "counters that went down: a new beginning, as it is not said where they wrap"
+                    "counters that decreased: a new series, as their range is unknown"
                     if counter.resets > resets
-                    else f"counters not read for more than {counter.max_gap:.0f} s: nobody knows "
-                    "how often they wrapped"
+                    else f"counters not read for more than {counter.max_gap:.0f} s: their number "
+                    "of wrap-arounds is unknown"
                 )
                 tally.note("noticed", what, examples=[f"{path.name}: {source} at t = {t:.3f} s"])
             rows.append((node, source, t, counter.joules, None))
