@@ -9,7 +9,7 @@ from twinloop.calibration.parameters.space import Space
 
 
 class LossOnly:
-    """An objective whose outputs nobody can see."""
+    """An objective without outputs: only its loss is available."""
 
     def __init__(self, whole):
         self._whole = whole
@@ -20,7 +20,7 @@ class LossOnly:
 
 
 class Compared:
-    """What is compared are relative differences from a truth."""
+    """A model whose outputs are relative differences from a truth."""
 
     def outputs(self, points):
         return self.seen(points) / self.truth - 1
@@ -91,7 +91,7 @@ class Gravity:
 
 
 class Planted:
-    """A random model of 3 to 8 parameters with a null space that is known.
+    """A random model of 3 to 8 parameters with a known null space.
 
     One parameter may have no effect, and up to two sets of two or three are seen only through
     combinations with one direction missing. The outputs are linear in what is left, or mildly

@@ -1,4 +1,4 @@
-"""Laws of a calibration of what is none of ours: the values are found, what fails is survived."""
+"""Calibration of external simulators: values are found, failures are tolerated and reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRUE = {"gravity": 9.81, "drag": 0.05, "bounce": 0.8}
 
 
 @pytest.mark.real
-def test_the_shipped_bench_was_made_with_the_values_that_it_says() -> None:
+def test_the_shipped_black_box_has_its_documented_values() -> None:
     bench = BlackBoxCalibration.load(BENCH)
     assert bench.space is not None
     assert set(bench.space.names) == set(TRUE)
@@ -38,14 +38,14 @@ def test_the_shipped_bench_was_made_with_the_values_that_it_says() -> None:
         exact = fall(each.case["height"], **TRUE)
         for name, value in each.truth.items():
             assert value == pytest.approx(exact[name], abs=1e-4)
-    # With these values the program itself says what was measured.
+    # With these values the program gives the measured figures.
     objective = BlackBoxObjective(bench.space, bench.black_box, bench.experiments, on="threads")
     assert objective.at(TRUE) < 1e-3
     objective.close()
 
 
 def one_ball(tmp_path: Path, program: str | None = None, *, seconds: str = "240s") -> Path:
-    """A bench with the shipped program, or one that is given, in which only gravity is unknown."""
+    """A black box with the shipped or a given program, in which only gravity is unknown."""
     script = ROOT / "examples" / "black_box" / "drops.py"
     if program is not None:
         script = tmp_path / "program.py"
@@ -72,7 +72,7 @@ def test_the_command_recovers_gravity_from_a_program(tmp_path: Path) -> None:
     assert document["evaluations"] == 24
     assert document["failed"] == 0
     assert "drops.py" in document["asked"]["simulator"]
-    assert done.stderr.startswith("runs ")  # what will run is said first
+    assert done.stderr.startswith("runs ")  # the announcement comes first
     listed = (tmp_path / "fit" / "commands.txt").read_text()
     assert f"every command: {tmp_path / 'fit' / 'commands.txt'}" in done.stderr
     printed = run("calibrate", "--black-box", tmp_path / "bench.yaml", "--dry-run").stdout
@@ -84,7 +84,7 @@ def test_the_command_recovers_gravity_from_a_program(tmp_path: Path) -> None:
     assert not (tmp_path / "fit" / "scenario.yaml").exists()
 
 
-#: Crashes, hangs, talks nonsense or says NaN, by what it is given; else a ball without air.
+#: Crashes, hangs, prints garbage or NaN, depending on its input; else a ball without air.
 MOODY = """
     import json, sys, time
     given = dict(word[2:].split("=") for word in sys.argv[1:])
@@ -99,7 +99,7 @@ MOODY = """
 
 @pytest.mark.real
 def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
-    """On a machine so busy that others run into the time limit too, with a longer one."""
+    """With a longer time limit, since other runs exceed a short one on a busy machine."""
     for limit in (0.5, 2, 8, 32):
         bench = one_ball(tmp_path, MOODY, seconds=f"{limit}s")
         words = ("--black-box", bench, "--budget", 20, "--optimiser", "lhs", "--json")
@@ -118,11 +118,11 @@ def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_one_that_always_fails_says_why_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_simulator_that_always_fails_is_an_error_and_can_be_retried(tmp_path: Path) -> None:
     bench = one_ball(tmp_path, "import sys; sys.exit('not installed')")
     words = ("--black-box", bench, "--budget", 4, "--on", "threads", "-o", tmp_path / "fit")
     refused = run("calibrate", *words, ends_with=2)
-    assert "not one of 4 evaluations gave a loss" in refused.stderr
+    assert "all 4 evaluations failed" in refused.stderr
     assert "not installed" in refused.stderr
     (tmp_path / "program.py").write_text("print(0.65)")  # one number is the one figure
     run("calibrate", *words)
@@ -203,7 +203,7 @@ def test_a_function_that_cannot_be_compared_does_not_go_on_from_another(tmp_path
     with pytest.raises(Interrupted):
         calibrate_black_box(of_speed(1.0), experiments, speed, progress=stop, **settings)
     kept = (tmp_path / "fit" / "journal.jsonl").read_bytes()
-    with pytest.raises(InputError, match=r"simulator: cannot be compared .* \(begin anew"):
+    with pytest.raises(InputError, match=r"simulator: cannot be compared .* \(start again"):
         calibrate_black_box(of_speed(2.0), experiments, speed, **settings)
     assert (tmp_path / "fit" / "journal.jsonl").read_bytes() == kept
 
@@ -229,7 +229,7 @@ def test_an_edited_program_does_not_go_on_from_the_one_before(tmp_path: Path, wa
         calibrate_black_box(command, experiments, speed, **settings)
 
 
-def test_a_loss_of_ones_own_is_made_small() -> None:
+def test_a_loss_of_the_user_is_minimised() -> None:
     def late(truth: Any, said: Any) -> float:
         return abs(said["time"] - truth["time"] - 1.0)
 
@@ -248,15 +248,15 @@ def test_a_loss_of_ones_own_is_made_small() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["runs/a"], "REAL is for runs"),
-        (["--loss", "makespan"], "--loss is for runs"),
-        (["--choose"], "--choose is for runs"),
-        (["--validate", "runs/a"], "--validate is for runs"),
+        (["runs/a"], "REAL applies to recorded runs"),
+        (["--loss", "makespan"], "--loss applies to recorded runs"),
+        (["--choose"], "--choose applies to recorded runs"),
+        (["--validate", "runs/a"], "--validate applies to recorded runs"),
         (["--on", "moon"], "moon"),
         (["--workers", "0"], "0"),
     ],
 )
-def test_what_a_black_box_cannot_have_is_refused(
+def test_options_that_do_not_apply_to_a_black_box_are_refused(
     tmp_path: Path, words: list[str], said: str
 ) -> None:
     given = ("--black-box", one_ball(tmp_path), "--budget", 2, "-o", tmp_path / "fit", *words)
@@ -265,7 +265,7 @@ def test_what_a_black_box_cannot_have_is_refused(
     assert "Traceback" not in refused.output
 
 
-def test_a_bench_is_explained_by_file_and_line(tmp_path: Path) -> None:
+def test_problems_of_a_black_box_file_have_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "bench.yaml"
     file.write_text("black_box: {command: [sim]}\nexperiments:\n  - case: {height: 1}\n")
     with pytest.raises(InputError) as error:
@@ -273,4 +273,4 @@ def test_a_bench_is_explained_by_file_and_line(tmp_path: Path) -> None:
     assert f"{file}:3: experiments[0].truth: is missing" in str(error.value)
     file.write_text("black_box: {command: [sim]}\nexperiments:\n  - truth: {time: 1}\n")
     refused = run("calibrate", "--black-box", file, "-o", tmp_path / "fit", ends_with=2)
-    assert "nobody said which values to move" in refused.stderr
+    assert "the parameters to fit are missing" in refused.stderr

@@ -1,4 +1,4 @@
-"""Known defects of a twin, one at a time: the right criteria fail, and the value is found."""
+"""Known defects of a twin, one at a time: the expected criteria fail, and the value is found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCENARIO = Scenario(
 
 
 def truth(**values: Any) -> Any:
-    """A run that was as this says, with the twin's scenario in the place of its own."""
+    """A run simulated with these values, with the scenario of the twin in its manifest."""
     changed = {
         name if name.startswith("platform") else f"model.{name}": value
         for name, value in values.items()
@@ -109,7 +109,7 @@ def test_the_interval_of_the_capacity_contains_the_truth() -> None:
     assert fit.loss == pytest.approx(0.0, abs=1e-9)
 
 
-def test_all_free_at_once_what_can_be_told_is_found_and_the_rest_is_flagged() -> None:
+def test_all_values_fitted_together_are_found_or_reported_as_unidentifiable() -> None:
     real = truth(speed_factor=0.93, service_factor=1.1, startup_overhead=0.8)
     fit = calibrate(
         real,
@@ -165,7 +165,7 @@ def test_at_the_true_values_both_parts_of_a_run_cut_in_time_fit() -> None:
         assert fit.after[0][1].status == "PASS"
 
 
-def test_power_is_held_against_the_twin_from_the_first_submission_on() -> None:
+def test_power_is_compared_from_the_first_submission_on() -> None:
     late = SCENARIO.replace(
         workload={
             "tasks": [

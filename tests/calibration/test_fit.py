@@ -1,4 +1,4 @@
-"""Laws of a calibration that is kept: whole, never overwritten, the same however it was made."""
+"""Stored calibrations: complete, never overwritten, equal for any number of threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twinloop.trace import Trace
 
 SPEED = {"speed_factor": {"linear": [0.5, 2]}}
 BOTH = {**SPEED, "startup_overhead": {"linear": [0, 2]}}
-#: What says how long it took, and when.
+#: Fields with durations and dates.
 CLOCKS = ("seconds",)
 
 
@@ -36,7 +36,7 @@ def scenario(tasks: int = 12, **changes: Any) -> Scenario:
 
 
 def truth(tasks: int = 12, **values: Any) -> Trace:
-    """A run that was made with these values, and says that it was made with the usual ones."""
+    """A run simulated with these values, with the default values in its manifest."""
     run = simulate(scenario(tasks, **values))
     said = run.manifest.model_copy(update={"scenario": scenario(tasks).to_manifest()})
     return run.replace(manifest=said)
@@ -59,7 +59,7 @@ def fit(real: Trace) -> Fit:
 # --- kept and read back --------------------------------------------------------------------------
 
 
-def test_what_is_saved_is_what_is_read(fit: Fit, tmp_path: Path) -> None:
+def test_a_saved_fit_is_read_unchanged(fit: Fit, tmp_path: Path) -> None:
     fit.save(tmp_path / "fit")
     read = Fit.load(tmp_path / "fit")
     assert read == fit
@@ -74,32 +74,30 @@ def test_what_is_saved_is_what_is_read(fit: Fit, tmp_path: Path) -> None:
 def test_a_fit_is_never_written_over(fit: Fit, real: Trace, tmp_path: Path) -> None:
     kept = fit.save(tmp_path / "fit")
     before = {path.name: path.read_bytes() for path in kept.iterdir()}
-    with pytest.raises(InputError, match="kept there already"):
+    with pytest.raises(InputError, match="stored there already"):
         fit.save(kept)
-    with pytest.raises(InputError, match="kept there already"):
+    with pytest.raises(InputError, match="stored there already"):
         calibrate(real, parameters=SPEED, folder=kept)
     run = real.save(tmp_path / "run")
-    with pytest.raises(InputError, match="is no calibration"):
+    with pytest.raises(InputError, match="is not a calibration"):
         fit.save(run)
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         fit.save(run / "manifest.json")
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
 
 
-def test_the_manifest_says_all_that_it_takes_to_do_it_again(
-    fit: Fit, real: Trace, tmp_path: Path
-) -> None:
+def test_the_settings_suffice_to_repeat_a_fit(fit: Fit, real: Trace, tmp_path: Path) -> None:
     fit.save(tmp_path / "fit")
     kept = Fit.load(tmp_path / "fit")
     again = calibrate(
         real,
-        parameters=kept.asked["parameters"],
+        parameters=kept.settings["parameters"],
         loss=kept.loss_name,
         aggregate=kept.aggregation,
-        optimiser=kept.asked["optimiser"],
-        budget=kept.asked["budget"]["evaluations"],
+        optimiser=kept.settings["optimiser"],
+        budget=kept.settings["budget"]["evaluations"],
         seed=kept.seed,
-        analysis=kept.asked["analysis"],
+        analysis=kept.settings["analysis"],
     )
     assert untimed(again) == untimed(fit)
     assert again.history.equals(kept.history)
@@ -112,7 +110,7 @@ def test_the_manifest_says_all_that_it_takes_to_do_it_again(
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"values": {}}'])
 def test_a_folder_that_cannot_be_read_is_named(fit: Fit, tmp_path: Path, damage: str) -> None:
-    with pytest.raises(InputError, match="no calibration is kept there"):
+    with pytest.raises(InputError, match="no calibration is stored there"):
         Fit.load(tmp_path)
     fit.save(tmp_path / "fit")
     (tmp_path / "fit" / "fit.json").write_text(damage)
@@ -228,7 +226,7 @@ def test_a_calibration_that_differs_does_not_go_on_from_another(
 # --- what is held out, what fails, what is warned of ---------------------------------------------
 
 
-def test_runs_that_are_held_out_give_a_loss_and_nothing_else(real: Trace) -> None:
+def test_held_out_runs_affect_only_the_validation_loss(real: Trace) -> None:
     other = truth(speed_factor=1.6, startup_overhead=0.5)
     alone = calibrate(real, parameters=BOTH, budget=200, analysis=0)
     fit = calibrate(real, parameters=BOTH, budget=200, analysis=0, validation=[other])
@@ -237,14 +235,14 @@ def test_runs_that_are_held_out_give_a_loss_and_nothing_else(real: Trace) -> Non
     assert [run["used"] for run in fit.runs] == ["training", "validation"]
     assert fit.validation_loss is not None
     assert fit.validation_loss > fit.loss
-    assert any("the losses part" in line for line in fit.warnings)
+    assert any("the fit does not generalise" in line for line in fit.warnings)
     with pytest.raises(InputError, match="same run"):
         calibrate(real, parameters=BOTH, validation=[real])
     # A repetition that went just as well.
     later = real.replace(placements=real.placements.with_columns(pl.col("end") + 1e-9))
     same = calibrate(real, parameters=BOTH, budget=200, analysis=0, validation=[later])
     assert same.validation_loss == pytest.approx(same.loss, abs=1e-6)
-    assert not any("the losses part" in line for line in same.warnings)
+    assert not any("the fit does not generalise" in line for line in same.warnings)
 
 
 def test_a_replay_is_called_one(tmp_path: Path) -> None:
@@ -275,19 +273,19 @@ def test_values_that_cannot_be_simulated_are_survived_counted_and_explained(real
     assert f"{fit.failed:,} failed" in str(fit)
 
 
-def test_if_nothing_can_be_simulated_it_says_why_and_can_be_tried_again(
+def test_a_fit_without_any_simulation_is_an_error_and_can_be_retried(
     real: Trace, tmp_path: Path
 ) -> None:
     words = {"parameters": SPEED, "budget": 20, "folder": tmp_path / "fit", "analysis": 0}
-    with pytest.raises(InputError, match=r"not one of 20 evaluations gave a loss: threads"):
+    with pytest.raises(InputError, match=r"all 20 evaluations failed: threads"):
         calibrate(real, threads=0, **words)
     assert calibrate(real, **words).evaluations == 20
 
 
-def test_a_cloud_that_is_unfinished_is_called_so(real: Trace, fit: Fit) -> None:
+def test_an_incomplete_confidence_region_is_reported(real: Trace, fit: Fit) -> None:
     short = calibrate(real, parameters=BOTH, budget=30, analysis=40)
-    assert any("the loss cloud is unfinished" in line for line in short.warnings)
-    assert not any("the loss cloud" in line for line in fit.warnings)
+    assert any("the confidence region is incomplete" in line for line in short.warnings)
+    assert not any("the confidence region" in line for line in fit.warnings)
 
 
 def test_an_analysis_that_is_too_small_takes_nothing_else_away(real: Trace) -> None:
@@ -321,26 +319,26 @@ def test_values_that_are_no_better_than_before_are_warned_of() -> None:
     assert not any("better" in line for line in found.recipe)
 
 
-def test_the_end_of_a_range_is_warned_of(real: Trace) -> None:
+def test_a_value_at_the_end_of_its_range_is_warned_of(real: Trace) -> None:
     narrow = {"speed_factor": {"linear": [1, 2]}}
     fit = calibrate(real, parameters=narrow, budget=100, analysis=0)
-    assert any("lies at the end of its range" in line for line in fit.warnings)
+    assert any("is at the end of its range" in line for line in fit.warnings)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("startup_overhed", "did you mean 'startup_overhead'"),
-        ("service_factors.cahce", "no task is of the kind 'cahce'"),
-        ("contention.kinds.cpu.pressure", "no task is of the kind 'cpu'"),
+        ("service_factors.cahce", "no task has the kind 'cahce'"),
+        ("contention.kinds.cpu.pressure", "no task has the kind 'cpu'"),
         ("power.idle", "power model"),
         ("platform.clusters[3].hosts[0].mhz", "no item 3"),
         ("policy.nmae", "nmae"),
         ("contention.table[2]", "contention"),
-        ("source", "is no value of a model"),
+        ("source", "is neither a value of the model"),
     ],
 )
-def test_a_value_that_nobody_has_is_refused_before_anything_is_tried(
+def test_an_unknown_value_is_refused_before_any_simulation(
     real: Trace, tmp_path: Path, name: str, said: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -353,7 +351,7 @@ def test_a_value_that_nobody_has_is_refused_before_anything_is_tried(
 # --- predictions ---------------------------------------------------------------------------------
 
 
-def test_limits_hold_the_median_and_widen_with_the_level(fit: Fit) -> None:
+def test_intervals_contain_the_median_and_widen_with_the_level(fit: Fit) -> None:
     larger = scenario(40)
     outputs = ("makespan_s", "wait_mean_s", "turnaround_mean_s")
     widths = []
@@ -368,29 +366,29 @@ def test_limits_hold_the_median_and_widen_with_the_level(fit: Fit) -> None:
         assert all(one < other for one, other in zip(narrow, wide, strict=True))
 
 
-def test_limits_from_one_run_do_not_claim_to_hold_other_runs(fit: Fit, tmp_path: Path) -> None:
+def test_intervals_from_one_run_are_reported_as_too_narrow(fit: Fit, tmp_path: Path) -> None:
     said = fit.predict(scenario(20))
     assert not said.scatter_known
     assert "of runs" not in str(said)
-    assert "differ is not known" in str(said)
-    assert any("differ is not known" in line for line in fit.warnings)
+    assert "the scatter of real runs is unknown" in str(said)
+    assert any("cannot be estimated from one run per" in line for line in fit.warnings)
     fit.save(tmp_path / "fit")
     assert not Fit.load(tmp_path / "fit").predict(scenario(20)).scatter_known
     two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
     repeated = calibrate(two, parameters=SPEED, budget=60, analysis=1500)
     assert repeated.predict(scenario(20)).scatter_known
     assert "90% of runs between" in str(repeated.predict(scenario(20)))
-    assert not any("differ is not known" in line for line in repeated.warnings)
+    assert not any("cannot be estimated from one run per" in line for line in repeated.warnings)
 
 
-def test_a_loss_that_hides_what_runs_have_in_common_is_warned_of() -> None:
+def test_a_loss_without_residuals_by_run_is_warned_of() -> None:
     two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
     shown, hidden = (
         calibrate(two, parameters=SPEED, budget=20, analysis=1500, loss=loss).warnings
         for loss in ("matched", "hausdorff-all")
     )
-    assert any("taken to be independent" in line for line in hidden)
-    assert not any("taken to be independent" in line for line in shown)
+    assert any("the variance between runs" in line for line in hidden)
+    assert not any("the variance between runs" in line for line in shown)
 
 
 def test_a_fit_that_was_read_predicts_the_same(fit: Fit, tmp_path: Path) -> None:
@@ -403,5 +401,5 @@ def test_a_fit_that_was_read_predicts_the_same(fit: Fit, tmp_path: Path) -> None
 
 def test_without_an_analysis_there_is_no_prediction(real: Trace) -> None:
     fit = calibrate(real, parameters=SPEED, budget=30, analysis=0)
-    with pytest.raises(InputError, match="without an analysis"):
+    with pytest.raises(InputError, match="has no analysis"):
         fit.predict(scenario(20))

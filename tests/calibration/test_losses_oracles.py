@@ -1,4 +1,4 @@
-"""Laws of losses: other people's code gives the same, and so does one row at a time."""
+"""Losses against independent implementations, and batches against single rows."""
 
 from dataclasses import replace
 from itertools import product
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, directed_hausdorff
 from scipy.stats import ks_2samp, wasserstein_distance
 
-from tests.calibration.made_runs import made
+from tests.calibration.simulated_runs import make_runs
 from tests.examples import examples
 from twinloop.calibration.losses import LOSSES, evaluate
 from twinloop.calibration.losses.point_sets import chamfer, ddks, hausdorff
@@ -22,7 +22,7 @@ NAMES = [name for name in LOSSES if not name.startswith("explained")]
 
 
 def slow_ddks(real: np.ndarray, twin: np.ndarray) -> float:
-    """As the definition says: about every point of both, in every quadrant."""
+    """By the definition: about every point of both sets, in every quadrant."""
     largest = 0.0
     for x, y in np.concatenate([real, twin]):
         for right, above in product([False, True], repeat=2):
@@ -36,7 +36,7 @@ def slow_ddks(real: np.ndarray, twin: np.ndarray) -> float:
 
 def group(real: np.ndarray, twin: np.ndarray) -> MachineTasks:
     """Points as a group of tasks: (tasks, 2) and (rows, tasks, 2)."""
-    run = made([1.0])[0]
+    run = make_runs([1.0])[0]
     return MachineTasks((real[:, 0], real[:, 1]), (twin[..., 0], twin[..., 1]), 1.0, run)
 
 
@@ -111,7 +111,7 @@ def runs(draw: st.DrawFn, rows: int = 4) -> RunBatch:
     times = rng.integers(1, 5, (3, rows, tasks)) if whole else rng.random((3, rows, tasks)) + 0.1
     machine = np.sort(rng.integers(0, draw(st.integers(1, 3)), tasks))
     shuffle = draw(st.booleans())
-    return made(
+    return make_runs(
         times[0].astype(float),
         times[1].astype(float),
         rng.permuted(np.tile(machine, (rows, 1)), axis=1) if shuffle else machine,
@@ -139,7 +139,7 @@ def test_all_rows_at_once_are_each_row_alone(every: RunBatch, data: st.DataObjec
         assume(np.all(reals[0].run_time != reals[1].run_time))
         assume(reals[0].makespan != reals[1].makespan)
     together = loss(reals, every)
-    alone = [loss(reals, every.part(slice(row, row + 1)))[0] for row in range(len(every))]
+    alone = [loss(reals, every.select_rows(slice(row, row + 1)))[0] for row in range(len(every))]
     assert together.tolist() == alone
 
 
@@ -148,7 +148,7 @@ def test_many_rows_at_once_are_each_row_alone(name: str) -> None:
     rng = np.random.default_rng(5)
     machine = rng.permuted(np.tile(np.arange(100) % 4, (400, 1)), axis=1)
     power = rng.random((400, 20)) + 1
-    every = made(
+    every = make_runs(
         rng.random((400, 100)) + 1,
         rng.random((400, 100)) + 1,
         machine,
@@ -161,7 +161,9 @@ def test_many_rows_at_once_are_each_row_alone(name: str) -> None:
     together = LOSSES[name](reals, every)
     assert not np.isnan(together).any()
     for row in (0, 17, 399):
-        assert LOSSES[name](reals, every.part(slice(row, row + 1))).tolist() == [together[row]]
+        assert LOSSES[name](reals, every.select_rows(slice(row, row + 1))).tolist() == [
+            together[row]
+        ]
 
 
 @given(runs(), st.data())

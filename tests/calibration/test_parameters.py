@@ -1,4 +1,4 @@
-"""Laws of parameters and spaces: cells, ends, round trips, and errors with their places."""
+"""Parameters and spaces: cells, ends, round trips, and errors with their positions."""
 
 import math
 from dataclasses import replace
@@ -58,7 +58,7 @@ def parameters(draw: st.DrawFn) -> Parameter:
 
 @examples(60)
 @given(parameters(), unit)
-def test_what_is_encoded_decodes_to_itself(parameter: Parameter, position: float) -> None:
+def test_encoding_and_decoding_are_inverse(parameter: Parameter, position: float) -> None:
     value = parameter.decode(position)
     again = parameter.decode(parameter.encode(value))
     if parameter.discrete or isinstance(value, str):
@@ -91,7 +91,7 @@ def test_both_ends_of_the_unit_interval_are_the_ends(parameter: Parameter) -> No
 
 @examples(30)
 @given(st.integers(-50, 50), st.integers(1, 40))
-def test_whole_numbers_have_equal_cells(low: int, width: int) -> None:
+def test_integers_have_equal_cells(low: int, width: int) -> None:
     # Exactly: cell k is [k/n, (k+1)/n), so its inner ends decode to k and the middle encodes to it.
     parameter = LinearParameter("n", low, low + width, integer=True)
     count = width + 1
@@ -101,13 +101,13 @@ def test_whole_numbers_have_equal_cells(low: int, width: int) -> None:
         assert parameter.encode(low + k) == pytest.approx((k + 0.5) / count)
 
 
-def test_a_fine_grid_meets_every_whole_number_equally_often() -> None:
+def test_a_fine_grid_decodes_to_every_integer_equally_often() -> None:
     drawn = LinearParameter("n", 3, 9, integer=True).decode_many((np.arange(7000) + 0.5) / 7000)
     assert np.bincount(drawn)[3:].tolist() == [1000] * 7
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 2), (1, 9), (5, 1000)])
-def test_cells_of_exponential_whole_numbers_are_those_of_rounding(low: int, high: int) -> None:
+def test_cells_of_exponential_integers_are_those_of_rounding(low: int, high: int) -> None:
     parameter = ExponentialParameter("n", low, high, integer=True)
     count = 200_000
     drawn = parameter.decode_many((np.arange(count) + 0.5) / count)
@@ -142,7 +142,7 @@ def test_formats_and_metadata_are_handed_on() -> None:
     assert link.metadata["flag"] == "--bw"
     assert LinearParameter("x", 0, 1, format=lambda value: [value]).format_value(0.5) == [0.5]
     assert CategoricalParameter("c", [("a", 1)]).format_value(("a", 1)) == ("a", 1)
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot format"):
         LinearParameter("x", 0, 1, format="{:d}").format_value(0.5)
 
 
@@ -158,27 +158,27 @@ def test_formats_and_metadata_are_handed_on() -> None:
         ),
         (lambda: LinearParameter("x", "1", 2), "x: must be a number"),  # type: ignore[arg-type]
         (lambda: ExponentialParameter("x", 0, 1), "x: must have positive ends"),
-        (lambda: ExponentialParameter.from_exponents("x", 0, 5000), "x: has no powers of 2"),
+        (lambda: ExponentialParameter.from_exponents("x", 0, 5000), "x: must have exponents of 2"),
         (lambda: CategoricalParameter("x", []), "x: must have at least one value"),
         (lambda: CategoricalParameter("x", ["a", "a"]), "x: has 'a' twice"),
         (lambda: CategoricalParameter("x", "abc"), "x: must have a list of values"),
         (lambda: OrdinalParameter("x", [1, "a"]), "x: must be a number"),  # type: ignore[list-item]
-        (lambda: LinearParameter(" ", 0, 1), "needs a name"),
+        (lambda: LinearParameter(" ", 0, 1), "the name of a parameter must be a text"),
         (lambda: LinearParameter("x", 0, 1).decode(1.5), "between 0 and 1"),
         (lambda: LinearParameter("x", 0, 1).decode(math.nan), "between 0 and 1"),
-        (lambda: LinearParameter("x", 0, 1).encode(2), "x: must lie between 0 and 1, not 2"),
+        (lambda: LinearParameter("x", 0, 1).encode(2), "x: must be between 0 and 1, not 2"),
         (lambda: LinearParameter("x", 0, 3, integer=True).encode(1.5), "x: must be a whole number"),
         (lambda: LinearParameter("x", 0, 3).encode(math.nan), "x: must be a finite number"),
         (
             lambda: CategoricalParameter("x", ["a"]).encode("b"),
             r"x: has no value 'b' \(values: 'a'\)",
         ),
-        (lambda: LinearParameter("x", 0, 1).middles(), "x: has no cells"),
-        (lambda: Space([]), "has no parameters"),
-        (lambda: Space([1]), "must have parameters"),  # type: ignore[list-item]
+        (lambda: LinearParameter("x", 0, 1).middles(), "x: is continuous and has no cells"),
+        (lambda: Space([]), "must have at least one parameter"),
+        (lambda: Space([1]), "must contain parameters"),  # type: ignore[list-item]
         (
             lambda: Space([LinearParameter("x", 0, 1), LinearParameter("x", 0, 2)]),
-            "x: another parameter has",
+            "x: is the name of two parameters",
         ),
         (lambda: Space([LinearParameter("x", 0, 1)])["y"], "no parameter is called 'y'"),
         (lambda: Space([LinearParameter("x", 0, 1)]).decode(np.zeros((1, 2))), "1 coordinates"),
@@ -189,14 +189,14 @@ def test_formats_and_metadata_are_handed_on() -> None:
         (lambda: Space([LinearParameter("x", 0, 1)]).encode({}), "x: has no value"),
     ],
 )
-def test_what_is_wrong_is_said(make: Any, said: str) -> None:
+def test_errors_state_the_problem(make: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         make()
 
 
 @examples(40)
 @given(st.lists(parameters(), min_size=1, max_size=4), st.randoms())
-def test_a_space_decodes_each_coordinate_and_reads_back_what_it_writes(
+def test_a_space_decodes_each_coordinate_and_reads_its_own_files(
     drawn: list[Parameter], random: Any
 ) -> None:
     space = Space([replace(parameter, name=f"p{at}") for at, parameter in enumerate(drawn)])
@@ -252,11 +252,14 @@ def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
         ("x: {linear: [1s, 2parsec]}", "p.yaml:2: parameters.x.linear[1]: 'parsec' is no unit"),
         ("x: {exponential: [0, 1]}", "p.yaml:2: parameters.x.exponential: must have positive"),
         ("x: {exponents: [1s, 2]}", "p.yaml:2: parameters.x.exponents[0]: must be a number"),
-        ("x: {lineal: [1, 2]}", "p.yaml:2: parameters.x: must say one kind of parameter"),
-        ("x: 3", "p.yaml:2: parameters.x: must say one kind of parameter"),
-        ("x: {linear: [1, 2], formt: a}", "p.yaml:2: parameters.x.formt: is no option of linear"),
-        ("x: {linear: [1, 2], format: a}", "p.yaml:2: parameters.x.format: is no format"),
-        ("x: {linear: [1, 2], format: '{:'}", "p.yaml:2: parameters.x.format: is no format"),
+        ("x: {lineal: [1, 2]}", "p.yaml:2: parameters.x: must have exactly one kind of parameter"),
+        ("x: 3", "p.yaml:2: parameters.x: must have exactly one kind of parameter"),
+        (
+            "x: {linear: [1, 2], formt: a}",
+            "p.yaml:2: parameters.x.formt: is not an option of linear",
+        ),
+        ("x: {linear: [1, 2], format: a}", "p.yaml:2: parameters.x.format: is not a format"),
+        ("x: {linear: [1, 2], format: '{:'}", "p.yaml:2: parameters.x.format: is not a format"),
         ("x: {linear: [1, 2], integer: 1}", "p.yaml:2: parameters.x.integer: must be true"),
         ("x: {linear: [1, 2], metadata: 1}", "p.yaml:2: parameters.x.metadata: must be a mapping"),
         ("x: {categorical: a}", "p.yaml:2: parameters.x.categorical: must be a list of values"),
@@ -264,13 +267,13 @@ def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
         ("x: {ordinal: [a]}", "p.yaml:2: parameters.x.ordinal: must be a number"),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_its_place(line: str, said: str) -> None:
+def test_a_problem_in_a_file_is_reported_with_its_position(line: str, said: str) -> None:
     with pytest.raises(DescriptionError) as caught:
         Space.from_text(f"parameters:\n  {line}\n", file="p.yaml")
     assert str(caught.value).startswith(said)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(DescriptionError) as caught:
         Space.from_text("parameters:\n  a: {linear: [1]}\n  b: 2\nspeed: 3\n")
     assert [problem.line for problem in caught.value.problems] == [2, 3, 4]

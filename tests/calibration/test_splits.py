@@ -1,4 +1,4 @@
-"""Law: what is validated on is never trained on, and nothing is lost between the two."""
+"""Hold-out: training and validation are disjoint and complete."""
 
 import polars as pl
 import pytest
@@ -58,7 +58,7 @@ def test_the_largest_by_tasks_times_nodes() -> None:
 def test_the_latest_by_time() -> None:
     runs = [trace(1, epoch_ms=300), trace(2, epoch_ms=100), trace(3, epoch_ms=200)]
     assert [t.tasks.height for t in hold_out(runs, by="time").validation] == [1, 3]
-    with pytest.raises(InputError, match="trace 1 does not say when"):
+    with pytest.raises(InputError, match="trace 1 has no epoch"):
         hold_out([runs[0], trace(2)], by="time")
 
 
@@ -76,24 +76,24 @@ def test_one_trace_is_cut_in_time(tasks: int, part: float) -> None:
     assert early.tasks["submit"].to_list() + late.tasks["submit"].to_list() == whole
 
 
-def test_what_cannot_be_divided() -> None:
+def test_traces_that_cannot_be_divided_are_refused() -> None:
     with pytest.raises(InputError, match="1 trace cannot be divided"):
         hold_out([trace(3)])
-    with pytest.raises(InputError, match="all submitted at once"):
+    with pytest.raises(InputError, match="were submitted at the same time"):
         hold_out([trace(1)], by="time")
-    with pytest.raises(InputError, match="'day' is no way"):
+    with pytest.raises(InputError, match="'day' is not a criterion"):
         hold_out([trace(3)] * 2, by="day")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="between 0 and 1"):
         hold_out([trace(3)] * 2, fraction=1.0)
     with pytest.raises(InputError, match="no trace 5 of 2"):
         hold_out([trace(3)] * 2, which=[5])
-    with pytest.raises(InputError, match="2 of 2 go to validation"):
+    with pytest.raises(InputError, match="selects 2 of 2"):
         hold_out([trace(3)] * 2, which=[0, 1])
 
 
-def test_losses_part_beyond_the_noise() -> None:
+def test_overfitting_is_reported_beyond_the_noise() -> None:
     assert check_overfitting(0.1, 0.15) is None
-    assert "the losses part" in (check_overfitting(0.1, 0.151) or "")
+    assert "the fit does not generalise" in (check_overfitting(0.1, 0.151) or "")
     assert check_overfitting(0.0, 0.02, floor=0.02) is None
     assert check_overfitting(float("nan"), 0.1) is None
 
@@ -126,9 +126,9 @@ def test_a_fit_that_fails_is_a_row() -> None:
             raise InputError("too many")
         return lambda some: sum(s.tasks for s in train) / len(some)
 
-    told: list[object] = []
-    found = compute_lossmap(GRID, fit, tell=told.append)
-    assert len(told) == 27
+    seen: list[object] = []
+    found = compute_lossmap(GRID, fit, progress=seen.append)
+    assert len(seen) == 27
     failed = found.frame.filter(pl.col("error").is_not_null())
     assert set(failed["error"]) == {"too many"}
     assert failed["validation_loss"].null_count() == failed.height > 0
@@ -149,5 +149,5 @@ def test_samples_of_traces() -> None:
     assert count_nodes(trace(2, nodes=5).replace(nodes=make_empty_table("nodes"))) == 1
     with pytest.raises(InputError, match="no run is larger"):
         hold_out_large([Sample(1, 2, 1.0), Sample(1, 3, 1.0)])
-    with pytest.raises(InputError, match="nothing to train on"):
+    with pytest.raises(InputError, match="training or validation is empty"):
         compute_lossmap([], lambda train: lambda some: 0.0, validation=[sample])

@@ -1,8 +1,8 @@
-"""Calibration: one Model fitted to many real runs, its spread, and what the data can tell.
+"""Calibration: one Model fitted to many real runs, its uncertainty and its identifiability.
 
     from twinloop.calibration import Fit, calibrate
 
-    fit = calibrate([real, probe])              # the values, how sure they are, what moved and why
+    fit = calibrate([real, probe])              # values, confidence region, reasons of each change
     print(fit)
     twin = simulate(fit.apply(scenario))        # another scenario with the fitted values
     fit.save("fit"); Fit.load("fit")

@@ -1,9 +1,7 @@
-from .black_box.calibration import (
-    BlackBoxCalibration,
-    BlackBoxObjective,
-    Experiment,
-    calibrate_black_box,
-)
+from .black_box.calibration import calibrate_black_box
+from .black_box.description import BlackBoxCalibration
+from .black_box.experiment import Experiment
+from .black_box.objective import BlackBoxObjective
 from .cases import Case
 from .fit import Fit
 from .parameters.kinds import (

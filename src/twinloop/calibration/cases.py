@@ -1,4 +1,4 @@
-"""Cases: a scenario, and the real runs of it that a twin is to be like."""
+"""Cases: a scenario with its real runs, the unit that a calibration compares."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from twinloop.trace import Trace
 
 _Floats = NDArray[np.float64]
 
-#: How many scenarios with values that only a new compilation can take are kept compiled.
-_KEPT: Final = 16
+#: The number of compiled scenarios in the cache, for values that need a new compilation.
+_CACHE_SIZE: Final = 16
 
 
 @dataclass(frozen=True, repr=False)
 class Case:
-    """A scenario, and the real runs of it.
+    """A scenario with its real runs.
 
     >>> from twinloop.engine import simulate
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 5}}})
-    >>> Case.of([simulate(scenario)], name="made up")
-    <Case made up: predict, 1 run of 5 tasks>
+    >>> Case.of([simulate(scenario)], name="example")
+    <Case example: predict, 1 run of 5 tasks>
     """
 
     name: str
@@ -42,7 +42,7 @@ class Case:
     compiled: CompiledScenario
     traces: tuple[Trace, ...]
     reals: tuple[RunColumns, ...]
-    #: Windows of the power that is compared (s); None: no power is.
+    #: The length of the windows in which power is compared (s); None: power is not compared.
     power_step: float | None = None
     allow_code: bool = False
     _others: dict[str, CompiledScenario] = field(default_factory=dict, compare=False)
@@ -58,27 +58,26 @@ class Case:
         allow_code: bool = False,
         power_step: float | None = None,
     ) -> Case:
-        """The case of these runs of one scenario: the given one, else that of their manifest.
+        """Make the case of runs of one scenario: the given one, else that of their manifest.
 
         Args:
             traces: The runs.
-            name: What messages call them.
-            scenario: What was run, if the manifests do not say.
-            names: The values that are going to be moved.
+            name: The name in messages.
+            scenario: The scenario of the runs, if their manifests contain none.
+            names: The values to be fitted.
             allow_code: Whether a policy named as `module:Class` may be imported and run.
-            power_step: Windows of the power that is to be compared (s).
+            power_step: The length of the windows in which power is compared (s).
         """
         scenario = declare_values(scenario or read_declared_scenario(traces[0], name), names)
         compiled = CompiledScenario(scenario, allow_code=allow_code)
         if not isinstance(compiled.policy, BuiltInPolicy):
             raise InputError(
-                f"the policy of {name} is written in Python: too slow to be simulated thousands "
-                "of times",
+                f"the policy of {name} is written in Python: too slow for thousands of simulations",
                 field="policy",
-                remedy="calibrate with runs under a built-in policy; the Model serves any",
+                remedy="calibrate with runs under a built-in policy; the Model fits any policy",
             )
         ids, machines = tuple(compiled.names.tasks), compiled.names.machines
-        # The windows of the twin begin with its first submission.
+        # The power windows of the twin begin with its first submission.
         begin = compiled.start().start_time if power_step is not None else 0.0
         reals = tuple(
             RunColumns.of(
@@ -94,18 +93,18 @@ class Case:
         return cls(name, scenario, compiled, tuple(traces), reals, power_step, allow_code)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To a worker, which compiles it anew; the runs themselves are only looked at here.
-        return _sent, (self.name, self.scenario, self.reals, self.power_step, self.allow_code)
+        # A worker compiles the scenario itself and needs no traces.
+        return _restore, (self.name, self.scenario, self.reals, self.power_step, self.allow_code)
 
     @property
     def part(self) -> NDArray[np.bool_] | None:
-        """Which tasks the runs have, where they are parts of the scenario; None: all of them."""
+        """A mask of the tasks in the runs, if these are a part of the scenario; None: all tasks."""
         known = ~np.isnan(self.reals[0].submit)
         return None if known.all() else known
 
     @property
     def mode(self) -> str:
-        """`predict` if nothing of the runs goes into the twin, else `replay`."""
+        """`predict` if no measured figure goes into the twin, else `replay`."""
         return "replay" if self.compiled.injected else "predict"
 
     def runs(
@@ -115,7 +114,7 @@ class Case:
         needs: Collection[str],
         threads: int | None = None,
     ) -> RunBatch:
-        """So many runs of the twin, with these values (one for each run, by name)."""
+        """Simulate the twin `count` times; `values` has a column per name, an entry per run."""
         slow = [name for name in values if not is_model_value(name)]
         if slow:
             parts = []
@@ -133,11 +132,11 @@ class Case:
 
     def _compiled(self, chosen: Mapping[str, Any]) -> CompiledScenario:
         key = json.dumps(chosen, sort_keys=True)
-        known = self._others.pop(key, None)  # whole steps: threads of a worker may share the case
+        known = self._others.pop(key, None)  # atomic: threads of a worker may share the case
         if known is None:
             known = CompiledScenario(set_values(self.scenario, chosen), allow_code=self.allow_code)
         self._others[key] = known
-        for oldest in list(self._others)[:-_KEPT]:
+        for oldest in list(self._others)[:-_CACHE_SIZE]:
             self._others.pop(oldest, None)
         return known
 
@@ -158,7 +157,7 @@ class Case:
         if outputs := select_outputs(wanted):
             found |= compiled.run_many(rows, outputs=outputs, threads=threads)
         if part is not None:
-            # Of the tasks that the runs have: the twin always runs the whole scenario.
+            # The makespan of the tasks in the runs: the twin always runs the whole scenario.
             last = found["task_end"][:, part].max(axis=1)
             found["makespan_s"] = last - found["task_submit"][:, part].min(axis=1)
         if "power" in needs:
@@ -166,7 +165,7 @@ class Case:
         return found
 
     def _power(self, compiled: CompiledScenario, rows: _Floats, threads: int | None) -> _Floats:
-        """The power over time of every run; power models are tried on one schedule at a time."""
+        """The power over time of every run; runs with equal schedules are simulated once."""
         step = self.power_step
         if step is None:
             raise InputError(
@@ -182,7 +181,7 @@ class Case:
         for s, row in enumerate(first):
             same = np.flatnonzero(which.ravel() == s)
             models = rows[np.ix_(same, electric)]
-            # With the same power each time, a schedule that was simulated before is known again.
+            # With equal power values a schedule that was simulated before is found in the cache.
             schedule = np.where(electric, own, rows[row])
             found = compiled.power_many(models, step, values=schedule, threads=threads)
             watts[same, : found.shape[1]] = found[:, :windows]
@@ -195,7 +194,7 @@ class Case:
         )
 
 
-def _sent(
+def _restore(
     name: str,
     scenario: Scenario,
     reals: tuple[RunColumns, ...],
@@ -207,14 +206,14 @@ def _sent(
 
 
 def make_value_rows(compiled: CompiledScenario, count: int, values: Mapping[str, Any]) -> _Floats:
-    """Rows of values of the model as a compiled scenario takes them, those named set."""
+    """Make rows of model values for a compiled scenario, with the named columns replaced."""
     rows = np.tile(compiled.values(), (count, 1))
     for name, column in values.items():
         try:
             rows[:, compiled.value_names.index(name)] = column
         except ValueError:
             raise InputError(
-                f"the scenario has no value '{name}'",
+                f"'{name}' is not a value of the scenario",
                 field="parameters",
                 remedy=f"one of: {', '.join(compiled.value_names)}",
             ) from None
@@ -222,7 +221,7 @@ def make_value_rows(compiled: CompiledScenario, count: int, values: Mapping[str,
 
 
 def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:
-    """The scenario that a run was made from, as it was declared beforehand.
+    """Read the scenario of a run from its manifest, with the declared work.
 
     >>> from twinloop.engine import simulate
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
@@ -230,23 +229,23 @@ def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:
     >>> read_declared_scenario(simulate(scenario)).policy.name
     'fcfs'
     """
-    kept = trace.manifest.scenario
-    if kept is None:
+    stored = trace.manifest.scenario
+    if stored is None:
         raise InputError(
-            f"{name} keeps no scenario in its manifest, so it is not known what to simulate",
+            f"the manifest of {name} contains no scenario to simulate",
             field="scenario",
             remedy="give one: --scenario scenario.yaml, or scenario=",
         )
-    if "object" in kept["workload"] and trace.workload is None:
+    if "object" in stored["workload"] and trace.workload is None:
         raise InputError(
-            f"the workload of {name} was an object in memory, and is not kept with its trace",
+            f"the workload of {name} was an object in memory and is not stored with its trace",
             field="workload",
             remedy="give the scenario again: --scenario scenario.yaml, or scenario=",
         )
-    if "object" in kept["policy"]:
+    if "object" in stored["policy"]:
         raise InputError(
-            f"the policy of {name} was an object in memory ({kept['policy']['object']}): a trace "
-            "keeps no code",
+            f"the policy of {name} was an object in memory ({stored['policy']['object']}): a trace "
+            "stores no code",
             field="policy",
             remedy="name its class as module:Class in the scenario, or give the scenario again: "
             "--scenario scenario.yaml, or scenario=",
@@ -265,29 +264,29 @@ def make_cases(
     allow_code: bool = False,
     power_step: float | None = None,
 ) -> list[Case]:
-    """Runs by their scenarios: those of one scenario are repetitions of each other.
+    """Group runs by their scenarios; the runs of one scenario are repetitions.
 
     Args:
         traces: Real runs.
-        names: What messages call them.
-        scenario: What was run, if the manifests do not say.
-        values: Values that are known already, by name.
-        moved: The names of the values that are going to be moved.
-        latencies: Runs whose measured latencies, on average, go into the model; one that is known
-            or going to be moved does not.
+        names: The names in messages.
+        scenario: The scenario of the runs, if their manifests contain none.
+        values: Values that are fixed, by name.
+        moved: The names of the values to be fitted.
+        latencies: Runs whose mean measured latencies go into the model, except latencies that are
+            fixed or fitted.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
-        power_step: Windows of the power that is to be compared (s).
+        power_step: The length of the windows in which power is compared (s).
     """
-    called = list(names) if names is not None else [f"run {i + 1}" for i in range(len(traces))]
+    labels = list(names) if names is not None else [f"run {i + 1}" for i in range(len(traces))]
     groups: dict[str, list[int]] = {}
     for i, trace in enumerate(traces):
-        kept = {} if scenario is not None else dict(trace.manifest.scenario or {"alone": i})
-        kept.pop("name", None)  # what it is called does not change what is run
-        groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(i)
+        key = {} if scenario is not None else dict(trace.manifest.scenario or {"alone": i})
+        key.pop("name", None)  # the name of a scenario does not change the run
+        groups.setdefault(json.dumps(key, sort_keys=True, default=str), []).append(i)
     mean = {k: s for k, s in average_latencies(latencies).items() if k not in moved}
     found = []
     for members in groups.values():
-        name = ", ".join(called[i] for i in members)
+        name = ", ".join(labels[i] for i in members)
         base = scenario or read_declared_scenario(traces[members[0]], name)
         found.append(
             Case.of(
@@ -303,7 +302,7 @@ def make_cases(
 
 
 def average_latencies(traces: Sequence[Trace]) -> dict[str, float]:
-    """The latencies that runs measured, on average over those that did."""
+    """Average the measured latencies over the runs that recorded them."""
     found: dict[str, list[float]] = {}
     for trace in traces:
         if "latency" not in trace.manifest.facts:

@@ -1,8 +1,8 @@
-"""The decision recipe: which value a failed criterion points to, and what moved because of it.
+"""Attribution of errors: the model values that a failed criterion points to.
 
-After section 4.4.4 of Xie, "From Reality to Simulation: A Trace-Driven Closed-Loop Evaluation
-Methodology for Cloud Datacenters" (master thesis, UvA and VU Amsterdam): a symptom, the value that
-most likely causes it, and the reason.
+Rules after section 4.4.4 of Xie, "From Reality to Simulation: A Trace-Driven Closed-Loop
+Evaluation Methodology for Cloud Datacenters" (master thesis, UvA and VU Amsterdam): a symptom, its
+most likely cause among the values of the model, and the reason.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from twinloop.fidelity import Verdict
 
 @dataclass(frozen=True)
 class AttributionRule:
-    """What a symptom points to.
+    """The values that a failed criterion points to.
 
     >>> ATTRIBUTION_RULES[0].metric
     'completions'
     """
 
     metric: str
-    #: Patterns of the names of values, the likeliest first.
+    #: Patterns of the names of values, the most likely first.
     values: tuple[str, ...]
     because: str
 
@@ -33,12 +33,12 @@ ATTRIBUTION_RULES: Final = (
     AttributionRule(
         "completions",
         ("speed_factor", "service_factor*", "contention.*", "effective_capacity"),
-        "work gets done at another pace than in reality",
+        "the rate of work differs from the real one",
     ),
     AttributionRule(
         "cpu usage",
         ("service_factor*", "contention.*", "startup_overhead", "speed_factor"),
-        "single tasks take another time, or draw another share of a core, than in reality",
+        "run times of single tasks, or their shares of a core, differ from the real ones",
     ),
     AttributionRule(
         "wait times",
@@ -52,9 +52,9 @@ ATTRIBUTION_RULES: Final = (
             "speed_factor",
             "contention.*",
         ),
-        "tasks get their turn earlier or later than in reality",
+        "tasks start earlier or later than in reality",
     ),
-    AttributionRule("power", ("power.*",), "watts follow the load in another way than in reality"),
+    AttributionRule("power", ("power.*",), "power depends on load in another way than in reality"),
 )
 
 
@@ -64,76 +64,76 @@ def explain_changes(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
 ) -> tuple[str, ...]:
-    """What failed, what that points to, what moved, and what became of it, in sentences.
+    """Explain each changed value by the criteria that failed, in sentences.
 
     Args:
-        before: The verdicts on the twin as it was, by the name of the run.
-        after: Those on the calibrated one, in the same order.
-        old: The values as they were.
-        new: The values as they are.
+        before: The verdicts on the twin before the calibration, by the name of the run.
+        after: The verdicts on the calibrated twin, in the same order.
+        old: The values before.
+        new: The fitted values.
     """
     lines = [
-        line for advice in ATTRIBUTION_RULES for line in _said(advice, before, after, old, new)
+        line for rule in ATTRIBUTION_RULES for line in _explain_rule(rule, before, after, old, new)
     ]
-    failed = {(run, name) for run, name, _ in _every(before)}
+    failed = {(run, name) for run, name, _ in _all_failures(before)}
     lines += [
         f"newly failing: {name} is {figure} ({run})"
-        for run, name, figure in _every(after)
+        for run, name, figure in _all_failures(after)
         if (run, name) not in failed
     ]
     if not lines and before:
         lines.append("no criterion failed before")
-    told = {name for advice in ATTRIBUTION_RULES for name in new if _matches(name, advice.values)}
+    covered = {name for rule in ATTRIBUTION_RULES for name in new if _matches(name, rule.values)}
     lines += [
-        f"{name} moved {said}; no criterion speaks of it"
+        f"{name} moved {change}; no criterion depends on it"
         for name, value in new.items()
-        if name not in told and (said := describe_change(old.get(name), value)) is not None
+        if name not in covered and (change := describe_change(old.get(name), value)) is not None
     ]
     return tuple(lines)
 
 
 def describe_change(old: Any, new: Any) -> str | None:
-    """How a value moved; None: not so that anybody would see it.
+    """Describe the change of a value; None if it does not show in four digits.
 
     >>> describe_change(1.0, 1.07), describe_change("a", "b")
     ('from 1 to 1.07', 'from a to b')
     >>> describe_change(None, 2.0), describe_change(1.0, 1.00001)
     ('to 2', None)
     """
-    said = [f"{v:.4g}" if isinstance(v, int | float) else str(v) for v in (old, new)]
+    texts = [f"{v:.4g}" if isinstance(v, int | float) else str(v) for v in (old, new)]
     if old is None:
-        return f"to {said[1]}"
-    return f"from {said[0]} to {said[1]}" if said[0] != said[1] else None
+        return f"to {texts[1]}"
+    return f"from {texts[0]} to {texts[1]}" if texts[0] != texts[1] else None
 
 
-def _said(
-    advice: AttributionRule,
+def _explain_rule(
+    rule: AttributionRule,
     before: Sequence[tuple[str, Verdict]],
     after: Sequence[tuple[str, Verdict]],
     old: Mapping[str, Any],
     new: Mapping[str, Any],
 ) -> Iterator[str]:
-    failed = list(_failures(advice.metric, before))
+    failed = list(_failures(rule.metric, before))
     if not failed:
         return
     run, name, figure = failed[0]
     others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    yield f"{advice.metric}: {name} was {figure} ({run}{others}): {advice.because}"
-    answering = [name for pattern in advice.values for name in new if fnmatchcase(name, pattern)]
-    if not answering:
-        wanted = " or ".join(pattern.rstrip("*.") for pattern in advice.values[:2])
-        yield f"  no value that answers it was free: try {wanted}"
+    yield f"{rule.metric}: {name} was {figure} ({run}{others}): {rule.because}"
+    responsible = [name for pattern in rule.values for name in new if fnmatchcase(name, pattern)]
+    if not responsible:
+        wanted = " or ".join(pattern.rstrip("*.") for pattern in rule.values[:2])
+        yield f"  no value that affects it was fitted: try {wanted}"
         return
-    for name in answering:
-        if (said := describe_change(old.get(name), new[name])) is not None:
-            yield f"  {name} moved {said}"
-    left = len(list(_failures(advice.metric, after)))
+    for name in responsible:
+        if (change := describe_change(old.get(name), new[name])) is not None:
+            yield f"  {name} moved {change}"
+    left = len(list(_failures(rule.metric, after)))
     yield f"  failed criteria before and after: {len(failed)} and {left}"
 
 
-def _every(verdicts: Sequence[tuple[str, Verdict]]) -> Iterator[tuple[str, str, str]]:
-    for advice in ATTRIBUTION_RULES:
-        yield from _failures(advice.metric, verdicts)
+def _all_failures(verdicts: Sequence[tuple[str, Verdict]]) -> Iterator[tuple[str, str, str]]:
+    for rule in ATTRIBUTION_RULES:
+        yield from _failures(rule.metric, verdicts)
 
 
 def _failures(
@@ -145,7 +145,7 @@ def _failures(
                 yield (
                     run,
                     finding.name,
-                    f"{finding.figure_text} where {finding.threshold} is asked for",
+                    f"{finding.figure_text} where {finding.threshold} is required",
                 )
 
 

@@ -1,4 +1,4 @@
-"""A Fit: the values that make a twin like the truth, how sure they are, where they came from."""
+"""The result of a calibration: fitted values, their uncertainty and their provenance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twinloop.calibration.uncertainty.prediction import Prediction
     from twinloop.fidelity import Verdict
 
-#: Files of the folder that a calibration is kept in.
+#: Files in the folder of a stored calibration.
 MANIFEST: Final = "fit.json"
 JOURNAL: Final = "journal.jsonl"
 HISTORY: Final = "history.parquet"
@@ -40,12 +40,12 @@ DRAWS: Final = "draws.parquet"
 
 @dataclass(frozen=True, repr=False)
 class Fit:
-    """What a calibration found.
+    """The result of a calibration.
 
-    `values` are the fitted ones by name, `defaults` those from before. `history` has a row per
-    evaluation, `confidence_region` a row per calibration that is as good as this one within the
-    noise, and `identifiability` says which of the values the data can tell. `before` and `after`
-    are the verdicts on the twin of each run, by the name of the run.
+    `values` are the fitted values by name, `defaults` the values before the fit. `history` has a
+    row per evaluation, `confidence_region` a row per calibration whose loss differs from the best
+    by no more than noise, and `identifiability` states which values the data determine. `before`
+    and `after` are the verdicts on the twin of each run, by the name of the run.
     """
 
     values: dict[str, Any]
@@ -67,21 +67,21 @@ class Fit:
     runs: tuple[dict[str, Any], ...] = ()
     before: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
     after: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
-    #: The verdicts on the runs that were held out.
+    #: The verdicts on the runs that were held out for validation.
     unseen: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
     recipe: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     #: The scenarios of the runs, with the fitted values.
     scenarios: tuple[Scenario, ...] = ()
-    #: Calibrations that the data allows, each as likely as the others: a column per value.
+    #: A sample of the posterior: a column per value, a row per draw.
     draws: pl.DataFrame | None = field(default=None, compare=False)
-    #: How far real runs lie from the twin, by figure: what no value explains.
+    #: The residual scatter of real runs about the twin, by figure.
     noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    #: What the verdicts were when it was kept: `before`, `after` and `unseen`, by run.
-    kept: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
-    #: What was asked for: `parameters` with their ranges, `budget`, `optimiser`, `analysis`, and
-    #: the `criteria` of the verdicts.
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    #: The status of each verdict in the stored file: `before`, `after` and `unseen`, by run.
+    stored_verdicts: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+    #: The settings: `parameters` with their ranges, `budget`, `optimiser`, `analysis`, and the
+    #: `criteria` of the verdicts.
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scenario(self) -> Scenario:
@@ -93,10 +93,10 @@ class Fit:
     @property
     def statuses(self) -> Mapping[str, Mapping[str, str]]:
         """PASS, FAIL or not assessable by run, `before` and `after` the fit, and `unseen`."""
-        made = {"before": self.before, "after": self.after, "unseen": self.unseen}
-        if not any(made.values()):
-            return self.kept
-        return {when: {name: v.status for name, v in found} for when, found in made.items()}
+        verdicts = {"before": self.before, "after": self.after, "unseen": self.unseen}
+        if not any(verdicts.values()):
+            return self.stored_verdicts
+        return {when: {name: v.status for name, v in found} for when, found in verdicts.items()}
 
     @property
     def model(self) -> Model:
@@ -104,18 +104,18 @@ class Fit:
         return self.scenario.model
 
     def apply(self, scenario: Scenario) -> Scenario:
-        """Another scenario, with the fitted values in the place of its own."""
+        """Set the fitted values in another scenario."""
         if not isinstance(scenario, Scenario):
             kind = type(scenario).__name__
             raise InputError(
-                f"wants a Scenario, not a {kind}", remedy="twinloop.load(...) reads one"
+                f"must be a Scenario, not a {kind}", remedy="twinloop.load(...) reads one"
             )
         if self.scenarios:
-            kept = {
+            measured = {
                 f"model.{name}": getattr(self.model, name)
                 for name in ("dispatch_latency", "release_latency", "fitted_on")
             }
-            scenario = scenario.replace(**kept)
+            scenario = scenario.replace(**measured)
         return set_values(scenario, self.values)
 
     def predict(
@@ -127,13 +127,13 @@ class Fit:
         threads: int | None = None,
         allow_code: bool = False,
     ) -> Prediction:
-        """The figures of another scenario, between the limits that the doubt about the fit leaves.
+        """Predict figures of another scenario, with prediction intervals.
 
         Args:
-            scenario: What is to be predicted.
-            outputs: Which figures: of `makespan_s`, `wait_mean_s`, `turnaround_mean_s`, `energy_j`.
-            level: How often a run that is made shall lie between the limits.
-            threads: How many to simulate on.
+            scenario: The scenario to predict.
+            outputs: Figures: of `makespan_s`, `wait_mean_s`, `turnaround_mean_s`, `energy_j`.
+            level: The probability that a new run lies within its interval.
+            threads: The number of threads to simulate on.
             allow_code: Whether a policy named as `module:Class` may be imported and run.
         """
         from twinloop.calibration.uncertainty.prediction import predict_figures
@@ -144,13 +144,13 @@ class Fit:
 
     @property
     def plot(self) -> Any:
-        """Its pictures: `fit.plot.history()`; see `FitPlots`."""
+        """The figures of the calibration: `fit.plot.history()`; see `FitPlots`."""
         return load_component("fit-plots")(self)
 
-    # --- keeping ---------------------------------------------------------------------------------
+    # --- storage ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the tables, as plain data."""
+        """Return everything except the tables as plain data."""
         known = self.identifiability
         return {
             "twinloop": __version__,
@@ -167,7 +167,7 @@ class Fit:
             "evaluations": self.evaluations,
             "failed": self.failed,
             "seconds": self.seconds,
-            "asked": dict(self.asked),
+            "asked": dict(self.settings),
             "noise": {name: dict(known) for name, known in self.noise.items()},
             "runs": list(self.runs),
             "identifiability": None if known is None else known.to_dict(),
@@ -178,9 +178,9 @@ class Fit:
         }
 
     def save(self, folder: str | Path) -> Path:
-        """Keep it in a folder: scenarios to simulate with, all values, and what was tried.
+        """Write the calibration to a folder: scenarios, values, history and tables.
 
-        What is there is never overwritten.
+        A folder that holds a calibration is never overwritten.
         """
         folder = Path(folder)
         refuse_existing(folder)
@@ -193,47 +193,50 @@ class Fit:
             name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
             store_workload(scenario, folder).save(folder / name)
         with write_atomically(folder / MANIFEST) as stream:
-            told = json.dumps(
+            text = json.dumps(
                 to_json_values(self.to_dict()), indent=2, allow_nan=False, default=str
             )
-            stream.write(told.encode())
+            stream.write(text.encode())
         return folder
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
-        """Read a calibration back; its verdicts are not kept, the runs can be assessed again."""
+        """Read a stored calibration.
+
+        Of the verdicts only the statuses are stored; `assess` makes them again from the runs.
+        """
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
-            raise InputError("no calibration is kept there", file=folder)
-        kept = read_stored_json(path, _StoredFit)
-        known = kept.identifiability
+            raise InputError("no calibration is stored there", file=folder)
+        stored = read_stored_json(path, _StoredFit)
+        known = stored.identifiability
         try:
             return cls(
-                values=kept.values,
-                defaults=kept.defaults,
-                loss=kept.loss,
-                loss_before=math.nan if kept.loss_before is None else kept.loss_before,
-                loss_name=kept.loss_name,
-                aggregation=kept.aggregation,
-                optimiser=kept.optimiser,
-                seed=kept.seed,
-                evaluations=kept.evaluations,
-                failed=kept.failed,
-                seconds=kept.seconds,
-                history=_history(folder / HISTORY),
+                values=stored.values,
+                defaults=stored.defaults,
+                loss=stored.loss,
+                loss_before=math.nan if stored.loss_before is None else stored.loss_before,
+                loss_name=stored.loss_name,
+                aggregation=stored.aggregation,
+                optimiser=stored.optimiser,
+                seed=stored.seed,
+                evaluations=stored.evaluations,
+                failed=stored.failed,
+                seconds=stored.seconds,
+                history=_read_history(folder / HISTORY),
                 confidence_region=_read_table(folder / CONFIDENCE_REGION),
                 draws=_read_table(folder / DRAWS),
                 identifiability=None if known is None else Identifiability.from_dict(known),
-                validation_loss=kept.validation_loss,
-                floor=kept.floor,
-                runs=tuple(run.model_dump(exclude_unset=True) for run in kept.runs),
-                recipe=tuple(kept.recipe),
-                warnings=tuple(kept.warnings),
-                scenarios=tuple(read_scenario(each, folder) for each in kept.scenarios),
-                noise=cast(dict[str, dict[str, float]], kept.noise),
-                kept=kept.verdicts,
-                asked=kept.asked,
+                validation_loss=stored.validation_loss,
+                floor=stored.floor,
+                runs=tuple(run.model_dump(exclude_unset=True) for run in stored.runs),
+                recipe=tuple(stored.recipe),
+                warnings=tuple(stored.warnings),
+                scenarios=tuple(read_scenario(each, folder) for each in stored.scenarios),
+                noise=cast(dict[str, dict[str, float]], stored.noise),
+                stored_verdicts=stored.verdicts,
+                settings=stored.asked,
             )
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             if isinstance(error, InputError) and error.file is not None:
@@ -242,7 +245,7 @@ class Fit:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"cannot be read: {error}", file=folder) from None
 
-    # --- showing ---------------------------------------------------------------------------------
+    # --- display ---------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         from twinloop.calibration.fit_text import format_fit
@@ -250,13 +253,13 @@ class Fit:
         return format_fit(self)
 
     def markdown(self) -> str:
-        """The calibration as a Markdown document, with all that is needed to make it again."""
+        """Format the calibration as a Markdown document, with every setting to repeat it."""
         from twinloop.calibration.fit_text import format_markdown
 
         return format_markdown(self)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name} {_said(value)}" for name, value in self.values.items())
+        values = ", ".join(f"{name} {_format(value)}" for name, value in self.values.items())
         return escape_name(
             f"<Fit {values}; {self.loss_name} loss {self.loss_before:.3g} -> {self.loss:.3g}>"
         )
@@ -268,12 +271,12 @@ class Fit:
 
 
 def refuse_existing(folder: Path | None) -> None:
-    """A calibration that is kept is never overwritten."""
+    """Refuse a folder that holds a calibration or foreign files, so that nothing is overwritten."""
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
+        raise InputError("is not a folder", file=folder, remedy="name a folder that does not exist")
     if folder is not None and (folder / MANIFEST).exists():
         raise InputError(
-            "a calibration is kept there already",
+            "a calibration is stored there already",
             file=folder,
             remedy="name another folder; Fit.load reads this one",
         )
@@ -282,26 +285,26 @@ def refuse_existing(folder: Path | None) -> None:
             if other.name == COMMANDS and is_command_file(other):
                 continue
             raise InputError(
-                f"is there already, and is no calibration: it holds {other.name}",
+                f"exists already and is not a calibration: it contains {other.name}",
                 file=folder,
-                remedy="name a folder that is not there yet",
+                remedy="name a folder that does not exist",
             )
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a calibration, if it is not there."""
+    """Create the folder of a calibration if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnwritableError(f"cannot be made: {error.strerror}", file=folder) from None
+        raise UnwritableError(f"cannot be created: {error.strerror}", file=folder) from None
 
 
-def _said(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
 
 class _StoredRun(StoredJson):
-    """What `fit.json` holds of a run; the types of other fields do not matter."""
+    """A run in `fit.json`; the types of other fields are not checked."""
 
     model_config = pydantic.ConfigDict(extra="allow", strict=True)
 
@@ -313,7 +316,7 @@ class _StoredRun(StoredJson):
 
 
 class _StoredFit(StoredJson):
-    """What `fit.json` holds."""
+    """The content of `fit.json`."""
 
     values: dict[str, float | bool | str]
     defaults: dict[str, float | bool | str | None]
@@ -338,8 +341,8 @@ class _StoredFit(StoredJson):
     scenarios: list[dict[str, Any]]
 
 
-def _history(path: Path) -> pl.DataFrame:
-    """The table of evaluations; its columns that are not values have their types."""
+def _read_history(path: Path) -> pl.DataFrame:
+    """Read the table of evaluations and check the types of its fixed columns."""
     require_input(path)
     table = read_parquet(path)
     wanted = {"evaluation": pl.Int64, "loss": pl.Float64, "best": pl.Float64, "failed": pl.Boolean}

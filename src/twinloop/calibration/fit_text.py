@@ -1,4 +1,4 @@
-"""A Fit in words."""
+"""Text and Markdown output of a calibration."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 
 def format_fit(fit: Fit) -> str:
-    """What was fitted, how sure it is and what it changed, for the prompt."""
+    """Format a calibration for the terminal: values, identifiability, changes and verdicts."""
     return join_lines(_lines(fit))
 
 
 def format_markdown(fit: Fit) -> str:
-    """The same as a Markdown document, with every figure and all that was asked for."""
+    """Format a calibration as a Markdown document, with every figure and every setting."""
     return "\n".join(_document(fit)) + "\n"
 
 
-# --- at the prompt -------------------------------------------------------------------------------
+# --- terminal ------------------------------------------------------------------------------------
 
 
 def _lines(fit: Fit) -> Iterator[str]:
-    if said := _provenance(fit):
-        yield said
+    if provenance := _provenance(fit):
+        yield provenance
     yield _search(fit)
     if fit.validation_loss is not None:
         yield f"on runs that were held out: {fit.validation_loss:.4g}"
     if fit.floor is not None:
         yield f"between repetitions of the real runs (noise floor): {fit.floor:.4g}"
-        if said := explain_loss_below_floor(fit.loss, fit.floor):
-            yield said
+        if explanation := explain_loss_below_floor(fit.loss, fit.floor):
+            yield explanation
     yield ""
     rows = [row[:5] for row in _values(fit)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    for title, lines in _told(fit):
+    for title, lines in _sections(fit):
         yield ""
         yield title
         yield from (f"  {line}" for line in lines)
@@ -54,7 +54,7 @@ def _lines(fit: Fit) -> Iterator[str]:
             yield f"  {name}: {_status(before.get(name))} -> {verdict.status}"
 
 
-# --- as a document -------------------------------------------------------------------------------
+# --- document ------------------------------------------------------------------------------------
 
 
 def _document(fit: Fit) -> Iterator[str]:
@@ -63,11 +63,11 @@ def _document(fit: Fit) -> Iterator[str]:
         if paragraph:
             yield f"\n{paragraph}"
     yield from _titled("Values", _table(_values(fit)))
-    for title, lines in _told(fit):
+    for title, lines in _sections(fit):
         yield from _titled(title.capitalize(), _bullets(lines))
     yield from _titled(f"Loss: {fit.loss_name}", _table(_losses(fit)))
-    if said := explain_loss_below_floor(fit.loss, fit.floor):
-        yield f"\n{said[:1].upper()}{said[1:]}."
+    if explanation := explain_loss_below_floor(fit.loss, fit.floor):
+        yield f"\n{explanation[:1].upper()}{explanation[1:]}."
     if fit.after:
         overall, single = _verdicts(fit)
         yield from _titled("Verdicts before and after", _table(overall))
@@ -78,8 +78,8 @@ def _document(fit: Fit) -> Iterator[str]:
             "Criteria", [criteria.criteria_summary[:1].upper() + criteria.criteria_summary[1:]]
         )
         yield from ("", "```yaml", criteria.criteria.to_commented_yaml().rstrip(), "```")
-    yield from _titled("What it was fitted to", _table(_runs(fit)))
-    yield from _titled("Made with", _table(_made_with(fit)))
+    yield from _titled("Data", _table(_runs(fit)))
+    yield from _titled("Settings", _table(_made_with(fit)))
 
 
 def _titled(title: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
@@ -98,11 +98,11 @@ def _bullets(lines: Sequence[str]) -> Iterator[str]:
         yield f"{' ' * (len(line) - len(line.lstrip()))}- {line.strip()}"
 
 
-# --- what both say -------------------------------------------------------------------------------
+# --- parts of both -------------------------------------------------------------------------------
 
 
 def _provenance(fit: Fit) -> str:
-    """Replay or predict, and what was taken from the truth; nothing of a black box."""
+    """State the mode and the figures taken from the real runs; empty for a black box."""
     modes = {
         str(run["mode"]): ", ".join(run.get("injected", ())) or "nothing"
         for run in fit.runs
@@ -112,27 +112,27 @@ def _provenance(fit: Fit) -> str:
 
 
 def explain_loss_below_floor(loss: float, floor: float | None) -> str:
-    """What a loss below the noise floor means; nothing if it is not below it.
+    """Explain a loss below the noise floor; an empty text if it is not below.
 
     >>> explain_loss_below_floor(0.2, 0.1), explain_loss_below_floor(0.2, None)
     ('', '')
     >>> print(explain_loss_below_floor(0.1, 0.2))
     the fit is closer to these runs than they are to each other: a smaller loss would follow their
-    noise, and more parameters cannot be told from them
+    noise, and these runs do not determine more parameters
     """
     if floor is None or not loss < floor:
         return ""
     return (
         "the fit is closer to these runs than they are to each other: a smaller loss would follow "
-        "their noise, and more parameters cannot be told from them"
+        "their noise, and these runs do not determine more parameters"
     )
 
 
 def _search(fit: Fit) -> str:
     failed = f", of which {fit.failed:,} failed" if fit.failed else ""
     return (
-        f"{fit.loss_name} loss ({fit.aggregation}): {_said(fit.loss_before)} before, "
-        f"{_said(fit.loss)} after {fit.evaluations:,} evaluations of {fit.optimiser}{failed}"
+        f"{fit.loss_name} loss ({fit.aggregation}): {_format(fit.loss_before)} before, "
+        f"{_format(fit.loss)} after {fit.evaluations:,} evaluations of {fit.optimiser}{failed}"
     )
 
 
@@ -142,22 +142,22 @@ def _values(fit: Fit) -> list[list[str]]:
     if fit.identifiability is not None:
         known = {row["parameter"]: row for row in fit.identifiability.table.to_dicts()}
     for name, value in fit.values.items():
-        told = known.get(name, {})
-        low, high = told.get("low"), told.get("high")
-        span = ", ".join(told.get("levels") or ())
-        if told and not span:
-            ends = ["unknown" if end is None else _said(end) for end in (low, high)]
+        row = known.get(name, {})
+        low, high = row.get("low"), row.get("high")
+        span = ", ".join(row.get("levels") or ())
+        if row and not span:
+            ends = ["unknown" if end is None else _format(end) for end in (low, high)]
             span = "unknown" if low is None and high is None else " .. ".join(ends)
-        sure = {True: "yes", False: "NO", None: "unknown" if told else ""}[told.get("identifiable")]
-        why = told.get("why") or ""
-        rows.append([name, _said(fit.defaults.get(name)), _said(value), span, sure, why])
+        sure = {True: "yes", False: "NO", None: "unknown" if row else ""}[row.get("identifiable")]
+        why = row.get("why") or ""
+        rows.append([name, _format(fit.defaults.get(name)), _format(value), span, sure, why])
     return rows
 
 
-def _told(fit: Fit) -> Iterator[tuple[str, Sequence[str]]]:
+def _sections(fit: Fit) -> Iterator[tuple[str, Sequence[str]]]:
     for title, lines in (
-        ("what the data can tell", fit.identifiability.sentences if fit.identifiability else ()),
-        ("what moved, and why", fit.recipe),
+        ("identifiability", fit.identifiability.sentences if fit.identifiability else ()),
+        ("changed values and their reasons", fit.recipe),
         ("warnings", fit.warnings),
     ):
         if lines:
@@ -167,18 +167,18 @@ def _told(fit: Fit) -> Iterator[tuple[str, Sequence[str]]]:
 def _losses(fit: Fit) -> list[list[str]]:
     rows = [
         ["of", "loss"],
-        ["the values before, on the runs that were fitted", _said(fit.loss_before)],
-        ["the fitted values, on the runs that were fitted", _said(fit.loss)],
+        ["the values before, on the runs that were fitted", _format(fit.loss_before)],
+        ["the fitted values, on the runs that were fitted", _format(fit.loss)],
     ]
     if fit.validation_loss is not None:
-        rows.append(["the fitted values, on runs that were held out", _said(fit.validation_loss)])
+        rows.append(["the fitted values, on runs that were held out", _format(fit.validation_loss)])
     if fit.floor is not None:
-        rows.append(["one real run against its repetitions (floor)", _said(fit.floor)])
+        rows.append(["one real run against its repetitions (floor)", _format(fit.floor)])
     return rows
 
 
 def _verdicts(fit: Fit) -> tuple[list[list[str]], list[list[str]]]:
-    """The verdict on each run, and each criterion of it."""
+    """Return the table of verdicts by run and the table of their criteria."""
     before = dict(fit.before)
     overall = [["run", "before", "after"]]
     columns = ["run", "criterion", "threshold", "floor", "figure before", "figure after"]
@@ -206,9 +206,9 @@ def _verdicts(fit: Fit) -> tuple[list[list[str]], list[list[str]]]:
 
 def _runs(fit: Fit) -> list[list[str]]:
     if any("truth" in run for run in fit.runs):
-        kept = ("name", "used", "case", "truth")
-        return [["experiment", "used for", "made with", "measured"]] + [
-            [_json(run.get(key, {})) if key in kept[2:] else str(run[key]) for key in kept]
+        columns = ("name", "used", "case", "truth")
+        return [["experiment", "used for", "input", "measured"]] + [
+            [_json(run.get(key, {})) if key in columns[2:] else str(run[key]) for key in columns]
             for run in fit.runs
         ]
     rows = [["run", "used for", "mode", "tasks", "SHA-256 of its manifest"]]
@@ -219,21 +219,21 @@ def _runs(fit: Fit) -> list[list[str]]:
 
 
 def _made_with(fit: Fit) -> list[list[str]]:
-    asked = fit.asked
-    budget = asked.get("budget", {})
+    settings = fit.settings
+    budget = settings.get("budget", {})
     spent = f"{fit.evaluations:,} evaluations in {fit.seconds:.1f} s, {fit.failed:,} failed"
     rows = [
-        ["what", "as it was"],
-        ["optimiser", f"{fit.optimiser} (asked for: {asked.get('optimiser', '-')})"],
+        ["setting", "value"],
+        ["optimiser", f"{fit.optimiser} (requested: {settings.get('optimiser', '-')})"],
         ["budget", ", ".join(f"{v:g} {k}" for k, v in budget.items() if v is not None) or "-"],
         ["spent", spent],
         ["seed", str(fit.seed)],
         ["aggregation", fit.aggregation],
     ]
-    for name, given in asked.get("parameters", {}).items():
+    for name, given in settings.get("parameters", {}).items():
         rows.append([f"range of {name}", _json(given)])
-    if "simulator" in asked:
-        rows.append(["simulator", f"`{asked['simulator']}`"])
+    if "simulator" in settings:
+        rows.append(["simulator", f"`{settings['simulator']}`"])
     return rows
 
 
@@ -245,7 +245,7 @@ def _status(verdict: Verdict | None) -> str:
     return "-" if verdict is None else verdict.status
 
 
-def _said(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool) or not isinstance(value, int | float):

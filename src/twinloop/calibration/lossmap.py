@@ -1,4 +1,8 @@
-"""Lossmaps: how well a model carries over to large runs, by what it was trained on."""
+"""Lossmaps: the validation loss on large runs as a function of the training set.
+
+After section 5.4 of McDonald, "A Systematic and Automated Methodology for Calibrating Simulators of
+Parallel and Distributed Computing Systems" (dissertation, University of Hawai'i at Manoa, 2026).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ Scheme = Literal["single", "rectangular"]
 
 @dataclass(frozen=True)
 class Sample:
-    """A real run by its size: so many workers, so many tasks, so long.
+    """A real run with its size: workers, tasks and makespan.
 
     >>> Sample(workers=4, tasks=100, makespan=60.0).cost
     240.0
@@ -28,12 +32,12 @@ class Sample:
     tasks: int
     #: In s.
     makespan: float
-    #: The run itself, whatever a fit can use.
+    #: The run itself, in any form that the fit accepts.
     run: Any = None
 
     @classmethod
     def of(cls, trace: Trace, *, workers_used: int | None = None) -> Sample:
-        """The size of a trace; its workers are its nodes, unless given.
+        """Measure a trace; its workers are its nodes, unless given.
 
         >>> Sample.of(Trace(), workers_used=3).workers
         3
@@ -45,13 +49,13 @@ class Sample:
 
     @property
     def cost(self) -> float:
-        """What it costs to run it, in seconds of a worker: workers times makespan."""
+        """The cost of the run in worker-seconds: workers times makespan."""
         return self.workers * self.makespan
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Runs to train on, chosen by a scheme at a point of the grid of workers and tasks."""
+    """Training runs, selected by a scheme at a point of the grid of workers and tasks."""
 
     scheme: Scheme
     workers: int
@@ -60,11 +64,11 @@ class TrainingSet:
 
     @property
     def cost(self) -> float:
-        """What it costs to run them all, in seconds of a worker."""
+        """The cost of all runs in worker-seconds."""
         return sum_costs(self.samples)
 
 
-#: A fit: from samples to train on, to the loss that the fitted model has on any samples.
+#: A function from training samples to a function that gives the loss of the fit on any samples.
 FitFunction: TypeAlias = Callable[[Sequence[Sample]], Callable[[Sequence[Sample]], float]]
 
 _SCHEMA: Final = {
@@ -80,7 +84,7 @@ _SCHEMA: Final = {
 
 
 def sum_costs(samples: Sequence[Sample]) -> float:
-    """What it costs to run these, in seconds of a worker: the sum of workers times makespan.
+    """Sum the costs of runs, in worker-seconds.
 
     >>> sum_costs([Sample(2, 10, 30.0), Sample(1, 10, 50.0)])
     110.0
@@ -89,7 +93,7 @@ def sum_costs(samples: Sequence[Sample]) -> float:
 
 
 def make_single_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
-    """A set of the runs at each point of the grid: so many workers, so many tasks.
+    """Make a training set at each point of the grid: the runs with these workers and tasks.
 
     >>> [(s.workers, s.tasks) for s in make_single_sets([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
     [(1, 9), (2, 9)]
@@ -98,7 +102,7 @@ def make_single_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
 
 
 def make_rectangular_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
-    """A set of the runs up to each point of the grid: no more workers, and no more tasks.
+    """Make a training set up to each point of the grid: at most these workers and tasks.
 
     >>> [len(s.samples) for s in make_rectangular_sets([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
     [1, 2]
@@ -107,10 +111,9 @@ def make_rectangular_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
 
 
 def hold_out_large(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """The samples to train on, and the large ones, to validate on.
+    """Divide samples into training and the large ones, for validation.
 
-    Large is a run with the most workers, or the most tasks, or both; but not with the fewest of
-    the other.
+    A large run has the most workers or the most tasks, and not the fewest of the other.
 
     >>> grid = [Sample(n, m, 1.0) for n in (1, 2) for m in (10, 20)]
     >>> [(s.workers, s.tasks) for s in hold_out_large(grid)[1]]
@@ -137,10 +140,10 @@ def hold_out_large(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample
 
 @dataclass(frozen=True, repr=False)
 class Lossmap:
-    """The losses of models by what they were trained on: a row per training set.
+    """Training and validation losses, a row per training set.
 
-    `frame` has `scheme`, `workers`, `tasks`, `samples`, `cost` (s of a worker), `train_loss`,
-    `validation_loss`, and `error`, where a fit failed.
+    `frame` has `scheme`, `workers`, `tasks`, `samples`, `cost` (worker-seconds), `train_loss`,
+    `validation_loss`, and `error` if the fit failed.
     """
 
     frame: pl.DataFrame
@@ -155,7 +158,7 @@ class Lossmap:
 
     @property
     def front(self) -> pl.DataFrame:
-        """The training sets to which no cheaper one is preferable, from cheap to dear."""
+        """The Pareto front of cost and validation loss, by increasing cost."""
         known = self.frame.drop_nulls("validation_loss").sort("cost", "validation_loss")
         best_so_far = pl.col("validation_loss").cum_min().shift()
         better = (pl.col("validation_loss") < best_so_far).fill_null(True)
@@ -184,19 +187,19 @@ def compute_lossmap(
     fit: FitFunction,
     *,
     validation: Sequence[Sample] | None = None,
-    tell: Callable[[TrainingSet], None] | None = None,
+    progress: Callable[[TrainingSet], None] | None = None,
 ) -> Lossmap:
     """Fit to every single-sample and every rectangular training set, and validate each fit.
 
-    A fit that fails with an error of Twinloop's is a row without losses; the others go on. A
-    rectangle that holds a single point of the grid is the same as that point, and stands once.
+    A fit that raises a TwinloopError is a row without losses. A rectangle with a single point of
+    the grid equals the single-sample set and is left out.
 
     Args:
         samples: The runs.
-        fit: Fits to samples, and gives the loss of the fit on any samples.
-        validation: What to validate on; None: the large ones of `samples`, which then are in no
+        fit: Fits to samples, and returns the loss of the fit on any samples.
+        validation: The validation runs; None: the large ones of `samples`, which then are in no
             training set.
-        tell: Is called with each training set before it is fitted to.
+        progress: Called with each training set before its fit.
 
     >>> grid = [Sample(n, m, m / n) for n in (1, 2) for m in (10, 20)]
     >>> def fit(train):
@@ -217,7 +220,7 @@ def compute_lossmap(
     else:
         train, checked = list(samples), list(validation)
     if not train or not checked:
-        raise InputError("there is nothing to train on, or to validate on", field="samples")
+        raise InputError("training or validation is empty", field="samples", remedy="add runs")
     rows = []
     for chosen in (*make_single_sets(train), *make_rectangular_sets(train)):
         if (
@@ -225,8 +228,8 @@ def compute_lossmap(
             and len({(s.workers, s.tasks) for s in chosen.samples}) < 2
         ):
             continue
-        if tell is not None:
-            tell(chosen)
+        if progress is not None:
+            progress(chosen)
         row: dict[str, Any] = {
             "scheme": chosen.scheme,
             "workers": chosen.workers,

@@ -1,4 +1,4 @@
-"""Power in windows of one length."""
+"""Mean power in windows of equal length."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from twinloop.trace.trace import Trace, require_trace
 
 
 def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
-    """The mean power of all nodes in windows of `step` seconds from `begin` on, in W.
+    """Average the power of all nodes in windows of `step` seconds from `begin` on, in W.
 
-    A window of which less than half was measured is NaN; the mean is over what was measured.
+    The average of a window is over its measured part; NaN if that is less than half of it.
 
     >>> import polars as pl
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": [10.0, 10.0],
@@ -22,7 +22,7 @@ def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     [100.0, 62.5, 50.0]
     """
     if not (np.isfinite(step) and step > 0):
-        raise InputError(f"{step} is no length of time", field="power_step", remedy="above 0 s")
+        raise InputError(f"must be positive, not {step}", field="power_step")
     boxes, _ = find_power_intervals(require_trace(trace))
     if boxes is None or not boxes.end.size or boxes.end.max() <= begin:
         return np.empty(0)
@@ -36,13 +36,13 @@ def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         watts: Floats = _between(boxes, edges) / measured
-    # The last window is as long as there is anything of it.
+    # The last window ends with the last measurement.
     length = np.minimum(edges[1:], boxes.end.max()) - edges[:-1]
     return np.where(measured >= 0.5 * length, watts, np.nan)
 
 
 def _between(boxes: WeightedIntervals, edges: Floats) -> Floats:
-    """The area of the boxes in each of the windows between the edges."""
+    """Integrate the boxes over each of the windows between the edges."""
     moments, level = boxes.steps()
     if not moments.size:
         return np.zeros(edges.size - 1)

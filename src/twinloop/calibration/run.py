@@ -1,4 +1,4 @@
-"""Fit one Model to many real runs."""
+"""Calibration: fit one Model to many real runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from twinloop.calibration.losses import (
     get_loss,
     loss_from_function,
 )
-from twinloop.calibration.losses.noise_floor import estimate_noise_floor as noise_floor
+from twinloop.calibration.losses.noise_floor import estimate_noise_floor
+from twinloop.calibration.losses.registry import FUNCTION_NEEDS
 from twinloop.calibration.parameters import defaults
 from twinloop.calibration.parameters.applicability import refuse_inapplicable
 from twinloop.calibration.parameters.file_format import journal_text
@@ -52,20 +53,16 @@ from twinloop.engine import simulate
 from twinloop.fidelity import Criteria, NoiseFloor, Verdict, assess
 from twinloop.fidelity.alignment import digest_trace
 from twinloop.scenario import Scenario
-from twinloop.scenario.identity import Identities
+from twinloop.scenario.identity import Identities, values_to_hash
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.trace import require_trace
 
-#: The loss for the values of a power model.
+#: The loss by which values of a power model are fitted.
 POWER_LOSS: Final = "power"
-#: What a function is given of a run, as a loss.
-_ANYTHING: Final = frozenset(
-    {"makespan", "start", "end", "run_time", "wait", "cpu_time", "machine"}
-)
-#: A wait of more than this part of the makespan was one for others.
-_QUEUED: Final = 0.01
-#: Seconds that an analysis may take, about, and the most and fewest evaluations of it.
-_ANALYSED, _MOST, _FEWEST = 1.0, 10_000, 1_300
+#: A longer wait, as a fraction of the makespan, counts as queueing behind other tasks.
+_QUEUED_FRACTION: Final = 0.01
+#: The approximate duration of an analysis (s), and the limits of its number of evaluations.
+_ANALYSIS_SECONDS, _MAX_ANALYSIS, _MIN_ANALYSIS = 1.0, 10_000, 1_300
 
 
 def calibrate(
@@ -90,34 +87,35 @@ def calibrate(
     progress: ProgressCallback | None = None,
     report: Callable[[Fit], None] | None = None,
 ) -> Fit:
-    """Fit one Model to many real runs: find the values with which the twin is most like them.
+    """Fit one Model to many real runs: find the values with the smallest loss of the twin.
 
-    Each run carries in its manifest the scenario that it was made from: that is simulated, with
-    the work that was declared, not with what was measured.
+    The manifest of each run contains its scenario. That scenario is simulated with the declared
+    work, not with measured durations.
 
     Args:
-        real: The runs to fit to; runs of one scenario are repetitions of each other.
-        parameters: The values to move and their ranges, or a file that says them; without, those
-            that these runs can tell something about.
-        scenario: What was run, if the manifests do not say.
-        validation: Runs that are held out, to see how good the fit is on runs it has not seen.
-        loss: What is made small: the name of a loss, or one of your own.
-        aggregate: How the losses of several scenarios become one: `avg` or `max`; by default as the
-            loss says, else `avg`.
+        real: The runs to fit to; runs of one scenario are repetitions.
+        parameters: The values to fit and their ranges, or a file with them; by default the values
+            that these runs contain information about.
+        scenario: The scenario of the runs, if their manifests contain none.
+        validation: Runs held out from the fit, on which it is validated.
+        loss: The loss to minimise: a name, a `Loss`, or a function of two runs.
+        aggregate: How the losses of several scenarios are combined: `avg` or `max`; by default
+            the aggregation of the loss, else `avg`.
         optimiser: The name of an optimiser.
         budget: A number of evaluations, or a time such as `60s`.
-        seed: Where the randomness of the search starts.
-        names: What to call the runs, those held out last.
-        folder: Where to keep it; an interrupted calibration goes on from there.
+        seed: The random seed of the search.
+        names: The names of the runs, those of `validation` last.
+        folder: The folder to store the fit in; an interrupted calibration resumes from it.
         criteria: The thresholds of the verdicts.
-        analysis: Evaluations that may be spent on what the data can tell; 0: leave it out.
-        threads: How many to simulate on; the result does not depend on it.
-        on: Where to simulate: without, on threads of this process; else `processes`, `dask`, or
-            `tls://host:port`, the address of a Dask scheduler. It pays where a run takes long.
-        workers: How many there, at the same time.
+        analysis: The number of evaluations for the analysis of identifiability and uncertainty;
+            0: no analysis.
+        threads: The number of threads to simulate on; the result does not depend on it.
+        on: Where to simulate: by default on threads of this process; else `processes`, `dask`, or
+            `tls://host:port`, the address of a Dask scheduler, for runs that take seconds.
+        workers: The number of workers there.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
-        progress: Told what is being done and how far it is.
-        report: Given the fit before it counts as kept, to write what is to lie beside it.
+        progress: Called with the present activity and its progress.
+        report: Called with the fit before it is stored, to write further files beside it.
 
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 30}}})
@@ -129,60 +127,60 @@ def calibrate(
     """
     runs = [real] if isinstance(real, Trace) else list(real)
     if not runs:
-        raise InputError("there is no run to fit to", field="real")
+        raise InputError("there is no run to fit to", field="real", remedy="give at least one run")
     for trace in (*runs, *validation):
         require_trace(trace)
-    kept = None if folder is None else Path(folder)
-    refuse_existing(kept)
+    store = None if folder is None else Path(folder)
+    refuse_existing(store)
     if scenario is not None and not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
     if isinstance(criteria, str | Path):
         criteria = Criteria.load(criteria)
-    called = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
-    refuse_duplicate_runs(list(zip(called, [*runs, *validation], strict=True)))
+    labels = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
+    refuse_duplicate_runs(list(zip(labels, [*runs, *validation], strict=True)))
     if workers is not None and on is None:
-        raise InputError("nobody said on what", field="workers", remedy="on='processes'")
+        raise InputError("needs `on`", field="workers", remedy="on='processes'")
     if threads is not None and on is not None:
-        raise InputError("are for runs in this process", field="threads", remedy="give workers")
-    made = _Calibration(
-        NamedRuns(runs, called[: len(runs)]),
-        NamedRuns(list(validation), called[len(runs) :]),
+        raise InputError("cannot be combined with `on`", field="threads", remedy="give workers")
+    calibration = _Calibration(
+        NamedRuns(runs, labels[: len(runs)]),
+        NamedRuns(list(validation), labels[len(runs) :]),
         scenario,
         aggregate,
         SearchSettings(
             optimiser, SearchBudget.of(budget), seed, -1 if analysis is None else analysis, progress
         ),
-        kept,
+        store,
         threads,
         allow_code,
     )
     space = None if parameters is None else defaults.make_space(parameters)
     if space is not None:
-        refuse_inapplicable(space, made._cases(made.training, {}), parameters)
+        refuse_inapplicable(space, calibration._cases(calibration.training, {}), parameters)
     measure = resolve_loss(loss, allow_code=allow_code)
-    with nullcontext() if on is None else coordinator(on, workers=workers) as elsewhere:
-        fit = replace(made, elsewhere=elsewhere).run(space, measure, criteria)
+    with nullcontext() if on is None else coordinator(on, workers=workers) as remote:
+        fit = replace(calibration, remote=remote).run(space, measure, criteria)
     if report is not None:
         report(fit)
-    if kept is not None:
-        fit.save(kept)
+    if store is not None:
+        fit.save(store)
     return fit
 
 
 def resolve_loss(given: str | Loss | Callable[..., float], *, allow_code: bool = False) -> Loss:
-    """A loss from what a user gives: its name, one of his own, or a function of two runs."""
+    """Return a loss from its name, an object with the interface of `Loss`, or a function."""
     if isinstance(given, str):
         return get_loss(given, allow_code=allow_code)
     if hasattr(given, "needs"):
         return given  # type: ignore[return-value]
     if callable(given):
-        return loss_from_function(given, needs=_ANYTHING)
-    raise InputError(f"is neither a loss nor a function: {given!r}", field="loss")
+        return loss_from_function(given, needs=FUNCTION_NEEDS)
+    raise InputError(f"must be a name, a loss or a function, not {given!r}", field="loss")
 
 
 @dataclass(frozen=True)
 class NamedRuns:
-    """Runs, and what messages call them."""
+    """Runs with their names in messages."""
 
     traces: list[Trace]
     names: list[str]
@@ -191,7 +189,7 @@ class NamedRuns:
         return iter(zip(self.names, self.traces, strict=True))
 
     def name_of(self, trace: Trace) -> str:
-        """What a run is called."""
+        """The name of a run."""
         return next(name for name, each in self if each is trace)
 
 
@@ -201,12 +199,12 @@ class _Calibration:
     held_out: NamedRuns
     scenario: Scenario | None
     aggregate: str | None
-    effort: SearchSettings
+    settings: SearchSettings
     folder: Path | None
     threads: int | None
     allow_code: bool
-    #: Who simulates, if not this process.
-    elsewhere: Coordinator | None = None
+    #: The workers that simulate; None: threads of this process.
+    remote: Coordinator | None = None
 
     def run(self, space: Space | None, loss: Loss, criteria: Criteria | str | Path | None) -> Fit:
         stages: list[StageResult] = []
@@ -233,17 +231,17 @@ class _Calibration:
             loss_name=searched[0].loss.name,
             aggregation=searched[0].aggregation,
             optimiser=first.history.optimiser,
-            seed=self.effort.seed,
+            seed=self.settings.seed,
             evaluations=sum(len(stage.history.losses) for stage in stages),
             failed=sum(stage.history.failed for stage in stages),
             seconds=sum(stage.history.seconds for stage in stages),
             history=pl.concat([stage.history.table() for stage in stages], how="diagonal"),
             confidence_region=first.frame,
-            draws=_side_by_side([stage.draws for stage in stages]),
+            draws=_join_draws([stage.draws for stage in stages]),
             noise=estimate_scatter(pairs, min(len(values), len(cases))),
-            identifiability=_joined([stage.identifiability for stage in stages]),
+            identifiability=_combine([stage.identifiability for stage in stages]),
             validation_loss=self._validation(values, searched[0]),
-            # Of the same runs as the loss, or it cannot be compared with it.
+            # Only if all scenarios were repeated is it comparable with the loss.
             floor=_floor(searched[0])
             if all(len(case.reals) > 1 for case in searched[0].cases)
             else None,
@@ -252,19 +250,22 @@ class _Calibration:
             after=after,
             unseen=unseen,
             recipe=explain_changes(before, after, old, values),
-            asked=self.effort.asked([each.space for each in searched])
+            settings=self.settings.to_dict([each.space for each in searched])
             | {"criteria": after[0][1].to_dict()["criteria"]},
             scenarios=tuple(self._fitted(case.scenario) for case in cases),
         )
-        busy = [
-            said
+        disturbances = [
+            text
             for name, trace in self.training
-            if (said := defaults.describe_disturbance(trace, name))
+            if (text := defaults.describe_disturbance(trace, name))
         ]
-        return replace(fit, warnings=(*busy, *_warnings(fit, stages, searched[0])))
+        return replace(fit, warnings=(*disturbances, *_warnings(fit, stages, searched[0])))
 
     def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
-        """What is searched for together: values that say when, then those that say how much."""
+        """The parameters and losses of each search: first times, then power.
+
+        Power does not change a schedule, so its values are fitted after the others.
+        """
         electric: Space | None = None
         if space is None:
             space = defaults.choose_default_space(self._cases(self.training, {}))
@@ -280,7 +281,7 @@ class _Calibration:
         return parts if electric is None else [*parts, (electric, get_loss(POWER_LOSS))]
 
     def _power_space(self) -> Space | None:
-        """The values of the power model, if the runs measured power and the platform has one."""
+        """The parameters of the power model; None without measured power or a power model."""
         if defaults.find_power_step(self.training.traces[0]) is None:
             return None
         case = self._cases(self.training, {}, power=True)[0]
@@ -295,7 +296,7 @@ class _Calibration:
         moved: Sequence[str] = (),
         power: bool = False,
     ) -> list[Case]:
-        """The cases of these runs, with the values that earlier searches have found."""
+        """The cases of these runs, with the values that earlier searches found."""
         step = defaults.find_power_step(runs.traces[0]) if power else None
         return make_cases(
             runs.traces,
@@ -303,7 +304,7 @@ class _Calibration:
             scenario=self.scenario,
             values=values,
             moved=moved,
-            # Never those of runs that are held out.
+            # Latencies of held-out runs must not enter the model.
             latencies=self.training.traces,
             allow_code=self.allow_code,
             power_step=step,
@@ -313,9 +314,9 @@ class _Calibration:
         self, runs: NamedRuns, space: Space, loss: Loss, values: dict[str, Any]
     ) -> TwinObjective:
         cases = self._cases(runs, values, moved=space.names, power="power" in loss.needs)
-        if self.elsewhere is not None:
+        if self.remote is not None:
             return DistributedObjective(
-                space, cases, loss, aggregate=self.aggregate, workers=self.elsewhere
+                space, cases, loss, aggregate=self.aggregate, workers=self.remote
             )
         return TwinObjective(space, cases, loss, aggregate=self.aggregate, threads=self.threads)
 
@@ -324,35 +325,37 @@ class _Calibration:
         if self.folder is not None:
             make_folder(self.folder)
             journal = self.folder / (JOURNAL if first else f"power-{JOURNAL}")
-        effort = self.effort
-        if effort.analysis < 0:
-            affordable = int(_ANALYSED / max(objective.cost, 1e-9))
-            effort = replace(effort, analysis=min(_MOST, max(_FEWEST, affordable)))
+        settings = self.settings
+        if settings.analysis < 0:
+            affordable = int(_ANALYSIS_SECONDS / max(objective.cost, 1e-9))
+            settings = replace(
+                settings, analysis=min(_MAX_ANALYSIS, max(_MIN_ANALYSIS, affordable))
+            )
         header = {
             "parameters": [journal_text(parameter) for parameter in objective.space],
             "loss": objective.loss.name,
             "aggregation": objective.aggregation,
-            "evaluations": effort.budget.evaluations,
-            "scenarios": [case.scenario.to_manifest() for case in objective.cases],
+            "evaluations": settings.budget.evaluations,
+            "scenarios": [values_to_hash(case.scenario.to_manifest()) for case in objective.cases],
             "runs": [[digest_trace(trace) for trace in case.traces] for case in objective.cases],
             "twinloop": __version__,
         }
         known = Identities(allow_code=self.allow_code)
         objects = [known.identify(case.scenario) for case in objective.cases]
-        if any(objects):  # two workloads in memory may look alike in a manifest
+        if any(objects):  # two workloads in memory may have equal manifests
             header["objects"] = objects
         if LOSSES.get(objective.loss.name) is not objective.loss:  # its code may change
             header["loss_code"] = identify_code(objective.loss, journal, "loss")
         return run_stage(
             objective,
-            effort,
+            settings,
             journal=journal,
             header=header,
             observations=_observations(objective),
             facts={
                 "shared_cores": any(map(defaults.is_oversubscribed, self.training.traces)),
                 "queued": any(
-                    np.nanmax(run.wait, initial=0.0) > _QUEUED * run.makespan
+                    np.nanmax(run.wait, initial=0.0) > _QUEUED_FRACTION * run.makespan
                     for case in objective.cases
                     for run in case.reals
                 ),
@@ -361,7 +364,7 @@ class _Calibration:
         )
 
     def _fitted(self, scenario: Scenario) -> Scenario:
-        """The scenario that says which runs its values were fitted to."""
+        """Note in the scenario the runs that its values were fitted to."""
         known = tuple(digest_trace(trace) for trace in self.training.traces)
         return scenario.replace(**{"model.fitted_on": known})
 
@@ -371,7 +374,7 @@ class _Calibration:
         values: dict[str, Any],
         criteria: Criteria | str | Path | None,
     ) -> tuple[tuple[tuple[str, Verdict], ...], list[tuple[Trace, Trace]]]:
-        """The verdict on the twin of each run, by its name; and each run with its twin."""
+        """Assess the twin of each run: verdicts by name, and pairs of run and twin."""
         found, pairs = [], []
         for case in self._cases(runs, values) if runs.traces else ():
             sampled = any(trace.usage.height for trace in case.traces)
@@ -390,7 +393,7 @@ class _Calibration:
         return tuple(found), pairs
 
     def _validation(self, values: dict[str, Any], fitted: TwinObjective) -> float | None:
-        """The loss on the runs that were held out: the one that was made small, put together so."""
+        """The fitted loss on the held-out runs, with the same aggregation."""
         if not self.held_out.traces:
             return None
         known = {name: value for name, value in values.items() if name not in fitted.space.names}
@@ -418,13 +421,13 @@ class _Calibration:
 
 
 def hash_manifest(manifest: Manifest) -> str:
-    """The SHA-256 of a manifest as JSON with its keys in order: by it a run is known again."""
-    told = json.dumps(manifest.model_dump(mode="json"), sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    """Hash a manifest with SHA-256, as JSON with sorted keys; it identifies a run."""
+    text = json.dumps(manifest.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _defaults(case: Case, space: Space) -> dict[str, Any]:
-    """The values as the scenario has them."""
+    """The values in the scenario before the fit."""
     known = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
     return {
         name: known[name] if name in known else get_value(case.scenario, name)
@@ -433,75 +436,78 @@ def _defaults(case: Case, space: Space) -> dict[str, Any]:
 
 
 def _observations(objective: TwinObjective) -> int:
-    """Figures that are independent of each other: one for each task that ran, not all its times."""
+    """Count independent observations: one per completed task, since its times are correlated."""
     if "power" in objective.loss.needs:
         return sum(len(run.power) for case in objective.cases for run in case.reals)
     return sum(int(np.isfinite(run.end).sum()) for case in objective.cases for run in case.reals)
 
 
-def _side_by_side(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
+def _join_draws(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
     known = [each for each in found if each is not None]
     least = min((each.height for each in known), default=0)
     return pl.concat([each.head(least) for each in known], how="horizontal") if known else None
 
 
 def _floor(objective: TwinObjective) -> float | None:
-    """The loss between repetitions, over the scenarios that were repeated."""
+    """The mean noise floor over the scenarios that were repeated."""
     found = [
-        noise_floor(objective.loss, case.reals) for case in objective.cases if len(case.reals) > 1
+        estimate_noise_floor(objective.loss, case.reals)
+        for case in objective.cases
+        if len(case.reals) > 1
     ]
     known = [each for each in found if each is not None]
     return float(np.mean(known)) if known else None
 
 
 def refuse_incomparable(objective: TwinObjective) -> None:
-    """Real runs that the loss cannot compare with anything are an error, before any search."""
+    """Refuse real runs that the loss cannot compare, before any search."""
     for case in objective.cases:
         evaluate(objective.loss, case.reals, RunBatch.of_runs(case.reals[:1]))
 
 
 def refuse_duplicate_runs(runs: Sequence[tuple[str, Trace]]) -> None:
-    """A run that is given twice, or both to fit to and to validate on, would count as two."""
+    """Refuse a run that is given twice, or both for the fit and for validation."""
     seen: dict[str, str] = {}
     for name, trace in runs:
         same = seen.setdefault(digest_trace(trace), name)
         if same != name:
-            raise InputError(f"{name} is the same run as {same}", remedy="give it once")
+            raise InputError(f"{name} is the same run as {same}", remedy="give the run once")
 
 
-def _joined(found: list[Identifiability | None]) -> Identifiability | None:
+def _combine(found: list[Identifiability | None]) -> Identifiability | None:
     known = [each for each in found if each is not None]
-    return Identifiability.joined(known) if known else None
+    return Identifiability.combine(known) if known else None
 
 
-def _electric(objective: TwinObjective) -> bool:
+def _compares_power(objective: TwinObjective) -> bool:
     return bool(objective.loss.needs & {"power", "energy"})
 
 
 def _warnings(fit: Fit, stages: list[StageResult], objective: TwinObjective) -> Iterator[str]:
     yield from check_improvement(fit.loss_before, fit.loss)
     if fit.validation_loss is not None and (
-        said := check_overfitting(fit.loss, fit.validation_loss, _floor(objective))
+        warning := check_overfitting(fit.loss, fit.validation_loss, _floor(objective))
     ):
-        yield said
+        yield warning
     for stage in stages:
         yield from stage.warnings()
-    timed = stages[0].acceptable
+    posterior = stages[0].posterior
     repeats = sum(len(case.reals) for case in objective.cases) > len(objective.cases)
-    if timed is not None and repeats and not timed.run_effect and not _electric(objective):
+    timed = not _compares_power(objective)
+    if posterior is not None and repeats and timed and not posterior.run_effect:
         yield (
-            f"the loss '{objective.loss.name}' does not show how far each run differs as a whole: "
-            "the tasks of a run are taken to be independent, so the limits of predictions are too "
-            "narrow if all of them are slow together (the loss 'matched' shows it)"
+            f"the loss '{objective.loss.name}' has no residuals by run, so the variance between "
+            "runs (random effect) is not estimated: prediction intervals are too narrow if all "
+            "tasks of a run are slow together (use the loss 'matched')"
         )
     if fit.draws is not None and not all(each.get("known", 1.0) for each in fit.noise.values()):
         yield (
-            "how much real runs of one scenario differ is not known from as many runs as there are "
-            "scenarios: the limits of predictions hold the uncertainty of the values alone, and "
-            "are too narrow (repeat a run)"
+            "the scatter between real runs of one scenario cannot be estimated from one run per "
+            "scenario: prediction intervals contain the uncertainty of the values alone and are "
+            "too narrow (repeat a run)"
         )
     if any(run.get("mode") == "replay" for run in fit.runs):
         yield (
-            "what was measured in a run went into its twin (replay): a good match says that "
-            "queueing and sharing are right, no more"
+            "measured figures of a run went into its twin (replay): a good match validates only "
+            "queueing and sharing"
         )

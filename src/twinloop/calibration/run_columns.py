@@ -1,4 +1,4 @@
-"""Runs as the losses compare them: columns of tasks, in the order of a scenario."""
+"""Runs as columns of tasks in the order of a scenario, the form that losses compare."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Indices = npt.NDArray[np.intp]
 #: The columns that have a number for each task.
 TASK_COLUMNS: Final = ("submit", "start", "end", "run_time", "wait", "cpu_time")
 
-#: What `Compiled.run_many` has to give for each thing that a loss may need.
+#: The outputs of `Compiled.run_many` for each need of a loss.
 OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "makespan": ("makespan_s",),
     "start": ("task_start",),
@@ -36,11 +36,11 @@ OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False)
 class RunColumns:
-    """One run: what each task did, in the order of the tasks of a scenario.
+    """One run as columns, in the order of the tasks of a scenario.
 
-    Times in s since t = 0, NaN where they are not known or the task did not complete. `run_time`
-    is `end` - `start`, and `wait` is `start` - `submit`, also for a task with parents. The
-    `makespan` is that of `twinloop.metrics`: the first submission to the last end of all that ran.
+    Times in s since t = 0; NaN if unknown or if the task did not complete. `run_time` is
+    `end` - `start`, and `wait` is `start` - `submit`, also for a task with parents. The `makespan`
+    is that of `twinloop.metrics`: from the first submission to the last end of the tasks that ran.
 
     >>> import polars as pl
     >>> trace = Trace(
@@ -61,18 +61,18 @@ class RunColumns:
     run_time: Floats
     wait: Floats
     cpu_time: Floats
-    #: Index into `machines`; -1: not known, or none of them.
+    #: Index into `machines`; -1: unknown, or not one of them.
     machine: Indices
     makespan: float
-    #: In J; NaN: not known.
+    #: In J; NaN: unknown.
     energy: float = np.nan
-    #: Mean watts in windows of `power_step` seconds from the begin of the twin; NaN: not known.
+    #: Mean watts in windows of `power_step` seconds from the begin of the twin; NaN: unknown.
     power: Floats = field(default_factory=lambda: np.empty(0))
     power_step: float | None = None
-    #: What messages call it.
+    #: The name in messages.
     name: str = ""
-    #: Machines that tasks ran on and that are none of `machines`.
-    strange: tuple[str, ...] = ()
+    #: Machines of the run that are not in `machines`.
+    unknown_machines: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -85,23 +85,22 @@ class RunColumns:
         power_begin: float = 0.0,
         name: str = "",
     ) -> RunColumns:
-        """The run that a trace tells, real or simulated.
+        """Read the columns of a trace, real or simulated.
 
-        A task that the trace does not have is NaN in every column; one that did not complete is
+        A task that is not in the trace is NaN in every column; a task that did not complete is
         NaN in all but `submit`. A task of unknown status that ended counts as completed.
 
         Args:
-            trace: What happened.
-            tasks: The ids of the tasks of the scenario. One of the trace that is none of them is
-                an error.
+            trace: The run.
+            tasks: The ids of the tasks of the scenario. Any other task in the trace is an error.
             machines: The names of the machines of the scenario.
-            power_step: The length of the windows of `power` in s; None: without.
-            power_begin: Where the first of them begins (s).
-            name: What messages call the run.
+            power_step: The length of the windows of `power` in s; None: no power.
+            power_begin: The begin of the first window (s).
+            name: The name in messages.
         """
         trace = require_trace(trace)
         ids, names = tuple(tasks), tuple(machines)
-        found, strange = extract_columns(trace, ids, names, name)
+        found, unknown = extract_columns(trace, ids, names, name)
         joules = energy(trace)
         return cls(
             tasks=ids,
@@ -113,14 +112,14 @@ class RunColumns:
             else average_power(trace, power_step, power_begin),
             power_step=power_step,
             name=name,
-            strange=strange,
+            unknown_machines=unknown,
         )
 
     @property
-    def called(self) -> str:
-        """What messages call it.
+    def label(self) -> str:
+        """The run in messages.
 
-        >>> RunColumns.of(Trace(), [], [], name="day 1").called
+        >>> RunColumns.of(Trace(), [], [], name="day 1").label
         "the run 'day 1'"
         """
         return f"the run '{self.name}'" if self.name else "the run"
@@ -161,13 +160,13 @@ class RunBatch:
         *,
         power_step: float | None = None,
     ) -> RunBatch:
-        """What `Compiled.run_many` gave; `select_outputs` says what to ask it for.
+        """Make a batch from the outputs of `Compiled.run_many`; see `select_outputs`.
 
         Args:
             outputs: Arrays by name, a row per run: `makespan_s`, `energy_j`, `task_submit`,
                 `task_start`, `task_end`, `task_cpu`, `task_machine`, and `power`, the mean watts
-                in windows of `power_step` from t = 0. Others are not looked at.
-            tasks: The ids of the tasks, as the columns have them: `compiled.names.tasks`.
+                in windows of `power_step` from t = 0. Other names are ignored.
+            tasks: The ids of the tasks in the order of the columns: `compiled.names.tasks`.
             machines: The names of the machines: `compiled.names.machines`.
             power_step: The length of the windows of power in s.
         """
@@ -179,13 +178,13 @@ class RunBatch:
                 kind = np.intp if column == "machine" else np.float64
                 given[column] = np.ascontiguousarray(outputs[output], dtype=kind)
         if not given:
-            raise InputError("has nothing of what losses compare", field="outputs")
+            raise InputError("contains no output that a loss compares", field="outputs")
         count = len(next(iter(given.values())))
         for column, values in given.items():
             shape = {"makespan": (count,), "energy": (count,), "power": (count, values.shape[-1])}
             wanted = shape.get(column, (count, len(ids)))
             if values.shape != wanted:
-                raise InputError(f"must be {wanted}, not {values.shape}", field=column)
+                raise InputError(f"must have shape {wanted}, not {values.shape}", field=column)
         if "start" in given and "end" in given:
             given["run_time"] = given["end"] - given["start"]
         if "start" in given and "submit" in given:
@@ -194,14 +193,14 @@ class RunBatch:
 
     @classmethod
     def of_runs(cls, runs: Sequence[RunColumns]) -> RunBatch:
-        """Runs of the same scenario, a row each.
+        """Make a batch from runs of the same scenario, a row each.
 
         >>> run = RunColumns.of(Trace(), ["a"], ["n1"])
         >>> RunBatch.of_runs([run, run]).run_time.tolist()
         [[nan], [nan]]
         """
         if not runs:
-            raise InputError("there is no run", field="runs")
+            raise InputError("must have at least one run", field="runs")
         first = runs[0]
         for run in runs:
             refuse_different_scenarios(first, run)
@@ -222,15 +221,15 @@ class RunBatch:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[RunBatch]) -> RunBatch:
-        """All rows of several Runs of one scenario, with the columns that each of them has.
+    def concatenate(cls, parts: Sequence[RunBatch]) -> RunBatch:
+        """Concatenate the rows of batches of one scenario, in the columns that all of them have.
 
         >>> runs = RunBatch.of({"makespan_s": [1.0]}, tasks=["a"], machines=["n1"])
-        >>> RunBatch.joined([runs, runs]).makespan.tolist()
+        >>> RunBatch.concatenate([runs, runs]).makespan.tolist()
         [1.0, 1.0]
         """
         if not parts:
-            raise InputError("there is no run", field="runs")
+            raise InputError("must have at least one run", field="runs")
         first = parts[0]
         for part in parts:
             refuse_different_scenarios(first, part)
@@ -247,10 +246,11 @@ class RunBatch:
             power_step=first.power_step,
         )
 
-    def part(self, rows: slice) -> RunBatch:
-        """Some of the rows.
+    def select_rows(self, rows: slice) -> RunBatch:
+        """Select rows.
 
-        >>> RunBatch.of({"makespan_s": [1.0, 2.0, 3.0]}, [], []).part(slice(1, 3)).makespan.tolist()
+        >>> runs = RunBatch.of({"makespan_s": [1.0, 2.0, 3.0]}, [], [])
+        >>> runs.select_rows(slice(1, 3)).makespan.tolist()
         [2.0, 3.0]
         """
         found = {name: getattr(self, name) for name in _COLUMNS}
@@ -266,7 +266,7 @@ class RunBatch:
         return self.count
 
     def __getitem__(self, row: int) -> RunColumns:
-        """One of the runs; what was not asked for is not known."""
+        """Return one run; columns that are None become NaN."""
         size = len(self.tasks)
 
         def one(column: Any, missing: Any) -> Any:
@@ -299,9 +299,9 @@ _READ: Final = {
 
 
 def select_outputs(needs: Iterable[str]) -> tuple[str, ...]:
-    """The outputs of `Compiled.run_many` from which `RunBatch.of` makes what a loss needs.
+    """Select the outputs of `Compiled.run_many` that contain what a loss needs.
 
-    Power is none of them: the runs have to be asked for it one by one.
+    Power is not among them: `Compiled.power_many` computes it.
 
     >>> select_outputs({"run_time", "makespan"})
     ('makespan_s', 'task_start', 'task_end')
@@ -312,7 +312,7 @@ def select_outputs(needs: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_different_scenarios(one: RunColumns | RunBatch, other: RunColumns | RunBatch) -> None:
-    """Refuse two runs whose columns are not of the same tasks and machines.
+    """Refuse two runs that differ in their tasks or machines.
 
     >>> one, other = (RunColumns.of(Trace(), [task], []) for task in ("a", "b"))
     >>> refuse_different_scenarios(one, other)

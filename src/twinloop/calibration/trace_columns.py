@@ -1,4 +1,4 @@
-"""The columns of a run, read from its trace."""
+"""Extraction of the columns of a run from its trace."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from twinloop.trace.trace import Trace, format_count
 
 
 def extract_columns(
-    trace: Trace, ids: tuple[str, ...], names: tuple[str, ...], called: str = ""
+    trace: Trace, ids: tuple[str, ...], names: tuple[str, ...], name: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The columns of a `Run`, its makespan among them, and machines that are none of `names`.
+    """Extract the columns of `RunColumns`, and the machines of the trace not in `names`.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [1.0]}))
-    >>> columns, strange = extract_columns(trace, ("a", "b"), ("n1",))
-    >>> columns["submit"].tolist(), strange
+    >>> columns, unknown = extract_columns(trace, ("a", "b"), ("n1",))
+    >>> columns["submit"].tolist(), unknown
     ([1.0, nan], ())
     """
     every = per_task(trace)
-    _refuse_strangers(every["id"], ids, called)
+    _refuse_unknown_tasks(every["id"], ids, name)
     ran = every.filter("ran")
     first, last = ran["submit"].min(), ran["end"].max()
-    used, strange = _machines(trace, names)
+    used, unknown = _last_machines(trace, names)
     completed = pl.col("status").fill_null("completed") == "completed"
     found = pl.DataFrame({"id": pl.Series(ids, dtype=pl.String)})
     whole = completed & pl.col("end").is_not_null()
@@ -50,23 +50,23 @@ def extract_columns(
         "machine": found["machine"].fill_null(-1).to_numpy().astype(np.intp),
         "makespan": np.nan if first is None or last is None else float(last - first),  # type: ignore[operator, arg-type]
     }
-    return columns, strange
+    return columns, unknown
 
 
-def _refuse_strangers(found: pl.Series, ids: tuple[str, ...], name: str) -> None:
-    strange = found.filter(~found.is_in(pl.Series(ids, dtype=pl.String).implode()))
-    if strange.len():
-        more = f", nor are {format_count(strange.len() - 1, 'other')}" if strange.len() > 1 else ""
+def _refuse_unknown_tasks(found: pl.Series, ids: tuple[str, ...], name: str) -> None:
+    unknown = found.filter(~found.is_in(pl.Series(ids, dtype=pl.String).implode()))
+    if unknown.len():
+        more = f", nor are {format_count(unknown.len() - 1, 'other')}" if unknown.len() > 1 else ""
         raise InputError(
-            f"task '{strange[0]}' of the trace is none of the scenario{more}",
+            f"task '{unknown[0]}' of the trace is not a task of the scenario{more}",
             file=name or None,
             field="tasks",
-            remedy="compare a trace with the scenario that it is a run of",
+            remedy="give the scenario of this trace",
         )
 
 
 def _cpu_times(trace: Trace) -> pl.DataFrame:
-    """The CPU time of each task: as recorded, else the sum of its samples."""
+    """The CPU time of each task: the recorded one, else the sum of its samples."""
     sampled = (
         trace.usage.drop_nulls(["task", "cpu"]).group_by("task").agg(sampled=pl.col("cpu").sum())
     )
@@ -77,8 +77,8 @@ def _cpu_times(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _machines(trace: Trace, names: tuple[str, ...]) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The first machine of the last attempt of each task, and those that nobody knows."""
+def _last_machines(trace: Trace, names: tuple[str, ...]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The first machine of the last attempt of each task, and machines not in `names`."""
     placements = trace.placements.select(
         "task", pl.col("attempt").fill_null(0), "machine"
     ).drop_nulls()
@@ -89,5 +89,5 @@ def _machines(trace: Trace, names: tuple[str, ...]) -> tuple[pl.DataFrame, tuple
         schema_overrides={"place": pl.Int64},
     )
     placed = used.join(places, on="machine", how="left")
-    strange = placed.filter(pl.col("place").is_null())["machine"].unique(maintain_order=True)
-    return placed.select(id="task", machine="place"), tuple(strange)
+    unknown = placed.filter(pl.col("place").is_null())["machine"].unique(maintain_order=True)
+    return placed.select(id="task", machine="place"), tuple(unknown)

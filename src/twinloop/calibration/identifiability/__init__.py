@@ -1,11 +1,11 @@
-"""Identifiability: which parameters the data cannot tell apart, and what it cannot see at all.
+"""Identifiability: parameters that the data determine, and parameters that they do not.
 
-from twinloop.calibration.identifiability import identify
+from twinloop.calibration.identifiability import analyse_identifiability
 
-told = identify(objective, best)
-print(told)                # in plain words
-told.table                 # an acceptable interval for each parameter
-told.groups                # those that compensate each other
+found = analyse_identifiability(objective, best)
+print(found)               # sentences on parameters that are not identifiable
+found.table                # a confidence interval for each parameter
+found.groups               # parameters that compensate each other
 """
 
 from twinloop.calibration.identifiability.advice import HINTS, Hint

@@ -1,4 +1,4 @@
-"""What data would tell parameters apart that the present data does not."""
+"""Advice on data that would make parameters identifiable."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Hint:
-    """Advice for parameters whose names match patterns: one alone, or two that compensate.
+    """Advice for parameters whose names match patterns: a single one, or two that compensate.
 
     Args:
-        patterns: Of names, with `*` for any text.
-        advice: What to do.
-        fact: Name of a fact about the data. If it is known to be false, `because` is why the
-            data says nothing of the parameter.
-        because: The reason in words.
+        patterns: Patterns of names, with `*` for any text.
+        advice: The advice.
+        fact: The name of a fact about the data. If it is false, `because` is the reason why the
+            parameter has no effect.
+        because: The reason.
 
     >>> hint = Hint(("startup*", "service*"), "add runs with short tasks")
     >>> hint.matches(["service_factor", "startup_overhead"])
@@ -31,7 +31,7 @@ class Hint:
     because: str = ""
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Whether each pattern has a name of its own among these."""
+        """Whether each pattern matches a different one of these names."""
         return any(
             all(
                 fnmatchcase(name, pattern)
@@ -44,15 +44,15 @@ class Hint:
 _STARTUP, _SERVICE = "*startup_overhead", "*service_factor*"
 _SPEED, _CONTENTION = "*speed_factor", "*contention*"
 
-#: Advice for the values of a Model; a fact that is not given is taken to be unknown.
+#: Advice for the values of a Model; a fact that is not given is unknown.
 HINTS: Final = (
     Hint((_STARTUP, _SERVICE), "add runs with short tasks"),
     Hint((_STARTUP, _SPEED), "add runs with short tasks"),
-    Hint((_STARTUP, "*dispatch_latency"), "use a loss that sees when tasks start"),
+    Hint((_STARTUP, "*dispatch_latency"), "use a loss of the start times of tasks"),
     Hint((_SPEED, _SERVICE), "fix one of them: run times show only their ratio"),
     Hint((_SERVICE, _SERVICE), "add runs with one kind of task alone"),
     Hint(
-        ("*dispatch_latency", "*release_latency"), "use a loss that sees when tasks start and end"
+        ("*dispatch_latency", "*release_latency"), "use a loss of the start and end times of tasks"
     ),
     Hint((_CONTENTION, _SERVICE), "add runs in which no tasks share a core"),
     Hint((_CONTENTION, _SPEED), "add runs in which no tasks share a core"),
@@ -69,7 +69,7 @@ HINTS: Final = (
     ),
     Hint(
         ("*dispatch_latency",),
-        "use a loss that sees when tasks start",
+        "use a loss of the start times of tasks",
         "queued",
         "no task ever had to wait for another",
     ),
@@ -89,7 +89,7 @@ HINTS: Final = (
 
 
 def explain_no_effect(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]) -> str:
-    """Why the data says nothing of a parameter, if a fact tells; else empty.
+    """Explain by a fact why a parameter has no effect; an empty text if no fact does.
 
     >>> explain_no_effect("contention.linear.slope", HINTS, {"shared_cores": False})
     'no two tasks ever shared a core'
@@ -102,7 +102,7 @@ def explain_no_effect(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]
 
 
 def suggest_data(names: Sequence[str], hints: Iterable[Hint]) -> str:
-    """What would help with one parameter, or with those of a group; empty if nothing is known.
+    """Suggest data for one parameter, or for a group; an empty text without advice.
 
     >>> suggest_data(["startup_overhead", "service_factor"], HINTS)
     'add runs with short tasks'
@@ -113,7 +113,7 @@ def suggest_data(names: Sequence[str], hints: Iterable[Hint]) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Join names for a sentence.
 
     >>> join_names(["a", "b", "c"])
     'a, b and c'

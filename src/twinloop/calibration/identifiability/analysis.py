@@ -1,4 +1,8 @@
-"""The analysis: slopes at the calibration, profiles through the space, and what follows."""
+"""The analysis of identifiability: sensitivities and profile likelihoods.
+
+Sensitivities at the calibration give the local test of Rothenberg, "Identification in parametric
+models" (1971); profile likelihoods give confidence intervals that hold beyond it (see `profile`).
+"""
 
 from __future__ import annotations
 
@@ -44,14 +48,14 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: Outputs are not taken to be known better than this, if nobody says how well they are.
+#: The least standard deviation of the outputs that is assumed, unless given.
 NOISE_FLOOR: Final = 1e-3
 _QUARTERS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """What is to be profiled: a fit, its best point and score, and what is acceptable."""
+class _ProfileInput:
+    """The input of the profiles: the constrained fit, its minimum, and the bound of the score."""
 
     fit: ConstrainedFit
     centre: Floats
@@ -75,29 +79,30 @@ def analyse_identifiability(
     hints: Iterable[Hint] = HINTS,
     facts: Mapping[str, Any] | None = None,
 ) -> Identifiability:
-    """Which parameters the data tells, and which mask or compensate each other.
+    """Analyse which parameters the data determine, and which mask or compensate each other.
 
-    A parameter is identifiable if the values that are acceptable, with the best that the others
-    can do about it, are at most `tolerance` of its range, and if it is the data that holds it
-    there and not the range of another.
+    A parameter is identifiable if its confidence interval by profile likelihood is at most
+    `tolerance` of its range, and if the interval is limited by the data and not by the range of
+    another parameter.
 
     Args:
-        objective: From points of the unit cube to losses, and with `outputs` to residuals.
+        objective: A function from points of the unit cube to losses, and with `outputs` to
+            residuals.
         best: The calibration, as a point.
-        noise: The standard deviation of the outputs, or of each of them. By default from what
-            remains at the best fit, and at least 0.001.
-        loss_bound: Take the loss in place of the outputs, with this as what is acceptable; so it
-            is where there are no outputs, and then 10 % above the best is the default.
-        tolerance: What is known to this share of its range is identifiable.
-        level: Of the intervals.
-        budget: Evaluations that may be spent.
-        hints: What data would help, by the names of parameters.
-        facts: What is known of the data, such as `{"shared_cores": False}`; see `HINTS`.
+        noise: The standard deviation of the outputs, one or one per output. By default estimated
+            from the residuals at the best fit, and at least 0.001.
+        loss_bound: Use the loss instead of the outputs, up to this bound. Without outputs the
+            loss is always used, with 10 % above the best as the default.
+        tolerance: The largest interval of an identifiable parameter, as a share of its range.
+        level: The confidence level of the intervals.
+        budget: The number of evaluations.
+        hints: Advice on data, by the names of parameters.
+        facts: Facts about the data, such as `{"shared_cores": False}`; see `HINTS`.
 
     >>> from twinloop.calibration.parameters.kinds import ExponentialParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Move:
-    ...     "Loading a truck, driving, unloading; what is compared is the total time."
+    ...     "Loading a truck, driving, unloading; the output is the total time."
     ...     names = "load", "drive", "unload"
     ...     space = Space(ExponentialParameter(name, 0.1, 10) for name in names)
     ...     cargo, distance = np.array([1.0, 2.0, 4.0]), np.array([4.0, 2.0, 1.0])
@@ -109,125 +114,126 @@ def analyse_identifiability(
     ...         return self.time(points) / truth - 1
     ...     def __call__(self, points):
     ...         return abs(self.outputs(points)).mean(axis=1)
-    >>> told = analyse_identifiability(Move(), np.full(3, 0.5), noise=0.01)
-    >>> told
+    >>> found = analyse_identifiability(Move(), np.full(3, 0.5), noise=0.01)
+    >>> found
     load and unload compensate each other in this data: the sum of their reciprocals stays near 2.
-    >>> told.unidentifiable
+    >>> found.unidentifiable
     ('load', 'unload')
     """
     if not 0 < tolerance < 1 or not 0 < level < 1:
-        raise InputError("tolerance and level must lie between 0 and 1")
+        raise InputError("tolerance and level must be between 0 and 1")
     evaluations = Evaluations(objective, budget)
     space = evaluations.space
     best = check_point(best, len(space))
     try:
-        problem = _by_outputs(evaluations, best, noise, tolerance, level, loss_bound)
-        effects = _effects(evaluations, problem)
+        given = _by_outputs(evaluations, best, noise, tolerance, level, loss_bound)
+        effects = _effects(evaluations, given)
     except BudgetSpentError:
-        return _nothing(evaluations, best)
+        return _unfinished_result(evaluations, best)
     profiles: list[Profile] = []
     for axis in range(len(space)):
         evaluations.limit = evaluations.spent + (budget - evaluations.spent) // (
             len(space) - axis + 1
         )
-        profiles.append(
-            _profile(evaluations, problem, axis) if effects[axis] else _flat(problem, axis)
-        )
+        profiles.append(_profile(evaluations, given, axis) if effects[axis] else _flat(given, axis))
     evaluations.limit = budget
-    # Intervals around a point that is no minimum need not hold the truth.
-    minimal = not any(_below(problem, each) for each in profiles)
+    # Intervals around a point that is not a minimum are not confidence intervals.
+    minimal = not any(_below(given, each) for each in profiles)
     masks: list[MaskingParameter | None] = [None] * len(space)
-    told_apart = [
-        _told(space, problem, each, axis, tolerance) for axis, each in enumerate(profiles)
+    identifiable = [
+        _is_identifiable(space, given, each, axis, tolerance) for axis, each in enumerate(profiles)
     ]
     if not minimal:
-        told_apart = [None if effect else False for effect in effects]
+        identifiable = [None if effect else False for effect in effects]
     moves = CompensatingMoves(
-        problem.centre, profiles, problem.fit, lowest=problem.lowest, bound=problem.bound
+        given.centre, profiles, given.fit, lowest=given.lowest, bound=given.bound
     )
     complete = not any(each.spent for each in profiles)
     edges = np.zeros((len(space), len(space)), dtype=bool)
-    loose = np.array([each is False for each in told_apart])
+    loose = np.array([each is False for each in identifiable])
     searched = True
     try:
         edges = moves.needed(np.flatnonzero(loose))
         masks = [
             None
             if effects[axis]
-            else find_masking_parameter(evaluations, problem.fit, problem.centre, axis)
+            else find_masking_parameter(evaluations, given.fit, given.centre, axis)
             for axis in range(len(space))
         ]
     except BudgetSpentError:
         complete = searched = False
-    groups = group_parameters(edges, problem.weak, ~loose, effects)
-    told = IdentifiabilityAnalysis(
+    groups = group_parameters(edges, given.weak, ~loose, effects)
+    analysis = IdentifiabilityAnalysis(
         space,
         best,
-        problem.centre,
+        given.centre,
         profiles,
-        told_apart,
+        identifiable,
         groups,
         effects,
         masks,
-        problem.weak,
+        given.weak,
         searched,
         minimal,
     )
-    whys, sentences = describe_analysis(told, tuple(hints), facts or {})
-    if not (problem.settled and minimal):
+    whys, sentences = describe_analysis(analysis, tuple(hints), facts or {})
+    if not (given.settled and minimal):
         sentences.append(
-            "The calibration is not the best there is near it: search longer before relying on "
-            "these intervals."
+            "A nearby point fits better than the calibration: give the search a larger budget "
+            "before relying on these intervals."
             if minimal
-            else "The calibration is not at a minimum, so its intervals are unknown: search longer."
+            else "The calibration is not at a minimum, so its intervals are unknown: give the "
+            "search a larger budget."
         )
     if not complete:
-        sentences.append(_unfinished(budget, told))
+        sentences.append(_unfinished(budget, analysis))
     return Identifiability(
-        told.table(whys),
+        analysis.table(whys),
         tuple(tuple(space.names[axis] for axis in group) for group in groups),
         tuple(sentences),
-        _calibrations(told),
-        problem.noise,
+        _calibrations(analysis),
+        given.noise,
         evaluations.spent,
         complete and minimal,
     )
 
 
-def _below(problem: _Problem, found: Profile) -> bool:
-    """Whether a profile met a clearly better fit than the one that it started from."""
-    return float(found.scores.min()) < problem.lowest - 0.1 * (problem.bound - problem.lowest)
+def _below(given: _ProfileInput, found: Profile) -> bool:
+    """Whether a profile found a clearly better fit than its starting point."""
+    return float(found.scores.min()) < given.lowest - 0.1 * (given.bound - given.lowest)
 
 
-def _unfinished(budget: int, told: IdentifiabilityAnalysis) -> str:
-    """What an analysis that has spent its budget does not know."""
-    names = told.space.names
-    unknown = [name for name, each in zip(names, told.identifiable, strict=True) if each is None]
+def _unfinished(budget: int, analysis: IdentifiabilityAnalysis) -> str:
+    """Describe the results that an analysis without remaining budget lacks."""
+    names = analysis.space.names
+    unknown = [
+        name for name, each in zip(names, analysis.identifiable, strict=True) if each is None
+    ]
     open_ = [
         name
-        for name, each, found in zip(names, told.identifiable, told.profiles, strict=True)
+        for name, each, found in zip(names, analysis.identifiable, analysis.profiles, strict=True)
         if each is not None and found.spent
     ]
-    said = f"The analysis is unfinished: {budget:,} evaluations were too few"
+    text = f"The analysis is unfinished: {budget:,} evaluations were too few"
     if unknown:
-        said += f"; whether the data tells {join_names(unknown)} is unknown"
+        text += f"; whether the data determine {join_names(unknown)} is unknown"
     if open_:
-        said += f"; the interval of {join_names(open_)} is unknown"
-    if not told.searched:
-        said += "; which parameters compensate or mask each other was not searched to the end"
-    return f"{said}."
+        text += f"; the interval of {join_names(open_)} is unknown"
+    if not analysis.searched:
+        text += "; the search for parameters that compensate or mask each other is incomplete"
+    return f"{text}."
 
 
-def _nothing(evaluations: Evaluations, best: Floats) -> Identifiability:
+def _unfinished_result(evaluations: Evaluations, best: Floats) -> Identifiability:
     values = evaluations.space.decode_one(best)
     rows = [
-        {"parameter": name, "identifiable": None, "why": "unknown: too few evaluations to say"}
+        {"parameter": name, "identifiable": None, "why": "unknown: too few evaluations"}
         | ({"value": float(value)} if isinstance(value, int | float) else {})
         for name, value in values.items()
     ]
     sentence = (
-        f"The analysis is unfinished: {evaluations.budget:,} evaluations are too few to say "
-        f"whether the data tells {join_names(list(values))}; at least about "
+        f"The analysis is unfinished: {evaluations.budget:,} evaluations are too few to determine "
+        f"whether the data determine {join_names(list(values))}; at least about "
         f"{40 * len(rows) + 100:,} are needed."
     )
     spent = evaluations.spent
@@ -241,8 +247,8 @@ def _by_outputs(
     tolerance: float,
     level: float,
     loss_bound: float | None,
-) -> _Problem:
-    # scipy.stats would do as well, at a second of importing.
+) -> _ProfileInput:
+    # scipy.stats would take a second to import.
     from scipy import special
 
     residuals = None if loss_bound is not None else evaluations.outputs(best[np.newaxis])
@@ -250,7 +256,7 @@ def _by_outputs(
         return _by_loss(evaluations, best, loss_bound)
     known = np.isfinite(residuals[0])
     if not known.any():
-        raise InputError("has no outputs at the calibration", field="objective")
+        raise InputError("has no finite outputs at the calibration", field="objective")
     evaluations.known = known
     count, free = int(known.sum()), int(known.sum()) - len(best)
     scale = noise if noise is not None else NOISE_FLOOR
@@ -276,7 +282,7 @@ def _by_outputs(
     slopes_of = slopes.jacobian
     spread = np.linalg.inv(slopes_of.T @ slopes_of + 4.0 * np.eye(len(best)))
     guesses = np.sqrt(share * spread.diagonal())
-    return _Problem(
+    return _ProfileInput(
         LeastSquaresFit(evaluations, scale, slopes.steps),
         centre,
         lowest,
@@ -288,10 +294,10 @@ def _by_outputs(
     )
 
 
-def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -> _Problem:
+def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -> _ProfileInput:
     at_best = float(evaluations.losses(best[np.newaxis])[0])
     if not np.isfinite(at_best):
-        raise InputError("has no loss at the calibration", field="objective")
+        raise InputError("fails at the calibration", field="objective")
     dimensions = len(best)
     distances = np.array([0.001, 0.01, 0.05, 0.2])
     near = np.tile(best, (len(distances) * 2 * dimensions, 1))
@@ -311,53 +317,53 @@ def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -
     if loss_bound is None:
         bound = lowest + max(0.1 * lowest, 1e-3)
     nothing = np.zeros((0, dimensions))
-    return _Problem(fit, centre, lowest, bound, guesses, nothing, None, at_best <= bound)
+    return _ProfileInput(fit, centre, lowest, bound, guesses, nothing, None, at_best <= bound)
 
 
-def _effects(evaluations: Evaluations, problem: _Problem) -> NDArray[np.bool_]:
-    """Whether each parameter alone changes anything at all, anywhere in its range."""
+def _effects(evaluations: Evaluations, given: _ProfileInput) -> NDArray[np.bool_]:
+    """Whether each parameter alone has any effect in its range."""
     rows, axes = [], []
     for axis, parameter in enumerate(evaluations.space):
         places = list_positions(parameter) if is_enumerable(parameter) else _QUARTERS
-        # A little off the calibration too: an effect may be over soon.
-        for place in (*places, problem.centre[axis] - 0.01, problem.centre[axis] + 0.01):
-            rows.append(problem.centre.copy())
+        # Also near the calibration: an effect may saturate.
+        for place in (*places, given.centre[axis] - 0.01, given.centre[axis] + 0.01):
+            rows.append(given.centre.copy())
             rows[-1][axis] = place
             axes.append(axis)
-    points = np.array([problem.centre, *rows])
-    found = evaluations.outputs(points) if problem.noise is not None else None
+    points = np.array([given.centre, *rows])
+    found = evaluations.outputs(points) if given.noise is not None else None
     if found is None:
         found = evaluations.losses(points)[:, np.newaxis]
     found = np.nan_to_num(found, nan=1e300, posinf=1e300)
     changed = (abs(found[1:] - found[0]) > 1e-10 * (1.0 + abs(found[0]))).any(axis=1)
-    return np.array([changed[np.array(axes) == axis].any() for axis in range(len(problem.centre))])
+    return np.array([changed[np.array(axes) == axis].any() for axis in range(len(given.centre))])
 
 
-def _profile(evaluations: Evaluations, problem: _Problem, axis: int) -> Profile:
+def _profile(evaluations: Evaluations, given: _ProfileInput, axis: int) -> Profile:
     return profile_parameter(
         evaluations,
-        problem.fit,
-        problem.centre,
+        given.fit,
+        given.centre,
         axis,
-        guess=float(problem.guesses[axis]),
-        lowest=problem.lowest,
-        bound=problem.bound,
+        guess=float(given.guesses[axis]),
+        lowest=given.lowest,
+        bound=given.bound,
     )
 
 
-def _flat(problem: _Problem, axis: int) -> Profile:
-    """The profile of a parameter without effect: the fit is the same wherever it is held."""
-    points = np.tile(problem.centre, (3, 1))
-    points[:, axis] = 0.0, problem.centre[axis], 1.0
-    return Profile(0.0, 1.0, (False, False), points, np.full(3, problem.lowest))
+def _flat(given: _ProfileInput, axis: int) -> Profile:
+    """The profile of a parameter without effect: a constant score."""
+    points = np.tile(given.centre, (3, 1))
+    points[:, axis] = 0.0, given.centre[axis], 1.0
+    return Profile(0.0, 1.0, (False, False), points, np.full(3, given.lowest))
 
 
-def _told(
-    space: Space, problem: _Problem, found: Profile, axis: int, tolerance: float
+def _is_identifiable(
+    space: Space, given: _ProfileInput, found: Profile, axis: int, tolerance: float
 ) -> bool | None:
-    """Whether the data tells a parameter; None: the profile is not far enough to say."""
+    """Whether the data determine a parameter; None if the profile is incomplete."""
     discrete = is_enumerable(space.parameters[axis])
-    # What was found acceptable stays so: more evaluations can only make the interval wider.
+    # More evaluations can only widen the interval.
     if len(found.points) > 1 if discrete else found.width > tolerance:
         return False
     if found.spent:
@@ -366,37 +372,37 @@ def _told(
         return True
     if _at_own_end(space.parameters[axis], found):
         return False
-    loose = bool((abs(problem.weak[:, axis]) > 0.1).any())
-    return not (loose and _held_by_range(problem.centre, found, axis))
+    loose = bool((abs(given.weak[:, axis]) > 0.1).any())
+    return not (loose and _held_by_range(given.centre, found, axis))
 
 
 def _at_own_end(parameter: Parameter, found: Profile) -> bool:
-    """Whether the range of the parameter ends the interval, and not the data.
+    """Whether the interval is limited by the range of the parameter and not by the data.
 
-    Nothing at all is an end that no wider range could move.
+    A lower end of 0 is a natural limit, not an end of the range.
     """
     low, high = (not closed for closed in found.closed)
     return (high and found.high >= 1.0) or (low and found.low <= 0.0 != parameter.decode(0.0))
 
 
 def _held_by_range(centre: Floats, found: Profile, axis: int) -> bool:
-    """Whether the interval ends where another parameter has come to the end of its range."""
+    """Whether the interval is limited by the range of another parameter."""
     for end in found.points[[0, -1]]:
         moved = abs(end - centre)
         far = moved > max(0.1 * moved[axis], 1e-6)
         far[axis] = False
-        # The last calibration that is acceptable lies a little before the end of the interval.
+        # The last acceptable calibration is a little before the end of the interval.
         if (far & (np.minimum(end, 1.0 - end) <= 0.3 * moved)).any():
             return True
     return False
 
 
-def _calibrations(told: IdentifiabilityAnalysis) -> pl.DataFrame:
+def _calibrations(analysis: IdentifiabilityAnalysis) -> pl.DataFrame:
     parts = []
-    for name, found in zip(told.space.names, told.profiles, strict=True):
+    for name, found in zip(analysis.space.names, analysis.profiles, strict=True):
         values = {
             each: column if isinstance(column, np.ndarray) else [str(value) for value in column]
-            for each, column in told.space.decode(found.points).items()
+            for each, column in analysis.space.decode(found.points).items()
         }
         parts.append(
             pl.DataFrame(

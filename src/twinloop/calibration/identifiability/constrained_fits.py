@@ -1,4 +1,4 @@
-"""Fits that hold one parameter and move the others, by the outputs or by the loss alone."""
+"""Fits with one parameter held constant, by least squares of outputs or by the loss."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _DAMPINGS: Final = (1e-9, 1e-3, 1e-1, 10.0)
 
 
 class ConstrainedFit(Protocol):
-    """Scores points, lower is better, and fits from one."""
+    """A fit with a score of points; a lower score is better."""
 
     def scores(self, points: Floats) -> Floats:
         """The score of each point, infinite where it failed."""
         ...
 
     def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
-        """The best point near `start` with coordinate `held` as it is, and its score.
+        """Fit from `start` with coordinate `held` constant; return the point and its score.
 
-        It may end as soon as the score is at most `enough`.
+        The fit may stop when the score is at most `enough`.
         """
         ...
 
 
 class LeastSquaresFit:
-    """Least squares of the outputs over their noise, by Levenberg and Marquardt within the cube.
+    """Least squares of the outputs over their noise, by Levenberg-Marquardt within the cube.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -57,7 +57,7 @@ class LeastSquaresFit:
         return self._squares(self._scaled(points))
 
     def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
-        """The least squares near `start`."""
+        """Fit by least squares from `start`."""
         free = np.array([i for i in range(len(start)) if i != held and not self._still[i]])
         point = start.copy()
         residuals = self._scaled(point[np.newaxis])[0]
@@ -69,7 +69,7 @@ class LeastSquaresFit:
             tried = _steps(slopes, residuals, point, free)
             found = self._scaled(tried)
             scores = self._squares(found)
-            # The most careful of those that are about as good: what has no effect shall not move.
+            # The most damped of about equal steps, so that parameters without effect do not move.
             pick = int(np.flatnonzero(scores <= scores.min() + 1e-3)[-1])
             if not scores[pick] < score - 1e-3:
                 break
@@ -97,11 +97,11 @@ class LeastSquaresFit:
 
 
 class _EnoughError(Exception):
-    """The loss is as low as it has to be."""
+    """The loss is low enough to stop."""
 
 
 class SimplexFit:
-    """The simplex of Nelder and Mead on the loss, where there is nothing else to see.
+    """Nelder-Mead minimisation of the loss, for objectives without outputs.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -124,7 +124,7 @@ class SimplexFit:
         return self._evaluations.losses(points)
 
     def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
-        """The lowest loss near `start`."""
+        """Minimise the loss from `start`."""
         from scipy.optimize import minimize
 
         free = np.array([i for i in range(len(start)) if i != held and not self._still[i]])
@@ -161,7 +161,7 @@ class SimplexFit:
 
 
 def _steps(slopes: Floats, residuals: Floats, point: Floats, free: NDArray[np.intp]) -> Floats:
-    """A least-squares step for each damping; what would leave the cube stops at its side."""
+    """A least-squares step for each damping, clipped to the cube."""
     values, vectors = np.linalg.eigh(slopes.T @ slopes)
     dampings = np.array(_DAMPINGS)[:, np.newaxis] * max(float(values[-1]), 1e-12)
     along = vectors.T @ (slopes.T @ residuals)
@@ -171,11 +171,11 @@ def _steps(slopes: Floats, residuals: Floats, point: Floats, free: NDArray[np.in
     for row in np.flatnonzero((moved[:, free] != aims).any(axis=1)):
         stopped = moved[row, free] != aims[row]
         damping = float(dampings[row, 0])
-        moved[row] = _stopped(slopes, residuals, point, free, damping, moved[row], stopped)
+        moved[row] = _repeat_free(slopes, residuals, point, free, damping, moved[row], stopped)
     return moved
 
 
-def _stopped(
+def _repeat_free(
     slopes: Floats,
     residuals: Floats,
     point: Floats,
@@ -184,7 +184,7 @@ def _stopped(
     moved: Floats,
     stopped: NDArray[np.bool_],
 ) -> Floats:
-    """The step again for those that have not been stopped by a side of the cube."""
+    """Repeat the step for the coordinates that were not clipped."""
     for _ in range(2):
         held = free[stopped]
         rest = residuals + slopes[:, stopped] @ (moved[held] - point[held])

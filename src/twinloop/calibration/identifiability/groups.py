@@ -15,7 +15,7 @@ Bools = NDArray[np.bool_]
 
 
 class CompensatingMoves:
-    """How others moved when one parameter was held away from its best value."""
+    """The moves of other parameters when one is held away from its best value."""
 
     def __init__(
         self,
@@ -29,14 +29,14 @@ class CompensatingMoves:
         self._centre = centre
         self._profiles = profiles
         self._fit = fit
-        # Resetting one of two with a correlation of r costs 1 / (1 - r²) times what the other's
-        # interval allows: four times that is a correlation of 0.87.
+        # Resetting one of two parameters with correlation r raises the score by 1 / (1 - r²) times
+        # the bound of the other's interval: four times that is a correlation of 0.87.
         self._costly = lowest + 4.0 * (bound - lowest)
 
     def needed(self, axes: NDArray[np.intp]) -> Bools:
-        """Which (row) cannot be held elsewhere unless which (column) moves.
+        """A matrix: true if parameter (row) can be held elsewhere only if another (column) moves.
 
-        A move counts if the fit gets far worse when it alone is taken back.
+        A move counts if taking it back alone makes the fit far worse.
         """
         size = len(self._centre)
         edges = np.zeros((size, size), dtype=bool)
@@ -55,12 +55,12 @@ class CompensatingMoves:
 
 
 def group_parameters(
-    edges: Bools, weak: Floats, told: Bools, effects: Bools
+    edges: Bools, weak: Floats, identifiable: Bools, effects: Bools
 ) -> tuple[tuple[int, ...], ...]:
-    """Those that are not told apart, joined where one makes up for another.
+    """Group the parameters that are not identifiable and compensate each other.
 
-    By the profiles (`edges`), and by the directions that the outputs hardly notice (`weak`): the
-    projection onto these has blocks, one for each set of parameters that move together.
+    Parameters are connected by the profiles (`edges`), and by the directions with little effect on
+    the outputs (`weak`): the projection onto these has a block per set of connected parameters.
 
     >>> none = np.zeros((4, 4), dtype=bool)
     >>> weak = np.array([[0.7, 0.7, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
@@ -68,10 +68,10 @@ def group_parameters(
     ((0, 1),)
     """
     joined = edges | edges.T | (abs(weak.T @ weak) > 0.05)
-    some = ~told & effects
+    some = ~identifiable & effects
     joined &= np.outer(some, some)
     np.fill_diagonal(joined, some)
-    for _ in range(len(told)):
+    for _ in range(len(identifiable)):
         joined = joined | (joined.astype(np.int64) @ joined.astype(np.int64) > 0)
     found = {tuple(np.flatnonzero(row).tolist()) for row in joined if row.sum() > 1}
     return tuple(sorted(found))

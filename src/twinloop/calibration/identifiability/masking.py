@@ -1,4 +1,4 @@
-"""Parameters that have no effect because of where another one is."""
+"""Masking: parameters that have no effect because of the value of another one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MaskingParameter:
-    """Another parameter, and the position beyond which, away from its own, the first has effect."""
+    """A masking parameter, and the position beyond which the masked one has an effect."""
 
     other: int
     threshold: float
@@ -26,7 +26,7 @@ class MaskingParameter:
 def find_masking_parameter(
     evaluations: Evaluations, fit: ConstrainedFit, centre: Floats, axis: int
 ) -> MaskingParameter | None:
-    """The parameter that hides another one, if it is one alone; None if there is no such.
+    """Find the single parameter that masks another one; None if there is none.
 
     >>> from twinloop.calibration.identifiability.constrained_fits import SimplexFit
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
@@ -46,7 +46,7 @@ def find_masking_parameter(
         low[:, axis], high[:, axis] = 0.0, 1.0
         scores = fit.scores(np.vstack([low, high]))
         first, second = scores[: len(points)], scores[len(points) :]
-        # Two failures are no effect; their difference is NaN.
+        # Two failures count as no effect; their difference is NaN.
         with np.errstate(invalid="ignore"):
             return abs(first - second) > 1e-9 * (1.0 + abs(first))
 

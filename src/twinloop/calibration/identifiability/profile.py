@@ -1,7 +1,7 @@
-"""Profiles: how well the others can make up for one parameter that is held where it is not best.
+"""Profile likelihood: the best fit as a function of one parameter, all others refitted.
 
-The profile likelihood of Raue et al., "Structural and practical identifiability analysis of
-partially observed dynamical models by exploiting the profile likelihood" (2009).
+After Raue et al., "Structural and practical identifiability analysis of partially observed
+dynamical models by exploiting the profile likelihood" (2009).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twinloop.calibration.uncertainty.evaluation_count import BudgetSpentError, 
 
 Floats = NDArray[np.float64]
 
-#: Discrete parameters with up to so many levels are tried at each.
+#: The largest number of levels of a discrete parameter that are all evaluated.
 MAX_ENUMERATED: Final = 12
 _NARROWINGS: Final = 10
 _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -32,12 +32,11 @@ _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The acceptable interval of one parameter, in 0..1, and the calibrations that make it.
+    """The confidence interval of one parameter in 0..1, and the calibrations along it.
 
-    `points` are acceptable ones from the lower end to the upper, `scores` theirs. `closed` says of
-    each end whether the data ended it; what ends with the range, or with the budget, is open. An
-    end that is `unfinished` was not found before the budget was spent: acceptable values reach at
-    least to there.
+    `points` are the acceptable calibrations from the lower end to the upper, with their `scores`.
+    An end is `closed` if the data limit it, and open if the range or the budget does. An end is
+    `unfinished` if the budget was spent before it was found: the interval reaches at least there.
     """
 
     low: float
@@ -54,7 +53,7 @@ class Profile:
 
     @property
     def width(self) -> float:
-        """How much of the range is acceptable."""
+        """The length of the interval."""
         return self.high - self.low
 
 
@@ -68,16 +67,16 @@ def profile_parameter(
     lowest: float,
     bound: float,
 ) -> Profile:
-    """How far one parameter can move until no values of the others keep the score at the bound.
+    """Compute the profile of one parameter: the interval in which the score is at most the bound.
 
     Args:
-        evaluations: What may be spent.
-        fit: How the others are fitted.
+        evaluations: The objective with its budget.
+        fit: The fit of the other parameters.
         centre: The best point.
-        axis: Which parameter.
-        guess: About how far that is.
+        axis: The index of the parameter.
+        guess: The approximate distance to the ends.
         lowest: The score of the centre.
-        bound: The score that is still acceptable.
+        bound: The largest acceptable score.
 
     >>> from twinloop.calibration.identifiability.constrained_fits import LeastSquaresFit
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
@@ -95,7 +94,7 @@ def profile_parameter(
     """
     parameter = evaluations.space.parameters[axis]
     if is_enumerable(parameter):
-        return _enumerated(fit, centre, axis, parameter, lowest, bound)
+        return _profile_levels(fit, centre, axis, parameter, lowest, bound)
     down = _Side(evaluations, fit, centre, axis, 0.0, lowest, bound)
     up = _Side(evaluations, fit, centre, axis, 1.0, lowest, bound)
     down.search(guess)
@@ -154,7 +153,7 @@ class _Side:
         if refused is None:
             return
         for _ in range(_NARROWINGS):
-            # Where the score rises gently, the end can be told from both sides of it.
+            # If the score rises gently, the end is interpolated from both sides.
             allowed = self._bound - self._lowest
             inner = self.scores[-1] - self._lowest if self.scores else 0.0
             gentle = inner >= 0.1 * allowed and score_out - self._lowest <= 10.0 * allowed
@@ -170,7 +169,7 @@ class _Side:
         last = self.scores[-1] if self.scores else self._lowest
         allowed = self._bound - self._lowest
         if np.isfinite(score_out) and last - self._lowest < 0.1 * allowed < score_out / 100.0:
-            # A step, somewhere between the two: what may be acceptable is not cut off.
+            # A jump between the two: the interval includes all that may be acceptable.
             accepted = refused
         elif np.isfinite(score_out):
             # Scores grow with the square of the distance near a minimum.
@@ -182,7 +181,7 @@ class _Side:
         self.end = start + sign * accepted
 
     def _try(self, position: float, *, far: bool) -> float | None:
-        """None if acceptable there, else the score."""
+        """Return None if the position is acceptable, else the score."""
         last = self.points[-1] if self.points else self._centre
         starts = [last.copy()]
         if self.points:
@@ -193,7 +192,7 @@ class _Side:
             each[self._axis] = position
         point, score = self._from(np.array(starts))
         if score > self._bound and far:
-            # Others may have to go where no slope leads: the other of two links is now the slower.
+            # The fit may need a jump of another parameter that no slope indicates.
             for each in self._elsewhere(starts[0]):
                 point, score = min((point, score), self._from(each), key=lambda found: found[1])
         if score > self._bound:
@@ -209,7 +208,7 @@ class _Side:
         return self._fit.fit(starts[int(scores.argmin())], self._axis, enough)
 
     def _elsewhere(self, point: Floats) -> Iterator[Floats]:
-        """The best places for each parameter that has an effect, but none where it is now."""
+        """The best values of each parameter without local but with distant effect."""
         others = [other for other in range(len(point)) if other != self._axis]
         rows = np.tile(point, (1 + len(others) * len(_QUARTERS), 1))
         for i, other in enumerate(others):
@@ -224,7 +223,7 @@ class _Side:
 
 
 def is_enumerable(parameter: Parameter) -> bool:
-    """Whether every value of it can be tried.
+    """Whether all values of a parameter are evaluated.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> is_enumerable(LinearParameter("cores", 1, 8, integer=True))
@@ -238,7 +237,7 @@ def is_enumerable(parameter: Parameter) -> bool:
 
 
 def list_positions(parameter: Parameter) -> Floats:
-    """Where the values of a discrete parameter lie in 0..1.
+    """List the positions of the values of a discrete parameter in 0..1.
 
     >>> from twinloop.calibration.parameters.kinds import CategoricalParameter
     >>> list_positions(CategoricalParameter("mode", ["a", "b"])).tolist()
@@ -251,7 +250,7 @@ def list_positions(parameter: Parameter) -> Floats:
     return np.array([parameter.encode(value) for value in whole])
 
 
-def _enumerated(
+def _profile_levels(
     fit: ConstrainedFit,
     centre: Floats,
     axis: int,

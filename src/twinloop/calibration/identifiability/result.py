@@ -1,4 +1,4 @@
-"""What an analysis of identifiability found, as tables and in plain words."""
+"""The result of an analysis of identifiability: tables and sentences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCHEMA: Final = {
 
 
 def make_table(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """The table of what is known of each parameter; what a row does not have is null.
+    """Make the table of parameters; missing entries are null.
 
     >>> make_table([{"parameter": "x", "identifiable": False}])["low"].to_list()
     [None]
@@ -31,20 +31,20 @@ def make_table(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """Which parameters the data tells, and which not.
+    """The identifiability of each parameter.
 
     Attributes:
-        table: A row per parameter: its `value`, the ends `low` and `high` of its acceptable
-            values, the `share` of its range that they are, whether it is `identifiable`, and
-            `why`. One that is no number has the acceptable `levels` in place of ends. What an
-            unfinished analysis does not know is null.
+        table: A row per parameter: its `value`, the ends `low` and `high` of its confidence
+            interval, the `share` of its range, whether it is `identifiable`, and `why`. A
+            parameter that is not a number has acceptable `levels` instead of ends. Entries that an
+            unfinished analysis lacks are null.
         groups: Names of parameters that compensate each other.
-        sentences: The same in plain words; none if there is nothing to say.
-        profiles: The calibrations behind the intervals: the `parameter` that was held, how well
-            it still fits (`score`), and the values of all.
-        noise: What the outputs were taken to scatter by; None if only the loss was to be seen.
-        evaluations: How many were spent.
-        complete: Whether the budget was enough. If not, the analysis is unfinished.
+        sentences: Sentences on parameters that are not identifiable; empty if all are.
+        profiles: The calibrations along the intervals: the `parameter` that was held constant, the
+            `score` of the fit, and the values of all parameters.
+        noise: The standard deviation of the outputs; None if the loss was used.
+        evaluations: The number of evaluations spent.
+        complete: Whether the budget sufficed. If not, the analysis is unfinished.
 
     >>> Identifiability(pl.DataFrame({"parameter": ["x"], "identifiable": [False]}), (),
     ...     ("x has no effect in this data.",), pl.DataFrame(), None, 10, True)
@@ -66,12 +66,12 @@ class Identifiability:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The parameters of which an unfinished analysis cannot say whether they are."""
+        """The parameters whose identifiability an unfinished analysis did not determine."""
         return tuple(self.table.filter(pl.col("identifiable").is_null())["parameter"])
 
     @classmethod
-    def joined(cls, found: Sequence[Identifiability]) -> Identifiability:
-        """The analyses of searches for different parameters as one."""
+    def combine(cls, found: Sequence[Identifiability]) -> Identifiability:
+        """Combine the analyses of searches for different parameters."""
         if len(found) == 1:
             return found[0]
         noises = [each.noise for each in found if each.noise is not None]
@@ -86,7 +86,7 @@ class Identifiability:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that `from_dict` reads back."""
+        """Convert to plain values that `from_dict` reads."""
         return {
             "table": self.table.rows(named=True),
             "groups": [list(group) for group in self.groups],
@@ -99,12 +99,12 @@ class Identifiability:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Identifiability:
-        """What `to_dict` wrote.
+        """Read the plain values of `to_dict`.
 
-        >>> told = Identifiability(make_table([{"parameter": "x", "identifiable": True}]), (), (),
+        >>> found = Identifiability(make_table([{"parameter": "x", "identifiable": True}]), (), (),
         ...     pl.DataFrame({"parameter": ["x"], "score": [0.0]}), 0.01, 10, True)
-        >>> again = Identifiability.from_dict(told.to_dict())
-        >>> again.table.equals(told.table), again.noise
+        >>> again = Identifiability.from_dict(found.to_dict())
+        >>> again.table.equals(found.table), again.noise
         (True, 0.01)
         """
         return cls(
@@ -118,7 +118,7 @@ class Identifiability:
         )
 
     def __str__(self) -> str:
-        return "\n".join(self.sentences) or "The data tells every parameter."
+        return "\n".join(self.sentences) or "The data determine every parameter."
 
     def __repr__(self) -> str:
         return str(self)

@@ -1,4 +1,4 @@
-"""How the outputs answer to each parameter at one point, and which moves they hardly notice."""
+"""Local sensitivity of the outputs, and the directions in which it is weak."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from twinloop.calibration.uncertainty.evaluation_count import Evaluations
 
 Floats = NDArray[np.float64]
 
-#: A step shall change the outputs by about so many times their noise: less drowns in the
-#: roughness of a simulation, more does not see the slope at the point.
+#: The aimed change of the outputs in a step, over their noise: smaller steps are dominated by the
+#: roughness of a simulation, larger ones are not local.
 _TARGET: Final = 3.0
 _LARGEST_STEP: Final = 0.25
 _SMALLEST_STEP: Final = 1e-6
@@ -21,15 +21,15 @@ _SMALLEST_STEP: Final = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """The slopes of the outputs, over their noise, for a move through the range of a parameter."""
+    """The Jacobian of the outputs over their noise, by coordinates of the unit cube."""
 
     jacobian: Floats
     steps: Floats
 
     def weak(self, reach: float) -> Floats:
-        """Directions (rows) along which a move by `reach` changes the outputs by less than noise.
+        """Directions (rows) in which a move by `reach` changes the outputs by less than noise.
 
-        The right singular vectors of the slopes whose singular value is below 1 / reach.
+        The right singular vectors of the Jacobian with a singular value below 1 / reach.
 
         >>> slopes = np.array([[100.0, 100.0, 0.0], [0.0, 0.0, 50.0]])
         >>> abs(Sensitivity(slopes, np.full(3, 0.01)).weak(0.05)).round(3).tolist()
@@ -44,9 +44,9 @@ class Sensitivity:
 def estimate_sensitivity(
     evaluations: Evaluations, point: Floats, noise: Floats | float
 ) -> Sensitivity:
-    """Central differences at a point, with steps at which the outputs change by a few times noise.
+    """Estimate the Jacobian by central differences, with steps that exceed the noise.
 
-    At the ends of the range they are one-sided. Parameters in no order have no slope: 0.
+    At the ends of the range they are one-sided. The slope of a parameter without order is 0.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -62,7 +62,7 @@ def estimate_sensitivity(
     """
     parameters = list(evaluations.space)
     ordered = np.array([each.ordered for each in parameters])
-    # Half a cell is the least that can change a discrete value, a whole one surely does.
+    # A step of a whole cell always changes a discrete value.
     least = np.array([1.0 / each.levels if each.levels else _SMALLEST_STEP for each in parameters])
     steps = np.maximum(0.01, least)
     chosen = steps.copy()

@@ -1,4 +1,4 @@
-"""Plain words for what the data tells of each parameter."""
+"""Sentences on the identifiability of each parameter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twinloop.calibration.parameters.space import Space
 
 Floats = NDArray[np.float64]
 
-#: What may stay the same while two numbers move.
+#: Functions of two parameters that may be invariant.
 _INVARIANTS: Final[dict[str, Callable[[Floats, Floats], Floats]]] = {
     "their product": lambda a, b: a * b,
     "their ratio": lambda a, b: a / b,
@@ -37,33 +37,33 @@ _INVARIANTS: Final[dict[str, Callable[[Floats, Floats], Floats]]] = {
 
 @dataclass(frozen=True, eq=False)
 class IdentifiabilityAnalysis:
-    """What the analysis found, before it is put in words."""
+    """The results of the analysis from which table and sentences are made."""
 
     space: Space
     best: Floats
     centre: Floats
     profiles: Sequence[Profile]
-    #: None: unknown, since the analysis is unfinished.
+    #: None: unknown, because the analysis is unfinished.
     identifiable: Sequence[bool | None]
     groups: Sequence[tuple[int, ...]]
     effects: NDArray[np.bool_]
     masks: Sequence[MaskingParameter | None]
     weak: Floats
-    #: Whether groups and masks were searched to the end.
+    #: Whether the search for groups and masks is complete.
     searched: bool = True
     #: Whether the profiles start from a minimum.
     minimal: bool = True
 
     def value(self, axis: int, position: float) -> Any:
-        """What a position means."""
+        """The value at a position."""
         return self.space.parameters[axis].decode(float(position))
 
     def group(self, axis: int) -> tuple[int, ...]:
-        """The group that a parameter is in; empty if in none."""
+        """The group of a parameter; empty if it has none."""
         return next((group for group in self.groups if axis in group), ())
 
     def levels(self, axis: int) -> list[str] | None:
-        """The acceptable values of what is no number."""
+        """The acceptable values of a parameter that is not a number."""
         if _is_number(self.value(axis, self.best[axis])):
             return None
         found = [str(self.value(axis, each)) for each in self.profiles[axis].points[:, axis]]
@@ -80,7 +80,7 @@ class IdentifiabilityAnalysis:
                 row |= {"share": found.width, "levels": levels}
             if levels is None:
                 best = float(self.best[axis])
-                # What was fitted by another measure than squares is acceptable all the same.
+                # The best point by a loss other than squares is acceptable, too.
                 low, high = min(found.low, best), max(found.high, best)
                 places = {"value": best, "low": low, "high": high}
                 for end, unfinished in zip(("low", "high"), ends, strict=True):
@@ -93,14 +93,14 @@ class IdentifiabilityAnalysis:
 
 
 def describe_analysis(
-    told: IdentifiabilityAnalysis, hints: Sequence[Hint], facts: Mapping[str, Any]
+    analysis: IdentifiabilityAnalysis, hints: Sequence[Hint], facts: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Why each parameter is told or not, and sentences on those that are not."""
-    names = told.space.names
+    """Give the reason of each verdict, and sentences on parameters that are not identifiable."""
+    names = analysis.space.names
     whys, sentences = [], []
-    for group in told.groups:
+    for group in analysis.groups:
         members = [names[axis] for axis in group]
-        stays = _stays(told, group)
+        stays = _stays(analysis, group)
         help_ = suggest_data(members, hints)
         sentences.append(
             f"{join_names(members)} compensate "
@@ -110,48 +110,48 @@ def describe_analysis(
             + "."
         )
     for axis, name in enumerate(names):
-        why = _why(told, axis, explain_no_effect(name, hints, facts))
-        if told.identifiable[axis] is False and not told.group(axis):
+        why = _why(analysis, axis, explain_no_effect(name, hints, facts))
+        if analysis.identifiable[axis] is False and not analysis.group(axis):
             help_ = suggest_data([name], hints)
             sentences.append(f"{name}: {why}" + (f" ({help_})" if help_ else "") + ".")
-        end = _at_end(told, axis)
+        end = _at_end(analysis, axis)
         if end:
             sentences.append(
-                f"{name} lies at the {end} end of its range, {_show(told, axis)}: "
-                "better values may lie beyond it."
+                f"{name} is at the {end} end of its range, {_show(analysis, axis)}: "
+                "better values may be beyond it."
             )
             why = f"{why}; at the {end} end of its range"
         whys.append(why)
     return whys, sentences
 
 
-def _why(told: IdentifiabilityAnalysis, axis: int, because: str) -> str:
-    found = told.profiles[axis]
-    low, high = (told.value(axis, place) for place in (found.low, found.high))
-    levels = told.levels(axis)
-    if told.identifiable[axis] is None and not told.minimal:
+def _why(analysis: IdentifiabilityAnalysis, axis: int, because: str) -> str:
+    found = analysis.profiles[axis]
+    low, high = (analysis.value(axis, place) for place in (found.low, found.high))
+    levels = analysis.levels(axis)
+    if analysis.identifiable[axis] is None and not analysis.minimal:
         return "unknown: the calibration is not at a minimum"
-    if told.identifiable[axis] is None:
-        return "unknown: too few evaluations to follow it to the end"
-    if told.identifiable[axis]:
-        return "the data tells it"
-    if not told.effects[axis]:
-        mask = told.masks[axis]
+    if analysis.identifiable[axis] is None:
+        return "unknown: too few evaluations to complete its profile"
+    if analysis.identifiable[axis]:
+        return "determined by the data"
+    if not analysis.effects[axis]:
+        mask = analysis.masks[axis]
         if because:
             return f"not identifiable, {because}"
-        if mask is None and not told.searched:
-            return "not identifiable, it has no effect where the other values are"
+        if mask is None and not analysis.searched:
+            return "not identifiable, it has no effect at the other values"
         if mask is None:
             return "not identifiable, it has no effect in this data"
         return (
-            f"not identifiable, it has no effect unless {told.space.names[mask.other]} is "
-            f"{_beyond(told, mask)}"
+            f"not identifiable, it has no effect unless {analysis.space.names[mask.other]} is "
+            f"{_beyond(analysis, mask)}"
         )
-    if group := told.group(axis):
-        others = [told.space.names[other] for other in group if other != axis]
-        return f"not identifiable, {join_names(others)} can make up for it"
+    if group := analysis.group(axis):
+        others = [analysis.space.names[other] for other in group if other != axis]
+        return f"not identifiable, compensated by {join_names(others)}"
     if levels is not None:
-        return f"not identifiable, {join_names(levels)} do equally well"
+        return f"not identifiable, {join_names(levels)} fit equally well"
     if found.spent:
         return f"known only roughly, at least {low:.4g} to {high:.4g} is acceptable"
     if not any(found.closed):
@@ -164,32 +164,36 @@ def _why(told: IdentifiabilityAnalysis, axis: int, because: str) -> str:
     return f"known only roughly, between {low:.4g} and {high:.4g}"
 
 
-def _beyond(told: IdentifiabilityAnalysis, mask: MaskingParameter) -> str:
-    value = told.value(mask.other, mask.threshold)
+def _beyond(analysis: IdentifiabilityAnalysis, mask: MaskingParameter) -> str:
+    value = analysis.value(mask.other, mask.threshold)
     if not _is_number(value):
         return str(value)
     return f"{'above' if mask.above else 'below'} about {value:.3g}"
 
 
-def _stays(told: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
-    """What stays the same while the parameters of a group move."""
-    longest = max(group, key=lambda axis: told.profiles[axis].width)
-    columns = told.space.decode(told.profiles[longest].points)
-    values = [np.asarray(columns[told.space.names[axis]]) for axis in group]
+def _stays(analysis: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
+    """Describe what is invariant while the parameters of a group move."""
+    longest = max(group, key=lambda axis: analysis.profiles[axis].width)
+    columns = analysis.space.decode(analysis.profiles[longest].points)
+    values = [np.asarray(columns[analysis.space.names[axis]]) for axis in group]
     if any(each.dtype.kind not in "if" for each in values) or len(values[0]) < 3:
         return ""
     if len(group) > 2:
-        ratios = [_wobble(values[0] / each, values[0]) for each in values[1:] if (each != 0).all()]
+        ratios = [
+            _relative_change(values[0] / each, values[0])
+            for each in values[1:]
+            if (each != 0).all()
+        ]
         still = len(ratios) == len(group) - 1 and max(ratios) < 0.04
         if still:
-            return "only their ratios are told, not their common scale"
-        return _combinations(told, group)
+            return "only their ratios are identifiable, not their common scale"
+        return _combinations(analysis, group)
     first, second = values
     found = {}
     with np.errstate(divide="ignore", invalid="ignore"):
         for text, invariant in _INVARIANTS.items():
             kept = invariant(first.astype(np.float64), second.astype(np.float64))
-            found[text] = (_wobble(kept, first) + _wobble(kept, second), kept)
+            found[text] = (_relative_change(kept, first) + _relative_change(kept, second), kept)
     text, (wobble, kept) = min(found.items(), key=lambda item: item[1][0])
     if wobble < 0.04:
         return f"{text} stays near {np.median(kept):.3g}"
@@ -197,35 +201,34 @@ def _stays(told: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
     return f"one goes {'up' if together else 'down'} as the other goes up"
 
 
-def _combinations(told: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
-    """How many combinations of a group are told, by the slopes at the calibration."""
-    loose = int((abs(told.weak[:, list(group)]) > 0.1).any(axis=1).sum())
+def _combinations(analysis: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
+    """Describe how many combinations of a group are identifiable, by the local sensitivity."""
+    loose = int((abs(analysis.weak[:, list(group)]) > 0.1).any(axis=1).sum())
     if not 0 < loose < len(group):
         return ""
     rest = len(group) - loose
-    told_of = "1 combination is" if rest == 1 else f"{rest} combinations are"
-    return f"of these {len(group)} only {told_of} told"
+    return f"only {rest} of {len(group)} combinations {'is' if rest == 1 else 'are'} identifiable"
 
 
-def _wobble(kept: Floats, moved: Floats) -> float:
-    """How much something changes, relative to its size, for a change of what moved."""
+def _relative_change(kept: Floats, moved: Floats) -> float:
+    """The relative change of a quantity over the relative change of a parameter."""
     if not np.isfinite(kept).all():
         return np.inf
     own = np.ptp(kept) / max(abs(np.median(kept)), 1e-300)
     return float(own / max(np.ptp(moved) / max(abs(np.median(moved)), 1e-300), 1e-12))
 
 
-def _at_end(told: IdentifiabilityAnalysis, axis: int) -> str:
-    if is_enumerable(told.space.parameters[axis]) or not told.effects[axis]:
+def _at_end(analysis: IdentifiabilityAnalysis, axis: int) -> str:
+    if is_enumerable(analysis.space.parameters[axis]) or not analysis.effects[axis]:
         return ""
-    place = float(told.best[axis])
-    if place < 1e-3 and told.value(axis, 0.0) == 0.0:
-        return ""  # nothing at all is a good answer, and no end of a range
+    place = float(analysis.best[axis])
+    if place < 1e-3 and analysis.value(axis, 0.0) == 0.0:
+        return ""  # 0 is a natural limit, not the end of a range
     return "lower" if place < 1e-3 else "upper" if place > 1 - 1e-3 else ""
 
 
-def _show(told: IdentifiabilityAnalysis, axis: int) -> str:
-    return f"{told.value(axis, told.best[axis]):.4g}"
+def _show(analysis: IdentifiabilityAnalysis, axis: int) -> str:
+    return f"{analysis.value(axis, analysis.best[axis]):.4g}"
 
 
 def _is_number(value: Any) -> bool:

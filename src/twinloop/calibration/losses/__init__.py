@@ -1,12 +1,12 @@
-"""Losses: how unlike the real runs of a scenario the runs of its twin are.
+"""Losses: differences between the real runs of a scenario and the runs of its twin.
 
     from twinloop.calibration.losses import LOSSES, loss_named
 
     loss_named("matched")(reals, twin)       # a number per row of twin
     list(LOSSES)                             # all names
 
-A loss compares one scenario; `aggregate` puts several together. `loss_from_function` makes a loss
-of a function, and `estimate_noise_floor` says what a perfect simulator would score.
+A loss compares one scenario; `aggregate` combines several. `loss_from_function` makes a loss of a
+function, and `estimate_noise_floor` estimates the loss between repetitions of a real run.
 """
 
 from twinloop.calibration.losses.loss import (

@@ -1,4 +1,4 @@
-"""Explained variance: how far from repeated measurements, over how far they are from their mean."""
+"""Explained variance: the deviation from repeated runs relative to their own spread."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from twinloop.description.errors import InputError
 
 @dataclass(frozen=True)
 class ExplainedVariance(BuiltInLoss):
-    """The L1 distance of the samples to the twin over that to their own mean.
+    """The L1 distance of the real runs to the twin over their L1 distance to their mean.
 
-    It says how large the error is in units of the spread of the real runs. The smallest value is
-    that of their median, at most 1.
+    It is the error in units of the spread of the real runs. Its minimum is at their median, and is
+    at most 1.
 
     >>> from twinloop.calibration.losses import get_loss
     >>> reals = [RunBatch.of({"makespan_s": [m]}, [], [])[0] for m in (9.0, 10.0, 11.0)]
@@ -26,44 +26,46 @@ class ExplainedVariance(BuiltInLoss):
     array([1. , 4.5])
     """
 
-    #: Whether of several the largest counts, not the mean.
+    #: Whether the largest ratio counts instead of the mean.
     worst: bool = False
 
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The ratio for each thing that is compared, then their mean or the largest."""
+        """The mean or the largest of the ratios of all compared figures."""
         found = np.empty(len(twin))
         for rows in split_rows(len(twin), len(twin.tasks) * len(reals)):
-            # In one piece, so that a row comes out the same however many there are.
-            ratios = np.ascontiguousarray(np.abs(self._ratios(reals, twin.part(rows))).sum(axis=1))
+            # Contiguous, so that the sum of a row does not depend on the number of rows.
+            ratios = np.ascontiguousarray(
+                np.abs(self._ratios(reals, twin.select_rows(rows))).sum(axis=1)
+            )
             found[rows] = ratios.max(axis=1) if self.worst else ratios.mean(axis=1)
         return found
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The differences to each sample; where no largest one is taken, they add up."""
+        """The differences to each real run over their spread."""
         check_comparable(self.name, self.needs, reals, twin)
         ratios = self._ratios(reals, twin)
         whole = 1 if self.worst else ratios.shape[2]
         return ratios.reshape(len(twin), -1) / whole
 
     def _ratios(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
-        """Row by row and sample by sample, the differences over the spread of the samples."""
+        """The differences over the spread of the real runs: (rows, real runs, figures)."""
         (need,) = self.needs
         samples = np.stack([np.atleast_1d(getattr(real, need)) for real in reals])
         model = getattr(twin, need).reshape(len(twin), -1)
         known = ~np.isnan(samples).any(axis=0)
         if not known.any():
-            raise InputError(f"no task is in every one of the real runs with its {need}")
+            raise InputError(f"no task has its {need} in all of the real runs", field=self.name)
         samples, model = samples[:, known], model[:, known]
         alike = samples.max(axis=0) == samples.min(axis=0)
         if alike.any():
             where = int(np.flatnonzero(known)[alike.argmax()])
             what = f"task '{reals[0].tasks[where]}'" if need == "run_time" else "the makespan"
             raise InputError(
-                f"{what} is the same in all {len(reals)} of {reals[0].called}"
+                f"{what} is the same in all {len(reals)} of {reals[0].label}"
                 if len(reals) > 1
-                else f"{reals[0].called} was not repeated, so {what} has no spread",
+                else f"{reals[0].label} was not repeated, so {what} has no spread",
                 field=self.name,
-                remedy="repeat the real run, or take a loss that needs no repetition",
+                remedy="repeat the real run, or use a loss without repetitions",
             )
         spread = np.abs(samples - samples.mean(axis=0)).sum(axis=0)
         found: Floats = (model[:, np.newaxis, :] - samples) / spread

@@ -1,4 +1,4 @@
-"""What a loss is: how unlike the real runs of a scenario each run of its twin is."""
+"""The interface of losses, their evaluation and their aggregation over scenarios."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from twinloop.calibration.run_columns import (
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError, TwinloopError
 
-#: How the losses of several scenarios become one.
+#: How the losses of several scenarios are combined.
 Aggregation = Literal["avg", "max"]
 
-#: What a loss may look at.
+#: The columns of a run that a loss may need.
 NEEDS: Final[Mapping[str, str]] = {
     "makespan": "makespan",
     "start": "starts of tasks",
@@ -37,20 +37,20 @@ NEEDS: Final[Mapping[str, str]] = {
 
 
 class Loss(Protocol):
-    """How unlike the real runs each run of the twin is: 0 is alike, more is worse.
+    """The difference between real runs and each run of the twin: 0 is equal, larger is worse.
 
-    Any object with these attributes is one; `custom` makes one of a function. The losses that
-    come with Twinloop also have `aggregation`, `evaluate`, and a `summary` in one line.
+    Any object with these attributes is a loss; `loss_from_function` makes one of a function. The
+    built-in losses also have `aggregation`, `evaluate`, and a `summary` of one line.
     """
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the loss."""
         ...
 
     @property
     def needs(self) -> frozenset[str]:
-        """What of a run it looks at, of `NEEDS`."""
+        """The columns of a run that it needs, of `NEEDS`."""
         ...
 
     def __call__(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
@@ -58,12 +58,12 @@ class Loss(Protocol):
         ...
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """What it compares, twin minus real over a scale, row by row; None: nothing like that."""
+        """The residuals, (twin - real) / scale, a row per run; None if the loss has none."""
         ...
 
 
 class LossValues(NamedTuple):
-    """The loss of each row; NaN where there is none, and then the reason, by row.
+    """The loss of each row, NaN if it has none, and the reasons of missing losses by row.
 
     >>> LossValues(np.array([0.5, np.nan]), {1: "task 'a' did not complete in the twin"}).reasons[1]
     "task 'a' did not complete in the twin"
@@ -75,29 +75,29 @@ class LossValues(NamedTuple):
 
 @dataclass(frozen=True)
 class BuiltInLoss(ABC):
-    """A loss that comes with Twinloop."""
+    """A built-in loss."""
 
     name: str
     needs: frozenset[str]
-    #: What it is, in one line.
+    #: A description of one line.
     summary: str
-    #: How scenarios are put together if nobody says.
+    #: The default aggregation over scenarios.
     aggregation: Aggregation = "avg"
 
     @abstractmethod
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The loss of each row, and into `reasons` why it is NaN."""
+        """The loss of each row; reasons of NaN are added to `reasons`."""
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """What it compares, twin minus real over a scale, row by row; None: nothing like that."""
+        """The residuals, (twin - real) / scale, a row per run; None if the loss has none."""
         return None
 
     def weight(self, reals: Sequence[RunColumns]) -> float:
-        """How much the scenario weighs in an average over several."""
+        """The weight of the scenario in an average over several."""
         return 1.0
 
     def evaluate(self, reals: Sequence[RunColumns], twin: RunBatch) -> LossValues:
-        """The loss of each row, and why it is NaN where it is. Only bad real runs are an error."""
+        """Evaluate each row, with the reasons of NaN; only unusable real runs are an error."""
         check_comparable(self.name, self.needs, reals, twin)
         reasons: dict[int, str] = {}
         losses = self.score(reals, twin, reasons)
@@ -107,7 +107,7 @@ class BuiltInLoss(ABC):
         return LossValues(losses, reasons)
 
     def __call__(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
-        """The loss of each row; NaN where there is none. Of a single row, that is an error."""
+        """The loss of each row, NaN if it has none; an error if it is the only row."""
         losses, reasons = self.evaluate(reals, twin)
         if len(twin) == 1 and reasons:
             raise InputError(reasons[0], field=self.name)
@@ -115,7 +115,7 @@ class BuiltInLoss(ABC):
 
 
 def evaluate(loss: Loss, reals: Sequence[RunColumns], twin: RunBatch) -> LossValues:
-    """The losses of any loss, with the reasons; what its own code raises becomes one.
+    """Evaluate any loss, with the reasons of missing values; an exception becomes a reason.
 
     >>> from twinloop.calibration.losses import loss_from_function
     >>> twin = RunBatch.of({"makespan_s": [2.0, 0.0]}, tasks=[], machines=[])
@@ -143,14 +143,14 @@ def evaluate(loss: Loss, reals: Sequence[RunColumns], twin: RunBatch) -> LossVal
 def aggregate(
     per_case: npt.ArrayLike, method: str = "avg", weights: Sequence[float] | None = None
 ) -> Floats:
-    """The losses of several scenarios as one: a row per scenario in, a number per column out.
+    """Combine the losses of several scenarios: a row per scenario in, a number per column out.
 
     A column with a NaN is NaN: a candidate that fails in one scenario has failed.
 
     Args:
         per_case: A row per scenario, a column per candidate.
         method: `avg` or `max`.
-        weights: How much each scenario weighs in the average, as `compute_weight` says it.
+        weights: The weight of each scenario in the average; see `compute_weight`.
 
     >>> aggregate([[1.0, 4.0], [3.0, 0.0]]).tolist(), aggregate([[1.0], [3.0]], "max").tolist()
     ([2.0, 2.0], [3.0])
@@ -158,7 +158,7 @@ def aggregate(
     losses = np.asarray(per_case, dtype=np.float64)
     if method not in get_args(Aggregation):
         raise InputError(
-            f"'{method}' is no way to put losses together",
+            f"'{method}' is not an aggregation",
             field="aggregation",
             remedy=f"one of {', '.join(get_args(Aggregation))}",
         )
@@ -170,7 +170,7 @@ def aggregate(
 
 
 def compute_weight(loss: Loss, reals: Sequence[RunColumns]) -> float:
-    """How much a scenario weighs in an average: as many machines as a loss by machine compares.
+    """Compute the weight of a scenario in an average: the machines of a loss by machine, else 1.
 
     >>> from twinloop.calibration.losses import get_loss
     >>> compute_weight(get_loss("makespan"), [])
@@ -183,38 +183,42 @@ def compute_weight(loss: Loss, reals: Sequence[RunColumns]) -> float:
 def check_comparable(
     name: str, needs: frozenset[str], reals: Sequence[RunColumns], twin: RunBatch
 ) -> None:
-    """Refuse runs that cannot be compared whatever the twin does."""
+    """Refuse real runs, or outputs of the twin, that the loss cannot compare."""
     if not reals:
         raise InputError("there is no real run to compare with", field=name)
     unknown = sorted(needs - NEEDS.keys())
     if unknown:
         remedy = suggest_name(unknown[0], list(NEEDS))
-        raise InputError(f"needs '{unknown[0]}', which no run has", field=name, remedy=remedy)
+        raise InputError(
+            f"needs '{unknown[0]}', which is not a column of a run", field=name, remedy=remedy
+        )
     for need in needs - {"machine"}:
         if getattr(twin, need) is None:
             raise InputError(
-                f"the runs of the twin have no {need}", field=name, remedy="ask for it: outputs_for"
+                f"the runs of the twin have no {need}",
+                field=name,
+                remedy="simulate with the outputs of select_outputs(loss.needs)",
             )
     for real in reals:
         refuse_different_scenarios(real, twin)
         for need in sorted(needs - {"machine"}):
             if np.all(np.isnan(getattr(real, need))):
-                raise InputError(f"{real.called} has no {NEEDS[need]}", field=name)
+                raise InputError(f"{real.label} has no {NEEDS[need]}", field=name)
 
 
 def describe_missing(
     needs: frozenset[str], reals: Sequence[RunColumns], twin: RunBatch, row: int
 ) -> str:
-    """What the twin does not say in a row, and the real runs do."""
+    """Describe a figure that a row of the twin lacks and the real runs have."""
     for need in sorted(needs - {"machine", "power"}):
         column = getattr(twin, need)[row]
         if np.ndim(column) == 0:
             if np.isnan(column):
-                return f"the {NEEDS[need]} of the twin is not known"
+                return f"the {NEEDS[need]} of the twin is unknown"
             continue
         for real in reals:
             lacking = np.flatnonzero(np.isnan(column) & ~np.isnan(getattr(real, need)))
             if lacking.size:
                 task = twin.tasks[lacking[0]]
                 return f"task '{task}' did not complete in the twin: no {need}"
-    return "the twin does not say all that is compared"
+    return "the twin lacks a figure that is compared"

@@ -1,4 +1,4 @@
-"""Losses of tasks that are matched by their ids, of the makespan, of energy and of power."""
+"""Losses of tasks matched by their ids, of the makespan, of energy and of power."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _task(real: RunColumns, twin: RunBatch, worst: bool) -> list[LossTerm]:
         known = real.run_time
         task = real.tasks[int(np.flatnonzero(known == here.min())[0])]
         raise InputError(
-            f"task '{task}' of {real.called} took {here.min():g} s, so nothing is relative to it",
-            remedy="matched, which is relative to the mean",
+            f"task '{task}' of {real.label} took {here.min():g} s: a relative error is undefined",
+            remedy="use the loss 'matched', which is relative to the mean",
         )
     return [LossTerm((there - here) / here, worst=worst)]
 
@@ -71,9 +71,9 @@ def _windows(real: RunColumns, twin: RunBatch) -> tuple[np.ndarray, np.ndarray]:
     assert twin.power is not None
     if twin.power.shape[1] < real.power.size:
         raise InputError(
-            f"the twin has {twin.power.shape[1]} windows of power, {real.called} {real.power.size}",
+            f"the twin has {twin.power.shape[1]} windows of power, {real.label} {real.power.size}",
             field="power",
-            remedy="ask for the power of the twin until the end of the real record",
+            remedy="compute the power of the twin until the end of the real record",
         )
     known = ~np.isnan(real.power)
     return real.power[known], twin.power[:, : real.power.size][:, known]

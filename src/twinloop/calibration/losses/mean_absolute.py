@@ -1,4 +1,4 @@
-"""Losses that are means of absolute differences, and so have residuals."""
+"""Losses that are means of absolute differences, which have residuals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinloop.description.errors import InputError
 
 
 class LossTerm(NamedTuple):
-    """Differences of one kind, a row per run of the twin: their mean size is part of a loss.
+    """Differences of one kind, a row per run of the twin; their mean size is a term of a loss.
 
     >>> sizes = np.array([[1.0, -3.0]])
     >>> sum_terms([LossTerm(sizes), LossTerm(sizes, worst=True)])
@@ -23,18 +23,18 @@ class LossTerm(NamedTuple):
 
     values: Floats
     weight: float = 1.0
-    #: Whether the largest counts, not the mean.
+    #: Whether the largest difference counts instead of the mean.
     worst: bool = False
 
 
-#: How many numbers are compared at once: as many as stay in a cache and on the heap.
+#: The numbers in a block: as many as fit in a cache and on the heap.
 _NUMBERS: Final = 1 << 15
 
 Compare: TypeAlias = Callable[[RunColumns, RunBatch], Sequence[LossTerm]]
 
 
 def split_rows(rows: int, width: int, numbers: int = _NUMBERS) -> Iterator[slice]:
-    """Rows of so many numbers each, in blocks of no more numbers than are worked on at once.
+    """Split rows of `width` numbers each into blocks of at most `numbers` numbers.
 
     >>> list(split_rows(5, 4, numbers=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
@@ -44,18 +44,18 @@ def split_rows(rows: int, width: int, numbers: int = _NUMBERS) -> Iterator[slice
 
 
 def sum_terms(parts: Sequence[LossTerm]) -> Floats:
-    """The sum of the mean (or largest) sizes of the parts, row by row."""
+    """Sum the mean (or largest) sizes of the terms, row by row."""
     total: Floats = np.zeros(len(parts[0].values))
     for values, weight, worst in parts:
         sizes = np.abs(values)
-        # Sums along rows that lie in one piece are the same however many rows there are.
+        # Contiguous, so that the sum of a row does not depend on the number of rows.
         size = sizes.max(axis=1) if worst else np.ascontiguousarray(sizes).mean(axis=1)
         total += weight * size
     return total
 
 
 def concatenate_residuals(parts: Sequence[LossTerm]) -> Floats:
-    """All differences, a row per run; those of means divided so that their sizes add up.
+    """Concatenate the differences of all terms, scaled so that their sizes sum to the loss.
 
     >>> concatenate_residuals([LossTerm(np.array([[1.0, -3.0]]))])
     array([[ 0.5, -1.5]])
@@ -71,7 +71,7 @@ def concatenate_residuals(parts: Sequence[LossTerm]) -> Floats:
 
 @dataclass(frozen=True)
 class AbsoluteDifferenceLoss(BuiltInLoss):
-    """A loss made of differences, the mean over the real runs."""
+    """A loss of absolute differences, averaged over the real runs."""
 
     compare: Compare = field(kw_only=True)
 
@@ -80,20 +80,20 @@ class AbsoluteDifferenceLoss(BuiltInLoss):
         total = np.zeros(len(twin))
         wide = self.needs & set(TASK_COLUMNS)
         for rows in split_rows(len(twin), len(twin.tasks) if wide else 1):
-            some = twin.part(rows)
+            some = twin.select_rows(rows)
             for real in reals:
                 total[rows] += sum_terms(self.compare(real, some))
         return total / len(reals)
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The differences; where no largest one is taken, their sizes add up to the loss."""
+        """The differences; unless a largest one counts, their sizes sum to the loss."""
         check_comparable(self.name, self.needs, reals, twin)
         parts = [concatenate_residuals(self.compare(real, twin)) for real in reals]
         return np.concatenate(parts, axis=1) / len(reals)
 
 
 def select_known(real: RunColumns, twin: RunBatch, column: str) -> tuple[Floats, Floats]:
-    """A column on both sides, of the tasks of which the real run knows it.
+    """Select a column of the real run and of the twin, for tasks with a known real value.
 
     >>> twin = RunBatch.of({"task_end": [[1.0, 2.0]]}, tasks=["a", "b"], machines=[])
     >>> select_known(twin[0], twin, "end")
@@ -105,17 +105,17 @@ def select_known(real: RunColumns, twin: RunBatch, column: str) -> tuple[Floats,
 
 
 def require_positive(value: float, what: str, real: RunColumns) -> float:
-    """The value, if one can divide by it."""
+    """Return the value if it is a positive denominator."""
     if not value > 0:
         raise InputError(
-            f"{what} of {real.called} is {value:g}, so nothing is relative to it",
-            remedy="an absolute loss, such as sorted",
+            f"{what} of {real.label} is {value:g}: a relative error is undefined",
+            remedy="use an absolute loss, such as 'sorted'",
         )
     return value
 
 
 def compute_relative_errors(twin: Floats, real: Floats, what: str, of: RunColumns) -> Floats:
-    """The differences, each over its real value.
+    """Compute the differences relative to the real values.
 
     >>> run = RunBatch.of({"makespan_s": [1.0]}, tasks=[], machines=[])[0]
     >>> compute_relative_errors(np.array([[3.0]]), np.array([2.0]), "run time", run)
@@ -123,8 +123,8 @@ def compute_relative_errors(twin: Floats, real: Floats, what: str, of: RunColumn
     """
     if real.size and not real.min() > 0:
         raise InputError(
-            f"a {what} of {of.called} is {real.min():g}, so nothing is relative to it",
-            remedy="a loss over a mean, such as matched, or an absolute one",
+            f"a {what} of {of.label} is {real.min():g}: a relative error is undefined",
+            remedy="use a loss relative to a mean, such as 'matched', or an absolute one",
         )
     found: Floats = (twin - real) / real
     return found

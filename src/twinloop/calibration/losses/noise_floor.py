@@ -1,4 +1,4 @@
-"""What a perfect simulator would score: the noise of the real runs."""
+"""The noise floor of a loss: its value between repetitions of a real run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twinloop.description.errors import InputError
 
 
 def estimate_noise_floor(loss: Loss, reals: Sequence[RunColumns]) -> float | None:
-    """The loss of a real run, taken for the twin of its own repetitions: the median over them.
+    """Estimate the noise floor: the median loss of each repetition against the others.
 
-    A simulator that gave another run of the same distribution would score this. One that gives
-    the average of the repetitions scores less: a half of it for two repetitions, 0.7 of it for
-    many, if the loss is a mean of absolute differences. None if fewer than two repetitions can be
-    compared.
+    A simulator that drew another run from the same distribution would have this loss. A simulator
+    that gives the mean of the repetitions has less: a half of it for two repetitions, 0.7 of it
+    for many, if the loss is a mean of absolute differences. None if fewer than two repetitions can
+    be compared.
 
     >>> from twinloop.calibration.losses import get_loss
     >>> reals = [RunBatch.of({"makespan_s": [m]}, [], [])[0] for m in (100.0, 102.0, 110.0)]

@@ -1,4 +1,4 @@
-"""Losses of the tasks of each machine, which need no task to be matched with another."""
+"""Losses over the tasks of each machine, without matching of tasks by id."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 
 @dataclass(frozen=True)
 class PerMachineLoss(BuiltInLoss):
-    """The mean over machines, and over the real runs, of what tells their tasks from the twin's."""
+    """The difference between the tasks of each machine, averaged over machines and real runs."""
 
     measure: Callable[[MachineTasks], Sequence[LossTerm]] = field(kw_only=True)
-    #: What of each task is compared.
+    #: The columns that are compared.
     columns: tuple[str, ...] = ("run_time", "cpu_time")
     by: Literal["machine", "all"] = "machine"
-    #: Whether each real task is held against one of the twin.
+    #: Whether each real task is compared with one task of the twin.
     paired: bool = False
-    #: Whether what it measures are differences with a sign.
+    #: Whether the terms are signed differences.
     signed: bool = True
 
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
         """The mean over machines and runs."""
         total = np.zeros(len(twin))
         for rows in split_rows(len(twin), len(twin.tasks)):
-            some, why = twin.part(rows), dict[int, str]()
+            some, why = twin.select_rows(rows), dict[int, str]()
             for real in reals:
                 losses = np.full(len(some), np.nan)
                 for batch in self._batches(real, some, why):
@@ -52,7 +52,7 @@ class PerMachineLoss(BuiltInLoss):
         return total / len(reals)
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The differences, machine by machine; their sizes add up to the loss."""
+        """The differences by machine; their sizes sum to the loss."""
         if not self.signed:
             return None
         check_comparable(self.name, self.needs, reals, twin)
@@ -70,7 +70,7 @@ class PerMachineLoss(BuiltInLoss):
         return np.concatenate(found, axis=1) / len(reals)
 
     def weight(self, reals: Sequence[RunColumns]) -> float:
-        """The number of machines, so that an average is over all machines of all scenarios."""
+        """The number of machines: an average is over all machines of all scenarios."""
         if self.by == "all":
             return 1.0
         return float(np.mean([count_used_machines(real) for real in reals]))

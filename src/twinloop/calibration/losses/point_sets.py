@@ -10,34 +10,34 @@ from twinloop.calibration.losses.mean_absolute import LossTerm, require_positive
 from twinloop.calibration.losses.tasks_by_machine import MachineTasks
 from twinloop.calibration.run_columns import Floats
 
-#: How many pairs of points are looked at together: as many as the caches hold.
+#: The number of pairs of points in a block: as many as fit in the caches.
 _PAIRS = 1 << 18
-#: From so many pairs on, a tree finds the nearest point sooner than a look at all of them.
+#: From this number of pairs on, a k-d tree is faster than all pairs.
 _LARGE = 1 << 20
 
 
 def chamfer(group: MachineTasks) -> list[LossTerm]:
-    """The mean distance to the nearest point of the other set, both ways added, in s."""
+    """Chamfer distance: the mean distance to the nearest point of the other set, both ways (s)."""
     return [_chamfer(group, 1.0, 1.0)]
 
 
 def chamfer_relative(group: MachineTasks) -> list[LossTerm]:
-    """The same, with times over the mean of the real ones."""
+    """The same distance, with times relative to the real mean."""
     return [_chamfer(group, *_means(group))]
 
 
 def hausdorff(group: MachineTasks) -> list[LossTerm]:
-    """The largest distance of a real point to the nearest one of the twin, in s."""
+    """Directed Hausdorff distance: the largest distance of a real point to the twin (s)."""
     return [_hausdorff(group, 1.0, 1.0)]
 
 
 def hausdorff_relative(group: MachineTasks) -> list[LossTerm]:
-    """The same, with times over the mean of the real ones."""
+    """The same distance, with times relative to the real mean."""
     return [_hausdorff(group, *_means(group))]
 
 
 def ddks(group: MachineTasks) -> list[LossTerm]:
-    """The largest difference between the shares of both sets in a quadrant about any point.
+    """Two-dimensional Kolmogorov-Smirnov statistic: the largest difference of quadrant shares.
 
     The quadrants about (x, y) hold the points with r <= x or r > x, and c <= y or c > y. In one
     dimension this is the two-sample statistic of Kolmogorov and Smirnov.
@@ -45,7 +45,7 @@ def ddks(group: MachineTasks) -> list[LossTerm]:
     (real_time, real_cpu), (time, cpu) = group.real, group.twin
     here, there = real_time.size, time.shape[1]
     count = here + there
-    # Whole numbers, so that no rounding tells a difference of shares from another.
+    # Whole numbers, so that equal differences of shares are exactly equal.
     exact = np.float32 if here * there < 2**24 else np.float64
     weights = np.concatenate([np.full(here, there), np.full(there, -here)]).astype(exact)
     found = np.empty(len(time))
@@ -61,7 +61,7 @@ def ddks(group: MachineTasks) -> list[LossTerm]:
             inside &= y[:, np.newaxis, :] <= y[:, some, np.newaxis]
             corner: np.ndarray = np.matmul(inside.astype(exact), weights)
             west, south = left[:, some] - corner, below[:, some] - corner
-            # The four add up to the whole of both sets, which is none.
+            # The weights of both sets sum to 0, so the fourth quadrant follows from three.
             for quadrant in (corner, west, south, corner + west + south):
                 np.maximum(largest, np.abs(quadrant).max(axis=1), out=largest)
         found[rows] = largest / (here * there)
@@ -69,7 +69,7 @@ def ddks(group: MachineTasks) -> list[LossTerm]:
 
 
 def _not_above(values: Floats, weights: np.ndarray) -> np.ndarray:
-    """For each value of a row, the sum of the weights of those that are not above it."""
+    """For each value of a row, the sum of the weights of values that are not larger."""
     order = np.argsort(values, axis=1)
     ordered = np.take_along_axis(values, order, axis=1)
     sums = np.cumsum(weights[order], axis=1)
@@ -102,7 +102,7 @@ def _means(group: MachineTasks) -> tuple[float, float]:
 
 
 def _nearest(group: MachineTasks, time: float, cpu: float) -> Iterator[tuple[Floats, Floats]]:
-    """Distances of all points to the nearest of the other set, from both, for some rows each."""
+    """Distances of all points to the nearest of the other set, both ways, by blocks of rows."""
     real = np.stack([group.real[0] / time, group.real[1] / cpu], axis=1)
     x, y = group.twin[0] / time, group.twin[1] / cpu
     pairs = len(real) * x.shape[1]

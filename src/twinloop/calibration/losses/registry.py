@@ -1,4 +1,4 @@
-"""Losses by name: those that come with Twinloop, those of plug-ins, Python code where allowed."""
+"""Losses by name: built-in, from plug-ins, or Python code if allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from twinloop.policy.registry import CODE_PATTERN, describe_error
 #: The entry points through which an installed package offers losses.
 GROUP: Final = "twinloop.losses"
 
-#: The loss that a calibration uses if nobody says.
+#: The needs of a loss that is a plain function: everything but power and energy, which cost time.
+FUNCTION_NEEDS: Final = frozenset(NEEDS.keys() - {"energy", "power"})
+
+#: The default loss of a calibration.
 DEFAULT_LOSS: Final = "matched"
 
 _POINTS: Final = frozenset({"run_time", "cpu_time", "machine"})
@@ -74,7 +77,7 @@ _BY_MACHINE: Final = (
     ),
 )  # fmt: skip
 
-#: The losses of workflow studies: a loss of one scenario, and how scenarios are put together.
+#: The losses of workflow studies: a loss of one scenario and an aggregation.
 _ALIASES: Final[Mapping[str, tuple[str, Aggregation]]] = {
     "L1": ("makespan", "avg"),
     "L2": ("makespan", "max"),
@@ -85,12 +88,12 @@ _ALIASES: Final[Mapping[str, tuple[str, Aggregation]]] = {
 }
 
 
-def _every() -> Iterator[BuiltInLoss]:
+def _list_losses() -> Iterator[BuiltInLoss]:
     simple = {loss.name: loss for loss in MATCHED_TASK_LOSSES}
     yield from (*MATCHED_TASK_LOSSES, *SORTED_TIME_LOSSES, *EXPLAINED_VARIANCE_LOSSES)
     for name, (of, method) in _ALIASES.items():
-        words = f"{'mean' if method == 'avg' else 'largest'} over scenarios of {of}"
-        yield replace(simple[of], name=name, summary=words, aggregation=method)
+        summary = f"{'mean' if method == 'avg' else 'largest'} over scenarios of {of}"
+        yield replace(simple[of], name=name, summary=summary, aggregation=method)
     for loss in _BY_MACHINE:
         yield loss
         yield replace(
@@ -102,16 +105,18 @@ def _every() -> Iterator[BuiltInLoss]:
         )
 
 
-#: The losses that come with Twinloop, by name.
-LOSSES: Final[Mapping[str, BuiltInLoss]] = MappingProxyType({loss.name: loss for loss in _every()})
+#: The built-in losses by name.
+LOSSES: Final[Mapping[str, BuiltInLoss]] = MappingProxyType(
+    {loss.name: loss for loss in _list_losses()}
+)
 
 
 def get_loss(name: str, *, allow_code: bool = False) -> Loss:
-    """The loss of this name, from Twinloop or from a plug-in.
+    """Get a loss by its name.
 
     Args:
-        name: Of a loss, or `module:name` of a Python object that is one, or of a function of two
-            runs, which then gets to see all that a run without power has.
+        name: The name of a built-in loss or of a plug-in, or `module:name` of a Python object: a
+            loss, or a function of two runs (without power and energy).
         allow_code: Whether `module:name` may be imported and run.
 
     >>> get_loss("L2").aggregation
@@ -121,7 +126,7 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
     twinloop.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?)
     >>> get_loss("mine:slower")
     Traceback (most recent call last):
-    twinloop.InputError: loss: 'mine:slower' is Python code, which runs only with leave
+    twinloop.InputError: loss: 'mine:slower' is Python code, which is not allowed to run
         (--allow-code on the command line, allow_code=True in Python)
     """
     if name in LOSSES:
@@ -129,31 +134,32 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
     if CODE_PATTERN.fullmatch(name):
         if not allow_code:
             raise InputError(
-                f"'{name}' is Python code, which runs only with leave",
+                f"'{name}' is Python code, which is not allowed to run",
                 field="loss",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        return loss_from_object(_imported(name), name)
+        return loss_from_object(_import_object(name), name)
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in offered:
         remedy = suggest_name(name, [*LOSSES, *offered])
         raise InputError(f"no loss is called '{name}'", field="loss", remedy=remedy)
     try:
         found = offered[name].load()
-    except Exception as error:  # whatever the code of others raises while it is imported
+    except Exception as error:  # a plug-in may raise anything while it is imported
+        value = offered[name].value
         raise InputError(
-            f"the plug-in '{name}' ({offered[name].value}) cannot be loaded: {describe_error(error)}",
+            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}",
             field="loss",
         ) from error
     return loss_from_object(found, name)
 
 
 def loss_from_object(found: Any, name: str) -> Loss:
-    """The object, if it is a loss; a function of two runs becomes one.
+    """Return the object if it is a loss; a function of two runs is converted.
 
     >>> loss_from_object(3, "three")
     Traceback (most recent call last):
-    twinloop.InputError: loss: 'three' is no loss
+    twinloop.InputError: loss: 'three' is not a loss
         (a function of two runs, or an object with name, needs and residuals)
     """
     if isinstance(found, type):
@@ -162,19 +168,19 @@ def loss_from_object(found: Any, name: str) -> Loss:
         loss: Loss = found
         return loss
     if callable(found):
-        return loss_from_function(found, needs=NEEDS.keys() - {"energy", "power"}, name=name)
+        return loss_from_function(found, needs=FUNCTION_NEEDS, name=name)
     raise InputError(
-        f"'{name}' is no loss",
+        f"'{name}' is not a loss",
         field="loss",
         remedy="a function of two runs, or an object with name, needs and residuals",
     )
 
 
-def _imported(name: str) -> Any:
+def _import_object(name: str) -> Any:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the code of others raises while it is imported
+    except Exception as error:  # a plug-in may raise anything while it is imported
         raise InputError(
             f"'{module_name}' cannot be imported: {describe_error(error)}", field="loss"
         ) from error

@@ -1,4 +1,4 @@
-"""Losses that hold the sorted times of real tasks against those of the twin, or their means."""
+"""Losses of sorted times of tasks, or of their means, without matching of tasks by id."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 
 
 def sort_pairs(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Pairs sorted along each row: by `first`, equal ones by `second`.
+    """Sort pairs along each row: by `first`, equal ones by `second`.
 
     >>> sort_pairs(np.array([[2.0, 1.0, 1.0]]), np.array([[5.0, 7.0, 6.0]]))
     (array([[1., 1., 2.]]), array([[6., 7., 5.]]))
     """
     rows, size = first.shape
-    # The place of a task in the last bits of its time sorts times and places at once, three times
-    # as fast as argsort. Times that these bits would have told apart are put right below.
+    # The index of a task in the last bits of its time sorts times and indices together, three times
+    # as fast as argsort. Times that differ only in these bits are sorted again below.
     bits = max(1, (size - 1).bit_length())
     places = np.arange(size, dtype=np.int64)
     keys = (np.ascontiguousarray(first).view(np.int64) & ~((1 << bits) - 1)) | places
@@ -50,13 +50,13 @@ def _pairs(group: MachineTasks) -> tuple[tuple[Floats, Floats], tuple[Floats, Fl
 
 
 def compare_sorted_pairs(group: MachineTasks) -> list[LossTerm]:
-    """Run and CPU times of tasks in the order of their run times."""
+    """Compare run and CPU times of tasks in the order of their run times."""
     here, there = _pairs(group)
     return [LossTerm(twin - real) for real, twin in zip(here, there, strict=True)]
 
 
 def compare_sorted_pairs_relative(group: MachineTasks) -> list[LossTerm]:
-    """The same, each relative to the real one."""
+    """Compare the same times, each relative to the real one."""
     here, there = _pairs(group)
     return [
         LossTerm(compute_relative_errors(twin, real, what, group.run))
@@ -65,7 +65,7 @@ def compare_sorted_pairs_relative(group: MachineTasks) -> list[LossTerm]:
 
 
 def compare_sorted_columns(group: MachineTasks) -> list[LossTerm]:
-    """Run times in their own order, and CPU times in theirs."""
+    """Compare sorted run times and sorted CPU times."""
     return [
         LossTerm(np.sort(twin, axis=1) - np.sort(real))
         for real, twin in zip(group.real, group.twin, strict=True)
@@ -73,7 +73,7 @@ def compare_sorted_columns(group: MachineTasks) -> list[LossTerm]:
 
 
 def compare_sorted_columns_relative(group: MachineTasks) -> list[LossTerm]:
-    """The same, each relative to the real one."""
+    """Compare the same times, each relative to the real one."""
     return [
         LossTerm(compute_relative_errors(np.sort(twin, axis=1), np.sort(real), what, group.run))
         for what, real, twin in zip(("run time", "CPU time"), group.real, group.twin, strict=True)
@@ -81,7 +81,7 @@ def compare_sorted_columns_relative(group: MachineTasks) -> list[LossTerm]:
 
 
 def compare_means(group: MachineTasks) -> list[LossTerm]:
-    """The mean of each column, relative to the real one."""
+    """Compare the means of each column, relative to the real mean."""
     found = []
     for what, real, twin in zip(("run time", "CPU time"), group.real, group.twin, strict=False):
         whole = require_positive(float(real.mean()), f"the mean {what}", group.run)
@@ -116,7 +116,7 @@ def _waits(real: RunColumns, twin: RunBatch) -> list[LossTerm]:
     ]
 
 
-#: The losses of this module that know no machines.
+#: The losses of this module that do not depend on machines.
 SORTED_TIME_LOSSES = (
     AbsoluteDifferenceLoss(
         "ends-sorted", frozenset({"end"}), "sorted ends over the makespan", compare=_ends

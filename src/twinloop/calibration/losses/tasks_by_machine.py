@@ -1,4 +1,4 @@
-"""Tasks by the machine they ran on, in the real run and in every run of the twin."""
+"""Grouping of tasks by machine, in the real run and in every run of the twin."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from twinloop.description.errors import InputError
 
 
 class MachineTasks(NamedTuple):
-    """The tasks of one machine: the columns that are compared, the twin's with a row per run."""
+    """The tasks of one machine: the compared columns, for the twin with a row per run."""
 
     real: tuple[Floats, ...]
     twin: tuple[Floats, ...]
-    #: How much it weighs: one over the number of machines.
+    #: One over the number of machines.
     weight: float
     run: RunColumns
 
 
 class ComparableRows(NamedTuple):
-    """Rows of the twin that have as many tasks on each machine, and these tasks."""
+    """Rows of the twin with equal numbers of tasks on each machine, and these tasks."""
 
     rows: Indices
     groups: list[MachineTasks]
@@ -31,11 +31,11 @@ class ComparableRows(NamedTuple):
 def group_all_tasks(
     real: RunColumns, twin: RunBatch, columns: Sequence[str], reasons: dict[int, str]
 ) -> Iterator[ComparableRows]:
-    """All tasks as if they had run on one machine."""
+    """Group all tasks together, as if there were one machine."""
     known, rows = _comparable(real, twin, columns, reasons)
     if rows.size:
         here = tuple(getattr(real, name)[known] for name in columns)
-        there = tuple(_taken(getattr(twin, name), rows, known) for name in columns)
+        there = tuple(_select(getattr(twin, name), rows, known) for name in columns)
         yield ComparableRows(rows, [MachineTasks(here, there, 1.0, real)])
 
 
@@ -47,15 +47,15 @@ def group_by_machine(
     *,
     paired: bool,
 ) -> Iterator[ComparableRows]:
-    """The tasks of each machine; rows in which some machine cannot be compared get a reason.
+    """Group tasks by machine; a row with a machine that cannot be compared gets a reason.
 
     Args:
         real: The real run.
         twin: The runs of the twin.
-        columns: What is compared.
-        reasons: Takes, by row, why it is in no batch.
+        columns: The compared columns.
+        reasons: Receives, by row, the reason why it is left out.
         paired: Whether a machine must have as many tasks in the twin as in the real run; else it
-            is enough that it has some in both or in neither.
+            must have tasks in both or in neither.
     """
     known, rows = _comparable(real, twin, columns, reasons)
     of_task = real.machine[known]
@@ -65,22 +65,23 @@ def group_by_machine(
     _refuse_unknown(real, known)
     if twin.machine is None:
         raise InputError(
-            "the runs of the twin have no machine", remedy="ask for it: outputs_for(loss.needs)"
+            "the runs of the twin have no machine",
+            remedy="simulate with select_outputs(loss.needs)",
         )
-    rows = _placed(twin, rows, known, reasons)
-    placed = _taken(twin.machine, rows, known)
+    rows = _require_machines(twin, rows, known, reasons)
+    placed = _select(twin.machine, rows, known)
     machines = len(real.machines)
     wanted = np.bincount(of_task, minlength=machines)
     order = np.argsort(of_task, kind="stable")
     here = tuple(getattr(real, name)[known][order] for name in columns)
-    for members, has, same in _alike(placed, machines):
+    for members, has, same in _group_rows(placed, machines):
         problem = _problem(real, wanted, has, paired)
         if problem:
             reasons.update((int(row), problem) for row in rows[members])
             continue
-        there = [_taken(getattr(twin, name), rows[members], known) for name in columns]
+        there = [_select(getattr(twin, name), rows[members], known) for name in columns]
         if not same:
-            # Few machines are told apart by small numbers, which sort in no time.
+            # Small integers sort faster.
             small = placed[members].astype(np.int16 if machines < 2**15 else np.intp)
             sorting = np.argsort(small, axis=1, kind="stable")
             there = [np.take_along_axis(column, sorting, axis=1) for column in there]
@@ -91,7 +92,7 @@ def group_by_machine(
 
 
 def count_used_machines(real: RunColumns) -> int:
-    """How many machines a real run has tasks on; 1 where it does not say.
+    """Count the machines with tasks in a real run; 1 if they are unknown.
 
     >>> runs = RunBatch.of({"task_machine": [[0, 2, 2]]}, "abc", ["n1", "n2", "n3"])
     >>> count_used_machines(runs[0])
@@ -119,11 +120,11 @@ def _groups(
 def _comparable(
     real: RunColumns, twin: RunBatch, columns: Sequence[str], reasons: dict[int, str]
 ) -> tuple[slice | Indices, Indices]:
-    """The tasks that the real run knows all about, and the rows in which the twin does too."""
+    """Select tasks with all columns in the real run, and rows of the twin with all of these."""
     unknown = np.isnan(np.stack([getattr(real, name) for name in columns])).any(axis=0)
     known = np.flatnonzero(~unknown) if unknown.any() else slice(None)
     if unknown.all():
-        raise InputError(f"{real.called} has no task of which {' and '.join(columns)} are known")
+        raise InputError(f"{real.label} has no task with known {' and '.join(columns)}")
     rows = np.arange(len(twin))
     for name in columns:
         values = getattr(twin, name)
@@ -137,33 +138,34 @@ def _comparable(
     return known, rows
 
 
-def _taken(values: np.ndarray, rows: Indices, known: slice | Indices) -> np.ndarray:
-    """These rows and columns; the array itself if that is all of it."""
+def _select(values: np.ndarray, rows: Indices, known: slice | Indices) -> np.ndarray:
+    """Select rows and columns; the array itself if that is all of it."""
     if rows.size < len(values):
         values = values[rows]
     return values[:, known]
 
 
 def _refuse_unknown(real: RunColumns, known: slice | Indices) -> None:
-    remedy = "a loss over all machines together: its name ends with -all"
-    if real.strange:
+    remedy = "use a loss over all machines: its name ends with -all"
+    if real.unknown_machines:
         raise InputError(
-            f"machine '{real.strange[0]}' of {real.called} is none of the scenario", remedy=remedy
+            f"machine '{real.unknown_machines[0]}' of {real.label} is not in the scenario",
+            remedy=remedy,
         )
     lacking = real.machine[known] < 0
     if lacking.any():
         task = np.arange(len(real.tasks))[known][lacking.argmax()]
         raise InputError(
-            f"{real.called} does not say the machine of task '{real.tasks[task]}'", remedy=remedy
+            f"the machine of task '{real.tasks[task]}' of {real.label} is unknown", remedy=remedy
         )
 
 
-def _placed(
+def _require_machines(
     twin: RunBatch, rows: Indices, known: slice | Indices, reasons: dict[int, str]
 ) -> Indices:
-    """The rows in which every task has a machine."""
+    """Select the rows in which every task has a machine."""
     assert twin.machine is not None
-    placed = _taken(twin.machine, rows, known)
+    placed = _select(twin.machine, rows, known)
     if placed.min(initial=0) >= 0:
         return rows
     nowhere = placed < 0
@@ -174,8 +176,8 @@ def _placed(
     return rows[~lost]
 
 
-def _alike(placed: Indices, machines: int) -> Iterator[tuple[slice | Indices, Indices, bool]]:
-    """Rows with the same number of tasks on each machine, and if all rows are the same."""
+def _group_rows(placed: Indices, machines: int) -> Iterator[tuple[slice | Indices, Indices, bool]]:
+    """Group rows with equal numbers of tasks on each machine; tell if all rows are equal."""
     if not len(placed):
         return
     if (placed == placed[0]).all():
@@ -197,6 +199,6 @@ def _problem(real: RunColumns, wanted: Indices, has: Indices, paired: bool) -> s
         return None
     machine = int(wrong.argmax())
     return (
-        f"machine '{real.machines[machine]}' has {wanted[machine]} tasks in {real.called} "
+        f"machine '{real.machines[machine]}' has {wanted[machine]} tasks in {real.label} "
         f"and {has[machine]} in the twin"
     )

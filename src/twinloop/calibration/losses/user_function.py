@@ -1,4 +1,4 @@
-"""A function of the user's as a loss."""
+"""Losses made from functions of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 
 @dataclass(frozen=True)
 class CustomLoss(BuiltInLoss):
-    """A loss that a function of one real run and one run of the twin gives."""
+    """A loss computed by a function of one real run and one run of the twin."""
 
     function: Callable[[RunColumns, RunColumns], float] = field(kw_only=True)
 
@@ -24,7 +24,7 @@ class CustomLoss(BuiltInLoss):
             one = twin[row]
             try:
                 found[row] = np.mean([float(self.function(real, one)) for real in reals])
-            except Exception as error:  # whatever the code of others raises
+            except Exception as error:  # user code may raise anything
                 reasons[row] = f"{self.name}: {type(error).__name__}: {error}"
             else:
                 if np.isnan(found[row]):
@@ -37,12 +37,12 @@ def loss_from_function(
     needs: Iterable[str],
     name: str | None = None,
 ) -> CustomLoss:
-    """A loss made of a function: it is called with a real run and one of the twin.
+    """Make a loss from a function of a real run and a run of the twin.
 
     Args:
-        function: Gives the loss of the second run, 0 or more; NaN and errors count as failed.
-        needs: What of a run of the twin it looks at, of `NEEDS`; the rest is not known there.
-        name: What it is called; by default as the function.
+        function: Returns the loss of the second run, 0 or more; NaN and exceptions are failures.
+        needs: The columns of the twin that it needs, of `NEEDS`; the others are unknown (NaN).
+        name: The name of the loss; by default that of the function.
 
     >>> def slower(real, twin):
     ...     return max(0.0, twin.makespan - real.makespan)
@@ -51,5 +51,5 @@ def loss_from_function(
     >>> loss.name, loss([twin[0]], twin).tolist()
     ('slower', [0.0, 4.0])
     """
-    called = name or str(getattr(function, "__name__", type(function).__name__))
-    return CustomLoss(called, frozenset(needs), "a function of the user's", function=function)
+    label = name or str(getattr(function, "__name__", type(function).__name__))
+    return CustomLoss(label, frozenset(needs), "a function of the user", function=function)

@@ -1,4 +1,4 @@
-"""Optimisers behind one interface: ask for points of the unit cube, tell their losses."""
+"""Optimisers with one interface: ask for points of the unit cube, tell their losses."""
 
 from twinloop.calibration.optimisers.auto import choose_optimiser
 from twinloop.calibration.optimisers.interface import BaseOptimiser, Optimiser

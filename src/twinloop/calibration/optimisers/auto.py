@@ -1,4 +1,4 @@
-"""Which optimiser suits a space, a budget and the cost of an evaluation."""
+"""Choice of an optimiser by space, budget and evaluation time."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import Final
 
 from twinloop.calibration.parameters.space import Space
 
-#: An evaluation that takes longer is worth the seconds that a Gaussian process thinks (s).
+#: For longer evaluations the fit of a Gaussian process costs less than it saves (s).
 SLOW: Final = 0.1
-#: One that is shorter is not worth the time that a quadratic model takes (s).
+#: For shorter evaluations a quadratic model costs more than it saves (s).
 LIGHT: Final = 1e-3
-#: With so many evaluations there is time for a broad search.
+#: The number of evaluations from which on a broad search converges.
 MANY: Final = 20_000
-#: A quadratic model of more parameters has too many terms.
+#: The largest number of parameters of a quadratic model.
 MOST_MODELLED: Final = 25
-#: So many points are what a Gaussian process is fitted to.
+#: The largest number of evaluations for a Gaussian process.
 FEW: Final = 250
 
 
 def choose_optimiser(
     space: Space, *, budget: int | None = None, seconds: float | None = None, cost: float = 0.0
 ) -> str:
-    """The name of the optimiser that `auto` stands for.
+    """Choose the optimiser for the name `auto`.
 
-    Names joined by `+` are optimisers that take turns; the budget goes to those with progress.
+    Names joined by `+` are a portfolio, in which optimisers with progress get more of the budget.
 
     Args:
         space: The parameters.
-        budget: How many evaluations there may be.
-        seconds: How long all of them may take.
-        cost: How long one takes (s).
+        budget: The number of evaluations.
+        seconds: The time for all evaluations (s).
+        cost: The time of one evaluation (s).
 
     >>> from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
     >>> space = Space([LinearParameter("speed", 0, 1), LinearParameter("latency", 0, 1)])

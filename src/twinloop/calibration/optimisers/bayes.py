@@ -11,36 +11,36 @@ from twinloop.calibration.optimisers.interface import BaseOptimiser, Discretisat
 from twinloop.calibration.optimisers.sampling import Sobol
 from twinloop.calibration.parameters.space import Space
 
-#: The model is fitted to this many points: the best, and the latest.
+#: The numbers of best and of latest points that the model is fitted to.
 _BEST: Final = 100
 _LATEST: Final = 150
 _CANDIDATES: Final = 500
-_REFIT: Final = 1.15  # growth of the data after which the kernel of a process is fitted anew
+_REFIT: Final = 1.15  # growth of the data after which the kernel is fitted again
 
 
 class Surrogate(Protocol):
-    """A model that is fitted and predicts, with a standard deviation."""
+    """A regression model that predicts with a standard deviation."""
 
     def fit(self, features: Floats, losses: Floats) -> None:
-        """Learn from these."""
+        """Fit the model."""
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
-        """Means and standard deviations."""
+        """Predict means and standard deviations."""
 
 
 class BayesianOptimiser(BaseOptimiser):
-    """Expected improvement over the best, under a surrogate fitted to what was told.
+    """Bayesian optimisation by expected improvement under a surrogate model.
 
-    Candidates are random points and neighbours of the best ones. In a batch, each point keeps the
-    next ones at a distance. A surrogate is fitted to a few hundred points at most, so that the
-    cost of an ask stays bounded.
+    Candidates are random points and neighbours of the best ones. Within a batch, the improvement
+    near a chosen point is reduced. A surrogate is fitted to a few hundred points at most, so that
+    the cost of `ask` is bounded.
     """
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Discretisation(space)
+        self._cells = Discretisation(space)
         self._start = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         first = 2 * self.dimensions + 2 if budget is None else budget // 4
         self._first = max(min(first, 2 * self.dimensions + 2), batch)
@@ -50,19 +50,19 @@ class BayesianOptimiser(BaseOptimiser):
         self._model = self.surrogate(int(self.rng.integers(1 << 31)))
 
     def surrogate(self, seed: int) -> Surrogate:
-        """A model of the loss, not yet fitted."""
+        """Create a model of the loss, not yet fitted."""
         raise NotImplementedError
 
     def ask(self, count: int) -> Floats:
-        """A few spread points, then those that promise most."""
+        """Initial quasi-random points, then those of the largest expected improvement."""
         finite = np.isfinite(self._losses)
         if self._asked < self._first or finite.sum() < 2 or np.ptp(self._losses[finite]) == 0.0:
             self._asked += count
-            return self._grain.snap_to_centres(self._start.ask(count))
+            return self._cells.snap_to_centres(self._start.ask(count))
         self._asked += count
         points, losses = self._relevant()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fit that did not converge is still a fit
+            warnings.simplefilter("ignore")  # a fit that did not converge is still usable
             self._model.fit(self._features(points), losses)
         candidates = self._candidates(points[np.argsort(losses, kind="stable")], count)
         with warnings.catch_warnings():
@@ -73,31 +73,31 @@ class BayesianOptimiser(BaseOptimiser):
         )
 
     def begin(self, points: Floats, losses: Floats) -> None:
-        """Start from what is known."""
+        """Start from evaluated points."""
         self.learn(points, losses)
         self._asked = self._first
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """Keep what was told."""
+        """Add points with their losses."""
         super().tell(points, losses)
         self.learn(points, losses)
 
     def learn(self, points: Floats, losses: Floats) -> None:
-        """Keep what somebody else asked for."""
+        """Add points of other optimisers."""
         self._points = np.concatenate([self._points, points])
         self._losses = np.concatenate([self._losses, losses])
         if len(self._losses) > 4 * (_BEST + _LATEST):
-            kept = self._kept()
+            kept = self._select_points()
             self._points, self._losses = self._points[kept], self._losses[kept]
 
-    def _kept(self) -> Floats:
+    def _select_points(self) -> Floats:
         order = np.argsort(np.where(np.isfinite(self._losses), self._losses, np.inf), kind="stable")
         latest = np.arange(len(self._losses) - _LATEST, len(self._losses))
         return np.unique(np.concatenate([order[:_BEST], latest[latest >= 0]]))
 
     def _relevant(self) -> tuple[Floats, Floats]:
-        """Points and losses to fit, on a scale on which the best can be told apart."""
-        kept = self._kept()
+        """Points and losses to fit, on a logarithmic scale that resolves the best losses."""
+        kept = self._select_points()
         points, losses = self._points[kept], self._losses[kept]
         finite = np.isfinite(losses)
         losses = np.where(finite, losses, losses[finite].max())
@@ -111,14 +111,14 @@ class BayesianOptimiser(BaseOptimiser):
         around = best[self.rng.integers(min(5, len(best)), size=2 * _CANDIDATES)]
         width = 10.0 ** self.rng.uniform(-3.5, -0.5, (2 * _CANDIDATES, 1))
         moving = self.rng.random(around.shape) < self.rng.choice([0.3, 1.0], (2 * _CANDIDATES, 1))
-        near = around + moving * np.maximum(width, self._grain.width) * self.rng.standard_normal(
+        near = around + moving * np.maximum(width, self._cells.width) * self.rng.standard_normal(
             around.shape
         )
         flips = self.rng.random(near.shape) < 0.2
         near = np.where(
-            self._grain.unordered, np.where(flips, self.rng.random(near.shape), around), near
+            self._cells.unordered, np.where(flips, self.rng.random(near.shape), around), near
         )
-        candidates = self._grain.snap_to_centres(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
+        candidates = self._cells.snap_to_centres(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
         seen = {point.tobytes() for point in self._points}
         new = [place for place, point in enumerate(candidates) if point.tobytes() not in seen]
         return candidates[new] if len(new) >= count else candidates
@@ -141,16 +141,16 @@ class BayesianOptimiser(BaseOptimiser):
         """The coordinates, with one column for each category instead of one for all."""
         columns = []
         for column in range(self.dimensions):
-            if self._grain.unordered[column] and self._grain.levels[column]:
+            if self._cells.unordered[column] and self._cells.levels[column]:
                 cells = self.space.parameters[column].find_cells(points[:, column])
-                columns.append(np.eye(int(self._grain.levels[column]))[cells] * 0.5)
+                columns.append(np.eye(int(self._cells.levels[column]))[cells] * 0.5)
             else:
                 columns.append(points[:, column : column + 1])
         return np.concatenate(columns, axis=1)
 
 
 class _Process:
-    """A Gaussian process; its kernel is fitted anew only when the data have grown."""
+    """A Gaussian process; its kernel is fitted again only when the data have grown."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -162,7 +162,7 @@ class _Process:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-        anew = self._kernel is None or len(losses) >= _REFIT * self._fitted_at
+        refit = self._kernel is None or len(losses) >= _REFIT * self._fitted_at
         if self._kernel is None:
             scales = np.full(features.shape[1], 0.5)
             self._kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(
@@ -170,11 +170,11 @@ class _Process:
             ) + WhiteKernel(1e-4, (1e-8, 1.0))
         self._model = GaussianProcessRegressor(
             self._kernel,
-            optimizer="fmin_l_bfgs_b" if anew else None,
+            optimizer="fmin_l_bfgs_b" if refit else None,
             random_state=self._seed,
         )
         self._model.fit(features, losses)
-        if anew:
+        if refit:
             self._kernel, self._fitted_at = self._model.kernel_, len(losses)
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
@@ -200,7 +200,7 @@ class GaussianProcess(BayesianOptimiser):
 
 
 def compute_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """The expected improvement over the best loss, of normal predictions.
+    """Compute the expected improvement over the best loss, for normal predictions.
 
     >>> mean, deviation = np.array([0.0, 1.0]), np.array([1.0, 1.0])
     >>> compute_expected_improvement(mean, deviation, 0.0).round(4).tolist()

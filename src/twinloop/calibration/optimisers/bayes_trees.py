@@ -1,4 +1,4 @@
-"""Bayesian optimisation with surrogate models made of decision trees, from scikit-learn."""
+"""Bayesian optimisation with ensembles of decision trees from scikit-learn as surrogates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TREES: Final = 30
 
 
 class _Forest:
-    """Trees side by side; what they disagree about is uncertain."""
+    """A forest of trees; the standard deviation is that of the trees."""
 
     def __init__(self, seed: int, *, extra: bool) -> None:
         self._seed, self._extra = seed, extra
@@ -32,7 +32,7 @@ class _Forest:
 
 
 class _Quantiles:
-    """Gradient-boosted trees for the median and for the two quantiles one deviation away."""
+    """Gradient-boosted trees for the median and the quantiles at one standard deviation."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -9,10 +9,10 @@ from twinloop.calibration.optimisers.population import Population, reflect
 
 
 class DifferentialEvolution(Population):
-    """Differential evolution: members move by differences of others (Storn and Price 1997).
+    """Differential evolution (Storn and Price 1997) with adaptive rates (jDE, Brest et al. 2006).
 
-    Towards one of the best, with factors and crossover rates that each member keeps as long as
-    they serve it (jDE, Brest et al. 2006). A population whose members are all alike is renewed.
+    Members move towards one of the best; each keeps its scale factor and crossover rate as long as
+    they succeed. A population that has converged is renewed.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -31,7 +31,7 @@ class DifferentialEvolution(Population):
         self._trial: list[tuple[int, float, float]] = []
 
     def ask(self, count: int) -> Floats:
-        """Members not tried yet, then one trial for each in turn."""
+        """Members not evaluated yet, then one trial for each in turn."""
         targets = (self.next + np.arange(count)) % self.size
         self.next = int((self.next + count) % self.size)
         new = np.isnan(self.losses[targets])
@@ -48,19 +48,19 @@ class DifferentialEvolution(Population):
         second = self.members[self.rng.integers(self.size, size=count)]
         own = self.members[targets]
         moved = reflect(own + factor[:, None] * (leaders - own + first - second))
-        unordered = np.broadcast_to(self.grain.unordered, moved.shape)
+        unordered = np.broadcast_to(self.cells.unordered, moved.shape)
         moved = np.where(
             unordered, np.where(self.rng.random(moved.shape) < 0.5, leaders, first), moved
         )
         cross = self.rng.random(moved.shape) < crossing[:, None]
         cross[np.arange(count), self.rng.integers(self.dimensions, size=count)] = True
         trial = self.redraw_categories(np.where(cross, moved, own), 0.05)
-        trial[new] = self.grain.snap_to_centres(own[new])
+        trial[new] = self.cells.snap_to_centres(own[new])
         self._trial = list(zip(targets.tolist(), factor.tolist(), crossing.tolist(), strict=True))
         return trial
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """A trial that is no worse than its member takes its place."""
+        """Replace a member by a trial that is no worse."""
         super().tell(points, losses)
         for (target, factor, crossing), point, loss in zip(
             self._trial, points, failures_to_infinity(losses).tolist(), strict=False

@@ -9,11 +9,11 @@ from twinloop.calibration.optimisers.population import Population, reflect
 
 
 class Genetic(Population):
-    """A genetic algorithm: the better ones are parents, children mix and mutate.
+    """A genetic algorithm with tournament selection, crossover, mutation and elitism.
 
-    Parents win tournaments of three. A child takes each coordinate from one parent or from
-    between both, and mutates in one coordinate on average, by less and less as the budget is
-    spent. The best of parents and children live on, so the best is never lost.
+    Parents are selected by tournaments of three. A child has each coordinate of one parent or
+    between both, with one mutation on average, whose size decreases over the budget. The best of
+    parents and children survive.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -34,8 +34,8 @@ class Genetic(Population):
         first = self.members[self.next : self.next + new]
         self.next += new
         if new == count:
-            return self.grain.snap_to_centres(first)
-        return np.concatenate([self.grain.snap_to_centres(first), self._children(count - new)])
+            return self.cells.snap_to_centres(first)
+        return np.concatenate([self.cells.snap_to_centres(first), self._children(count - new)])
 
     def _children(self, count: int) -> Floats:
         losses = np.where(np.isnan(self.losses), np.inf, self.losses)
@@ -46,19 +46,19 @@ class Genetic(Population):
         mother, father = self.members[winners[0]], self.members[winners[1]]
         share = self.rng.random(mother.shape)
         mixed = np.where(self.rng.random((count, 1)) < 0.5, share, np.rint(share))
-        mixed = np.where(self.grain.unordered, np.rint(share), mixed)
+        mixed = np.where(self.cells.unordered, np.rint(share), mixed)
         children = mother + mixed * (father - mother)
-        spent = min(self.told / (self.budget or self.usual_budget), 1.0)
-        scale = np.maximum(0.2 * 0.02**spent, self.grain.width)
+        spent = min(self.evaluated / (self.budget or self.usual_budget), 1.0)
+        scale = np.maximum(0.2 * 0.02**spent, self.cells.width)
         changed = self.rng.random(children.shape) < 1.0 / self.dimensions
-        changed &= ~self.grain.unordered
+        changed &= ~self.cells.unordered
         children = children + changed * scale * self.rng.standard_normal(children.shape)
         return self.redraw_categories(reflect(children), 0.5 / self.dimensions)
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """The best of all live on."""
+        """Select the survivors."""
         super().tell(points, losses)
-        self.told += len(losses)
+        self.evaluated += len(losses)
         members = np.concatenate([self.members[~np.isnan(self.losses)], points])
         values = np.concatenate([self.losses[~np.isnan(self.losses)], failures_to_infinity(losses)])
         if len(values) > self.size or self.next >= self.size:

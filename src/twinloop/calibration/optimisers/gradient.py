@@ -10,14 +10,14 @@ from twinloop.calibration.optimisers.interface import Floats
 from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
 _SHORTEST: Final = 1e-9
-_ENOUGH: Final = 1e-4  # of the fall that a gradient promises (Armijo)
+_ENOUGH: Final = 1e-4  # of the decrease predicted by the gradient (Armijo)
 
 
 class Gradient(ParallelSearches):
-    """Descent along the gradient, with backtracking; on a plateau or at an end, another start.
+    """Gradient descent with backtracking; on a plateau or at a minimum it restarts elsewhere.
 
-    The gradient is found by finite differences in the unit cube; a discrete coordinate is moved
-    by one cell. Steps that leave the cube slide along its faces.
+    The gradient is estimated by finite differences in the unit cube, for a discrete coordinate by
+    a step of one cell. Steps that leave the cube are projected onto its faces.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -32,7 +32,7 @@ class Gradient(ParallelSearches):
     difference = 1e-4
 
     def first(self) -> Floats:
-        """Anywhere."""
+        """A random start."""
         return super().first() if self._starts else self.rng.random(self.dimensions)
 
     def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
@@ -41,7 +41,7 @@ class Gradient(ParallelSearches):
         loss = float((yield here[np.newaxis])[0])
         length = 0.1
         while True:
-            moves = np.maximum(self.difference, 1.01 * self.grain.width)
+            moves = np.maximum(self.difference, 1.01 * self.cells.width)
             moves = np.where(here + moves > 1.0, -moves, moves)
             beside = np.clip(here + np.diag(moves), 0.0, 1.0)
             losses = yield beside
@@ -52,12 +52,12 @@ class Gradient(ParallelSearches):
             if steepest == 0.0:
                 return
             direction = -slope / steepest
-            promised = float(-(direction @ slope))
+            predicted = float(-(direction @ slope))
             begin = loss
             while length > _SHORTEST:
                 there = np.clip(here + length * direction, 0.0, 1.0)
                 found = float((yield there[np.newaxis])[0])
-                if found <= loss - _ENOUGH * length * promised:
+                if found <= loss - _ENOUGH * length * predicted:
                     break
                 length *= 0.4
             else:

@@ -1,4 +1,4 @@
-"""A grid that becomes finer, round by round, and asks for no point twice."""
+"""A grid that is refined in rounds, without repeated points."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import numpy as np
 from twinloop.calibration.optimisers.interface import BaseOptimiser, Discretisation, Floats
 from twinloop.calibration.parameters.space import Space
 
-# The golden section in 10^-18, because the combinations of a round may be too many for a float.
+# The golden section in 10^-18: the number of combinations may exceed the precision of a float.
 _GOLDEN: Final = 618_033_988_749_894_848
-_FINEST: Final = 50  # rounds after which cells are as narrow as a float can tell
+_FINEST: Final = 50  # rounds after which cells are as narrow as the precision of a float
 
 
 class Grid(BaseOptimiser):
-    """The middles of 1, 2, 4, 8, ... equal cells of every coordinate, all combinations in turn.
+    """The middles of 1, 2, 4, 8, ... equal cells of every coordinate, in all combinations.
 
-    A round is walked in strides of about the golden section of its length, which leaves every
-    beginning of it spread out; nothing is listed beforehand, however many coordinates there are.
-    Discrete parameters have at most their own cells. Where all are discrete and every
-    combination has been asked for, random ones follow.
+    The stride through a round is about the golden section of its length, so that every prefix is
+    evenly spread; combinations are generated on demand. Discrete parameters have at most their own
+    cells. If all parameters are discrete and all combinations are used, random points follow.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> grid = Grid(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
@@ -34,22 +33,22 @@ class Grid(BaseOptimiser):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Discretisation(space)
-        self._points = self._walk()
+        self._cells = Discretisation(space)
+        self._points = self._generate()
 
     def ask(self, count: int) -> Floats:
-        """The next points of the grid."""
+        """Return the next points of the grid."""
         return np.array([next(self._points) for _ in range(count)])
 
-    def _walk(self) -> Iterator[list[float]]:
-        middles = self._grain.middles
+    def _generate(self) -> Iterator[list[float]]:
+        middles = self._cells.middles
         known: dict[int, set[float]] = {column: set() for column in middles}
         for turn in range(_FINEST):
             axes = [
-                self._cells(column, turn, known[column]) if column in middles else _Halves(turn)
+                self._middles(column, turn, known[column]) if column in middles else _Halves(turn)
                 for column in range(self.dimensions)
             ]
-            # A continuous coordinate is new in every round, and so is every point with one.
+            # Every point of a round with a continuous coordinate is new.
             fresh = len(middles) < self.dimensions
             for point in _combinations(axes):
                 if fresh or not all(point[column] in known[column] for column in known):
@@ -59,11 +58,11 @@ class Grid(BaseOptimiser):
             if not fresh and all(len(known[column]) == len(middles[column]) for column in known):
                 break
         while True:
-            yield self._grain.snap_to_centres(self.rng.random((1, self.dimensions)))[0].tolist()
+            yield self._cells.snap_to_centres(self.rng.random((1, self.dimensions)))[0].tolist()
 
-    def _cells(self, column: int, turn: int, known: set[float]) -> Sequence[float]:
-        """The middles of cells in this round, with those of the rounds before."""
-        middles = self._grain.middles[column]
+    def _middles(self, column: int, turn: int, known: set[float]) -> Sequence[float]:
+        """The middles of cells of this round and the rounds before."""
+        middles = self._cells.middles[column]
         if 1 << turn >= len(middles):
             return [float(middle) for middle in middles]
         chosen = self.space.parameters[column].find_cells(np.array(_Halves(turn)))
@@ -71,7 +70,7 @@ class Grid(BaseOptimiser):
 
 
 class _Halves(Sequence[float]):
-    """The middles of 2^turn equal cells, none of which is kept."""
+    """The middles of 2^turn equal cells, computed on demand."""
 
     def __init__(self, turn: int) -> None:
         self._count = 1 << turn

@@ -1,4 +1,4 @@
-"""What an optimiser is: it is asked for points of the unit cube and told their losses."""
+"""The interface of optimisers: ask for points of the unit cube, tell their losses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from twinloop.calibration.parameters.space import Space
 
 Floats = npt.NDArray[np.float64]
 
-#: With more values than this a discrete parameter is as good as continuous.
+#: A discrete parameter with more values is treated as continuous.
 MAX_CELLS: Final = 1000
 
 
 @runtime_checkable
 class Optimiser(Protocol):
-    """Anything with these two methods; the same losses always lead to the same points.
+    """The ask-and-tell interface; equal losses lead to equal points.
 
     >>> from twinloop.calibration.optimisers import create_optimiser
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
@@ -27,20 +27,20 @@ class Optimiser(Protocol):
     """
 
     def ask(self, count: int) -> Floats:
-        """So many points to try, one in each row, every coordinate in 0..1."""
+        """Return `count` points to evaluate, a row each, with coordinates in 0..1."""
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """The losses of the points, in the order asked; NaN or infinite where one failed."""
+        """Take the losses of the points, in the order of `ask`; NaN or infinite for a failure."""
 
 
 class BaseOptimiser:
-    """What the optimisers here share: the space, the randomness, the budget, the best so far.
+    """The base of the optimisers: space, random numbers, budget, and best point.
 
     Args:
         space: The parameters; their number is the number of coordinates.
-        seed: Of all random draws.
-        budget: How many points will be asked for in all, if that is known.
-        batch: How many are usually asked for at once.
+        seed: The random seed.
+        budget: The total number of points, if known.
+        batch: The usual number of points per `ask`.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> search = BaseOptimiser(Space([LinearParameter("speed", 0, 1)]), seed=1)
@@ -60,23 +60,23 @@ class BaseOptimiser:
         self.best = np.full(self.dimensions, 0.5)
         self.best_loss = np.inf
 
-    #: Whether it bears noise: it does not hold on to one loss that was low by chance.
+    #: Whether it converges in spite of noise, where one loss may be low by chance.
     tolerates_noise = False
-    #: Whether it bears plateaus: it needs no slope, only to know which of two points is better.
+    #: Whether it converges in spite of plateaus: it uses the order of losses, not slopes.
     tolerates_plateaus = False
 
     def ask(self, count: int) -> Floats:
-        """So many points to try."""
+        """Return `count` points to evaluate."""
         raise NotImplementedError
 
     def begin(self, points: Floats, losses: Floats) -> None:
-        """Start, or start again, from what is known, the best first; by default from nothing."""
+        """Start, or restart, from evaluated points, the best first; by default without effect."""
 
     def learn(self, points: Floats, losses: Floats) -> None:
-        """Hear of points that somebody else asked for; by default to no effect."""
+        """Take points that another optimiser asked for; by default without effect."""
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """Note the best."""
+        """Update the best point."""
         if len(losses) == 0:
             return
         losses = failures_to_infinity(losses)
@@ -86,7 +86,7 @@ class BaseOptimiser:
 
 
 def failures_to_infinity(losses: Floats) -> Floats:
-    """Losses that can be compared: what is no number is as bad as can be.
+    """Replace losses that are not finite by infinity, so that they compare as the worst.
 
     >>> failures_to_infinity(np.array([1.0, np.nan, -np.inf])).tolist()
     [1.0, inf, inf]
@@ -95,24 +95,24 @@ def failures_to_infinity(losses: Floats) -> Floats:
 
 
 class Discretisation:
-    """How fine each coordinate is: the cells of discrete parameters, and which are in no order.
+    """The cells of discrete parameters, by coordinate.
 
-    Parameters with very many values count as continuous.
+    Parameters with more than `MAX_CELLS` values are treated as continuous.
 
     >>> from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
     >>> cores = LinearParameter("cores", 1, 4, integer=True)
     >>> mode = CategoricalParameter("mode", ["x", "y"])
-    >>> grain = Discretisation(Space([LinearParameter("speed", 0, 1), cores, mode]))
-    >>> grain.snap_to_centres(np.array([[0.3, 0.3, 0.3]])).tolist()
+    >>> cells = Discretisation(Space([LinearParameter("speed", 0, 1), cores, mode]))
+    >>> cells.snap_to_centres(np.array([[0.3, 0.3, 0.3]])).tolist()
     [[0.3, 0.375, 0.25]]
-    >>> grain.levels.tolist(), grain.unordered.tolist()
+    >>> cells.levels.tolist(), cells.unordered.tolist()
     ([0, 4, 2], [False, False, True])
     """
 
     def __init__(self, space: Space) -> None:
         self._parameters = space.parameters
         levels = [each.levels or 0 for each in space]
-        #: How many cells a coordinate has; 0 where it is continuous.
+        #: The number of cells of each coordinate; 0 if it is continuous.
         self.levels = np.array([n if n <= MAX_CELLS else 0 for n in levels], dtype=np.int64)
         self.discrete = self.levels > 0
         self.unordered = np.array([not each.ordered for each in space])
@@ -121,7 +121,7 @@ class Discretisation:
             column: space.parameters[column].middles()
             for column in np.flatnonzero(self.discrete).tolist()
         }
-        #: The width of the narrowest cell; 0 where there are none.
+        #: The width of the narrowest cell; 0 if the coordinate is continuous.
         self.width = np.array(
             [
                 np.diff(self.middles[column], prepend=-1.0, append=2.0).min()
@@ -132,7 +132,7 @@ class Discretisation:
         )
 
     def snap_to_centres(self, points: Floats) -> Floats:
-        """The points with discrete coordinates in the middle of their cells."""
+        """Move discrete coordinates to the middle of their cells."""
         if not self.middles:
             return points
         points = np.array(points)

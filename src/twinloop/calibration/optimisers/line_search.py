@@ -17,13 +17,13 @@ _AT_ONCE: Final = 8
 
 
 class LineSearch:
-    """A line through a point, and what is known of it; places are distances from that point.
+    """A line through a point with its evaluated places, which are distances from that point.
 
     Args:
         here: The point.
         loss: Its loss.
-        direction: Where the line goes.
-        length: How far the first step goes.
+        direction: The direction of the line.
+        length: The length of the first step.
 
     >>> line = LineSearch(np.array([0.5]), 0.04, np.array([1.0]), 0.1)
     >>> search = line.narrow()
@@ -44,11 +44,11 @@ class LineSearch:
         return np.asarray(np.clip(self._here + place * self._direction, 0.0, 1.0))
 
     def best(self) -> float:
-        """The place of the lowest loss so far, the nearest of several."""
+        """The place of the lowest loss, the nearest of equal ones."""
         return min(self.known, key=lambda place: (self.known[place], abs(place)))
 
     def narrow(self) -> Generator[Floats, Floats, float]:
-        """One point at a time: growing steps to a bracket, then parabolas and golden sections."""
+        """Search with one point at a time: bracketing, then parabolas and golden sections."""
         if self._high - self._low < _SHORTEST:
             return 0.0
         yield from self._bracket()
@@ -63,7 +63,7 @@ class LineSearch:
         return self.best()
 
     def spread(self) -> Generator[Floats, Floats, float]:
-        """Several points at once: around the best place, closer each time, and a parabola."""
+        """Search with several points at once around the best place, then a parabola."""
         length = self._length
         for _ in range(3):
             offsets = length * np.geomspace(0.1, 2.0, _AT_ONCE // 2)
@@ -82,7 +82,7 @@ class LineSearch:
             self.known.update(zip(new, losses.tolist(), strict=True))
 
     def _bracket(self) -> Generator[Floats, Floats, None]:
-        """Steps that grow for as long as losses fall."""
+        """Bracket a minimum with growing steps."""
         first = self._length if self._length <= self._high else -self._length
         step = min(max(first, self._low), self._high)
         yield from self._at(step)
@@ -100,14 +100,14 @@ class LineSearch:
             before, step = step, further
 
     def _around(self) -> tuple[Floats, Floats]:
-        """The best place with its neighbours, and their losses."""
+        """The best place and its neighbours, with their losses."""
         places = sorted(self.known)
         at = places.index(self.best())
         near = places[max(at - 1, 0) : at + 2]
         return np.array(near), np.array([self.known[place] for place in near])
 
     def _guess(self, turn: int) -> float | None:
-        """Where to look next; None where it would not pay."""
+        """The next place to evaluate; None if the search has converged."""
         places, losses = self._around()
         best = self.best()
         left, right = float(places[0]), float(places[-1])
@@ -125,7 +125,7 @@ class LineSearch:
 
 
 def _reach(here: Floats, direction: Floats) -> tuple[float, float]:
-    """How far the cube goes from a point, backwards and forwards."""
+    """The distances from a point to the faces of the cube, backwards and forwards."""
     moving = direction != 0.0
     start, slope = here[moving], direction[moving]
     ends = np.array([-start / slope, (1.0 - start) / slope])
@@ -133,7 +133,7 @@ def _reach(here: Floats, direction: Floats) -> tuple[float, float]:
 
 
 def _vertex(places: Floats, losses: Floats) -> float | None:
-    """Where the parabola through three points has its minimum, the middle one being the lowest."""
+    """The minimum of the parabola through three points of which the middle is the lowest."""
     if len(places) < 3 or losses.max() > 1e99:
         return None
     (a, b, c), (fa, fb, fc) = places.tolist(), losses.tolist()

@@ -1,4 +1,4 @@
-"""Nelder and Mead: a simplex that crawls downhill."""
+"""The simplex method of Nelder and Mead."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twinloop.calibration.optimisers.interface import Floats
 from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
 _SMALLEST: Final = 1e-9
-_TURNS: Final = 3  # new simplices around the best point before a search is over
+_TURNS: Final = 3  # simplices around the best point in one search
 
 
 class NelderMead(ParallelSearches):
     """The simplex of Nelder and Mead with coefficients for many dimensions (Gao and Han 2012).
 
-    A simplex that has become too small is drawn anew around its best point, smaller each time,
-    and at last the search begins elsewhere. With batches, all steps that a simplex might take
-    next are tried at once.
+    A simplex that has become too small is replaced by a new one around its best point, smaller
+    each time; then the search restarts elsewhere. With batches, all possible next steps are
+    evaluated at once.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -35,7 +35,7 @@ class NelderMead(ParallelSearches):
     tolerates_plateaus = True
 
     def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
-        """Simplices around one point until it is found well enough."""
+        """A sequence of simplices, each around the best point of the last."""
         best, size = np.array(start), self.size
         for _ in range(_TURNS):
             best = yield from self._simplex(best, size, rng)
@@ -48,7 +48,7 @@ class NelderMead(ParallelSearches):
         expand, contract, shrink = 1 + 2 / d, 0.75 - 1 / (2 * d), 1 - 1 / d
         if d == 1:
             expand, contract, shrink = 2.0, 0.5, 0.5
-        edges = np.maximum(size, 1.01 * self.grain.width) * rng.choice([-1.0, 1.0], d)
+        edges = np.maximum(size, 1.01 * self.cells.width) * rng.choice([-1.0, 1.0], d)
         corners = np.tile(start, (d + 1, 1))
         for column in range(d):
             far = corners[column + 1, column] + edges[column]
@@ -74,7 +74,7 @@ class NelderMead(ParallelSearches):
             else:
                 known = np.full(4, np.nan)
                 known[:1] = yield tries[:1]
-            # Which second point the method looks at, by how good the first one is.
+            # The second point of the method depends on the loss of the reflected one.
             if known[0] < losses[0]:
                 second = 1
             elif known[0] < losses[-2]:

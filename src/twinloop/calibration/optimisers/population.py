@@ -1,4 +1,4 @@
-"""A population of points with their losses, the basis of evolutionary optimisers."""
+"""A population of points with their losses, the base of evolutionary optimisers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from twinloop.calibration.optimisers.interface import (
 )
 from twinloop.calibration.parameters.space import Space
 
-_ALIKE: Final = 1e-9
+_CONVERGED: Final = 1e-9
 
 
 class Population(BaseOptimiser):
-    """Members with their losses; the first ones are a Latin hypercube."""
+    """Members with their losses; the initial ones are a Latin hypercube."""
 
     tolerates_noise = True
     tolerates_plateaus = True
@@ -27,8 +27,8 @@ class Population(BaseOptimiser):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self.grain = Discretisation(space)
-        self.told = 0
+        self.cells = Discretisation(space)
+        self.evaluated = 0
         size = min(5 * self.dimensions, 50) if budget is None else budget // 25
         self.size = min(max(size, 12, batch), max(100, batch))
         self._renew(None)
@@ -37,13 +37,13 @@ class Population(BaseOptimiser):
         order = np.argsort(self.rng.random((self.size, self.dimensions)), axis=0)
         drawn = (order + self.rng.random(order.shape)) / self.size
         self.members = drawn
-        self.losses = np.full(self.size, np.nan)  # not known yet
+        self.losses = np.full(self.size, np.nan)  # not evaluated yet
         self.next = 0
         if keep is not None:
             self.members[0], self.losses[0] = keep, self.best_loss
 
     def begin(self, points: Floats, losses: Floats) -> None:
-        """Put the best of these points in the place of random members."""
+        """Replace random members by the best of these points."""
         self._renew(None)
         count = min(len(points), self.size // 2)
         self.members[:count], self.losses[:count] = (
@@ -53,23 +53,23 @@ class Population(BaseOptimiser):
         self.next = count
 
     def has_converged(self) -> bool:
-        """Whether all members are known and of one kind."""
+        """Whether all members are evaluated, and equal in points or losses."""
         known = self.losses[~np.isnan(self.losses)]
         if len(known) < self.size:
             return False
-        narrow = float(np.ptp(self.grain.snap_to_centres(self.members), axis=0).max()) < _ALIKE
+        narrow = float(np.ptp(self.cells.snap_to_centres(self.members), axis=0).max()) < _CONVERGED
         return narrow or bool(np.isfinite(known).all() and np.ptp(known) == 0.0)
 
     def redraw_categories(self, points: Floats, chance: float) -> Floats:
-        """The points with categories drawn anew, each with this chance."""
-        for column in np.flatnonzero(self.grain.unordered).tolist():
+        """Redraw categories with this probability each."""
+        for column in np.flatnonzero(self.cells.unordered).tolist():
             redrawn = self.rng.random(len(points)) < chance
             points[redrawn, column] = self.rng.random(int(redrawn.sum()))
-        return self.grain.snap_to_centres(points)
+        return self.cells.snap_to_centres(points)
 
 
 def reflect(points: Floats) -> Floats:
-    """Points inside the cube, as mirrors on its faces would show them.
+    """Reflect points at the faces of the cube.
 
     >>> reflect(np.array([-0.25, 0.5, 1.25])).tolist()
     [0.25, 0.5, 0.75]

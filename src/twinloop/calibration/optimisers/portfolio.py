@@ -1,4 +1,4 @@
-"""Several optimisers that take turns, and the budget goes to those that make progress."""
+"""A portfolio of optimisers that take turns; the budget goes to those with progress."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from twinloop.calibration.optimisers.interface import (
 from twinloop.calibration.optimisers.sampling import Sobol
 from twinloop.calibration.parameters.space import Space
 
-_START: Final = 40  # one of so many points of the budget is spread out first
-_TURN: Final = 4  # times the dimensions: points of a turn
-_VISIT: Final = 4  # every so many turns it is the turn of who has waited longest
-_ENOUGH: Final = 10  # times the dimensions: points that a member needs to be worth beginning
-_TIED: Final = 0.1  # with this share of equal losses at different points there are plateaus
-_REMEMBERED: Final = 1000  # losses among which equal ones are looked for
+_START: Final = 40  # the budget divided by this is the number of initial points
+_TURN: Final = 4  # points of a turn, times the dimensions
+_VISIT: Final = 4  # every such turn goes to the member that has waited longest
+_ENOUGH: Final = 10  # least budget of a member, times the dimensions
+_TIED: Final = 0.1  # the share of equal losses at different points that indicates plateaus
+_REMEMBERED: Final = 1000  # losses that are compared for equality
 
 
 class OptimiserPortfolio(BaseOptimiser):
-    """Optimisers that take turns, each from the best point that all have found.
+    """Optimisers that take turns, each from the best point of all.
 
-    The middle of the cube and a few spread points come first. The middle is tried twice: if its
-    two losses differ there is noise, and only members go on that bear it. So it is with plateaus,
-    once many losses are equal. A turn goes to the member with the most progress in its last one:
-    how far it lowered the logarithm of the best loss, for each point. Those that have not been on
-    yet come first, and every fourth turn is that of the member who has waited longest. While
-    nobody makes progress, every other turn belongs to those that bear noise: they search more
-    widely. Half of a batch belongs to the member that is on, the others share the rest.
+    The middle of the cube and a few quasi-random points come first. The middle is evaluated twice:
+    if the losses differ there is noise, and only members that tolerate noise continue. The same
+    holds for plateaus once many losses are equal. A turn goes to the member with the most progress
+    in its last turn: the decrease of the logarithm of the best loss per point. Members without a
+    turn come first, and every fourth turn goes to the member that has waited longest. Without any
+    progress, every other turn goes to members that tolerate noise, which search more widely. Half
+    of a batch belongs to the member of the turn, the others share the rest.
 
     Args:
         space: The parameters.
-        seed: Of all random draws.
-        budget: How many points will be asked for in all, if that is known; with a small one, only
-            the first members begin.
-        batch: How many are usually asked for at once.
+        seed: The random seed.
+        budget: The total number of points, if known; a small one is for the first members only.
+        batch: The usual number of points per `ask`.
         members: The classes of the optimisers.
 
     >>> from twinloop.calibration.optimisers.cma_es import Cma
@@ -67,11 +66,11 @@ class OptimiserPortfolio(BaseOptimiser):
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         d = self.dimensions
-        self._grain = Discretisation(space)
+        self._cells = Discretisation(space)
         self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         self._first = 2 * d if budget is None else min(max(budget // _START, 3), 2 * d)
         self._points, self._losses = np.empty((0, d)), np.empty(0)
-        self._at: dict[float, bytes] = {}  # where each loss was seen first
+        self._at: dict[float, bytes] = {}  # the first point with each loss
         self._tied = 0
         share = max(batch // len(members), 1)
         self._all = [
@@ -81,26 +80,26 @@ class OptimiserPortfolio(BaseOptimiser):
         self._members: list[BaseOptimiser] = []
         self._parts: list[tuple[int, int]] = []
 
-    def _take_on(self, members: list[BaseOptimiser]) -> None:
-        """Let these members begin at the best points, whoever was there before."""
+    def _activate(self, members: list[BaseOptimiser]) -> None:
+        """Replace the members, and start the new ones at the best points."""
         order = np.argsort(self._losses, kind="stable")
         for member in members:
             member.begin(self._points[order], self._losses[order])
         self._members = members
         self._steady = [place for place, member in enumerate(members) if member.tolerates_noise]
-        self._rates = np.full(len(members), np.inf)  # progress for each point, in the last turn
-        self._last = np.zeros(len(members), dtype=np.int64)  # turn in which each was last on
+        self._rates = np.full(len(members), np.inf)  # progress per point in the last turn
+        self._last = np.zeros(len(members), dtype=np.int64)  # the last turn of each
         self._turn, self._on = 0, 0
         self._spent, self._gain = 0, 0.0
         self._parts = []
 
     def ask(self, count: int) -> Floats:
-        """Spread points, then what the members want to know."""
+        """Initial points, then the points of the members."""
         if self._members:
             self._parts = self._shared(count)
             return np.concatenate([self._members[place].ask(part) for place, part in self._parts])
-        points = self._grain.snap_to_centres(self._spread.ask(count))
-        middle = self._grain.snap_to_centres(np.full((1, self.dimensions), 0.5))
+        points = self._cells.snap_to_centres(self._spread.ask(count))
+        middle = self._cells.snap_to_centres(np.full((1, self.dimensions), 0.5))
         points[: max(2 - len(self._losses), 0)] = middle
         return points
 
@@ -113,19 +112,19 @@ class OptimiserPortfolio(BaseOptimiser):
         return list(enumerate(parts))
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """Pass the losses on, and note who made progress."""
+        """Pass the losses to the members, and update their progress."""
         before = self.best_loss
         super().tell(points, losses)
         self._note(points, failures_to_infinity(losses))
         if not self._members:
             self._start(points, failures_to_infinity(losses))
             return
-        told, begin = [], 0
+        results, begin = [], 0
         for place, part in self._parts:
             rows, own = points[begin : begin + part], losses[begin : begin + part]
             begin += part
             if len(own):
-                told.append((place, rows, own))
+                results.append((place, rows, own))
                 self._members[place].tell(rows, own)
                 self._credit(
                     place,
@@ -133,10 +132,10 @@ class OptimiserPortfolio(BaseOptimiser):
                     measure_progress(before, float(failures_to_infinity(own).min())),
                 )
         for at, member in enumerate(self._members):
-            for place, rows, own in told:
+            for place, rows, own in results:
                 if place != at:
                     member.learn(rows, own)
-            if len(told) > 1 and at != self._on:
+            if len(results) > 1 and at != self._on:
                 self._catch_up(at)
         if self._spent >= _TURN * self.dimensions:
             self._next()
@@ -151,7 +150,7 @@ class OptimiserPortfolio(BaseOptimiser):
             members = [each for each in members if each.tolerates_noise] or members
         elif self.budget is not None:
             members = members[: max(self.budget // (_ENOUGH * self.dimensions), 2)]
-        self._take_on(members)
+        self._activate(members)
 
     def _note(self, points: Floats, losses: Floats) -> None:
         """Count losses that are equal at different points."""
@@ -170,12 +169,12 @@ class OptimiserPortfolio(BaseOptimiser):
             self._rates[place] += share * (gain / count - self._rates[place])
 
     def _next(self) -> None:
-        """Let the next one be on."""
-        patient = [each for each in self._all if each.tolerates_plateaus]
+        """Choose the member of the next turn."""
+        tolerant = [each for each in self._all if each.tolerates_plateaus]
         flat = self._tied > _TIED * (len(self._at) + self._tied)
-        if flat and patient and not all(each.tolerates_plateaus for each in self._members):
+        if flat and tolerant and not all(each.tolerates_plateaus for each in self._members):
             self._points, self._losses = self.best[None], np.array([self.best_loss])
-            self._take_on(patient)
+            self._activate(tolerant)
             return
         self._rates[self._on] = self._gain / self._spent
         self._spent, self._gain = 0, 0.0
@@ -190,14 +189,14 @@ class OptimiserPortfolio(BaseOptimiser):
         self._catch_up(self._on)
 
     def _catch_up(self, place: int) -> None:
-        """Let a member that lags behind begin again at the best; who bears noise goes its way."""
+        """Restart a member behind the best point there, unless it tolerates noise."""
         member = self._members[place]
         if member.best_loss > self.best_loss and not member.tolerates_noise:
             member.begin(self.best[None], np.array([self.best_loss]))
 
 
 def measure_progress(before: float, after: float) -> float:
-    """How far a loss has fallen, in powers of e; at most one at once.
+    """Measure the decrease of the logarithm of a loss, at most 1.
 
     >>> measure_progress(2.0, 2.0), measure_progress(2.0, 0.0), round(measure_progress(2.0, 1.0), 3)
     (0.0, 1.0, 0.693)

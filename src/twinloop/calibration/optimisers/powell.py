@@ -1,4 +1,4 @@
-"""Powell: one line after another, along directions that learn to be conjugate."""
+"""Powell's method: line searches along directions that become conjugate."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, 
 
 _SHORTEST: Final = 1e-7
 _LONGEST: Final = 0.25
-_SEVERAL: Final = 8  # points at once for which a line is searched in parallel
+_SEVERAL: Final = 8  # batch size from which on a line is searched in parallel
 
 
 class Powell(ParallelSearches):
-    """Powell's method with bounds: line searches along directions, and along what they gained.
+    """Powell's method with bounds (Powell 1964), line searches as in Brent 1973.
 
-    A line search (Powell 1964; parabolas and golden sections as in Brent 1973) goes only as far as
-    pays at this stage. Along a category every value is tried. With batches, several points
-    of a line are tried at once.
+    A line search ends when further points gain little. For a category every value is evaluated.
+    With batches, several points of a line are evaluated at once.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -34,8 +33,8 @@ class Powell(ParallelSearches):
     """
 
     def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
-        """Rounds of line searches until they gain nothing."""
-        floor = 1.01 * self.grain.width
+        """Rounds of line searches until they do not lower the loss."""
+        floor = 1.01 * self.cells.width
         lengths = np.maximum(self.size, floor)
         directions = np.eye(self.dimensions)
         here = np.array(start)
@@ -45,7 +44,7 @@ class Powell(ParallelSearches):
             largest, widest = 0.0, 0
             for row in rng.permutation(self.dimensions).tolist():
                 last = loss
-                if self.grain.unordered[row]:
+                if self.cells.unordered[row]:
                     here, loss = yield from self._categories(here, loss, row)
                     continue
                 here, loss, step = yield from self._line(here, loss, directions[row], lengths[row])
@@ -54,7 +53,7 @@ class Powell(ParallelSearches):
                     largest, widest = last - loss, row
             moved = here - begin
             norm = float(np.abs(moved).max())
-            if norm > 0 and not self.grain.unordered.any():
+            if norm > 0 and not self.cells.unordered.any():
                 ahead = float((yield np.clip(here + moved, 0.0, 1.0)[np.newaxis])[0])
                 bend = 2 * (before - 2 * loss + ahead) * (before - loss - largest) ** 2
                 if ahead < before and bend < largest * (before - ahead) ** 2:
@@ -63,7 +62,7 @@ class Powell(ParallelSearches):
                     lengths[widest] = lengths[-1]
                     lengths[-1] = max(min(2 * step, _LONGEST), 0.2 * norm)
             if before - loss <= 1e-12 * abs(loss):
-                if (lengths <= np.maximum(_SHORTEST, 1.02 * self.grain.width)).all():
+                if (lengths <= np.maximum(_SHORTEST, 1.02 * self.cells.width)).all():
                     return
                 lengths = np.maximum(lengths * 0.2, floor)
                 directions = np.eye(self.dimensions)
@@ -72,7 +71,7 @@ class Powell(ParallelSearches):
         self, here: Floats, loss: float, column: int
     ) -> Generator[Floats, Floats, tuple[Floats, float]]:
         """The best value of a category."""
-        middles = self.grain.middles.get(column)
+        middles = self.cells.middles.get(column)
         if middles is None or len(middles) == 1:
             return here, loss
         others = np.tile(here, (len(middles), 1))
@@ -87,7 +86,7 @@ class Powell(ParallelSearches):
     def _line(
         self, here: Floats, loss: float, direction: Floats, length: float
     ) -> Generator[Floats, Floats, tuple[Floats, float, float]]:
-        """The best point found on a line, its loss, and how far it is."""
+        """The best point on a line, its loss, and its distance."""
         line = LineSearch(here, loss, direction, length)
         place = yield from line.spread() if self.batch >= _SEVERAL else line.narrow()
         return line.point(place), line.known[place], abs(place)

@@ -1,4 +1,4 @@
-"""Local models: a quadratic through what is known nearby, trusted as far as it has proved right."""
+"""A local quadratic model of the loss in a trust region."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from twinloop.calibration.parameters.space import Space
 _FIRST: Final = 0.15
 _WIDEST: Final = 0.4
 _NARROWEST: Final = 1e-7
-_RIDGE: Final = 1e-9  # holds back curvature that the points do not show
+_RIDGE: Final = 1e-9  # regularises curvature that the points do not determine
 _KEPT: Final = 2000
 _SWEEPS: Final = 12
-_FAR: Final = 8.0  # boxes: what lies further away is not looked at
+_FAR: Final = 8.0  # points further away than this many boxes are ignored
 
 
 class Quadratic(BaseOptimiser):
-    """Steps to the minimum of a quadratic model, in a box that grows and shrinks with its success.
+    """Trust-region search: steps to the minimum of a quadratic model in a box.
 
-    The model is fitted by least squares to the nearest points; where they are too few to fix it, it
-    differs as little as possible from the one before (the idea of Powell's NEWUOA, 2006). A
-    step that keeps its promise widens the box, one that does not narrows it, or is followed by a
-    point where the model knows least. Batches are filled with such points. Categories stay as they
-    are at the best point.
+    The model is fitted by least squares to the nearest points; if they do not determine it, the
+    change from the last model is minimal (after Powell's NEWUOA, 2006). A step with the predicted
+    decrease widens the box, a step without it narrows the box. Batches are filled with points of
+    the largest prediction variance. Categories stay as they are at the best point.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> search = Quadratic(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
@@ -45,8 +44,8 @@ class Quadratic(BaseOptimiser):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Discretisation(space)
-        self._columns = np.flatnonzero(~self._grain.unordered)
+        self._cells = Discretisation(space)
+        self._columns = np.flatnonzero(~self._cells.unordered)
         d = len(self._columns)
         self._pairs = np.triu_indices(d, 1)
         self._terms = 1 + d + d + len(self._pairs[0])
@@ -61,11 +60,11 @@ class Quadratic(BaseOptimiser):
         self._wanted.pop(0)
 
     def _set(self, centre: Floats, size: float) -> None:
-        self._centre, self._loss = self._grain.snap_to_centres(np.array(centre)[None])[0], np.inf
+        self._centre, self._loss = self._cells.snap_to_centres(np.array(centre)[None])[0], np.inf
         self._size = size
         self._bend = np.zeros((len(self._columns), len(self._columns)))
         self._wanted = [self._centre, *self._star()]
-        self._asked: list[float] = []  # what each step promised; NaN where it was to learn
+        self._asked: list[float] = []  # the predicted decrease of each step; NaN: for the model
 
     def _star(self) -> list[Floats]:
         """One point beside the centre along each axis."""
@@ -80,11 +79,11 @@ class Quadratic(BaseOptimiser):
         return points
 
     def _reach(self) -> Floats:
-        """Half the width of the box, along each column; never less than a cell."""
-        return np.maximum(self._size, 1.01 * self._grain.width[self._columns])
+        """Half the width of the box along each column, at least a cell."""
+        return np.maximum(self._size, 1.01 * self._cells.width[self._columns])
 
     def ask(self, count: int) -> Floats:
-        """The minimum of the model, and points that will tell it more."""
+        """The minimum of the model, and points that improve the model."""
         points: list[Floats] = []
         self._asked = []
         while self._wanted and len(points) < count:
@@ -95,7 +94,7 @@ class Quadratic(BaseOptimiser):
         while len(points) < count:
             points.append(self.rng.random(self.dimensions))
             self._asked.append(np.nan)
-        return self._grain.snap_to_centres(np.array(points))
+        return self._cells.snap_to_centres(np.array(points))
 
     def _proposed(self, count: int) -> list[Floats]:
         near = self._near()
@@ -123,14 +122,14 @@ class Quadratic(BaseOptimiser):
                 self._asked.append(gain)
         while len(proposals) < min(count, 2 * len(here)):
             drawn = self.rng.uniform(low, high, (32, len(here)))
-            unsure = self._features(drawn)
-            # The variance of the prediction, as far as the points decide it.
-            doubt = (unsure @ spread * unsure).sum(axis=1)
-            first = int(np.argmax(doubt))
+            terms = self._features(drawn)
+            # The prediction variance, up to the factor of the noise.
+            variance = (terms @ spread * terms).sum(axis=1)
+            first = int(np.argmax(variance))
             proposals.append(drawn[first])
             self._asked.append(np.nan)
-            seen = spread @ unsure[first]
-            spread = spread - np.outer(seen, seen) / (1.0 + float(unsure[first] @ seen))
+            seen = spread @ terms[first]
+            spread = spread - np.outer(seen, seen) / (1.0 + float(terms[first] @ seen))
         rest = self.rng.uniform(low, high, (count - len(proposals), len(here)))
         self._asked += [np.nan] * len(rest)
         made = []
@@ -141,8 +140,8 @@ class Quadratic(BaseOptimiser):
         return made
 
     def _near(self) -> tuple[Floats, Floats] | None:
-        """The known points next to the centre, with the same categories."""
-        others = np.flatnonzero(self._grain.unordered)
+        """The evaluated points nearest to the centre, with the same categories."""
+        others = np.flatnonzero(self._cells.unordered)
         alike = np.isfinite(self._losses)
         alike &= (self._points[:, others] == self._centre[others]).all(axis=1)
         rows, values = self._points[alike][:, self._columns], self._losses[alike]
@@ -187,22 +186,24 @@ class Quadratic(BaseOptimiser):
         return terms[1 : 1 + d], bend, inverse
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """Compare promises with losses, and move or resize the box."""
+        """Compare predicted with actual decreases, and move or resize the box."""
         before = self._loss
         self.learn(points, losses)
-        for promised, loss in zip(self._asked, failures_to_infinity(losses).tolist(), strict=False):
-            if np.isfinite(promised) and np.isfinite(before):
-                kept = (before - loss) / max(promised, 1e-300)
-                if kept > 0.7:
+        for predicted, loss in zip(
+            self._asked, failures_to_infinity(losses).tolist(), strict=False
+        ):
+            if np.isfinite(predicted) and np.isfinite(before):
+                ratio = (before - loss) / max(predicted, 1e-300)
+                if ratio > 0.7:
                     self._size = min(2.0 * self._size, _WIDEST)
-                elif kept < 0.1:
+                elif ratio < 0.1:
                     self._size *= 0.5
                 break
         if self._size < _NARROWEST:
             self._set(self.rng.random(self.dimensions), _FIRST)
 
     def learn(self, points: Floats, losses: Floats) -> None:
-        """Take in points that somebody else asked for."""
+        """Add points of other optimisers."""
         super().tell(points, losses)
         losses = failures_to_infinity(losses)
         self._points = np.concatenate([self._points, points])[-_KEPT:]
@@ -213,7 +214,7 @@ class Quadratic(BaseOptimiser):
 
 
 def minimise_quadratic(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
-    """Where a quadratic is lowest in a box: Newton's step, cut off, and then axis by axis.
+    """Minimise a quadratic in a box: a clipped Newton step, then coordinate descent.
 
     >>> low, high = np.full(2, -2.0), np.full(2, 2.0)
     >>> minimise_quadratic(np.array([-1.0, 4.0]), np.eye(2), low, high).tolist()

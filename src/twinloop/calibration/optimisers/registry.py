@@ -1,7 +1,7 @@
-"""Optimisers by name: the built-ins, several joined by `+`, and those of plug-ins.
+"""Optimisers by name: built-in, several joined by `+`, or from plug-ins.
 
-The module of a built-in is imported when that optimiser is made: a search with one optimiser does
-not wait for the imports of all others.
+The module of a built-in optimiser is imported when that optimiser is created: a search with one
+optimiser does not wait for the imports of all others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twinloop.calibration.parameters.space import Space
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 
-#: The entry points through which an installed package offers optimisers.
+#: The entry points of optimisers in installed packages.
 GROUP: Final = "twinloop.optimisers"
 
 
@@ -84,15 +84,15 @@ OPTIMISERS: Final[Mapping[str, str]] = MappingProxyType(
 def create_optimiser(
     name: str, space: Space, *, seed: int = 0, budget: int | None = None, batch: int = 1
 ) -> Optimiser:
-    """The optimiser of this name.
+    """Create an optimiser by its name.
 
     Args:
-        name: Of a built-in optimiser, of several joined by `+`, which then take turns, or of one
-            that an installed package offers.
+        name: The name of a built-in optimiser, names joined by `+` for a portfolio, or the name of
+            a plug-in.
         space: The parameters.
-        seed: Of all random draws: the same seed and the same losses lead to the same points.
-        budget: How many points will be asked for in all, if that is known.
-        batch: How many are usually asked for at once.
+        seed: The random seed: equal seeds and losses lead to equal points.
+        budget: The total number of points, if known.
+        batch: The usual number of points per `ask`.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> create_optimiser("sobol", Space([LinearParameter("speed", 0.5, 2)]), seed=1).ask(3).shape
@@ -119,17 +119,17 @@ def create_optimiser(
         return OptimiserPortfolio(
             space, **settings, members=[_SINGLE[part].load() for part in names]
         )
-    return _plugged_in(name, space, settings)
+    return _load_plugin(name, space, settings)
 
 
-def _plugged_in(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
+def _load_plugin(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
     offered = {entry.value: entry for entry in entry_points(group=GROUP) if entry.name == name}
     if not offered:
         known = [*OPTIMISERS, *(entry.name for entry in entry_points(group=GROUP))]
         raise InputError(f"no optimiser is called '{name}'", remedy=suggest_name(name, known))
     if len(offered) > 1:
         raise InputError(
-            f"several plug-ins call an optimiser '{name}': {', '.join(sorted(offered))}",
+            f"several plug-ins define the optimiser '{name}': {', '.join(sorted(offered))}",
             remedy="uninstall all but one",
         )
     ((value, entry),) = offered.items()
@@ -137,11 +137,11 @@ def _plugged_in(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
         made = entry.load()(space, **settings)
     except InputError:
         raise
-    except Exception as error:  # whatever the code of others raises
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise InputError(f"the plug-in '{name}' ({value}) cannot be used: {said}") from error
+    except Exception as error:  # a plug-in may raise anything
+        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InputError(f"the plug-in '{name}' ({value}) cannot be used: {problem}") from error
     if not isinstance(made, Optimiser):
         raise InputError(
-            f"the plug-in '{name}' ({value}) is no optimiser", remedy="it needs ask and tell"
+            f"the plug-in '{name}' ({value}) is not an optimiser", remedy="implement ask and tell"
         )
     return made

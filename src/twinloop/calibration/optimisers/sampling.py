@@ -1,4 +1,4 @@
-"""Points that do not depend on losses: random, a Latin hypercube, Sobol's sequence."""
+"""Sampling without feedback: random points, Latin hypercubes, Sobol's sequence."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from twinloop.calibration.optimisers.interface import BaseOptimiser, Floats
 from twinloop.calibration.parameters.space import Space
 
 _LARGEST_CUBE: Final = 4096
-_BLOCK: Final = 64  # points that are drawn of a sequence at once: a power of 2
+_BLOCK: Final = 64  # points drawn from a sequence at once: a power of 2
 
 
 class RandomSampling(BaseOptimiser):
-    """Independent points, every part of the cube as likely as any other.
+    """Independent uniform points.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> RandomSampling(Space([LinearParameter("a", 0, 1)]), seed=1).ask(2).round(3).tolist()
@@ -22,12 +22,12 @@ class RandomSampling(BaseOptimiser):
     """
 
     def ask(self, count: int) -> Floats:
-        """So many random points."""
+        """Return random points."""
         return self.rng.random((count, self.dimensions))
 
 
 class _Blocks(BaseOptimiser):
-    """Points that are made in blocks and handed out one by one."""
+    """A sampler that draws points in blocks."""
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
@@ -36,7 +36,7 @@ class _Blocks(BaseOptimiser):
         self._rest = np.empty((0, self.dimensions))
 
     def ask(self, count: int) -> Floats:
-        """The next points."""
+        """Return the next points."""
         while len(self._rest) < count:
             self._rest = np.concatenate([self._rest, self._block()])
         asked, self._rest = self._rest[:count], self._rest[count:]
@@ -47,9 +47,9 @@ class _Blocks(BaseOptimiser):
 
 
 class LatinHypercube(_Blocks):
-    """Each of n equal parts of every coordinate holds exactly one of n points.
+    """A Latin hypercube: each of n equal parts of every coordinate contains one of n points.
 
-    There are as many points in a hypercube as the budget allows; further ones begin another.
+    A hypercube has as many points as the budget; further points start another.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> cube = LatinHypercube(Space([LinearParameter("a", 0, 1)]), seed=1, budget=4)
@@ -64,7 +64,7 @@ class LatinHypercube(_Blocks):
 
 
 class Sobol(_Blocks):
-    """Sobol's low-discrepancy sequence, scrambled: every beginning of it is spread out.
+    """Sobol's low-discrepancy sequence, scrambled (Owen 1998).
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> points = Sobol(Space([LinearParameter("a", 0, 1)]), seed=1).ask(8)

@@ -1,1 +1,1 @@
-"""The parameters of a calibration: their kinds, their space, and the values they change."""
+"""The parameters of a calibration: their kinds, their space, and the values they set."""

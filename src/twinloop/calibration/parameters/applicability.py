@@ -1,4 +1,4 @@
-"""Whether the scenarios have the values that are to be moved."""
+"""Check that the scenarios have the values to be fitted."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _OF_KIND: Final = re.compile(
 
 
 def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) -> None:
-    """Refuse parameters that no scenario has, before anything is tried with them.
+    """Refuse parameters that a scenario does not have, before any simulation.
 
     Args:
         space: The parameters.
-        cases: What they are to be moved in.
-        given: What the user gave: where that is a file, the error names it and the line.
+        cases: The cases that they are applied to.
+        given: The argument of the user; if it is a file, the error names the file and the line.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.engine import simulate
@@ -42,12 +42,12 @@ def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) 
     >>> case = Case.of([simulate(scenario)])
     >>> refuse_inapplicable(Space([LinearParameter("startup_overhed", 0, 1)]), [case])
     Traceback (most recent call last):
-    twinloop.InputError: parameters.startup_overhed: is no value of a model and no path
-        in a scenario (did you mean 'startup_overhead'?)
+    twinloop.InputError: parameters.startup_overhed: is neither a value of the model nor a
+        path in the scenario (did you mean 'startup_overhead'?)
     """
     for parameter in space:
-        if why := _why_not(parameter, cases):
-            problem, remedy = why
+        if found := _find_problem(parameter, cases):
+            problem, remedy = found
             raise InputError(
                 problem,
                 file=given if isinstance(given, str | Path) else None,
@@ -57,20 +57,20 @@ def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) 
             )
 
 
-def _why_not(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str | None] | None:
-    """What is wrong with moving it, and what to do; None: nothing."""
+def _find_problem(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str | None] | None:
+    """The problem with the parameter and its remedy; None if it can be fitted."""
     name = parameter.name
     if not name.startswith(SCENARIO_PARTS) and not is_model_value(name):
-        problem = "is no value of a model and no path in a scenario"
+        problem = "is neither a value of the model nor a path in the scenario"
         return problem, suggest_name(name, [*MODEL_VALUES, *POWER_VALUES])
     if found := _OF_KIND.fullmatch(name):
         kind = found["one"] or found["other"]
         known = sorted({each for case in cases for each in case.compiled.names.kinds if each})
         if kind not in known:
-            return f"no task is of the kind '{kind}'", suggest_name(kind, known)
+            return f"no task has the kind '{kind}'", suggest_name(kind, known)
     for case in cases:
         if name in POWER_VALUES and name not in case.compiled.value_names:
-            return f"the hosts of {case.name} do not share one power model that has it", None
+            return f"the hosts of {case.name} do not share a power model with this value", None
         try:
             set_values(case.scenario, {name: parameter.decode(0.5)})
         except InputError as error:

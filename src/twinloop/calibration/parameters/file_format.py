@@ -1,4 +1,4 @@
-"""Parameters as files have them: read with every problem in its place, and written."""
+"""The file format of parameters: reading with positions of problems, and writing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STORED_NAMES: Final[Mapping[type[Parameter], str]] = {
 
 
 def read_parameters(source: ParsedDocument) -> list[Parameter]:
-    """The parameters that a document describes.
+    """Read the parameters of a document.
 
     >>> read_parameters(ParsedDocument({"parameters": {"speed": {"linear": [0.5, 2]}}}))
     [LinearParameter(name='speed', metadata={}, low=0.5, high=2.0, integer=False, format=None)]
@@ -61,7 +61,7 @@ def read_parameters(source: ParsedDocument) -> list[Parameter]:
 
 
 def parameter_to_dict(parameter: Parameter) -> dict[str, Any]:
-    """A parameter in plain values; a format that is a function has none.
+    """Convert a parameter to plain values; a format that is a function is left out.
 
     >>> parameter_to_dict(LinearParameter("cores", 1, 4, integer=True))
     {'linear': [1, 4], 'integer': True}
@@ -84,7 +84,7 @@ def parameter_to_dict(parameter: Parameter) -> dict[str, Any]:
 
 
 def journal_text(parameter: Parameter) -> str:
-    """The parameter as the header of a journal stores it: its kind and its fields.
+    """Return the text of a parameter in the header of a journal: its kind and its fields.
 
     >>> journal_text(LinearParameter("cores", 1, 4, integer=True))
     "Linear(name='cores', metadata={}, low=1, high=4, integer=True, format=None)"
@@ -95,7 +95,7 @@ def journal_text(parameter: Parameter) -> str:
 
 
 class _ParameterReader:
-    """Reads parameters from a document and notes every problem with its place."""
+    """A reader of parameters that collects every problem with its position."""
 
     def __init__(self, source: ParsedDocument) -> None:
         self.source = source
@@ -108,13 +108,13 @@ class _ParameterReader:
             return []
         for key in data:
             if key != "parameters":
-                self._note((key,), "is no field of the parameters", "all stand under 'parameters'")
+                self._note((key,), "is not a field", "put all parameters under 'parameters'")
         named = data.get("parameters")
         if not isinstance(named, dict) or not named:
-            said = (
-                "is missing" if named is None else f"must name parameters, not {quote_value(named)}"
+            problem = (
+                "is missing" if named is None else f"must be a mapping, not {quote_value(named)}"
             )
-            self._note(("parameters",), said, "such as speed_factor: {linear: [0.5, 2]}")
+            self._note(("parameters",), problem, "such as speed_factor: {linear: [0.5, 2]}")
             return []
         made = [self._parameter(name, value) for name, value in named.items()]
         return [parameter for parameter in made if parameter is not None]
@@ -123,7 +123,7 @@ class _ParameterReader:
         place = ("parameters", name)
         kinds = [key for key in value if key in _KINDS] if isinstance(value, dict) else []
         if len(kinds) != 1:
-            problem = "must say one kind of parameter"
+            problem = "must have exactly one kind of parameter"
             self._note(place, problem, f"one of {', '.join(_KINDS)}, such as linear: [0.5, 2]")
             return None
         (kind,) = kinds
@@ -131,7 +131,9 @@ class _ParameterReader:
         for key in value:
             if key != kind and key not in _OPTIONS[kind]:
                 known = _OPTIONS[kind]
-                self._note((*place, key), f"is no option of {kind}", suggest_name(str(key), known))
+                self._note(
+                    (*place, key), f"is not an option of {kind}", suggest_name(str(key), known)
+                )
         self._check_options(place, value)
         given = value[kind]
         if kind in _RANGES:
@@ -166,15 +168,19 @@ class _ParameterReader:
         if not usable:
             self._note(
                 (*place, "format"),
-                f"is no format of a number: {quote_value(form)}",
-                'write one like "{:.3g}Mbps"',
+                f"is not a format of a number: {quote_value(form)}",
+                'such as "{:.3g}Mbps"',
             )
 
     def _ends(self, place: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
         if not isinstance(given, list) or len(given) != 2:
             self._note(place, f"must be a list of two ends, not {quote_value(given)}")
             return ()
-        units = [each for each in _UNITS if any(_has(each, end) for end in given)] if unit else []
+        units = (
+            [each for each in _UNITS if any(_is_quantity(each, end) for end in given)]
+            if unit
+            else []
+        )
         if len(units) > 1:
             names = " and ".join(each.what.split(" ", 1)[1] for each in units)
             self._note(place, f"mixes {names}")
@@ -187,7 +193,7 @@ class _ParameterReader:
                 elif isinstance(end, bool) or not isinstance(end, int | float):
                     raise InputError(
                         f"must be a number, not {quote_value(end)}",
-                        remedy="with a unit of time, memory, frequency or power if need be"
+                        remedy="a number, or a quantity of time, memory, frequency or power"
                         if unit
                         else None,
                     )
@@ -209,8 +215,8 @@ class _ParameterReader:
         )
 
 
-def _has(unit: Unit, end: Any) -> bool:
-    """Whether a text is a quantity of this kind, with its unit."""
+def _is_quantity(unit: Unit, end: Any) -> bool:
+    """Whether a text is a quantity of this unit."""
     if not isinstance(end, str) or not end[-1:].isalpha():
         return False
     try:

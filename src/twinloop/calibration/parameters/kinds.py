@@ -1,4 +1,4 @@
-"""The kinds of parameters a calibration moves, each as a way from 0..1 to a value and back.
+"""The kinds of parameters, each with a mapping from the interval 0..1 to values and back.
 
 The kinds are those of Simcal (J. McDonald, "A systematic and automated methodology for calibrating
 simulators of parallel and distributed computing systems", dissertation, University of Hawaii, 2026,
@@ -23,34 +23,36 @@ Floats = npt.NDArray[np.float64]
 #: A format string such as "{:.3g}Mbps", or a function from the value to a text.
 Format = str | Callable[[Any], Any]
 
-#: Whole numbers beyond this have cells too narrow for a float between 0 and 1.
+#: Larger integers have cells that are too narrow for a float between 0 and 1.
 LARGEST_INTEGER: Final = 10**12
 
 
 @dataclass(frozen=True)
 class Parameter(ABC):
-    """What all kinds have in common: a name, and metadata that nobody here reads."""
+    """The base of all kinds: a name, and metadata that is stored but not used."""
 
     name: str
     metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise InputError(f"a parameter needs a name, not {quote_value(self.name)}")
+            raise InputError(
+                f"the name of a parameter must be a text, not {quote_value(self.name)}"
+            )
 
     @property
     @abstractmethod
     def levels(self) -> int | None:
-        """How many values there are; None where there is one between any two."""
+        """The number of values; None if the parameter is continuous."""
 
     @property
     def discrete(self) -> bool:
-        """Whether the values can be counted."""
+        """Whether the number of values is finite."""
         return self.levels is not None
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbours in 0..1 are neighbours in what they mean."""
+        """Whether the values have an order that positions in 0..1 preserve."""
         return True
 
     @abstractmethod
@@ -67,21 +69,21 @@ class Parameter(ABC):
         return values[0].item() if isinstance(values, np.ndarray) else values[0]
 
     def format_value(self, value: Any) -> Any:
-        """The value as the simulator wants to be given it."""
+        """Format the value for the simulator."""
         return value
 
     def find_cells(self, positions: Floats) -> npt.NDArray[np.int64]:
-        """Which of the cells of a discrete parameter each position lies in, from 0."""
-        return find_equal_cells(positions, self._counted())
+        """The index of the cell of a discrete parameter at each position."""
+        return find_equal_cells(positions, self._require_levels())
 
     def middles(self) -> Floats:
         """The middles of all cells of a discrete parameter."""
-        levels = self._counted()
+        levels = self._require_levels()
         return (np.arange(levels) + 0.5) / levels
 
-    def _counted(self) -> int:
+    def _require_levels(self) -> int:
         if self.levels is None:
-            raise self._refuse("has no cells: it is continuous")
+            raise self._refuse("is continuous and has no cells")
         return self.levels
 
     def _refuse(self, problem: str, remedy: str | None = None) -> InputError:
@@ -90,7 +92,7 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class CategoricalParameter(Parameter):
-    """One of several values that are in no order, handed on unchanged.
+    """One of several values without an order.
 
     >>> mode = CategoricalParameter("network", ["shared", "star", "tree"])
     >>> mode.decode(0.5), mode.encode("tree"), mode.ordered
@@ -113,16 +115,16 @@ class CategoricalParameter(Parameter):
 
     @property
     def levels(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.values)
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbours in 0..1 are neighbours in what they mean: here they are not."""
+        """False: the values have no order."""
         return False
 
     def decode_many(self, positions: Floats) -> Any:
-        """The value of the cell that each position lies in."""
+        """The value of the cell at each position."""
         return [self.values[cell] for cell in find_equal_cells(positions, self.levels).tolist()]
 
     def encode(self, value: Any) -> float:
@@ -136,7 +138,7 @@ class CategoricalParameter(Parameter):
 
 @dataclass(frozen=True)
 class OrderedParameter(CategoricalParameter):
-    """One of several values in an order; each has an equal share of 0..1.
+    """One of several ordered values; each has an equal share of 0..1.
 
     >>> level = OrderedParameter("parallelism", ["low", "medium", "high"])
     >>> level.decode(0.3), level.decode(0.7), level.ordered
@@ -145,7 +147,7 @@ class OrderedParameter(CategoricalParameter):
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbours in 0..1 are neighbours in what they mean: here they are."""
+        """True: the values have an order."""
         return True
 
 
@@ -167,11 +169,11 @@ class OrdinalParameter(OrderedParameter):
             _number(self, value)
 
     def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
-        """The number of the cell that each position lies in."""
+        """The number of the cell at each position."""
         return np.asarray(self.values)[find_equal_cells(positions, self.levels)]
 
     def format_value(self, value: Any) -> Any:
-        """The number in its format."""
+        """Format the number."""
         return _formatted(self.format, value)
 
 
@@ -187,7 +189,8 @@ class _RangeParameter(Parameter):
         low, high = _number(self, self.low), _number(self, self.high)
         if not low < high:
             raise self._refuse(
-                f"must have its lower end below its upper one, not {number_to_text(low)} and {number_to_text(high)}"
+                f"must have its lower end below its upper end, not {number_to_text(low)} and "
+                f"{number_to_text(high)}"
             )
         if self.integer:
             for end in (low, high):
@@ -201,19 +204,19 @@ class _RangeParameter(Parameter):
 
     @property
     def levels(self) -> int | None:
-        """How many whole numbers there are; None where there is a value between any two."""
+        """The number of integers in the range; None if the parameter is continuous."""
         return int(self.high - self.low) + 1 if self.integer else None
 
     def format_value(self, value: Any) -> Any:
-        """The number in its format."""
+        """Format the number."""
         return _formatted(self.format, value)
 
     def _checked(self, value: Any) -> float:
         number = _number(self, value)
         if not self.low <= number <= self.high:
             raise self._refuse(
-                f"must lie between {number_to_text(float(self.low))} and {number_to_text(float(self.high))}, "
-                f"not {number_to_text(number)}"
+                f"must be between {number_to_text(float(self.low))} and "
+                f"{number_to_text(float(self.high))}, not {number_to_text(number)}"
             )
         if self.integer and not number.is_integer():
             raise self._refuse(f"must be a whole number, not {number_to_text(number)}")
@@ -222,9 +225,9 @@ class _RangeParameter(Parameter):
 
 @dataclass(frozen=True)
 class LinearParameter(_RangeParameter):
-    """A number between two others, every part of the range as likely as any other.
+    """A number from a range, with a uniform scale.
 
-    Whole numbers have equal cells, those at the ends too.
+    Integers have equal cells, also at the ends.
 
     >>> LinearParameter("speed_factor", 0.5, 2).decode(0.5)
     1.25
@@ -245,16 +248,16 @@ class LinearParameter(_RangeParameter):
         number = self._checked(value)
         if self.levels is not None:
             return (number - self.low + 0.5) / self.levels
-        # Halves, because the width of a range may be beyond the largest float.
+        # Halves, because the width of a range may exceed the largest float.
         return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
 
 @dataclass(frozen=True)
 class ExponentialParameter(_RangeParameter):
-    """A positive number between two others whose logarithm is spread evenly.
+    """A positive number from a range, with a logarithmic scale.
 
-    Whole numbers have the cells to which they are nearest, so that the ends have whole ones too:
-    k has a share of log((k + 1/2) / (k - 1/2)).
+    An integer k has the cell of the numbers that round to it, also at the ends: its share is
+    log((k + 1/2) / (k - 1/2)).
 
     >>> bandwidth = ExponentialParameter("bandwidth", 1e6, 1e10, format="{:.0f}Bps")
     >>> bandwidth.format_value(bandwidth.decode(0.5))
@@ -282,7 +285,7 @@ class ExponentialParameter(_RangeParameter):
         *,
         metadata: Mapping[str, Any] | None = None,
     ) -> ExponentialParameter:
-        """A number between two powers of 2, given by their exponents.
+        """Make a parameter from the exponents of two powers of 2.
 
         >>> ExponentialParameter.from_exponents("cores", 0, 6, integer=True).high
         64
@@ -291,7 +294,8 @@ class ExponentialParameter(_RangeParameter):
             low, high = 2.0**start, 2.0**end
         except (OverflowError, TypeError):
             raise InputError(
-                f"has no powers of 2 with the exponents {quote_value(start)} and {quote_value(end)}",
+                f"must have exponents of 2 as ends, not {quote_value(start)} and "
+                f"{quote_value(end)}",
                 field=name,
             ) from None
         return cls(name, low, high, integer, format, metadata=metadata or {})
@@ -319,17 +323,19 @@ class ExponentialParameter(_RangeParameter):
         return min(max((inside - low) / (high - low), 0.0), 1.0)
 
     def find_cells(self, positions: Floats) -> npt.NDArray[np.int64]:
-        """Which of the cells, narrower and narrower, each position lies in."""
-        self._counted()
+        """The index of the cell at each position; cells are narrower at larger numbers."""
+        self._require_levels()
         return self.decode_many(positions) - int(self.low)
 
     def middles(self) -> Floats:
         """The middles of all cells."""
-        return np.array([self.encode(int(self.low) + cell) for cell in range(self._counted())])
+        return np.array(
+            [self.encode(int(self.low) + cell) for cell in range(self._require_levels())]
+        )
 
 
 def find_equal_cells(positions: Floats, levels: int) -> npt.NDArray[np.int64]:
-    """Which of so many equal cells of 0..1 each position lies in, from 0.
+    """Find the index of the cell at each position, for `levels` equal cells of 0..1.
 
     >>> find_equal_cells(np.array([0.0, 0.49, 0.5, 1.0]), 2).tolist()
     [0, 0, 1, 1]
@@ -338,16 +344,16 @@ def find_equal_cells(positions: Floats, levels: int) -> npt.NDArray[np.int64]:
 
 
 def require_unit_interval(positions: Floats) -> Floats:
-    """The positions themselves, which must lie in 0..1.
+    """Return the positions if all of them are in 0..1.
 
     >>> require_unit_interval(np.array([0.5, 1.5]))
     Traceback (most recent call last):
-    twinloop.InputError: a position must lie between 0 and 1, not 1.5
+    twinloop.InputError: a position must be between 0 and 1, not 1.5
     """
     inside = (positions >= 0.0) & (positions <= 1.0)
     if not inside.all():
         wrong = float(positions[~inside].flat[0])
-        raise InputError(f"a position must lie between 0 and 1, not {wrong}")
+        raise InputError(f"a position must be between 0 and 1, not {wrong}")
     return positions
 
 
@@ -370,6 +376,6 @@ def _formatted(form: Format | None, value: Any) -> Any:
         return form.format(value)
     except (ValueError, IndexError, KeyError, AttributeError) as error:
         raise InputError(
-            f"cannot write {quote_value(value)} with the format {quote_value(form)}: {error}",
+            f"cannot format {quote_value(value)} with {quote_value(form)}: {error}",
             remedy='a format is like "{:.3g}Mbps"',
         ) from None

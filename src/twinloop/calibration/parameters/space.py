@@ -1,4 +1,4 @@
-"""The space of all parameters of a calibration: points of the unit cube, and what they mean."""
+"""The space of all parameters of a calibration: a mapping from the unit cube to values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Space:
-    """Parameters side by side. A point has one coordinate in 0..1 for each of them.
+    """An ordered set of parameters; a point has one coordinate in 0..1 per parameter.
 
     >>> from twinloop.calibration.parameters.kinds import ExponentialParameter, LinearParameter
     >>> latency = ExponentialParameter("latency", 1e-3, 1.0)
@@ -37,11 +37,11 @@ class Space:
     def __init__(self, parameters: Iterable[Parameter]) -> None:
         self.parameters: tuple[Parameter, ...] = tuple(parameters)
         if not self.parameters:
-            raise InputError("has no parameters", field="parameters", remedy="name at least one")
+            raise InputError("must have at least one parameter", field="parameters")
         for parameter in self.parameters:
             if not isinstance(parameter, Parameter):
                 raise InputError(
-                    f"must have parameters, not {quote_value(parameter)}",
+                    f"must contain parameters, not {quote_value(parameter)}",
                     field="parameters",
                     remedy="such as LinearParameter('speed_factor', 0.5, 2)",
                 )
@@ -49,7 +49,7 @@ class Space:
         if len(self._by_name) < len(self.parameters):
             names = [parameter.name for parameter in self.parameters]
             twice = next(name for name in names if names.count(name) > 1)
-            raise InputError("another parameter has this name already", field=twice)
+            raise InputError("is the name of two parameters", field=twice)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Space:
         return f"Space({list(self.parameters)!r})"
 
     def decode(self, points: Floats) -> dict[str, Any]:
-        """The values at many points: for each name an array of numbers, or a list.
+        """Decode many points: for each name an array of numbers, or a list.
 
         >>> from twinloop.calibration.parameters.kinds import LinearParameter
         >>> Space([LinearParameter("cores", 1, 2, integer=True)]).decode(np.array([[0.0], [1.0]]))
@@ -92,7 +92,7 @@ class Space:
         }
 
     def decode_one(self, point: Floats) -> dict[str, Any]:
-        """The values at one point, by name.
+        """Decode one point to values by name.
 
         >>> from twinloop.calibration.parameters.kinds import CategoricalParameter
         >>> Space([CategoricalParameter("mode", ["a", "b"])]).decode_one(np.array([0.9]))
@@ -107,7 +107,7 @@ class Space:
         }
 
     def encode(self, values: Mapping[str, Any]) -> Floats:
-        """The point at which the parameters have these values; every parameter needs one.
+        """Encode values to a point; every parameter needs a value.
 
         >>> from twinloop.calibration.parameters.kinds import LinearParameter
         >>> Space([LinearParameter("speed", 0, 2)]).encode({"sped": 1})
@@ -121,11 +121,11 @@ class Space:
                 raise InputError("has no value", field=name)
         return np.array([parameter.encode(values[parameter.name]) for parameter in self.parameters])
 
-    def format_value(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values as a simulator wants to be given them.
+    def format_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Format the values for a simulator.
 
         >>> from twinloop.calibration.parameters.kinds import LinearParameter
-        >>> Space([LinearParameter("rate", 0, 2, format="{:.1f}Gbps")]).format_value({"rate": 1})
+        >>> Space([LinearParameter("rate", 0, 2, format="{:.1f}Gbps")]).format_values({"rate": 1})
         {'rate': '1.0Gbps'}
         """
         return {name: self[name].format_value(value) for name, value in values.items()}
@@ -143,7 +143,7 @@ class Space:
 
     @classmethod
     def from_text(cls, text: str, *, file: str | None = None) -> Space:
-        """Make a space from YAML or JSON text; `file` is what errors call it.
+        """Make a space from YAML or JSON text; `file` is its name in errors.
 
         >>> space = Space.from_text('''
         ... parameters:
@@ -159,12 +159,12 @@ class Space:
 
     @classmethod
     def from_dict(cls, data: Any) -> Space:
-        """Make a space from plain values, as a file has them.
+        """Make a space from plain values with the structure of a file.
 
         >>> Space.from_dict({"parameters": {"speed": {"linear": [2, 0.5]}}})
         Traceback (most recent call last):
         twinloop.description.DescriptionError: parameters.speed.linear: must have its lower
-            end below its upper one, not 2 and 0.5
+            end below its upper end, not 2 and 0.5
         """
         return cls._read(ParsedDocument(data))
 
@@ -173,7 +173,7 @@ class Space:
         return cls(file_format.read_parameters(source))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that `from_dict` reads back, except formats that are functions.
+        """Convert to plain values that `from_dict` reads, except formats that are functions.
 
         >>> from twinloop.calibration.parameters.kinds import LinearParameter
         >>> Space([LinearParameter("speed", 0.5, 2, format="{:.2f}")]).to_dict()

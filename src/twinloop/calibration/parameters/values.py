@@ -1,4 +1,4 @@
-"""Values by their names: in a Model where calibration moves them, else anywhere in a scenario."""
+"""Values by name: values of the Model, or paths in a scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinloop.description.errors import InputError
 from twinloop.scenario import Scenario
 from twinloop.scenario.model import MODEL_VALUES
 
-#: Parts of a scenario that a name may begin with, beside the names of the model's own values.
+#: Parts of a scenario that a path may begin with.
 SCENARIO_PARTS: Final = ("model.", "platform.", "policy.", "source.", "workload.", "failures.")
 _CONTENTION = re.compile(r"contention\.(linear|table|kinds)\b")
 _KIND = re.compile(r"contention\.kinds\.(?P<kind>.+)\.(?P<what>pressure|sensitivity)")
@@ -21,7 +21,7 @@ POWER_VALUES: Final = ("power.idle", "power.max", "power.parameter")
 
 
 def is_model_value(name: str) -> bool:
-    """Whether a name is that of a value of the model, which a compiled scenario can vary.
+    """Whether a name is a value of the model, which needs no new compilation.
 
     >>> is_model_value("speed_factor"), is_model_value("contention.kinds.cache.pressure")
     (True, True)
@@ -37,7 +37,7 @@ def is_model_value(name: str) -> bool:
 
 
 def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """The scenario with these values in the places that their names say.
+    """Set values by name in a scenario.
 
     >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
     >>> set_values(scenario, {"speed_factor": 1.07}).model.speed_factor
@@ -59,7 +59,7 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
             changes[name] = value
         else:
             raise InputError(
-                f"'{name}' is no value of a model and no path in a scenario",
+                f"'{name}' is neither a value of the model nor a path in the scenario",
                 field="parameters",
                 remedy=f"one of {', '.join(MODEL_VALUES)}, contention..., service_factors.KIND, "
                 f"{', '.join(POWER_VALUES)}, or a path such as platform.clusters[0].hosts[0].mhz",
@@ -74,7 +74,7 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
 
 
 def get_value(scenario: Scenario, path: str) -> Any:
-    """What stands at a path in a scenario; None: nothing does.
+    """Get the value at a path in a scenario; None if there is none.
 
     >>> get_value(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
     'easy'
@@ -93,12 +93,12 @@ def get_value(scenario: Scenario, path: str) -> Any:
 
 
 def select_model_names(changes: Mapping[str, Any]) -> Collection[str]:
-    """The names of values of the model among changes of a scenario."""
+    """Select the names of model values from changes of a scenario."""
     return [name.removeprefix("model.") for name in changes if name.startswith("model.")]
 
 
 def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
-    """The scenario whose model has room for these values, at what changes nothing.
+    """Declare values in the model of a scenario, with defaults that have no effect.
 
     >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
     >>> declare_values(scenario, ["contention.kinds.cache.sensitivity"]).model.contention.kinds
@@ -110,14 +110,14 @@ def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
     if missing := kinds - set(rule.kinds or {}):
         if rule.linear is not None or rule.table is not None:
             raise InputError(
-                "contention by kind cannot stand beside the rule that the scenario has",
+                "contention by kind cannot be combined with the contention rule of the scenario",
                 field="model.contention",
-                remedy="leave one of them out",
+                remedy="remove one of them",
             )
         known: dict[str, Any] = dict(rule.kinds or {})
         known |= {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in sorted(missing)}
-        told = {"kinds": known, "within": rule.within if rule.kinds else "core"}
-        model = model.replace(contention=told)
+        contention = {"kinds": known, "within": rule.within if rule.kinds else "core"}
+        model = model.replace(contention=contention)
     if "contention.linear.slope" in names and rule.linear is None:
         model = model.replace(contention={"linear": {"slope": 0.0}})
     prefix = "service_factors."
@@ -129,7 +129,7 @@ def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
 
 
 def find_power_paths(scenario: Scenario, name: str) -> list[str]:
-    """Where a value of the power model stands in the platform: once for each group of hosts."""
+    """Find the paths of a value of the power model in the platform, one per group of hosts."""
     field = name.removeprefix("power.")
     found = []
     for c, cluster in enumerate(scenario.platform.clusters):

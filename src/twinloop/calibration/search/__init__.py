@@ -1,1 +1,1 @@
-"""The search of a calibration: optimiser, objective, budget and journal."""
+"""The search for the smallest loss: objective, budget, journal, and selection of methods."""

@@ -1,4 +1,4 @@
-"""The loss of a twin, evaluated by processes or by a cluster: for runs that take seconds."""
+"""The loss of a twin, evaluated by processes or a cluster, for runs that take seconds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _Floats = NDArray[np.float64]
 
 
 class DistributedObjective(TwinObjective):
-    """The same losses as a `TwinObjective`, each worker simulating a part of the points.
+    """The same losses as `TwinObjective`, with the points divided among workers.
 
-    What becomes of a point does not depend on how many workers there are: the points of a part
-    that a worker was lost with are tried one by one, and only those that it is lost with again have
-    failed.
+    The result does not depend on the number of workers: if a worker is lost, its points are tried
+    one by one, and only a point with which a worker is lost again has failed.
 
     >>> from twinloop.calibration.cases import Case
     >>> from twinloop.calibration.losses import get_loss
@@ -40,40 +39,40 @@ class DistributedObjective(TwinObjective):
     np.float64(0.0)
     """
 
-    def __init__(self, *about: Any, workers: Coordinator, **more: Any) -> None:
-        super().__init__(*about, **more)
+    def __init__(self, *arguments: Any, workers: Coordinator, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._workers = workers
-        # A worker is one of many on its machine, and so has one thread.
-        self._counted = _Counted(TwinObjective(*about, **{**more, "threads": 1}))
+        # One thread per worker: a machine has many workers.
+        self._evaluate = _CountingObjective(TwinObjective(*arguments, **{**options, "threads": 1}))
 
     def __call__(self, points: _Floats) -> _Floats:
         """The loss at each point; NaN where the simulation failed."""
         parts = np.array_split(points, max(1, min(len(points), self._workers.workers)))
-        return np.concatenate(list(self._tried(parts)))
+        return np.concatenate(list(self._evaluate_parts(parts)))
 
-    def _tried(self, parts: Sequence[_Floats]) -> Iterator[_Floats]:
-        """The losses of each part."""
-        outcomes = list(self._workers.map(self._counted, parts))
+    def _evaluate_parts(self, parts: Sequence[_Floats]) -> Iterator[_Floats]:
+        """The losses of each part of the points."""
+        outcomes = list(self._workers.map(self._evaluate, parts))
         for part, outcome in zip(parts, outcomes, strict=True):
             if outcome.error is None:
                 found: tuple[_Floats, Counter[str]] = outcome.value  # type: ignore[assignment]
                 self.failures.update(found[1])
                 yield found[0]
             elif len(part) > 1:
-                yield from self._tried(np.split(part, len(part)))
+                yield from self._evaluate_parts(np.split(part, len(part)))
             else:
                 self.failures.add([outcome.error])
                 yield np.full(1, np.nan)
 
 
-class _Counted:
-    """Losses together with why some are missing, which nobody else would hear of."""
+class _CountingObjective:
+    """Losses together with the counts of failures, which happen in another process."""
 
     def __init__(self, objective: TwinObjective) -> None:
         self.objective = objective
 
     def __call__(self, points: _Floats) -> tuple[_Floats, Counter[str]]:
-        # A count of its own: a worker may have several threads.
-        mine = copy(self.objective)
-        mine.failures = FailureCounts()
-        return mine(points), Counter(mine.failures)
+        # A separate count for each call: a worker may have several threads.
+        objective = copy(self.objective)
+        objective.failures = FailureCounts()
+        return objective(points), Counter(objective.failures)

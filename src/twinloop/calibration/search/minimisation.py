@@ -1,4 +1,4 @@
-"""The search: an optimiser asks, an objective answers, a journal remembers."""
+"""Minimisation of an objective by an optimiser within a budget, recorded in a journal."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from twinloop.description.saved_json import StoredJson, check_shape
 
 _Floats = NDArray[np.float64]
 
-#: Points that are asked for at once, at most, where an evaluation is fast and where it is slow.
+#: The largest batch of points, for fast and for slow evaluations.
 BATCH: Final = 256
 _SLOW_BATCH: Final = 8
-#: Points that are asked for at once if nobody knows how many there will be.
-_USUAL: Final = 64
-#: How often an optimiser is told at least what became of its points, and so can learn from them.
-_ROUNDS: Final = 40
-#: An evaluation that takes this long is slow (s).
+#: The batch size if the number of evaluations is not given.
+_DEFAULT_BATCH: Final = 64
+#: The least number of batches, so that an optimiser can learn from losses.
+_MIN_BATCHES: Final = 40
+#: An evaluation of at least this time is slow (s).
 SLOW: Final = 0.05
 
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """How much a search may spend: evaluations or seconds.
+    """The budget of a search: evaluations or seconds.
 
     >>> SearchBudget.of("60s"), SearchBudget.of(2000), SearchBudget.of("2000")
     (SearchBudget(evaluations=None, seconds=60.0), SearchBudget(evaluations=2000, seconds=None),
@@ -50,7 +50,7 @@ class SearchBudget:
 
     @classmethod
     def of(cls, given: str | float | SearchBudget) -> SearchBudget:
-        """A whole number is a number of evaluations, a text with a unit is a time."""
+        """Read a budget: a whole number of evaluations, or a text with a unit of time."""
         if isinstance(given, SearchBudget):
             return given
         if isinstance(given, float) and given.is_integer():
@@ -61,7 +61,7 @@ class SearchBudget:
         except ValueError:
             found = cls(seconds=_seconds(text))
         if (found.evaluations or found.seconds or 0) <= 0:
-            raise InputError("must be more than nothing", field="budget", remedy="2000 or 60s")
+            raise InputError("must be positive", field="budget", remedy="2000 or 60s")
         return found
 
 
@@ -80,7 +80,7 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True)
 class History:
-    """All that was tried, in the order in which it was asked for.
+    """The evaluations of a search, in the order of the optimiser.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> tried = History(Space([LinearParameter("a", 0, 10)]), np.array([[0.5], [0.1]]),
@@ -99,9 +99,7 @@ class History:
     def best(self) -> int:
         """The number of the evaluation with the smallest loss."""
         if not np.isfinite(self.losses).any():
-            raise InputError(
-                f"not one of {len(self.losses):,} evaluations gave a loss", field="loss"
-            )
+            raise InputError(f"all {len(self.losses):,} evaluations failed", field="loss")
         return int(np.nanargmin(np.where(np.isfinite(self.losses), self.losses, np.nan)))
 
     @property
@@ -111,21 +109,21 @@ class History:
 
     @property
     def best_point(self) -> _Floats:
-        """Where it was found, in the unit cube."""
+        """The point with the smallest loss, in the unit cube."""
         return np.array(self.points[self.best])
 
     @property
     def best_values(self) -> dict[str, Any]:
-        """Where it was found."""
+        """The values with the smallest loss."""
         return self.space.decode_one(self.best_point)
 
     @property
     def failed(self) -> int:
-        """How many evaluations gave no loss."""
+        """The number of failed evaluations."""
         return int((~np.isfinite(self.losses)).sum())
 
     def table(self) -> pl.DataFrame:
-        """A row per evaluation: its number, loss, the best so far, if it failed, and the values."""
+        """Return a row per evaluation: number, loss, best loss so far, failure, and the values."""
         losses = np.where(np.isfinite(self.losses), self.losses, np.nan)
         best = np.fmin.accumulate(losses) if len(losses) else losses
         values = self.space.decode(self.points)
@@ -142,7 +140,7 @@ class History:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """How far a search is."""
+    """The progress of a search."""
 
     evaluations: int
     seconds: float
@@ -151,7 +149,7 @@ class SearchProgress:
 
     @property
     def share(self) -> float:
-        """What part of the budget is spent, from 0 to 1."""
+        """The spent fraction of the budget, from 0 to 1."""
         spent = [0.0]
         if self.budget.evaluations:
             spent.append(self.evaluations / self.budget.evaluations)
@@ -171,20 +169,20 @@ def minimise(
     header: dict[str, Any] | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
 ) -> History:
-    """Look for the point with the smallest loss.
+    """Search for the point with the smallest loss.
 
-    With a number of evaluations the result is the same bit for bit whatever the number of threads
-    or workers, also if the search was interrupted and goes on from its journal.
+    With a budget in evaluations the result is bit-identical for any number of threads or workers,
+    also if the search was interrupted and resumed from its journal.
 
     Args:
-        objective: What is made small.
-        optimiser: Its name; `auto` looks at space, budget and the time of one evaluation.
+        objective: The objective to minimise.
+        optimiser: The name of an optimiser; `auto` chooses by space, budget and evaluation time.
         budget: A number of evaluations, or a time such as `60s`.
-        seed: Where its randomness starts.
-        batch: How many points are asked for at once.
-        journal: Where to remember what was tried; a search whose journal is there goes on.
-        header: What must be the same for a search to go on.
-        progress: Told how far it is, batch by batch.
+        seed: The random seed.
+        batch: The number of points per batch.
+        journal: The file for evaluations; if it exists, the search resumes from it.
+        header: Data that must be equal for a search to resume.
+        progress: Called after each batch.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> class Bowl:
@@ -199,27 +197,27 @@ def minimise(
         raise InputError("must not be negative", field="seed")
     if journal is None:
         return _Search(objective, budget, seed, progress).run(optimiser, batch, [], None)
-    said = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
-    with CampaignJournal.open(journal, said) as kept:
-        found = _Search(objective, budget, seed, progress)
-        told = _read_rows(kept)
+    full_header = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
+    with CampaignJournal.open(journal, full_header) as opened:
+        search = _Search(objective, budget, seed, progress)
+        rows = _read_rows(opened)
         try:
-            return found.run(optimiser, batch, told, kept)
+            return search.run(optimiser, batch, rows, opened)
         except InputError:
-            if len(told) < 2 and not found.count:  # a corrected search begins anew
+            if len(rows) < 2 and not search.count:  # a corrected search starts again
                 journal.unlink()
             raise
 
 
 class _Choice(StoredJson):
-    """What the first line of a journal holds: what is searched with."""
+    """The first row of a journal: optimiser and batch size."""
 
     optimiser: str
     batch: int = Field(gt=0)
 
 
 class _Batch(StoredJson):
-    """What every further line holds: a batch of points that was tried."""
+    """A further row of a journal: a batch of points and their losses."""
 
     points: str
     losses: list[float] = Field(min_length=1)
@@ -227,7 +225,7 @@ class _Batch(StoredJson):
 
 
 def _read_rows(journal: CampaignJournal) -> list[dict[str, Any]]:
-    """The rows of a journal, if they can be those of a search."""
+    """Read the rows of a journal and check that they are those of a search."""
     rows = journal.rows
     for number, row in enumerate(rows, start=2):
         shape = _Choice if number == 2 else _Batch
@@ -255,12 +253,12 @@ class _Search:
         self,
         name: str,
         batch: int | None,
-        told: list[dict[str, Any]],
+        rows: list[dict[str, Any]],
         journal: CampaignJournal | None,
     ) -> History:
         began = perf_counter()
-        if told:
-            chosen, told = told[0], told[1:]
+        if rows:
+            chosen, rows = rows[0], rows[1:]
         else:
             chosen = self._choose(name, batch)
             if journal is not None:
@@ -273,17 +271,17 @@ class _Search:
             budget=self.budget.evaluations,
             batch=batch,
         )
-        self.before = sum(row["seconds"] for row in told)
-        for number, row in enumerate(told, start=3):
+        self.before = sum(row["seconds"] for row in rows)
+        for number, row in enumerate(rows, start=3):
             points = np.asarray(optimiser.ask(len(row["losses"])))
             if row["points"] != _hash(points):
                 raise InputError(
-                    "the points that were tried are not those that would be tried today: another "
-                    "version of the optimiser, or of what it stands on",
+                    "the stored points differ from those of this optimiser: it was written with "
+                    "another version of the optimiser or its libraries",
                     file=None if journal is None else journal.path,
                     line=number,
                     field="points",
-                    remedy="begin anew, in another folder",
+                    remedy="start again in another folder",
                 )
             losses = np.array(row["losses"], dtype=np.float64)
             optimiser.tell(points, losses)
@@ -314,10 +312,10 @@ class _Search:
         )
 
     def _choose(self, name: str, batch: int | None) -> dict[str, Any]:
-        """What to search with: decided once, and remembered.
+        """Choose optimiser and batch size; the choice is stored in the journal.
 
-        How long an evaluation takes, the objective says itself, so that the same search is made on
-        any machine; if it does not, the middle of the space is tried once to see.
+        The objective gives the time of an evaluation by a formula, so that the choice is equal on
+        any machine; otherwise one evaluation in the middle of the space is timed.
         """
         space = self.objective.space
         cost = getattr(self.objective, "cost", None)
@@ -332,12 +330,12 @@ class _Search:
             )
         if batch is None:
             wanted = self.budget.evaluations
-            batch = _USUAL if wanted is None else max(wanted // _ROUNDS, 4)
+            batch = _DEFAULT_BATCH if wanted is None else max(wanted // _MIN_BATCHES, 4)
             batch = min(batch, BATCH if cost < SLOW else _SLOW_BATCH)
         return {"optimiser": name, "batch": batch, "cost": cost}
 
     def _next(self, batch: int, spent: float) -> int:
-        """How many to try next; 0: the budget is spent."""
+        """The size of the next batch; 0: the budget is spent."""
         if self.budget.seconds is not None and spent >= self.budget.seconds:
             return 0
         if self.budget.evaluations is None:

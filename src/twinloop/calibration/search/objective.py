@@ -1,4 +1,4 @@
-"""What a search makes small: how unlike the truth a twin with these values is."""
+"""The objective of a calibration: the loss of a twin as a function of its parameters."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from twinloop.calibration.run_columns import RunBatch
 from twinloop.description.errors import TwinloopError
 
 _Floats = NDArray[np.float64]
-#: Seconds that a task costs in a simulation, about, and how often that where each is compiled anew.
+#: The approximate time of a simulation per task (s), and its factor if each run is compiled.
 _PER_TASK: Final = 1e-6
-_COMPILED: Final = 20
+_COMPILE_FACTOR: Final = 20
 _NUMBER = re.compile(r"(?<![\w'])-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?(?![\w'])")
 
 
 class SearchObjective(Protocol):
-    """Anything that can be searched: points of the unit cube in, losses out; NaN: it failed."""
+    """A function from points of the unit cube to losses; NaN where the evaluation failed."""
 
     space: Space
 
@@ -35,7 +35,7 @@ class SearchObjective(Protocol):
 
 
 class FailureCounts(Counter[str]):
-    """Why evaluations failed, and how often; what differs in its numbers alone is the same.
+    """Counts of the reasons of failed evaluations; reasons that differ only in numbers are equal.
 
     >>> counted = FailureCounts()
     >>> counted.add(["max must not be below 3.5", "max must not be below 7"])
@@ -49,7 +49,7 @@ class FailureCounts(Counter[str]):
 
 
 class TwinObjective:
-    """The loss of a twin over all cases.
+    """The loss of a twin over all cases, as a function of points of the unit cube.
 
     >>> from twinloop.engine import simulate
     >>> from twinloop.calibration.cases import Case
@@ -80,11 +80,11 @@ class TwinObjective:
         self.loss = loss
         self.aggregation: str = aggregate or getattr(loss, "aggregation", None) or "avg"
         self.threads = threads
-        #: About how long an evaluation takes (s), on any machine.
+        #: The approximate time of an evaluation (s); by a formula, to be equal on any machine.
         self.cost = _PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
         if any(not is_model_value(name) for name in space.names):
-            self.cost = _COMPILED * (self.cost + 1e-3 * len(self.cases))
-        #: What failed, and how often.
+            self.cost = _COMPILE_FACTOR * (self.cost + 1e-3 * len(self.cases))
+        #: The reasons of failed evaluations.
         self.failures = FailureCounts()
         self._weights = [compute_weight(loss, case.reals) for case in self.cases]
 
@@ -93,12 +93,12 @@ class TwinObjective:
         return self._losses(len(points), self.space.decode(points))
 
     def at(self, values: Mapping[str, Any]) -> float:
-        """The loss with these values; those that are not given are the scenario's own."""
+        """The loss with these values; the others are those of the scenario."""
         given = {name: np.array([value]) for name, value in values.items()}
         return float(self._losses(1, given)[0])
 
     def outputs(self, points: _Floats) -> _Floats | None:
-        """What the loss compares at each point, as differences; None: the loss has no such.
+        """The residuals of the loss at each point; None if the loss has none.
 
         The mean of their absolute values is about the loss.
         """
@@ -117,27 +117,27 @@ class TwinObjective:
             return self.loss.residuals(case.reals, twin)
         except TwinloopError:
             raise
-        except Exception as error:  # of a loss that the user wrote
+        except Exception as error:  # raised by a loss of the user
             self.failures.add([f"{self.loss.name}.residuals: {type(error).__name__}: {error}"])
             return None
 
     def _losses(self, count: int, values: Mapping[str, Any]) -> _Floats:
         try:
-            per_case, reasons = self._together(count, values)
+            per_case, reasons = self._evaluate_cases(count, values)
         except TwinloopError as error:
             if count == 1:
                 self.failures.add([str(error)])
                 return np.array([np.nan])
-            # One candidate that cannot be simulated must not take the others with it.
+            # A candidate that cannot be simulated must not fail the others.
             single = [{name: v[i : i + 1] for name, v in values.items()} for i in range(count)]
             return np.array([self._losses(1, one)[0] for one in single])
         self.failures.add(reasons.values())
         return aggregate(per_case, self.aggregation, self._weights)
 
-    def _together(
+    def _evaluate_cases(
         self, count: int, values: Mapping[str, Any]
     ) -> tuple[list[_Floats], dict[int, str]]:
-        """The losses of all cases, and by candidate the first reason for which it has none."""
+        """The losses of all cases, and by candidate the first reason of a missing loss."""
         found = []
         reasons: dict[int, str] = {}
         for case in self.cases:

@@ -1,8 +1,9 @@
-"""Synthetic calibration: known values are hidden, and whoever finds them best is chosen.
+"""Parameter recovery: fits to synthetic runs whose parameter values are known.
 
 After section 4.1.2 of McDonald, "A Systematic and Automated Methodology for Calibrating Simulators
 of Parallel and Distributed Computing Systems" (dissertation, University of Hawai'i at Manoa, 2026):
-losses cannot be compared with each other, but how near each brings a search to known values can.
+values of different losses are not comparable, but the distance of each fit to the true parameters
+is.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from twinloop.calibration.search.minimisation import minimise
 from twinloop.calibration.search.objective import SearchObjective
 from twinloop.description.errors import InputError, TwinloopError
 
-#: Digits of the values that are hidden: so nobody has asked for exactly them before.
+#: Significant digits of the true values; rounding makes an exact hit of a search unlikely.
 DIGITS: Final = 2
 
 
 def measure_distance(found: Mapping[str, Any], truth: Mapping[str, Any], space: Space) -> float:
-    """D(C, T): the sum over all values of |found - true| / |true|.
+    """Measure the distance D(C, T) of a fit: the sum over all values of |found - true| / |true|.
 
-    Where the truth is 0, the range of the parameter takes its place; a value that is no number
-    counts 0 if it is the true one and 1 if not.
+    If the true value is 0, the denominator is the range of the parameter; a value that is not a
+    number counts 0 if it is equal and 1 if not.
 
     >>> from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
     >>> space = Space([LinearParameter("a", 0, 10), LinearParameter("b", 0, 10),
@@ -37,11 +38,11 @@ def measure_distance(found: Mapping[str, Any], truth: Mapping[str, Any], space: 
     >>> measure_distance({"a": 5.5, "b": 1.0, "c": "x"}, {"a": 5.0, "b": 0.0, "c": "y"}, space)
     1.2
     """
-    return math.fsum(_apart(found[name], truth[name], space[name]) for name in space.names)
+    return math.fsum(_relative_error(found[name], truth[name], space[name]) for name in space.names)
 
 
 def round_values(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Values to hide: those of a first calibration, rounded to two digits, within the ranges.
+    """Round the values of a first calibration to two digits, within the ranges.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> round_values({"a": 1.2345}, Space([LinearParameter("a", 0, 10)]))
@@ -60,7 +61,7 @@ def round_values(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class RecoveryRanking:
-    """How near every pair of loss and optimiser came to the hidden values; the best first.
+    """The distance of the fit of every pair of loss and optimiser to the true values, best first.
 
     `table` has `loss`, `optimiser`, `distance` (the median over the seeds; null: it failed),
     `best_loss`, `why` it failed, and the values found, each in a column of its own name.
@@ -72,15 +73,15 @@ class RecoveryRanking:
 
     @property
     def best(self) -> tuple[str, str]:
-        """The loss and the optimiser that came nearest."""
+        """The loss and the optimiser with the smallest distance."""
         if not self.table.height or self.table["distance"][0] is None:
-            raise InputError("no pair of loss and optimiser found anything", field="losses")
+            raise InputError("every pair of loss and optimiser failed", field="losses")
         row = self.table.row(0, named=True)
         return str(row["loss"]), str(row["optimiser"])
 
     def __str__(self) -> str:
         lines = [
-            f"hidden: {', '.join(f'{name} {_said(value)}' for name, value in self.truth.items())}",
+            f"true values: {', '.join(f'{n} {_format(v)}' for n, v in self.truth.items())}",
             f"{'loss':24} {'optimiser':18} {'D(C,T)':>10}",
         ]
         for row in self.table.iter_rows(named=True):
@@ -89,7 +90,7 @@ class RecoveryRanking:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Ranking of {self.table.height} pairs, best: {' with '.join(self.best)}>"
+        return f"<RecoveryRanking of {self.table.height} pairs, best: {' with '.join(self.best)}>"
 
 
 def rank_by_recovery(
@@ -102,17 +103,17 @@ def rank_by_recovery(
     seeds: Sequence[int] = (0,),
     progress: Callable[[str, str], None] | None = None,
 ) -> RecoveryRanking:
-    """Let every pair of loss and optimiser look for values that are known.
+    """Rank every pair of loss and optimiser by its distance to the true values.
 
     Args:
-        objective: The objective with the loss of this name, whose truth was simulated with the
-            hidden values.
-        truth: The hidden values.
+        objective: Returns the objective for the name of a loss; its runs were simulated with the
+            true values.
+        truth: The true values.
         losses: Names of losses.
         optimisers: Names of optimisers.
-        budget: Evaluations of each search.
-        seeds: Each pair searches once with each; the median distance counts.
-        progress: Told which pair is at work.
+        budget: The number of evaluations of each search.
+        seeds: Random seeds; each pair searches once per seed, and the median distance counts.
+        progress: Called with the loss and the optimiser before each search.
     """
     rows = []
     for loss in losses:
@@ -149,7 +150,7 @@ def _row(
     return row | {"distance": far, "best_loss": middle.best_loss, "why": ""} | middle.best_values
 
 
-def _apart(found: Any, true: Any, parameter: Parameter) -> float:
+def _relative_error(found: Any, true: Any, parameter: Parameter) -> float:
     if not parameter.ordered or not isinstance(true, Real):
         return float(found != true)
     known = float(true)
@@ -157,5 +158,5 @@ def _apart(found: Any, true: Any, parameter: Parameter) -> float:
     return float(abs(float(found) - known) / scale)
 
 
-def _said(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)

@@ -1,4 +1,4 @@
-"""Which loss and which optimiser do best on these runs: found out on hidden values."""
+"""Selection of loss and optimiser by parameter recovery on synthetic runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twinloop.calibration.search.parameter_recovery import (
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
-#: Who takes part if nobody says.
+#: The losses and optimisers that are ranked by default.
 RANKED_LOSSES: Final = (
     "matched",
     "makespan",
@@ -38,9 +38,10 @@ RANKED_LOSSES: Final = (
     "mrea-all",
 )
 RANKED_OPTIMISERS: Final = ("auto", "cma", "de", "sobol", "nelder-mead")
-#: Evaluations of the calibration that the hidden values come from.
-_FIRST: Final = 200
-_APART: Final = 7919
+#: The number of evaluations of the calibration that gives the true values.
+_FIRST_BUDGET: Final = 200
+#: The offset of its seed from the seeds of the ranked searches.
+_SEED_OFFSET: Final = 7919
 
 
 def rank_losses_and_optimisers(
@@ -54,20 +55,20 @@ def rank_losses_and_optimisers(
     seed: int = 0,
     progress: Callable[[str, str], None] | None = None,
 ) -> RecoveryRanking:
-    """Rank pairs of loss and optimiser by how near they come to values that are known.
+    """Rank pairs of loss and optimiser by how closely they recover known parameter values.
 
-    A first calibration of the runs gives the values, rounded; the scenarios of the runs are
-    simulated with them, and every pair looks for them again.
+    A first calibration of the runs gives the true values, rounded; the scenarios of the runs are
+    simulated with them, and every pair fits the synthetic runs.
 
     Args:
         real: The runs whose scenarios are simulated.
-        parameters: The values to look for, as `calibrate` takes them.
-        scenario: What was run, if the manifests do not say.
+        parameters: The values to fit, as for `calibrate`.
+        scenario: The scenario of the runs, if their manifests contain none.
         losses: Names of losses.
         optimisers: Names of optimisers.
-        budget: Evaluations of each search.
-        seed: Where all randomness starts.
-        progress: Told which pair is at work.
+        budget: The number of evaluations of each search.
+        seed: The random seed.
+        progress: Called with the loss and the optimiser before each search.
     """
     if scenario is not None and not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
@@ -77,8 +78,8 @@ def rank_losses_and_optimisers(
         space = make_space(parameters)
     cases = make_cases(real, scenario=scenario, moved=space.names, latencies=real)
     first = TwinObjective(space, cases, get_loss(losses[0]))
-    # With draws of its own: who searches later must not meet the hidden values by asking alike.
-    found = minimise(first, optimiser="random", budget=_FIRST, seed=seed + _APART)
+    # A separate seed: a ranked search must not draw the true values by chance.
+    found = minimise(first, optimiser="random", budget=_FIRST_BUDGET, seed=seed + _SEED_OFFSET)
     truth = round_values(found.best_values, space)
     made = [make_synthetic_case(case, truth) for case in cases]
     return rank_by_recovery(
@@ -95,6 +96,6 @@ def rank_losses_and_optimisers(
 def make_synthetic_case(
     case: Case, truth: dict[str, Any], needs: Collection[str] = tuple(OUTPUTS)
 ) -> Case:
-    """The case with a simulated run in the place of the real ones, made with these values."""
+    """Replace the real runs of a case by one simulated with these values."""
     values = {name: np.array([value]) for name, value in truth.items()}
     return replace(case, reals=(case.runs(1, values, needs)[0],))

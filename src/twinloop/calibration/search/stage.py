@@ -1,4 +1,4 @@
-"""One search and what is made of it: the same for our simulator and for foreign ones."""
+"""One stage of a calibration: a search and the analysis of its result, for any simulator."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from twinloop.calibration.uncertainty.run_effects import sample_with_run_effects
 from twinloop.description.errors import InputError
 from twinloop.policy.code_identity import identify as identity_of
 
-#: Told what is being done, and how far it is.
+#: Called with the present activity and its progress.
 ProgressCallback = Callable[[str, SearchProgress], None]
 
-#: A position nearer to the end of a range than this lies at it.
+#: A position closer than this to the end of a range counts as at the end.
 _END: Final = 1e-3
-#: The last step: how often it is repeated at most, how far it looks for slopes, how fine it is.
-_POLISH, _STEP, _FINE = 12, 1e-4, 1e-4
-#: How many reasons of failures are named.
-_NAMED: Final = 3
+#: The final least squares: maximum of iterations, step of finite differences, scale of residuals.
+_ITERATIONS, _STEP, _SCALE = 12, 1e-4, 1e-4
+#: The number of reasons of failures in a message.
+_REASONS: Final = 3
 
 
 class CalibrationObjective(SearchObjective, Protocol):
-    """An objective that counts what fails, and takes values by name."""
+    """An objective that counts failures and accepts values by name."""
 
     failures: Any
 
@@ -49,17 +49,17 @@ class CalibrationObjective(SearchObjective, Protocol):
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How to search, and what it may cost."""
+    """The settings of a search: optimiser, budget, seed, analysis."""
 
     optimiser: str
     budget: SearchBudget
     seed: int
-    #: Evaluations that may be spent on what the data can tell; 0: leave it out.
+    #: The number of evaluations for the analysis; 0: no analysis; below 0: by the run time.
     analysis: int
     progress: ProgressCallback | None
 
-    def asked(self, spaces: Sequence[Space]) -> dict[str, Any]:
-        """All of it that a result depends on, as plain data, with the ranges of the parameters."""
+    def to_dict(self, spaces: Sequence[Space]) -> dict[str, Any]:
+        """Return the settings that affect the result as plain data, with the parameter ranges."""
         ranges = Space([parameter for each in spaces for parameter in each]).to_dict()
         return {
             "parameters": ranges["parameters"],
@@ -71,82 +71,81 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class StageResult:
-    """A search that was made: what it found, and what the data can tell of it."""
+    """The result of a search: its history, identifiability, confidence region and posterior."""
 
     objective: CalibrationObjective
     history: History
     identifiability: Identifiability | None = None
     confidence_region: ConfidenceRegion | None = None
-    acceptable: PosteriorSample | None = None
-    #: What an analysis could not say, and why.
+    posterior: PosteriorSample | None = None
+    #: Warnings about parts of the analysis that failed.
     lacking: tuple[str, ...] = ()
 
     @property
     def frame(self) -> pl.DataFrame | None:
-        """The cloud as a table."""
+        """The confidence region as a table."""
         return None if self.confidence_region is None else self.confidence_region.frame
 
     @property
     def draws(self) -> pl.DataFrame | None:
-        """Calibrations that the data allows, each as likely as the others."""
-        if self.acceptable is None:
+        """The sample of the posterior as a table: a column per value."""
+        if self.posterior is None:
             return None
-        found: dict[str, Any] = self.acceptable.values()
+        found: dict[str, Any] = self.posterior.values()
         return pl.DataFrame({name: pl.Series(name, column) for name, column in found.items()})
 
     def warnings(self) -> Iterator[str]:
-        """What whoever uses the result should know."""
+        """Warnings for the user of the result."""
         yield from self.lacking
         if self.confidence_region is not None and not self.confidence_region.complete:
             yield (
-                "the loss cloud is unfinished: "
-                f"{self.confidence_region.evaluations:,} evaluations were too "
-                "few to look for all calibrations that do as well"
+                "the confidence region is incomplete: "
+                f"{self.confidence_region.evaluations:,} evaluations were too few to search it"
             )
         if self.history.failed:
-            reasons = [why for why, _ in self.objective.failures.most_common(_NAMED)]
-            said = f": {'; '.join(reasons)}" if reasons else ""
-            yield f"{self.history.failed:,} evaluations failed{said}"
+            reasons = [why for why, _ in self.objective.failures.most_common(_REASONS)]
+            named = f": {'; '.join(reasons)}" if reasons else ""
+            yield f"{self.history.failed:,} evaluations failed{named}"
         for parameter, position in zip(
             self.objective.space, self.history.best_point.tolist(), strict=True
         ):
             if parameter.discrete or _END < position < 1.0 - _END:
                 continue
             if position < 0.5 and parameter.decode(0.0) == 0.0:
-                continue  # nothing at all is a good answer, and no end of a range
-            yield f"{parameter.name} lies at the end of its range: a wider one may fit better"
+                continue  # 0 is a natural limit, not the end of a range
+            yield f"{parameter.name} is at the end of its range: a wider range may fit better"
 
 
 def check_improvement(before: float, after: float) -> Iterator[str]:
-    """A warning if the values that were found are no better than those before.
+    """Yield a warning if the fitted values are no better than the values before.
 
     >>> list(check_improvement(0.2, 0.1)), list(check_improvement(float("nan"), 0.1))
     ([], [])
     >>> print(*check_improvement(0.0, 0.1))
-    the fit is no better than the values before: its loss is 0.1, theirs 0; keep those, or search
-    longer
+    the fit is no better than the values before: loss 0.1 after, 0 before; use the values before,
+    or give a larger budget
     """
     if after >= before:
         yield (
-            f"the fit is no better than the values before: its loss is {after:.4g}, theirs "
-            f"{before:.4g}; keep those, or search longer"
+            f"the fit is no better than the values before: loss {after:.4g} after, {before:.4g} "
+            "before; use the values before, or give a larger budget"
         )
 
 
 def refine_by_least_squares(objective: CalibrationObjective, history: History) -> History:
-    """The search with a last step: least squares of all that the loss compares, from its best.
+    """Refine the best point by least squares of the residuals, and append it to the history.
 
-    A loss is one number; where differences of single tasks are known, they lead on to the bottom
-    of the valley that the search has found. What is worse than the best is not taken.
+    A loss is one number; residuals of single tasks give the descent direction in a narrow valley.
+    A point with a larger loss is discarded.
     """
     dimensions = len(objective.space)
-    evaluations = Evaluations(objective, _POLISH * (dimensions + 4))
+    evaluations = Evaluations(objective, _ITERATIONS * (dimensions + 4))
     best = history.best_point
     residuals = evaluations.outputs(best[np.newaxis])
     if residuals is None or not np.isfinite(residuals).all():
         return history
     try:
-        found, _ = LeastSquaresFit(evaluations, _FINE, np.full(dimensions, _STEP)).fit(
+        found, _ = LeastSquaresFit(evaluations, _SCALE, np.full(dimensions, _STEP)).fit(
             best, None, 0.0
         )
     except BudgetSpentError:
@@ -172,71 +171,73 @@ def identify_code(code: Any, journal: Path | None, field: str) -> str | None:
     found = identity_of(code)
     if found is None and journal is not None and journal.exists():
         raise InputError(
-            f"cannot be compared with the code that {journal} was written with: it holds an object "
-            "without an identity, such as a lock or an open file",
+            f"cannot be compared with the code that {journal} was written with: it refers to an "
+            "object without an identity, such as a lock or an open file",
             field=field,
-            remedy="begin anew, in another folder; or make that object inside the function",
+            remedy="start again in another folder, or create that object inside the function",
         )
     return found
 
 
 def run_stage(
     objective: CalibrationObjective,
-    effort: SearchSettings,
+    settings: SearchSettings,
     *,
     journal: Path | None = None,
     header: dict[str, Any] | None = None,
     observations: int | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> StageResult:
-    """Search, and look at what was found.
+    """Search, and analyse the result.
 
     Args:
-        objective: What is made small.
-        effort: How.
-        journal: Where to remember what was tried.
-        header: What must be the same for an interrupted search to go on.
-        observations: How many of the figures that are compared are independent; by default all.
-        facts: What is known of the data, for those who explain.
+        objective: The objective to minimise.
+        settings: The settings of the search.
+        journal: The file for evaluations, from which an interrupted search resumes.
+        header: Data that must be equal for an interrupted search to resume.
+        observations: The number of independent observations; by default all residuals.
+        facts: Facts about the data that explain missing effects; see `HINTS`.
     """
-    told = effort.progress
+    report = settings.progress
     history = minimise(
         objective,
-        optimiser=effort.optimiser,
-        budget=effort.budget,
-        seed=effort.seed,
+        optimiser=settings.optimiser,
+        budget=settings.budget,
+        seed=settings.seed,
         journal=journal,
         header=header,
-        progress=None if told is None else (lambda at: told("searching", at)),
+        progress=None if report is None else (lambda at: report("searching", at)),
     )
     if history.failed == len(history.losses):
         if journal is not None:
-            journal.unlink()  # it knows nothing that is worth going on from
-        why = "; ".join(f"{reason} ({n:,})" for reason, n in objective.failures.most_common(_NAMED))
+            journal.unlink()  # it contains no result to resume from
+        why = "; ".join(
+            f"{reason} ({n:,})" for reason, n in objective.failures.most_common(_REASONS)
+        )
         raise InputError(
-            f"not one of {len(history.losses):,} evaluations gave a loss: {why or 'all infinite'}",
+            f"all {len(history.losses):,} evaluations failed: {why or 'infinite losses'}",
             field="loss",
         )
-    if not effort.analysis:
+    if not settings.analysis:
         return StageResult(objective, history)
     history = refine_by_least_squares(objective, history)
     best = history.best_point
-    known = analyse_identifiability(objective, best, budget=effort.analysis, facts=facts)
+    known = analyse_identifiability(objective, best, budget=settings.analysis, facts=facts)
     bound = None
     if observations is not None:
         bound = compute_loss_bound(
             float(objective(best[None])[0]), observations=observations, parameters=len(best)
         )
     near = find_confidence_region(
-        objective, best, loss_bound=bound, budget=effort.analysis, seed=effort.seed
+        objective, best, loss_bound=bound, budget=settings.analysis, seed=settings.seed
     )
     found: PosteriorSample | None = None
     lacking: tuple[str, ...] = ()
     try:
         found = sample_with_run_effects(
-            objective, best, observations=observations, budget=effort.analysis, seed=effort.seed
+            objective, best, observations=observations, budget=settings.analysis, seed=settings.seed
         )
-    except InputError as error:  # what was found is good without
-        said = f"no limits of predictions: {error.problem}"
-        lacking = (f"{said} (analysis: {error.remedy})" if error.remedy else said,)
+    except InputError as error:  # the fit is valid without
+        problem = f"no prediction intervals: {error.problem}"
+        lacking = (f"{problem} (analysis: {error.remedy})" if error.remedy else problem,)
     return StageResult(objective, history, known, near, found, lacking)

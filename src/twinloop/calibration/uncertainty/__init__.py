@@ -1,1 +1,1 @@
-"""Uncertainty of a calibration: acceptable set, run effects, prediction intervals."""
+"""Uncertainty of a calibration: confidence region, posterior, run effects, predictions."""

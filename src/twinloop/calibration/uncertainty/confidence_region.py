@@ -1,11 +1,13 @@
-"""The loss cloud: all calibrations around one that do nearly as well.
+"""The confidence region of a calibration: the points whose loss is at most a bound.
 
-After Simcal's (J. McDonald, "A systematic and automated methodology for calibrating parallel and
-distributed computing simulators", section 4.2.4): a box around the calibration that reaches along
-each axis to where the loss has a second, higher value, searched for everything whose loss is below
-the first. A box from the axes alone is as narrow as the valley in which two parameters compensate
-each other, so it grows here where what it holds touches its sides, and where it is almost empty
-the points are drawn from the region itself.
+With the bound of `compute_loss_bound` it is the approximate confidence region of nonlinear
+regression (Beale, "Confidence regions in non-linear estimation", 1960); with any other bound, a
+sublevel set of the loss. The search is that of Simcal's Loss Cloud (J. McDonald, "A systematic and
+automated methodology for calibrating parallel and distributed computing simulators", section
+4.2.4): a box around the calibration reaches along each axis to a second, higher loss, and contains
+the region. Such a box is too narrow if parameters compensate each other, so here it is enlarged
+where the region touches its sides, and if the region is a small part of it, points are sampled
+from the region by MCMC.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceRegion:
-    """Calibrations whose loss is below a bound, and how far they spread.
+    """Points whose loss is at most a bound, with their extent and correlation.
 
-    `weights` make the points even over the region: those that were met on the way to it have
-    none, but count for the smallest and largest value.
+    `weights` make the points uniform over the region: points found during the search have weight
+    0, but count for the smallest and largest value.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -62,7 +64,7 @@ class ConfidenceRegion:
     box: Floats = field(repr=False)
     method: str
     evaluations: int
-    #: Whether the budget was enough; if not, acceptable calibrations were not all looked for.
+    #: Whether the search was complete; if not, the region may be larger.
     complete: bool = True
 
     def __len__(self) -> int:
@@ -70,7 +72,7 @@ class ConfidenceRegion:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """A row per calibration: its values, its loss and weight, and `unit.*`, its point."""
+        """A row per point: values, loss, weight, and coordinates `unit.*`."""
         columns = {name: _column(found) for name, found in self.space.decode(self.points).items()}
         columns |= {"loss": pl.Series(self.losses), "weight": pl.Series(self.weights)}
         columns |= {
@@ -80,10 +82,10 @@ class ConfidenceRegion:
 
     @cached_property
     def spread(self) -> pl.DataFrame:
-        """A row per parameter: its value, the ends of the cloud, and what holds 90 % of it.
+        """A row per parameter: value, ends of the region, and 5 % and 95 % quantiles.
 
-        `share` is the part of the parameter's range that the cloud covers. Parameters that are
-        not numbers have the `levels` that occur in place of ends.
+        `share` is the fraction of the parameter's range that the region covers. A parameter that
+        is not a number has the `levels` in the region instead.
         """
         values = self.space.decode_one(self.best)
         rows = []
@@ -105,9 +107,9 @@ class ConfidenceRegion:
 
     @cached_property
     def correlation(self) -> pl.DataFrame:
-        """How the parameters go together in the cloud: Pearson's r of the points, by name.
+        """Pearson's correlation of the parameters over the region, by name.
 
-        Null where a parameter does not move at all.
+        Null for a parameter that is constant in the region.
         """
         centred = self.points - np.average(self.points, axis=0, weights=self.weights)
         covariance = (centred * self.weights[:, np.newaxis]).T @ centred
@@ -128,7 +130,7 @@ def compute_loss_bound(
     power: int = 1,
     level: float = 0.9,
 ) -> float:
-    """The loss up to which calibrations are as good as the best, for all that noise lets one see.
+    """Compute the loss bound of an approximate joint confidence region.
 
     For a loss that is a mean of squares, the confidence region of nonlinear regression
     (Beale, "Confidence regions in non-linear estimation", 1960): L (1 + p/(m-p) F), with m
@@ -138,10 +140,11 @@ def compute_loss_bound(
 
     Args:
         best_loss: The lowest loss.
-        observations: Independent figures that the loss compares. Those of one run are seldom so.
-        parameters: How many were fitted.
-        power: 1: the loss grows in proportion to the residuals; 2: to their squares.
-        level: How often the region shall hold the truth.
+        observations: The number of independent observations; figures of one run are often
+            dependent.
+        parameters: The number of fitted parameters.
+        power: 1: the loss is proportional to the residuals; 2: to their squares.
+        level: The confidence level.
 
     >>> round(compute_loss_bound(0.02, observations=20, parameters=2, power=2), 4)
     0.0258
@@ -166,18 +169,18 @@ def find_confidence_region(
     budget: int = 4000,
     seed: int = 0,
 ) -> ConfidenceRegion:
-    """All calibrations around `best` whose loss is at most `loss_bound`.
+    """Find the points around `best` whose loss is at most `loss_bound`.
 
     Args:
-        objective: From points of the unit cube to losses.
+        objective: A function from points of the unit cube to losses.
         best: The calibration, as a point.
-        loss_bound: Calibrations up to this loss are acceptable. By default 10 % above the loss of
-            the best, and at least 0.001; `compute_loss_bound` has a better one where the number of
-            independent observations is known.
-        outer_bound: The loss at which the box ends. By default as far above the bound as that is
-            above the best.
-        budget: Evaluations that may be spent.
-        seed: Of the drawing.
+        loss_bound: The largest loss in the region. By default 10 % above the best loss, and at
+            least 0.001 above; `compute_loss_bound` gives the bound of a confidence region if the
+            number of independent observations is known.
+        outer_bound: The loss at which the box ends. By default as far above the bound as the bound
+            is above the best loss.
+        budget: The number of evaluations.
+        seed: The random seed.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -193,7 +196,7 @@ def find_confidence_region(
     best = check_point(best, len(evaluations.space))
     best_loss = float(evaluations.losses(best[np.newaxis])[0])
     if not math.isfinite(best_loss):
-        raise InputError("has no loss at the calibration", field="objective")
+        raise InputError("fails at the calibration", field="objective")
     if loss_bound is None:
         loss_bound = best_loss + max(0.1 * best_loss, 1e-3)
     if not best_loss <= loss_bound:
@@ -209,13 +212,13 @@ def find_confidence_region(
     complete = False
     try:
         box = search.box(outer_bound)
-        box, acceptance = search.grown(box)
+        box, acceptance = search.enlarge(box)
         method = search.fill(box, acceptance)
         complete = True
     except BudgetSpentError:
-        # What has been found until here is a part of the cloud.
+        # The points found so far are a part of the region.
         pass
-    points, losses, weights = search.found()
+    points, losses, weights = search.collect()
     return ConfidenceRegion(
         evaluations.space,
         best,

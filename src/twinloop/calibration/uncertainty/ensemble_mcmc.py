@@ -1,4 +1,4 @@
-"""Draws from a density over the unit cube, by walkers that learn its shape from each other."""
+"""Ensemble Markov chain Monte Carlo over the unit cube."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: How far a stretch may take a walker: by factors between 1/2 and 2, as its authors propose.
+#: The scale parameter a of the stretch move, as proposed by its authors.
 _STRETCH: Final = 2.0
 
 
@@ -21,20 +21,21 @@ def sample_by_ensemble(
     rounds: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """Every place of every walker, in `rounds` rounds: (rounds, walkers, dimensions), and its log.
+    """Sample a density: points (rounds, walkers, dimensions) and the logarithms of the density.
 
-    Half of the walkers moves at a time, by what the other half shows of the shape, so that all
-    of them are evaluated at once. Two moves take turns, both blind to how thin or slanted the
-    density is: the stretch of Goodman and Weare, "Ensemble samplers with affine invariance"
-    (2010), and the difference of two others of ter Braak, "A Markov chain Monte Carlo version of
-    the genetic algorithm differential evolution" (2006). Beyond the cube the density is zero.
+    In each half round one half of the walkers moves, with proposals from the other half, so that
+    proposals are evaluated in one call. Two moves alternate at random, both independent of the
+    scale and orientation of the density: the stretch move of Goodman and Weare, "Ensemble samplers
+    with affine invariance" (2010), and the differential-evolution move of ter Braak, "A Markov
+    chain Monte Carlo version of the genetic algorithm differential evolution" (2006). Outside the
+    cube the density is zero.
 
     Args:
-        log_density: From points (n, dimensions) to logarithms, -inf where there is none.
-        start: Where the walkers begin, at least 4 of them, not all on one line.
-        logs: The logarithm at each.
-        rounds: Each takes as many evaluations as there are walkers, less those out of the cube.
-        rng: Where chance comes from.
+        log_density: A function from points (n, dimensions) to logarithms, -inf for density 0.
+        start: The initial points of at least 4 walkers, not all on one line.
+        logs: The logarithm of the density at each.
+        rounds: The number of rounds; each takes an evaluation per proposal inside the cube.
+        rng: The random generator.
 
     >>> rng = np.random.default_rng(1)
     >>> def normal(points):
@@ -54,7 +55,7 @@ def sample_by_ensemble(
             (order[: walkers // 2], order[walkers // 2 :]),
             (order[walkers // 2 :], order[: walkers // 2]),
         ):
-            propose = _stretched if rng.random() < 0.5 else _shifted
+            propose = _stretch if rng.random() < 0.5 else _shift
             proposal, log_ratio = propose(here[movers], here[others], rng)
             inside = ((proposal >= 0) & (proposal <= 1)).all(axis=1)
             found = np.full(len(movers), -np.inf)
@@ -68,7 +69,7 @@ def sample_by_ensemble(
     return places, densities
 
 
-def _stretched(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _stretch(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     count, dimensions = movers.shape
     # The density 1/sqrt(z) between 1/a and a.
     stretch = np.square((_STRETCH - 1.0) * rng.random(count) + 1.0) / _STRETCH
@@ -76,11 +77,11 @@ def _stretched(movers: Floats, others: Floats, rng: np.random.Generator) -> tupl
     return fixed + stretch[:, np.newaxis] * (movers - fixed), (dimensions - 1) * np.log(stretch)
 
 
-def _shifted(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _shift(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     count, dimensions = movers.shape
     first = rng.integers(len(others), size=count)
     second = (first + rng.integers(1, len(others), size=count)) % len(others)
-    # A jump by the whole difference now and then takes walkers from one part to another.
+    # A jump by the whole difference, with probability 0.1, moves walkers between modes.
     scale = np.where(rng.random(count) < 0.1, 1.0, 2.38 / np.sqrt(2 * dimensions))
     scale *= np.exp(0.1 * rng.standard_normal(count))
     shift = scale[:, np.newaxis] * (others[first] - others[second])

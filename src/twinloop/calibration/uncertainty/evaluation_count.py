@@ -1,4 +1,4 @@
-"""Evaluations of an objective that an analysis may spend, counted."""
+"""Counting of evaluations of an objective against a budget."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Floats = NDArray[np.float64]
 
 
 class BudgetSpentError(Exception):
-    """There are not enough evaluations left for what was asked."""
+    """The remaining evaluations are too few."""
 
 
 class Evaluations:
-    """An objective with a number of evaluations that may be spent on it.
+    """An objective with a budget of evaluations.
 
     Asking for more than is left raises `BudgetSpentError`, and nothing is evaluated. A point that
     fails has an infinite loss, and outputs that are NaN.
@@ -45,15 +45,15 @@ class Evaluations:
         self._outputs = getattr(objective, "outputs", None)
         self.space = objective.space
         self.budget = budget
-        #: No more than this may have been spent; an analysis lowers it to share out the budget.
+        #: The present limit; an analysis lowers it to divide the budget.
         self.limit = budget
         self.spent = 0
-        #: The outputs that count; those that are not known at the calibration say nothing.
+        #: A mask of the outputs that are known at the calibration; the others are ignored.
         self.known: NDArray[np.bool_] | None = None
 
     @property
     def left(self) -> int:
-        """How many may still be spent."""
+        """The number of remaining evaluations."""
         return max(self.limit - self.spent, 0)
 
     def losses(self, points: Floats) -> Floats:
@@ -70,7 +70,7 @@ class Evaluations:
         try:
             found = self._outputs(points)
         except TwinloopError:
-            # One point that fails must not take the others with it.
+            # A point that fails must not fail the others.
             rows = [self._one(point) for point in points]
             width = max((len(row) for row in rows if row is not None), default=0)
             width = width if self.known is None else len(self.known)
@@ -99,7 +99,7 @@ class Evaluations:
 
 
 def check_point(best: Floats, dimensions: int) -> Floats:
-    """The point as an array, if it is one of the unit cube.
+    """Return the point as an array if it is in the unit cube.
 
     >>> check_point([0.5, 2.0], 2)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What a calibrated twin says of another scenario, and between what limits it will be."""
+"""Prediction of another scenario with a calibrated twin, with prediction intervals."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from twinloop.trace import Trace
 if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
 
-#: Figures whose scatter from run to run is known from the runs that were fitted.
+#: Figures that can be predicted: their scatter is estimated from the fitted runs.
 PREDICTED_FIGURES: Final = ("makespan_s", "wait_mean_s", "turnaround_mean_s", "energy_j")
 
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """Figures of a run that has not happened: `figure`, `unit`, `median`, `low`, `high`.
+    """Predicted figures of a run: `figure`, `unit`, `median`, `low`, `high`.
 
-    A run that is made will lie between `low` and `high` as often as `level` says, if the scatter
-    of real runs is known.
+    A new run lies between `low` and `high` with probability `level`, if the scatter of real runs
+    is known.
     """
 
     table: pl.DataFrame
     level: float
-    #: Calibrations that took part.
+    #: The number of calibrations in the sample of the posterior.
     calibrations: int
-    #: Whether the scatter of real runs is in the limits; if not, they are too narrow.
+    #: Whether the intervals contain the scatter of real runs; if not, they are too narrow.
     scatter_known: bool = True
 
     def __getitem__(self, figure: str) -> tuple[float, float, float]:
@@ -53,7 +53,7 @@ class Prediction:
         return low, median, high
 
     def __str__(self) -> str:
-        of = "runs" if self.scatter_known else "the calibrations that the data allows"
+        of = "runs" if self.scatter_known else "the posterior sample"
         lines = [
             f"{row['figure']}: {row['median']:.4g} ({self.level:.0%} of {of} between "
             f"{row['low']:.4g} and {row['high']:.4g})"
@@ -61,8 +61,8 @@ class Prediction:
         ]
         if not self.scatter_known:
             lines.append(
-                "how much real runs differ is not known: fewer runs than this will lie between "
-                "these limits (repeat a run, and calibrate again)"
+                "the scatter of real runs is unknown: fewer runs than this will lie within these "
+                "intervals (repeat a run, and calibrate again)"
             )
         return "\n".join(lines)
 
@@ -78,21 +78,21 @@ def predict_figures(
     threads: int | None = None,
     allow_code: bool = False,
 ) -> Prediction:
-    """The figures of a scenario with a fit, between the limits that its uncertainty leaves.
+    """Predict figures of a scenario with a fit, with prediction intervals.
 
-    The uncertainty has two sources: the calibrations that the data allows, and the scatter of real
-    runs about the twin.
+    The uncertainty has two sources: the posterior of the calibration, and the scatter of real runs
+    about the twin.
     """
     if fit.draws is None:
         raise InputError(
-            "the fit was made without an analysis: its uncertainty is not known",
+            "the fit has no analysis: its uncertainty is unknown",
             field="analysis",
-            remedy="calibrate again, with analysis",
+            remedy="calibrate again with an analysis",
         )
     for name in outputs:
         if name not in fit.noise:
             raise InputError(
-                f"how much '{name}' scatters is not known",
+                f"the scatter of '{name}' is unknown",
                 field="outputs",
                 remedy=f"one of: {', '.join(fit.noise) or 'none'}",
             )
@@ -126,16 +126,16 @@ def predict_figures(
 def estimate_scatter(
     pairs: Sequence[tuple[Trace, Trace]], levels: int = 1
 ) -> dict[str, dict[str, float]]:
-    """How far real runs lie from their twins, as a share of the twin's figure.
+    """Estimate the scatter of real runs about their twins, relative to the twin's figure.
 
     Args:
         pairs: Real runs and their calibrated twins.
-        levels: How many levels were fitted to these runs: one for each scenario, but no more than
-            there are values. So many of the differences are as small as they are by choice.
+        levels: The number of fitted levels, which reduces the degrees of freedom: one per
+            scenario, but no more than fitted values.
 
     Returns:
-        For each figure that all of them have, `share` (a standard deviation), `freedom`, and
-        `known`: 0 if so many levels were fitted to so few runs that nothing of it is left to see.
+        For each figure that all runs have, `share` (a residual standard deviation), `freedom`
+        (degrees of freedom), and `known`: 0 if no degree of freedom is left.
     """
     seen: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
         (figures(real).to_dict(), figures(twin).to_dict()) for real, twin in pairs

@@ -1,8 +1,8 @@
-"""Predictions with a calibrated twin, and how far to believe them.
+"""The posterior of a calibration, and prediction intervals.
 
-Two things make a prediction unsure: other calibrations fit the data as well, and no two real runs
-are the same. `sample_posterior` draws calibrations as often as the data allows them, and
-`compute_intervals` puts what each of them predicts together with the noise that it leaves.
+A prediction is uncertain because other calibrations fit the data as well, and because real runs
+scatter. `sample_posterior` samples calibrations, and `compute_intervals` combines their predictions
+with the residual noise.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.calibration.identifiability.sensitivity import estimate_sensitivity
+from twinloop.calibration.optimisers.population import reflect
 from twinloop.calibration.uncertainty.confidence_region import (
     compute_loss_bound,
     find_confidence_region,
@@ -33,22 +34,22 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: Fits are not taken to be better than this, whatever the figures say.
+#: The least residual standard deviation that is assumed.
 NOISE_FLOOR: Final = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorSample:
-    """Calibrations that the data allows, each as likely as the others.
+    """A sample of the posterior of a calibration.
 
     Attributes:
-        space: What the points mean.
+        space: The parameters.
         points: A row per calibration, in the unit cube.
-        noise: What each of them leaves unexplained: a standard deviation of the outputs.
-        freedom: How well that is known, in degrees of freedom; None: exactly.
-        evaluations: How many were spent.
-        run_effect: Whether they allow for runs that are each faster or slower as a whole; if not,
-            all figures of a run are taken to be independent.
+        noise: The residual standard deviation of the outputs for each calibration.
+        freedom: The degrees of freedom of the noise; None: it is known exactly.
+        evaluations: The number of evaluations spent.
+        run_effect: Whether the model has a random effect per run; if not, all figures of a run are
+            assumed independent.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -75,7 +76,7 @@ class PosteriorSample:
 
 @dataclass(frozen=True, eq=False)
 class PredictionIntervals:
-    """What each predicted figure will be: between `low` and `high`, as often as `level` says.
+    """Prediction intervals of figures: from `low` to `high` with probability `level`.
 
     >>> print(PredictionIntervals(np.array([9.0]), np.array([10.0]), np.array([12.0]), 0.9))
     10 (90 %: 9 to 12)
@@ -104,25 +105,26 @@ def sample_posterior(
     budget: int = 6000,
     seed: int = 0,
 ) -> PosteriorSample:
-    """Calibrations whose loss is within what noise explains, as often as the data allows them.
+    """Sample the posterior of a calibration, with a flat prior over the unit cube.
 
-    Drawn from the posterior of a flat prior over the unit cube. With m independent residuals r of
-    unknown normal noise it is in proportion to S^(-m/2), S being the sum of r². In a linear model
-    with p parameters this is the t distribution with m - p degrees of freedom of ordinary
-    regression. From a loss alone that is a mean L of absolute residuals it is L^(-m), which is the
-    posterior under Laplace's noise of unknown scale.
+    With m independent residuals r of normal noise of unknown variance the posterior is
+    proportional to S^(-m/2), S being the sum of r². In a linear model with p parameters this is
+    the t distribution with m - p degrees of freedom of ordinary regression. If only a loss is
+    known that is a mean L of absolute residuals it is L^(-m), the posterior under Laplace noise of
+    unknown scale.
 
     Args:
-        objective: From points of the unit cube to losses, and with `outputs` to residuals.
+        objective: A function from points of the unit cube to losses, and with `outputs` to
+            residuals.
         best: The calibration, as a point.
         noise: The standard deviation of the outputs, if it is known.
-        observations: How many of the outputs are independent; by default all of them. Needed
-            where there are no outputs: how many figures the loss compares.
-        power: 1: the loss grows in proportion to the residuals; 2: to their squares. Of no
-            account where there are outputs.
-        count: How many calibrations to draw.
-        budget: Evaluations that may be spent.
-        seed: Of the drawing.
+        observations: The number of independent outputs; by default all. Required without
+            outputs: the number of figures that the loss compares.
+        power: 1: the loss is proportional to the residuals; 2: to their squares. Ignored with
+            outputs.
+        count: The number of calibrations to sample.
+        budget: The number of evaluations.
+        seed: The random seed.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -147,9 +149,9 @@ def sample_posterior(
         first = evaluations.outputs(best[np.newaxis])
         density = _Density(evaluations, first, noise, observations, power, dimensions)
         if first is None:
-            start = _from_cloud(objective, best, evaluations, density, power, walkers, rng)
+            start = _start_from_region(objective, best, evaluations, density, power, walkers, rng)
         else:
-            start = _from_slopes(evaluations, best, density, walkers, rng)
+            start = _start_from_slopes(evaluations, best, density, walkers, rng)
         logs = density(start)
         rounds = evaluations.left // walkers
         if rounds < 8:
@@ -177,7 +179,7 @@ def sample_posterior(
 
 
 class _Density:
-    """The logarithm of how likely the data makes each point."""
+    """The logarithm of the posterior density, up to a constant."""
 
     def __init__(
         self,
@@ -199,16 +201,16 @@ class _Density:
             observations = observations or int(evaluations.known.sum())
         if not observations:
             raise InputError(
-                "must be known where there are no outputs",
+                "is required without outputs",
                 field="observations",
-                remedy="how many independent figures the loss compares",
+                remedy="give the number of independent figures that the loss compares",
             )
         self.observations = observations
         if noise is None and observations <= parameters:
             raise InputError(
-                f"{observations} observations cannot tell {parameters} parameters from noise",
+                f"{observations} observations are too few for {parameters} parameters and noise",
                 field="observations",
-                remedy="add runs, or say what the noise is",
+                remedy="add runs, or give the noise",
             )
 
     def __call__(self, points: Floats) -> Floats:
@@ -220,7 +222,7 @@ class _Density:
         return np.where(np.isfinite(logs), logs, -np.inf)
 
     def remaining(self, logs: Floats) -> Floats:
-        """The standard deviation that points with these logarithms leave."""
+        """The residual standard deviation of points with these log densities."""
         if self._noise is not None:
             return np.full(len(logs), self._noise)
         return np.exp(-logs / self.observations)
@@ -236,7 +238,7 @@ class _Density:
         return losses if self._power == 2 else losses**2 * (math.pi / 2)
 
 
-def _from_slopes(
+def _start_from_slopes(
     evaluations: Evaluations,
     best: Floats,
     density: _Density,
@@ -245,14 +247,14 @@ def _from_slopes(
 ) -> Floats:
     noise = float(density.remaining(density(best[np.newaxis]))[0])
     slopes = estimate_sensitivity(evaluations, best, noise).jacobian
-    # A flat prior over the cube is about as wide as a normal one of 0.3.
+    # A flat prior over the cube has about the width of a normal prior with deviation 0.3.
     information = slopes.T @ slopes + np.eye(len(best)) / 0.3**2
-    return _reflected(
+    return reflect(
         rng.multivariate_normal(best, np.linalg.inv(information), size=walkers, method="cholesky")
     )
 
 
-def _from_cloud(
+def _start_from_region(
     objective: SearchObjective,
     best: Floats,
     evaluations: Evaluations,
@@ -268,27 +270,22 @@ def _from_cloud(
         parameters=len(best),
         power=power,
     )
-    around = find_confidence_region(
+    region = find_confidence_region(
         objective,
         best,
         loss_bound=bound,
         budget=max(evaluations.left // 3, 1),
         seed=int(rng.integers(2**31)),
     )
-    evaluations.spent += around.evaluations
-    drawn = around.points[rng.choice(len(around), size=walkers, p=around.weights)]
-    # Walkers that stand on one spot do not learn any shape from each other.
-    jitter = 0.1 * np.maximum(np.std(around.points, axis=0), 1e-4)
-    return _reflected(drawn + jitter * rng.standard_normal(drawn.shape))
-
-
-def _reflected(points: Floats) -> Floats:
-    folded = np.abs(points) % 2.0
-    return np.where(folded > 1.0, 2.0 - folded, folded)
+    evaluations.spent += region.evaluations
+    chosen = region.points[rng.choice(len(region), size=walkers, p=region.weights)]
+    # Identical walkers would propose no moves.
+    jitter = 0.1 * np.maximum(np.std(region.points, axis=0), 1e-4)
+    return reflect(chosen + jitter * rng.standard_normal(chosen.shape))
 
 
 def estimate_noise(residuals: Floats, parameters: int) -> tuple[float, int]:
-    """The standard deviation of residuals at the best fit, and its degrees of freedom.
+    """Estimate the residual standard deviation at the best fit, and its degrees of freedom.
 
     >>> estimate_noise(np.array([0.1, -0.1, 0.1, -0.1]), 2)
     (0.1414..., 2)
@@ -298,9 +295,9 @@ def estimate_noise(residuals: Floats, parameters: int) -> tuple[float, int]:
     freedom = len(known) - parameters
     if freedom < 1:
         raise InputError(
-            f"{len(known)} residuals cannot tell {parameters} parameters from noise",
+            f"{len(known)} residuals are too few for {parameters} parameters and noise",
             field="residuals",
-            remedy="add runs, or say what the noise is",
+            remedy="add runs, or give the noise",
         )
     return float(np.sqrt(np.sum(known**2) / freedom)), freedom
 
@@ -314,19 +311,19 @@ def compute_intervals(
     relative: bool = True,
     level: float = 0.9,
 ) -> PredictionIntervals:
-    """Between what limits new runs will lie, by the predictions of all acceptable calibrations.
+    """Compute prediction intervals from the predictions of a posterior sample.
 
-    Every calibration says: its prediction, and around it the noise it leaves, normally distributed,
-    or by Student's t as long as the noise itself is known from few residuals. The limits are
-    quantiles of the mixture.
+    The predictive distribution is a mixture: for each calibration, its prediction plus normal
+    noise, or noise by Student's t if its variance is estimated. The limits are quantiles of the
+    mixture.
 
     Args:
         predictions: A row per calibration, a column per figure.
-        noise: The standard deviation of a figure from run to run, one or one per calibration.
-        freedom: Degrees of freedom from which the noise is known; None: it is known.
-        weights: How much each calibration counts; by default all the same.
-        relative: Whether the noise is a share of the prediction, or in its unit.
-        level: How often new runs shall lie within.
+        noise: The standard deviation of a figure between runs, one or one per calibration.
+        freedom: The degrees of freedom of the noise; None: it is known exactly.
+        weights: The weights of the calibrations; by default equal.
+        relative: Whether the noise is relative to the prediction, or in its unit.
+        level: The probability that a new run lies within its interval.
 
     >>> print(compute_intervals(np.array([[100.0], [100.0]]), noise=0.05))
     100 (90 %: 91.78 to 108.2)
@@ -342,11 +339,11 @@ def compute_intervals(
             field="predictions",
         )
     if not 0 < level < 1:
-        raise InputError(f"must lie between 0 and 1, not {level}", field="level")
+        raise InputError(f"must be between 0 and 1, not {level}", field="level")
     share = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
     scale = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(rows))
     if share.shape != scale.shape or (share < 0).any() or not share.any():
-        raise InputError("must be one for each calibration, and not negative", field="weights")
+        raise InputError("must be one per calibration, not negative, not all 0", field="weights")
     spread = scale[:, np.newaxis] * (np.abs(rows) if relative else 1.0)
     failed = ~np.isfinite(rows)
     parts = np.where(failed, 0.0, share[:, np.newaxis])

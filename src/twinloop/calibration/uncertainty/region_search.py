@@ -1,4 +1,4 @@
-"""The search around a calibration for everything that does nearly as well."""
+"""The search for the region around a calibration with losses up to a bound."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twinloop.calibration.uncertainty.evaluation_count import BudgetSpentError, 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: Up to so many dimensions a grid is laid through the box.
+#: The largest number of dimensions for a grid.
 _GRID_DIMENSIONS: Final = 3
-#: Fewer points than this say little of a region's shape.
+#: The least number of points that show the shape of a region.
 _ENOUGH: Final = 100
 
 
 class RegionSearch:
-    """Looks around a calibration and keeps all points whose loss is at most the bound."""
+    """A search around a calibration that keeps all points with a loss up to the bound."""
 
     def __init__(
         self, evaluations: Evaluations, best: Floats, bound: float, rng: np.random.Generator
@@ -32,14 +32,14 @@ class RegionSearch:
         self._seen: list[tuple[Floats, Floats, bool]] = []
 
     def keep(self, points: Floats, losses: Floats, *, even: bool = False) -> Bools:
-        """Note those below the bound; `even` are spread evenly over the region."""
+        """Keep the points up to the bound; `even` points are uniform over the region."""
         below = losses <= self._bound
         if below.any():
             self._seen.append((points[below], losses[below], even))
         return below
 
-    def found(self) -> tuple[Floats, Floats, Floats]:
-        """All points that were kept, their losses, and weights that make them even."""
+    def collect(self) -> tuple[Floats, Floats, Floats]:
+        """Return all points, their losses, and weights that make them uniform."""
         points = np.concatenate([points for points, _, _ in self._seen])
         losses = np.concatenate([losses for _, losses, _ in self._seen])
         even = np.concatenate([np.full(len(x), e, dtype=np.float64) for x, _, e in self._seen])
@@ -50,7 +50,7 @@ class RegionSearch:
         return points, losses[where], weights / weights.sum()
 
     def box(self, outer: float) -> Floats:
-        """From `best` along each axis both ways, to where the loss is about `outer`."""
+        """Bracket the region: from `best` along each axis both ways to a loss of about `outer`."""
         dimensions = len(self._best)
         rows = np.arange(2 * dimensions)
         axes = rows // 2
@@ -74,8 +74,8 @@ class RegionSearch:
                 box[:, axis] = 0.0, 1.0
         return box
 
-    def grown(self, box: Floats) -> tuple[Floats, float]:
-        """The box, wider on the sides that acceptable points touch, and the share of such in it."""
+    def enlarge(self, box: Floats) -> tuple[Floats, float]:
+        """Enlarge the box where the region touches its sides; return it and the acceptance rate."""
         acceptance = 0.0
         for _ in range(6):
             count = self._evaluations.left // 16
@@ -95,7 +95,7 @@ class RegionSearch:
         return box, acceptance
 
     def fill(self, box: Floats, acceptance: float) -> str:
-        """Look everywhere in the box, or draw from the region where that would find too little."""
+        """Sample the box, or the region itself by MCMC if the acceptance rate is low."""
         left = self._evaluations.left
         rich = acceptance * left >= _ENOUGH
         if len(self._best) <= _GRID_DIMENSIONS:
@@ -103,19 +103,20 @@ class RegionSearch:
             self.keep(points, self._evaluations.losses(points), even=rich)
             if rich:
                 return "grid"
-            self._walk(box)
+            self._sample(box)
             return "grid, then drawn from the region"
         if acceptance >= 0.02 and rich:
             points = box[0] + self._even(left) * np.ptp(box, axis=0)
             self.keep(points, self._evaluations.losses(points), even=True)
             return "sampling"
-        self._walk(box)
+        self._sample(box)
         return "drawn from the region"
 
     def _even(self, count: int) -> Floats:
-        """Points spread evenly over the unit cube: an additive recurrence from a random point.
+        """Quasi-random points of the unit cube: the R sequence from a random point.
 
-        Its steps are powers of the root of x^(d+1) = x + 1, as M. Roberts proposes.
+        An additive recurrence whose steps are powers of the root of x^(d+1) = x + 1 (M. Roberts,
+        2018).
         """
         dimensions = len(self._best)
         root = 2.0
@@ -126,7 +127,7 @@ class RegionSearch:
         points: Floats = (shift + np.arange(1, count + 1)[:, np.newaxis] * steps) % 1.0
         return points
 
-    def _walk(self, box: Floats) -> None:
+    def _sample(self, box: Floats) -> None:
         dimensions = len(self._best)
         walkers = 2 * max(2 * dimensions, 12)
         start = self._spread(self._chords(box, walkers), box)
@@ -151,20 +152,20 @@ class RegionSearch:
         self.keep(settled, losses, even=True)
 
     def _spread(self, points: Floats, box: Floats) -> Floats:
-        """As many points of the region, spread as far as steps from one to the next lead."""
+        """Spread the points over the region, by steps from its outermost points."""
         count, width = len(points), np.maximum(np.ptp(box, axis=0), 1e-12)
         pool = points
         for _ in range(min(60, self._evaluations.left // (2 * count))):
-            # From those that have come farthest along some axis.
+            # From the outermost points along some axis.
             ends = np.argsort(pool, axis=0)[[0, 1, 2, -3, -2, -1]]
             axes = self._rng.integers(len(width), size=count)
             tips = pool[ends[self._rng.integers(len(ends), size=count), axes]]
-            # Neighbours lie along a valley that bends, others across it.
+            # Differences to neighbours follow a curved valley.
             apart = np.linalg.norm((tips[:, np.newaxis] - pool) / width, axis=2)
             near = np.argsort(apart, axis=1)[np.arange(count), self._rng.integers(1, 6, size=count)]
             reach = self._rng.uniform(0.5, 3.0, (count, 1))
             steps = reach * (tips - pool[near])
-            # Where it runs along an axis, as it does where one of two hardly matters any more.
+            # Steps along an axis, for valleys in which one parameter has little effect.
             along = np.arange(0, count, 2)
             steps[along] = 0.0
             sizes = 10.0 ** self._rng.uniform(-3, 0, len(along))
@@ -182,7 +183,7 @@ class RegionSearch:
         return pool[chosen]
 
     def _chords(self, box: Floats, count: int) -> Floats:
-        """Points of the region, on lines from `best` in all directions."""
+        """Points of the region on random lines through `best`."""
         directions = self._rng.standard_normal((count, len(self._best))) * np.ptp(box, axis=0)
         reach = np.ones(count)
         points: Floats = np.tile(self._best, (count, 1))
@@ -198,7 +199,7 @@ class RegionSearch:
 
 
 def _grid(box: Floats, best: Floats, count: int, evaluations: Evaluations) -> Floats:
-    """A grid in the box of at most `count` points, discrete parameters at their levels."""
+    """A grid in the box of at most `count` points, with discrete parameters at their levels."""
     axes: list[Floats | None] = []
     room = max(count, 1)
     for axis, parameter in enumerate(evaluations.space):

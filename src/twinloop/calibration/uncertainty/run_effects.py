@@ -1,9 +1,10 @@
-"""Runs that are each a little faster or slower as a whole.
+"""Random effects of runs: each run is faster or slower as a whole.
 
-Whatever makes a machine slow for a while makes all tasks of a run slow together. Then the tasks of
-a run are no independent witnesses: a hundred of them say little more about how fast the machine
-usually is than one does. Calibrations that are drawn as if they were independent are too much
-alike, and predictions from them too sure of themselves.
+A disturbance of a machine slows all tasks of a run together, so their residuals are correlated, and
+a hundred tasks of one run contain little more information on the usual speed than one. A posterior
+that assumes independent tasks is too narrow. The residuals are modelled with a random effect per
+run, whose variance is one more parameter of the posterior (random-effects model: Laird and Ware,
+"Random-effects models for longitudinal data", Biometrics, 1982).
 """
 
 from __future__ import annotations
@@ -25,47 +26,47 @@ from twinloop.description.errors import TwinloopError
 
 Floats = NDArray[np.float64]
 
-#: What the further parameter is called.
-_NAME: Final = "pace of runs"
-#: The variance of the pace may be so many times what independent tasks would make of it.
-_MOST: Final = 3000.0
-#: By how much a run is slowed down to see what that does.
-_SLOWER: Final = 0.01
-#: Where the search for the scatter of the pace starts, between none and the most.
+#: The name of the additional parameter.
+_NAME: Final = "run effect"
+#: The largest ratio of the variance along a run effect to that of independent tasks.
+_MAX_RATIO: Final = 3000.0
+#: The relative slowdown of the finite difference.
+_SLOWDOWN: Final = 0.01
+#: The initial position of the additional parameter.
 _START: Final = 0.3
 
 
 class SimulatedObjective(SearchObjective, Protocol):
-    """An objective that has the runs it compares with."""
+    """An objective with the real runs that it compares."""
 
     cases: tuple[Case, ...]
     loss: Loss
     threads: int | None
 
     def outputs(self, points: Floats) -> Floats | None:
-        """What the loss compares at each point."""
+        """The residuals of the loss at each point."""
         ...
 
 
 class RunEffectObjective:
-    """An objective with one parameter more: how much the pace differs from run to run.
+    """An objective with one more parameter: the variance of the random effect of a run.
 
-    Its outputs are those of the objective, whitened: the residuals of run i are taken to be
-    b_i y_i + e, y_i being what a pace slower by one does to them, b_i and e normal with variances
-    t² and s². Along y_i, s² is then q_i times as large, q_i = 1 + t²/s² |y_i|². The last
-    coordinate is log q over its range, flat: so the interval of the mean of equal runs is that of
-    Student's t from their means. All outputs are multiplied by the root of the determinant, so
-    that `sample_posterior`, which knows sums of squares only, draws from the whole posterior.
+    Its outputs are the whitened residuals of the objective: those of run i are modelled as
+    b_i y_i + e, y_i being their derivative by the slowness of the run, b_i and e normal with
+    variances t² and s². Along y_i the variance is q_i s², q_i = 1 + t²/s² |y_i|². The last
+    coordinate is log q over its range, with a flat prior: so the interval of the mean of equal
+    runs is that of Student's t from their means. All outputs are multiplied by the root of the
+    determinant, so that `sample_posterior`, which uses sums of squares, samples the full posterior.
 
     >>> runs = [np.ones(50), np.ones(50)]
     >>> class Means:
     ...     space = Space([LinearParameter("x", 0, 10)])
     ...     def outputs(self, points):
     ...         return np.repeat(10 * points, 100, axis=1) - np.repeat([4.0, 6.0], 50)
-    >>> paced = RunEffectObjective(Means(), runs, observations=100)
-    >>> paced.space.names
-    ('x', 'pace of runs')
-    >>> float(paced.outputs(np.array([[0.5, 0.0]]))[0, 0])
+    >>> model = RunEffectObjective(Means(), runs, observations=100)
+    >>> model.space.names
+    ('x', 'run effect')
+    >>> float(model.outputs(np.array([[0.5, 0.0]]))[0, 0])
     1.0
     """
 
@@ -80,9 +81,9 @@ class RunEffectObjective:
         self._observations = observations
 
     def outputs(self, points: Floats) -> Floats:
-        """The residuals, less what a pace of its own explains of each run."""
+        """The residuals, whitened along the effect of each run."""
         found: Floats = np.array(self._objective.outputs(points[:, :-1]), dtype=np.float64)
-        more = np.expm1(points[:, -1] * np.log(_MOST))
+        more = np.expm1(points[:, -1] * np.log(_MAX_RATIO))
         determinant = np.zeros(len(points))
         for part, along, weight in zip(self._parts, self._along, self._weights, strict=True):
             times = 1.0 + more * weight
@@ -93,16 +94,16 @@ class RunEffectObjective:
         return found * scale[:, np.newaxis]
 
     def __call__(self, points: Floats) -> Floats:
-        """The mean size of the outputs."""
+        """The mean absolute output."""
         sizes: Floats = np.nanmean(np.abs(self.outputs(points)), axis=1)
         return sizes
 
 
 def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[Floats] | None:
-    """What a slower machine does to the residuals of each run.
+    """Estimate the derivative of the residuals of each run by its slowness.
 
-    None: there are too few runs to tell how much their pace differs, or the loss has no residuals
-    of single runs.
+    None if there are too few runs to estimate the variance between them, or if the loss has no
+    residuals by run.
     """
     runs = sum(len(case.reals) for case in objective.cases)
     if runs - min(len(objective.space), len(objective.cases)) < 1:
@@ -114,7 +115,7 @@ def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[F
         speed = np.asarray(values.get("speed_factor", [own["speed_factor"]]), dtype=np.float64)
         both = []
         try:
-            for factor in (1.0, 1.0 / (1.0 + _SLOWER)):
+            for factor in (1.0, 1.0 / (1.0 + _SLOWDOWN)):
                 slowed = {**values, "speed_factor": speed * factor}
                 twin = case.runs(1, slowed, objective.loss.needs, objective.threads)
                 each = [objective.loss.residuals([real], twin) for real in case.reals]
@@ -127,7 +128,7 @@ def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[F
         widths = [one.shape[1] for one in single if one is not None]
         if sum(widths) != usual.shape[1]:
             return None
-        change = np.nan_to_num((slower - usual)[0]) * usual.shape[1] / _SLOWER
+        change = np.nan_to_num((slower - usual)[0]) * usual.shape[1] / _SLOWDOWN
         found += np.split(change, np.cumsum(widths)[:-1])
     return found if all(pattern.any() for pattern in found) else None
 
@@ -135,14 +136,14 @@ def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[F
 def sample_with_run_effects(
     objective: Any, best: Floats, *, observations: int | None, budget: int, seed: int
 ) -> PosteriorSample:
-    """Calibrations that the data allows, with a pace of its own for each run where that is known.
+    """Sample the posterior, with a random effect per run if it can be estimated.
 
     Args:
-        objective: What was made small.
+        objective: The minimised objective.
         best: The calibration, as a point.
-        observations: How many of the outputs are independent but for the pace.
-        budget: Evaluations that may be spent.
-        seed: Of the drawing.
+        observations: The number of outputs that are independent given the run effects.
+        budget: The number of evaluations.
+        seed: The random seed.
     """
     timed = hasattr(objective, "cases") and not objective.loss.needs & {"power", "energy"}
     patterns = estimate_run_patterns(objective, best) if timed and observations else None
@@ -150,7 +151,9 @@ def sample_with_run_effects(
         return sample_posterior(
             objective, best, observations=observations, budget=budget, seed=seed
         )
-    paced = RunEffectObjective(objective, patterns, observations)
+    with_effects = RunEffectObjective(objective, patterns, observations)
     start = np.append(best, _START)
-    found = sample_posterior(paced, start, observations=observations, budget=budget, seed=seed)
+    found = sample_posterior(
+        with_effects, start, observations=observations, budget=budget, seed=seed
+    )
     return replace(found, space=objective.space, points=found.points[:, :-1], run_effect=True)

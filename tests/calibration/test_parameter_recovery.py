@@ -1,4 +1,4 @@
-"""Synthetic calibration: hidden values are found again, and who finds them best is chosen."""
+"""Parameter recovery: known values are found, and pairs of loss and optimiser are ranked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of every optimiser: points of the cube, the same again, no failure stops it, it finds."""
+"""Properties of all optimisers: points in the cube, repeatable, tolerant of failures, effective."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ ADAPTIVE = [name for name in FAST if name not in ("random", "lhs", "sobol", "gri
 
 
 def budget_of(name: str, usual: int) -> int:
-    """The surrogates take their time to think."""
+    """Fewer evaluations for optimisers with surrogate models, which are slow."""
     return 14 if "bayes" in name else usual
 
 
@@ -231,7 +231,7 @@ def test_a_converged_search_looks_elsewhere(name: str) -> None:
     assert losses.min() < 0.01
 
 
-def test_auto_does_not_hold_on_to_lucky_losses() -> None:
+def test_auto_is_robust_against_losses_that_are_low_by_chance() -> None:
     # A narrow rotated valley with errors of 30 %: who trusts single losses stops on its slopes.
     draw = np.random.default_rng(1)
     rotation = np.linalg.qr(draw.standard_normal((5, 5)))[0]
@@ -323,7 +323,7 @@ class TestChoice:
     @pytest.mark.parametrize("space", [CUBE, MIXED])
     @pytest.mark.parametrize("budget", [1, 5, 50, 10**6, None])
     @pytest.mark.parametrize("cost", [0.0, 1e-4, 2.0])
-    def test_what_is_chosen_can_be_made(
+    def test_chosen_optimisers_can_be_created(
         self, space: Space, budget: int | None, cost: float
     ) -> None:
         name = choose_optimiser(space, budget=budget, seconds=60.0, cost=cost)
@@ -373,7 +373,7 @@ class TestPlugIns:
     @pytest.mark.parametrize(
         ("name", "said"),
         [
-            ("mute", "is no optimiser"),
+            ("mute", "is not an optimiser"),
             ("broken", "cannot be used: RuntimeError: out of order"),
             ("missing", "cannot be used: AttributeError"),
             ("twice", "several plug-ins"),
@@ -381,7 +381,7 @@ class TestPlugIns:
             ("cma+echo", "no built-in optimiser is called 'echo'"),
         ],
     )
-    def test_what_is_wrong_is_said(self, name: str, said: str) -> None:
+    def test_errors_state_the_problem(self, name: str, said: str) -> None:
         with pytest.raises(InputError, match=said):
             create_optimiser(name, CUBE, seed=1)
 

@@ -1,4 +1,4 @@
-"""Law: a run says what its trace says, in the order of a scenario."""
+"""Columns of a run equal its trace, in the order of the tasks of a scenario."""
 
 from math import nan
 
@@ -44,15 +44,15 @@ def test_a_run_of_a_trace() -> None:
     for name, expected in same.items():
         np.testing.assert_array_equal(getattr(run, name), expected, err_msg=name)
     assert run.machine.tolist() == [-1, -1, -1, 1, -1]
-    assert run.strange == ("other",)
+    assert run.unknown_machines == ("other",)
     # The failed task ran, so it is in the makespan.
     assert run.makespan == figures(TRACE).makespan == 29.0
     assert run.energy == figures(TRACE).energy == 30.0
-    assert run.called == "the run 'real'"
+    assert run.label == "the run 'real'"
 
 
 def test_a_task_that_the_scenario_does_not_have_is_named() -> None:
-    with pytest.raises(InputError, match=r"task 'b' of the trace is none of .*, nor are 2"):
+    with pytest.raises(InputError, match=r"task 'b' of the trace is not a task of .*, nor are 2"):
         RunColumns.of(TRACE, ["a"], ["n1"])
 
 
@@ -71,19 +71,19 @@ def test_rows_are_runs() -> None:
     for name in ("submit", "start", "end", "run_time", "wait", "cpu_time", "machine", "power"):
         np.testing.assert_array_equal(getattr(twice[1], name), getattr(run, name))
     assert (twice[0].makespan, twice[0].energy) == (run.makespan, run.energy)
-    assert len(RunBatch.joined([twice, twice])) == 4
-    joined = RunBatch.joined([twice, RunBatch.of({"makespan_s": [1.0]}, "abcd", ["n1", "n2"])])
-    assert joined.makespan.tolist() == [29.0, 29.0, 1.0]  # type: ignore[union-attr]
-    assert joined.end is None
+    assert len(RunBatch.concatenate([twice, twice])) == 4
+    both = RunBatch.concatenate([twice, RunBatch.of({"makespan_s": [1.0]}, "abcd", ["n1", "n2"])])
+    assert both.makespan.tolist() == [29.0, 29.0, 1.0]  # type: ignore[union-attr]
+    assert both.end is None
 
 
 def test_outputs_that_do_not_fit_are_an_error() -> None:
-    with pytest.raises(InputError, match=r"end: must be \(1, 2\), not \(1, 3\)"):
+    with pytest.raises(InputError, match=r"end: must have shape \(1, 2\), not \(1, 3\)"):
         RunBatch.of({"task_end": [[1.0, 2.0, 3.0]]}, ["a", "b"], [])
-    with pytest.raises(InputError, match="nothing of what losses compare"):
+    with pytest.raises(InputError, match="no output that a loss compares"):
         RunBatch.of({"wait_mean_s": [1.0]}, [], [])
-    for make in (RunBatch.of_runs, RunBatch.joined):
-        with pytest.raises(InputError, match="no run"):
+    for make in (RunBatch.of_runs, RunBatch.concatenate):
+        with pytest.raises(InputError, match="at least one run"):
             make([])
     with pytest.raises(InputError, match="same machines"):
         refuse_different_scenarios(

@@ -1,4 +1,4 @@
-"""Clouds against regions whose shape is known, and the bound against simulated regressions."""
+"""Confidence regions of known shape, and the coverage of the bound in simulated regressions."""
 
 import math
 
@@ -193,7 +193,7 @@ def test_a_perfect_fit_has_a_cloud_too():
     assert np.ptp(found.points) == pytest.approx(0.002, rel=0.1)
 
 
-def test_a_parameter_that_stands_still_correlates_with_nothing():
+def test_a_constant_parameter_has_no_correlation():
     bowl = Bowl([0.5], [0.1])
     found = find_confidence_region(bowl, bowl.centre, loss_bound=1.0, budget=1)
     assert found.correlation["p0"].to_list() == [None]
@@ -208,7 +208,7 @@ def test_a_parameter_that_stands_still_correlates_with_nothing():
         ([0.9], 1.0, "loss_bound: must be at least the loss of the calibration, 4, not 1"),
     ],
 )
-def test_errors_say_what_is_wrong(best, bound, said):
+def test_errors_state_the_problem(best, bound, said):
     with pytest.raises(InputError, match=said):
         find_confidence_region(Bowl([0.5], [0.1]), np.array(best), loss_bound=bound)
 
@@ -220,11 +220,11 @@ def test_no_loss_at_the_calibration():
         def __call__(self, points):
             return np.full(len(points), np.nan)
 
-    with pytest.raises(InputError, match="no loss at the calibration"):
+    with pytest.raises(InputError, match="fails at the calibration"):
         find_confidence_region(Broken(), np.array([0.5]))
 
 
-def test_the_tolerated_mean_of_squares_holds_the_truth_as_often_as_it_says():
+def test_the_region_of_a_mean_of_squares_has_its_nominal_coverage():
     # Linear regression, where the region is exact: 4,000 draws of 12 observations, 3 parameters.
     rng = np.random.default_rng(5)
     design = rng.normal(size=(12, 3))
@@ -236,7 +236,7 @@ def test_the_tolerated_mean_of_squares_holds_the_truth_as_often_as_it_says():
     assert held == pytest.approx(0.9, abs=0.015)
 
 
-def test_the_tolerated_mean_of_absolute_values_holds_the_truth_about_as_often():
+def test_the_region_of_a_mean_of_absolute_values_has_about_its_nominal_coverage():
     # One location, whose least absolute deviation is the median.
     rng = np.random.default_rng(6)
     noise = rng.normal(size=(4000, 25))

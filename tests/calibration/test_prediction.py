@@ -1,4 +1,4 @@
-"""Intervals against textbooks, and against what came out in synthetic runs."""
+"""Prediction intervals against textbook formulas, and their coverage in synthetic runs."""
 
 import math
 from statistics import NormalDist
@@ -23,7 +23,7 @@ from twinloop.description.errors import InputError
 
 
 def covered(bag, seed, budget):
-    """Whether what came out lies in the interval that was predicted from the other runs."""
+    """Whether a new run lies in the interval that was predicted from the other runs."""
     middle = np.full(len(bag.space), 0.5)
     best, _ = LeastSquaresFit(Evaluations(bag, 2000), 0.05, np.full(len(middle), 0.01)).fit(
         middle, None, 0.0
@@ -37,7 +37,7 @@ def covered(bag, seed, budget):
 
 @pytest.mark.long
 def test_nine_of_ten_outcomes_lie_in_their_intervals():
-    # Every other bag has two parameters of which only the ratio can be told.
+    # Every other bag has two parameters of which only the ratio is identifiable.
     held = [covered(Bag(seed, loose=seed % 2 == 1), seed, 1000) for seed in range(200)]
     assert 0.85 <= np.mean(held) <= 0.95
 
@@ -89,7 +89,7 @@ def test_predictions_of_a_line_have_the_intervals_of_regression(seen):
     assert limits.high == pytest.approx(middle + half, abs=0.12 * half.max())
 
 
-def test_noise_that_is_known_makes_normal_intervals():
+def test_known_noise_gives_normal_intervals():
     line = Line()
     found = sample_posterior(line, line.best, noise=0.2, count=2000, budget=20_000, seed=1)
     assert found.freedom is None
@@ -161,19 +161,22 @@ def test_the_same_seed_draws_the_same():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: sample_posterior(LossOnly(Line()), Line().best), "observations: must be known"),
+        (
+            lambda: sample_posterior(LossOnly(Line()), Line().best),
+            "observations: is required without outputs",
+        ),
         (
             lambda: sample_posterior(Line(), Line().best, observations=2),
-            "2 observations cannot tell 2 parameters from noise",
+            "2 observations are too few for 2 parameters",
         ),
         (lambda: sample_posterior(Line(), Line().best, budget=50), "50 evaluations are too few"),
         (lambda: sample_posterior(Line(), Line().best, power=3), "power: must be 1 or 2"),
-        (lambda: estimate_noise(np.array([0.1]), 1), "1 residuals cannot tell 1 parameters"),
+        (lambda: estimate_noise(np.array([0.1]), 1), "1 residuals are too few for 1 parameters"),
         (lambda: compute_intervals(np.array([1.0])), "a row per calibration"),
-        (lambda: compute_intervals(np.array([[1.0]]), level=1.5), "level: must lie between"),
+        (lambda: compute_intervals(np.array([[1.0]]), level=1.5), "level: must be between"),
         (lambda: compute_intervals(np.array([[1.0]]), weights=np.zeros(1)), "weights: must be one"),
     ],
 )
-def test_errors_say_what_is_wrong(make, said):
+def test_errors_state_the_problem(make, said):
     with pytest.raises(InputError, match=said):
         make()

@@ -1,4 +1,4 @@
-"""The recipe: what failed, what that points to, what moved, and what became of it."""
+"""Attribution of failed criteria to values, and the explanation of their changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_symptom_leads_to_the_value_that_answers_it() -> None:
     assert any(line.endswith("before and after: 2 and 0") for line in lines)
 
 
-def test_what_got_worse_is_said_and_what_did_not_move_is_not() -> None:
+def test_new_failures_are_reported_and_unchanged_values_are_not() -> None:
     real = truth()
     good, bad = assess(real, twin()), assess(real, twin(speed_factor=0.8))
     old, new = {"speed_factor": 1.0, "startup_overhead": 0.0}, {"speed_factor": 0.8}
@@ -38,10 +38,10 @@ def test_what_got_worse_is_said_and_what_did_not_move_is_not() -> None:
     assert "startup_overhead" not in said
 
 
-def test_a_symptom_that_nothing_free_answers_is_said() -> None:
+def test_a_failed_criterion_without_fitted_values_is_reported() -> None:
     real = truth(speed_factor=0.9)
     before = assess(real, twin())
     lines = explain_changes(
         [("r", before)], [("r", before)], {"power.idle": 1.0}, {"power.idle": 2.0}
     )
-    assert any("no value that answers it was free" in line for line in lines)
+    assert any("no value that affects it was fitted" in line for line in lines)

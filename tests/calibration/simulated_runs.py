@@ -1,4 +1,4 @@
-"""Runs made up for tests: from run times, CPU times and machines."""
+"""Synthetic runs for tests, from run times, CPU times and machines."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from twinloop.calibration.run_columns import RunBatch, RunColumns
 
 
-def made(
+def make_runs(
     run_time: npt.ArrayLike,
     cpu_time: npt.ArrayLike | None = None,
     machine: npt.ArrayLike | None = None,
@@ -19,7 +19,7 @@ def made(
     power: npt.ArrayLike | None = None,
     machines: Sequence[str] = ("n1", "n2", "n3"),
 ) -> RunBatch:
-    """Runs of tasks t0, t1...: a row each; started and submitted at 0 unless said otherwise."""
+    """Make runs of tasks t0, t1...: a row each; started and submitted at 0 by default."""
     lengths = np.atleast_2d(np.asarray(run_time, dtype=float))
     begins = np.broadcast_to(np.zeros(1) if start is None else np.asarray(start), lengths.shape)
     submits = np.broadcast_to(np.zeros(1) if submit is None else np.asarray(submit), lengths.shape)
@@ -42,6 +42,6 @@ def made(
     return RunBatch.of(outputs, tasks=ids, machines=machines)
 
 
-def one(*args: npt.ArrayLike, **options: npt.ArrayLike) -> RunColumns:
-    """One such run."""
-    return made(*args, **options)[0]  # type: ignore[arg-type]
+def make_run(*args: npt.ArrayLike, **options: npt.ArrayLike) -> RunColumns:
+    """Make one run."""
+    return make_runs(*args, **options)[0]  # type: ignore[arg-type]

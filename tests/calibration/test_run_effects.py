@@ -1,4 +1,4 @@
-"""Runs with a pace of their own: what they can tell of a value, against textbooks and by hand."""
+"""Random effects of runs: posterior intervals against textbook formulas."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ RUNS, TASKS = 5, 40
 
 
 class Level:
-    """One level, seen by runs that are each off by something of their own."""
+    """One level, measured by runs with a random effect each."""
 
     space = Space([LinearParameter("level", 0, 20)])
 
@@ -59,7 +59,7 @@ def test_the_mean_of_runs_has_the_interval_of_their_means(seed):
     )
 
 
-def test_runs_that_do_not_differ_leave_what_their_tasks_say():
+def test_equal_runs_leave_the_posterior_of_independent_tasks():
     level = Level(4, between=0.0)
     level.seen -= np.repeat(level.means - 10, TASKS)  # all the same mean
     count = RUNS * TASKS

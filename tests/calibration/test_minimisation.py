@@ -1,4 +1,4 @@
-"""Laws of the search: the same bits however it is run, and nothing lost when it is interrupted."""
+"""Searches: bit-identical in any batch, and resumed without loss after an interruption."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinloop.description.errors import InputError
 
 
 class Bowl:
-    """The distance from a point, with a region in which nothing works."""
+    """The distance from a point, with a region in which evaluations fail."""
 
     space = Space(
         [
@@ -40,7 +40,7 @@ class Interrupted(Exception):
 
 
 class Dying(Bowl):
-    """Gives up after so many evaluations."""
+    """An objective that raises after a number of evaluations."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def test_an_interrupted_search_ends_where_an_uninterrupted_one_does(
         assert rest.calls < 300
 
 
-def test_what_is_in_the_journal_is_not_evaluated_again(tmp_path: Path) -> None:
+def test_points_in_the_journal_are_not_evaluated_again(tmp_path: Path) -> None:
     done = minimise(Bowl(), budget=128, batch=32, journal=tmp_path / "journal")
     again = Bowl()
     read = minimise(again, budget=128, batch=32, journal=tmp_path / "journal")
@@ -85,7 +85,7 @@ def test_another_search_cannot_go_on_from_the_journal(tmp_path: Path) -> None:
 
 
 def changed_row(path: Path, line: int, **values: object) -> bytes:
-    """Give a row of a journal other values; what the file holds then."""
+    """Change values in a row of a journal, and return the content of the file."""
     lines = path.read_text().splitlines()
     lines[line - 1] = json.dumps(json.loads(lines[line - 1]) | values)
     path.write_text("".join(f"{each}\n" for each in lines))
@@ -126,14 +126,14 @@ def test_failures_are_survived_and_counted() -> None:
     assert (np.diff(best) <= 0).all()
 
 
-def test_if_nothing_works_that_is_said() -> None:
+def test_a_search_without_any_loss_is_an_error() -> None:
     class Broken(Bowl):
         def __call__(self, points: np.ndarray) -> np.ndarray:
             return np.full(len(points), np.nan)
 
     found = minimise(Broken(), optimiser="random", budget=20)
     assert found.failed == 20
-    with pytest.raises(InputError, match="not one of 20 evaluations"):
+    with pytest.raises(InputError, match="all 20 evaluations failed"):
         _ = found.best
 
 
@@ -145,7 +145,7 @@ def test_a_longer_time_tries_the_same_and_more() -> None:
     assert short.points[:fewer].tobytes() == long.points[:fewer].tobytes()
 
 
-def test_the_budget_is_kept_to_the_evaluation() -> None:
+def test_the_budget_is_met_exactly() -> None:
     counted = Bowl()
     found = minimise(counted, optimiser="random", budget=101, batch=10)
     assert len(found.losses) == counted.calls == 101

@@ -1,4 +1,4 @@
-"""Laws of a search whose runs are made by processes: the same is found, and nothing goes unsaid."""
+"""Search with simulations in other processes: equal results, and all failures reported."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def deadly(real: Any, twin: Any) -> float:
     return abs(float(twin.makespan - real.makespan))
 
 
-def test_processes_find_what_threads_find() -> None:
+def test_processes_and_threads_find_the_same_fit() -> None:
     real = truth(speed_factor=0.8, startup_overhead=0.5)
     asked: dict[str, Any] = {"parameters": BOTH, "budget": 100, "analysis": 1300}
     here = calibrate(real, **asked)
@@ -51,7 +51,7 @@ def test_processes_find_what_threads_find() -> None:
 
 
 @pytest.mark.long
-def test_what_fails_is_told_whoever_tried_it() -> None:
+def test_failures_are_counted_on_all_workers() -> None:
     loss = loss_from_function(moody, needs=frozenset({"makespan"}))
     here = TwinObjective(SPACE, [CASE], loss)
     expected = here(POINTS)
@@ -66,7 +66,7 @@ def test_what_fails_is_told_whoever_tried_it() -> None:
 
 @pytest.mark.long
 def test_points_that_a_worker_is_lost_with_have_failed_and_the_others_have_not() -> None:
-    """Also those that the worker was to do together with them."""
+    """Other points in the batch of a lost worker are evaluated again."""
     few = POINTS[[0, -1]]
     loss = loss_from_function(deadly, needs=frozenset({"makespan"}))
     with coordinator("processes", workers=1) as elsewhere:
@@ -90,7 +90,7 @@ def test_threads_of_one_worker_do_not_count_for_each_other() -> None:
 
 
 def test_workers_are_somewhere() -> None:
-    with pytest.raises(InputError, match="on what"):
+    with pytest.raises(InputError, match="workers: needs `on`"):
         calibrate(truth(), workers=2)
-    with pytest.raises(InputError, match="in this process"):
+    with pytest.raises(InputError, match="threads: cannot be combined"):
         calibrate(truth(), on="processes", threads=2)

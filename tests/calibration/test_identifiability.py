@@ -27,7 +27,7 @@ from twinloop.description.errors import InputError
 BOTH = pytest.mark.parametrize("seen", ["outputs", "loss"])
 
 
-def told(objective, seen, **options):
+def analyse(objective, seen, **options):
     """By the outputs with a noise of 1 %, or by the loss alone with 1 % as its bound."""
     if seen == "loss":
         return analyse_identifiability(
@@ -37,16 +37,16 @@ def told(objective, seen, **options):
 
 
 @BOTH
-def test_one_ratio_of_cargo_to_distance_tells_nothing_apart(seen):
-    found = told(Transportation(*ONE_RATIO), seen)
+def test_one_ratio_of_cargo_to_distance_identifies_no_parameter(seen):
+    found = analyse(Transportation(*ONE_RATIO), seen)
     assert found.unidentifiable == ("loading", "driving", "unloading")
     assert found.groups == (("loading", "driving", "unloading"),)
 
 
 @BOTH
-def test_many_ratios_tell_driving_but_not_loading_from_unloading(seen):
+def test_many_ratios_identify_driving_but_not_loading_and_unloading(seen):
     example = Transportation(*MANY_RATIOS)
-    found = told(example, seen)
+    found = analyse(example, seen)
     assert found.groups == (("loading", "unloading"),)
     assert found.unidentifiable == ("loading", "unloading")
     values = example.space.decode_one(example.best)
@@ -62,28 +62,28 @@ def test_many_ratios_tell_driving_but_not_loading_from_unloading(seen):
 
 
 @pytest.mark.parametrize("data", [ONE_RATIO, MANY_RATIOS])
-def test_a_loss_of_each_stage_tells_all(data):
-    found = told(Transportation(*data, stages=True), "outputs")
+def test_a_loss_of_each_stage_identifies_all(data):
+    found = analyse(Transportation(*data, stages=True), "outputs")
     assert found.unidentifiable == ()
-    assert str(found) == "The data tells every parameter."
+    assert str(found) == "The data determine every parameter."
 
 
 @BOTH
-def test_a_tied_ratio_tells_all_if_the_data_is_diverse(seen):
-    assert told(Transportation(*MANY_RATIOS, tied=True), seen).unidentifiable == ()
-    assert told(Transportation(*ONE_RATIO, tied=True), seen).groups == (("handling", "driving"),)
+def test_a_tied_ratio_identifies_all_with_diverse_data(seen):
+    assert analyse(Transportation(*MANY_RATIOS, tied=True), seen).unidentifiable == ()
+    assert analyse(Transportation(*ONE_RATIO, tied=True), seen).groups == (("handling", "driving"),)
 
 
 @BOTH
-def test_the_time_of_impact_does_not_tell_the_common_scale(seen):
-    found = told(Gravity("impact"), seen)
+def test_the_time_of_impact_does_not_identify_the_common_scale(seen):
+    found = analyse(Gravity("impact"), seen)
     assert found.groups == (("A", "B", "C"),)
     assert found.unidentifiable == ("A", "B", "C")
-    assert "only their ratios are told, not their common scale" in str(found)
+    assert "only their ratios are identifiable, not their common scale" in str(found)
 
 
 def test_the_trajectory_does():
-    found = told(Gravity("trajectory"), "outputs")
+    found = analyse(Gravity("trajectory"), "outputs")
     assert found.unidentifiable == ()
     assert found.groups == ()
 
@@ -128,8 +128,8 @@ class Links(Compared):
         return np.array([1.0, 3.0, 10.0, 30.0]) / np.minimum(first, second) + one + two
 
 
-def test_of_two_links_only_the_slower_and_the_sum_of_latencies_is_told():
-    found = told(Links(), "outputs")
+def test_of_two_links_only_the_slower_one_and_the_sum_of_latencies_are_identifiable():
+    found = analyse(Links(), "outputs")
     assert not found.table["identifiable"].any()
     rows = {row["parameter"]: row for row in found.table.rows(named=True)}
     # Either may be the slower one, so each of them is known from below only.
@@ -165,8 +165,8 @@ class Disk(Compared):
 
 
 @BOTH
-def test_what_is_masked_says_by_what(seen):
-    found = told(Disk(), seen, facts={"shared_cores": False})
+def test_a_masked_parameter_names_the_masking_one(seen):
+    found = analyse(Disk(), seen, facts={"shared_cores": False})
     assert found.unidentifiable == ("disk", "contention.linear.slope")
     assert found.sentences[0].startswith(
         "disk: not identifiable, it has no effect unless cpu is above about 8."
@@ -178,7 +178,7 @@ def test_what_is_masked_says_by_what(seen):
 
 
 def test_without_that_fact_the_effect_is_just_missing():
-    found = told(Disk(), "outputs", hints=())
+    found = analyse(Disk(), "outputs", hints=())
     assert found.sentences[1] == (
         "contention.linear.slope: not identifiable, it has no effect in this data."
     )
@@ -204,16 +204,16 @@ class Bag(Compared):
 
 
 def test_tasks_of_one_length_advise_to_add_short_ones():
-    found = told(Bag([20, 20, 20]), "outputs")
+    found = analyse(Bag([20, 20, 20]), "outputs")
     assert found.groups == (("startup_overhead", "service_factor"),)
     assert found.sentences[0].endswith("add runs with short tasks.")
     assert "one goes down as the other goes up" in found.sentences[0]
-    assert told(Bag([1, 20, 40]), "outputs").unidentifiable == ()
+    assert analyse(Bag([1, 20, 40]), "outputs").unidentifiable == ()
 
 
 def test_own_hints():
     hints = [Hint(("service*", "*over*"), "look elsewhere")]
-    assert "look elsewhere" in str(told(Bag([20, 20]), "outputs", hints=hints))
+    assert "look elsewhere" in str(analyse(Bag([20, 20]), "outputs", hints=hints))
 
 
 class Choices(Compared):
@@ -240,13 +240,13 @@ class Choices(Compared):
 
 @BOTH
 def test_discrete_parameters_are_tried_value_by_value(seen):
-    found = told(Choices(), seen)
+    found = analyse(Choices(), seen)
     assert found.unidentifiable == ("mode",)
     mode, cores, _ = found.table.rows(named=True)
     assert mode["levels"] == ["fast", "turbo"]
     assert mode["value"] is None
     assert (cores["low"], cores["high"]) == (4.0, 4.0)
-    assert found.sentences == ("mode: not identifiable, fast and turbo do equally well.",)
+    assert found.sentences == ("mode: not identifiable, fast and turbo fit equally well.",)
 
 
 def test_a_value_at_the_end_of_its_range_is_reported():
@@ -259,7 +259,7 @@ def test_a_value_at_the_end_of_its_range_is_reported():
             return np.array([10.0, 20.0]) / self.space.decode(points)["speed"][:, np.newaxis]
 
     found = analyse_identifiability(Beyond(), Beyond.best)
-    assert "speed lies at the upper end of its range, 2: better values may lie beyond it." in str(
+    assert "speed is at the upper end of its range, 2: better values may be beyond it." in str(
         found
     )
 
@@ -300,11 +300,11 @@ def test_intervals_are_those_of_linear_regression():
     assert found.noise == pytest.approx(np.sqrt((line.outputs(line.best[None]) ** 2).sum() / 10))
 
 
-def test_a_calibration_that_is_not_the_best_is_said_so():
+def test_a_calibration_with_a_better_neighbour_is_reported():
     line = Regression()
     found = analyse_identifiability(line, np.clip(line.best + 0.2, 0, 1))
-    assert "The calibration is not the best there is near it" in str(found)
-    assert "not the best" not in str(analyse_identifiability(line, line.best))
+    assert "A nearby point fits better than the calibration" in str(found)
+    assert "fits better" not in str(analyse_identifiability(line, line.best))
 
 
 def test_the_range_of_another_is_no_data():
@@ -323,20 +323,20 @@ def test_the_range_of_another_is_no_data():
     assert found.unidentifiable == ("a", "b")
 
 
-def test_failures_and_unknown_outputs_are_survived():
+def test_failures_and_unknown_outputs_are_tolerated():
     class Fragile(Transportation):
         def outputs(self, points):
             found = super().outputs(points)
             found[points[:, 1] > 0.65] = np.nan
             return np.hstack([found, np.full((len(points), 1), np.nan)])
 
-    found = told(Fragile(*MANY_RATIOS), "outputs")
+    found = analyse(Fragile(*MANY_RATIOS), "outputs")
     assert found.unidentifiable == ("loading", "unloading")
 
 
 @pytest.mark.parametrize("seen", ["outputs", "loss"])
 @pytest.mark.parametrize("budget", [1, 30, 100, 200, 400])
-def test_the_budget_is_kept_and_what_it_lacks_is_said(seen, budget):
+def test_the_budget_is_met_and_missing_results_are_reported(seen, budget):
     class Counting(Transportation):
         count = 0
 
@@ -346,7 +346,7 @@ def test_the_budget_is_kept_and_what_it_lacks_is_said(seen, budget):
 
     example = Counting(*MANY_RATIOS)
     Counting.count = 0
-    found = told(example, seen, budget=budget)
+    found = analyse(example, seen, budget=budget)
     assert Counting.count == found.evaluations <= budget
     if not found.complete:
         assert "evaluations" in str(found)
@@ -357,12 +357,12 @@ def test_the_budget_is_kept_and_what_it_lacks_is_said(seen, budget):
 @pytest.mark.parametrize(
     "example", [Transportation(*MANY_RATIOS), Choices()], ids=["truck", "words"]
 )
-def test_what_an_unfinished_analysis_says_is_what_the_finished_one_says(example):
-    """Of every budget: what it does not know yet is null, and the rest is final."""
-    whole = told(example, "outputs").table
+def test_an_unfinished_analysis_agrees_with_the_finished_one(example):
+    """For every budget: missing results are null, and all others are final."""
+    whole = analyse(example, "outputs").table
     unfinished = 0
     for budget in range(20, 700, 20):
-        found = told(example, "outputs", budget=budget)
+        found = analyse(example, "outputs", budget=budget)
         unfinished += not found.complete
         for part, final in zip(found.table.to_dicts(), whole.to_dicts(), strict=True):
             for column in ("low", "high", "share", "identifiable", "levels"):
@@ -375,11 +375,11 @@ def test_what_an_unfinished_analysis_says_is_what_the_finished_one_says(example)
                 assert part["parameter"] in found.sentences[-1]
             elif not part["identifiable"]:
                 assert part["parameter"] in found.unidentifiable
-        assert found.complete or "data tells every" not in str(found)
+        assert found.complete or "data determine every" not in str(found)
     assert unfinished > 5
 
 
-def test_intervals_around_what_is_no_minimum_are_unknown():
+def test_intervals_around_a_point_that_is_not_a_minimum_are_unknown():
     """Rosenbrock's valley: the fit stops halfway along it, and the profiles lead further down."""
 
     class Valley:
@@ -405,16 +405,16 @@ def test_intervals_around_what_is_no_minimum_are_unknown():
 
 
 def test_it_can_be_written_down_and_read_back():
-    found = told(Choices(), "outputs")
+    found = analyse(Choices(), "outputs")
     again = Identifiability.from_dict(found.to_dict())
     assert again.table.equals(found.table)
     assert again.profiles.equals(found.profiles)
     assert (again.groups, again.sentences) == (found.groups, found.sentences)
 
 
-def test_profiles_hold_acceptable_calibrations():
+def test_profiles_contain_acceptable_calibrations():
     example = Transportation(*MANY_RATIOS)
-    found = told(example, "outputs")
+    found = analyse(example, "outputs")
     held = found.profiles.filter(pl.col("parameter") == "loading")
     sums = 1 / held["value.loading"] + 1 / held["value.unloading"]
     assert held["value.loading"].is_sorted()
@@ -429,7 +429,7 @@ def test_profiles_hold_acceptable_calibrations():
         ({"budget": 0}, "at least 1 evaluation"),
     ],
 )
-def test_errors_say_what_is_wrong(options, said):
+def test_errors_state_the_problem(options, said):
     example = Transportation(*ONE_RATIO)
     with pytest.raises(InputError, match=said):
         analyse_identifiability(example, example.best, **options)
