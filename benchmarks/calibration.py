@@ -1,4 +1,4 @@
-"""A search for the values of a small scenario: evaluations a second, and what they cost."""
+"""Calibration of a small scenario: evaluations per second, and their cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from load import bare_loop, grouped
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop import Scenario, simulate
 from twinloop.calibration.cases import Case, make_value_rows
@@ -47,14 +47,14 @@ SPACE = Space(
 
 
 def case() -> Case:
-    """A scenario, and a run of it with other values than it says."""
+    """Return a scenario and a run of it with other values."""
     changed = {"model.speed_factor": 1.07, "model.startup_overhead": 0.8}
     real = simulate(SCENARIO.replace(**changed))
     return Case.of([real], scenario=SCENARIO, names=SPACE.names)
 
 
 def runs_alone(made: Case, loss: str, threads: int, count: int) -> None:
-    """What a search cannot be faster than: its runs in the same batches, and nothing else."""
+    """Lower bound of a search: its runs in the same batches, without the optimiser."""
     points = np.random.default_rng(0).random((BATCH, len(SPACE)))
     rows = make_value_rows(made.compiled, BATCH, SPACE.decode(points))
     outputs = select_outputs(get_loss(loss).needs)
@@ -76,7 +76,7 @@ def spare_cores(count: int) -> None:
         list(pool.map(bare_loop, loads))
 
 
-def throughput(result: Result, quick: bool) -> None:
+def throughput(result: BenchmarkResult, quick: bool) -> None:
     count = BATCH * (20 if quick else 100)
     made = case()
     counts = (1, THREADS)
@@ -95,7 +95,7 @@ def throughput(result: Result, quick: bool) -> None:
     one = {f"{loss} {what}": contestants[f"{loss} {what} 1"] for loss, what in rows}
     spent, _ = side_by_side(one, repetitions)
     spare = seconds["spare 1"] / seconds[f"spare {THREADS}"]
-    table = Table(
+    table = ResultTable(
         f"Evaluations a second: {TASKS} tasks on {NODES} nodes, {len(SPACE)} values searched for",
         {
             "loss": "s",
@@ -138,7 +138,7 @@ def throughput(result: Result, quick: bool) -> None:
     result.tables.append(table)
 
 
-def batches(result: Result, quick: bool) -> None:
+def batches(result: BenchmarkResult, quick: bool) -> None:
     count = BATCHES[-1] * (4 if quick else 16)
     made = case()
     contestants = {
@@ -151,7 +151,7 @@ def batches(result: Result, quick: bool) -> None:
     seconds, _ = side_by_side(contestants, repetitions, clock=perf_counter)
     alone = {name: run for name, run in contestants.items() if name.endswith(" 1")}
     spent, _ = side_by_side(alone, repetitions)
-    table = Table(
+    table = ResultTable(
         f"How many points are asked for at once: {LOSSES[0]} loss",
         {
             "optimiser": "s",
@@ -172,11 +172,11 @@ def batches(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (throughput, batches)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (throughput, batches)
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for part in PARTS:
         part(result, quick)
     return result

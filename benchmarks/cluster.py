@@ -10,7 +10,7 @@ import numpy as np
 import plain
 import simpy
 from logs import KTH_NODES, Jobs, compiled, finished, holding, kth, lublin, same, starts
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop import simulate
 
@@ -24,7 +24,7 @@ HOUR = {"sessions": {"by": "arrival", "threshold": 3600.0}}
 
 
 def with_simpy(jobs: Jobs, total: int) -> list[float]:
-    """FCFS as one writes it with SimPy: a process per job, a container of nodes."""
+    """FCFS in SimPy: a process per job, a container of nodes."""
     env = simpy.Environment()
     nodes = simpy.Container(env, capacity=total, init=total)
     started = [0.0] * len(jobs)
@@ -46,7 +46,7 @@ def with_simpy(jobs: Jobs, total: int) -> list[float]:
     return started
 
 
-def replay(result: Result, quick: bool) -> None:
+def replay(result: BenchmarkResult, quick: bool) -> None:
     log = kth()
     platform = f"{KTH_NODES}x1"
     fcfs, easy = (compiled(log.trace, platform, policy) for policy in ("fcfs", "easy"))
@@ -65,7 +65,7 @@ def replay(result: Result, quick: bool) -> None:
         "easy, Trace": lambda: simulate(easy),
     }
     seconds, answers = side_by_side(contestants, 5 if quick else 15)
-    table = Table(
+    table = ResultTable(
         f"{log.name}, {len(jobs):,} jobs on {KTH_NODES} nodes (thousand jobs per CPU second)",
         {
             "policy": "s",
@@ -109,7 +109,7 @@ def replay(result: Result, quick: bool) -> None:
     result.tables.append(table)
 
 
-def whole_runs(result: Result, quick: bool) -> None:
+def whole_runs(result: BenchmarkResult, quick: bool) -> None:
     log = kth()
     count = 100_000 if quick else 1_000_000
     large = lublin(count, CORES, load=0.6)
@@ -122,7 +122,7 @@ def whole_runs(result: Result, quick: bool) -> None:
     }
     contestants = {name: partial(finished, each) for name, each in scenarios.items()}
     seconds, _ = side_by_side(contestants, 3 if quick else 7)
-    table = Table(
+    table = ResultTable(
         "Whole runs (CPU seconds)",
         {"run": "s", "seconds": ".3f", "thousand jobs/s": ",.0f"},
     )
@@ -140,8 +140,8 @@ def whole_runs(result: Result, quick: bool) -> None:
     result.tables.append(table)
 
 
-def long_queues(result: Result, quick: bool) -> None:
-    table = Table(
+def long_queues(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         f"Backfilling behind a long queue, on {CORES} nodes (thousand jobs per CPU second)",
         {
             "queue": ",d",
@@ -205,9 +205,9 @@ def long_queues(result: Result, quick: bool) -> None:
     )
 
 
-def feedback(result: Result, quick: bool) -> None:
+def feedback(result: BenchmarkResult, quick: bool) -> None:
     log = kth()
-    table = Table(
+    table = ResultTable(
         f"{log.name}, rigid and with users who wait, sessions of 60 min (CPU milliseconds)",
         {
             "policy": "s",
@@ -253,11 +253,16 @@ def feedback(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (replay, whole_runs, long_queues, feedback)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (
+    replay,
+    whole_runs,
+    long_queues,
+    feedback,
+)
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for part in PARTS:
         part(result, quick)
     return result

@@ -1,4 +1,4 @@
-"""Compiled once, run many times: one small run, many on threads, and a policy in Python."""
+"""Compiled scenarios: one small run, many runs on threads, and a policy in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from load import bare_loop, grouped
 from logs import KTH_NODES, kth, lublin, starts
 from logs import compiled as ready
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop.policy import Place, Policy
 from twinloop.workload.generators import make_generator
@@ -26,7 +26,7 @@ ENOUGH = 1.5
 DECISIONS = 100_000
 
 
-def small_runs(result: Result, quick: bool) -> None:
+def small_runs(result: BenchmarkResult, quick: bool) -> None:
     repeats = 200 if quick else 1_000
     load = make_generator("poisson", tasks=TASKS).generate(1)
     power = {"model": "linear", "idle": 60.0, "max": 240.0}
@@ -47,7 +47,7 @@ def small_runs(result: Result, quick: bool) -> None:
     seconds, _ = side_by_side(contestants, 5)
     each = {name: s / repeats * 1e6 for name, s in seconds.items()}
     result.tables.append(
-        Table(
+        ResultTable(
             f"`Compiled.run`: {TASKS} tasks on {NODES} nodes (CPU microseconds)",
             {"policy": "s", "a run": ".1f"},
             [[name, micros] for name, micros in each.items()],
@@ -66,7 +66,7 @@ def small_runs(result: Result, quick: bool) -> None:
         )
 
 
-def threads(result: Result, quick: bool) -> None:
+def threads(result: BenchmarkResult, quick: bool) -> None:
     runs = 16 if quick else 64
     scenario = ready(lublin(5_000, 128, load=0.7), "128x1", "easy")
     matrix = np.array(
@@ -95,7 +95,7 @@ def threads(result: Result, quick: bool) -> None:
         code: seconds[f"{code} 1"] / seconds[f"{code} {THREADS}"] for code in ("bare", "many")
     }
     result.tables.append(
-        Table(
+        ResultTable(
             f"`run_many`: {runs} runs of {len(scenario.arrays):,} jobs, EASY (elapsed seconds)",
             {"code": "s", "1 thread": ".3f", f"{THREADS} threads": ".3f", "speed-up": ".2f"},
             [
@@ -105,7 +105,7 @@ def threads(result: Result, quick: bool) -> None:
             f"On {os.cpu_count()} cores. The bare loop shows what the machine has to give now.",
         )
     )
-    # Where even the bare loop gains nothing, no second core is free and the runs are not to blame.
+    # If even the bare loop gains nothing, no second core is free.
     result.goals.append(
         Goal(
             f"run_many on {THREADS} threads against one",
@@ -128,7 +128,7 @@ class InOrder(Policy):
             yield Place(task, 0)
 
 
-def python_policy(result: Result, quick: bool) -> None:
+def python_policy(result: BenchmarkResult, quick: bool) -> None:
     log = kth()
     own, native = (ready(log.trace, f"1x{KTH_NODES}", each) for each in (InOrder(), "fcfs"))
     contestants = {"Python": partial(starts, own), "native": partial(starts, native)}
@@ -137,7 +137,7 @@ def python_policy(result: Result, quick: bool) -> None:
         result.failures.append("compiled: FCFS in Python starts jobs at other times")
     placed = int(np.isfinite(answers["Python"]).sum())
     result.tables.append(
-        Table(
+        ResultTable(
             f"FCFS on {log.name}, one machine (thousand decisions per CPU second)",
             {"policy": "s", "decisions": ",d", "rate": ",.0f"},
             [[name, placed, placed / s / 1e3] for name, s in seconds.items()],
@@ -157,11 +157,11 @@ def python_policy(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (small_runs, threads, python_policy)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (small_runs, threads, python_policy)
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for part in PARTS:
         part(result, quick)
     return result

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from logs import compiled, finished
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop import Trace
 from twinloop.engine import CompiledScenario
@@ -26,14 +26,14 @@ CORES = (1.0, 2.0, 4.0, 8.0)
 MEAN_CORES = sum(CORES) / len(CORES)
 LENGTH = 1000.0  # mean run time (s)
 LOAD = 0.85  # of all cores
-WARM = 3.0  # mean run times until hosts are as full as they will be
+WARM = 3.0  # mean run times until hosts are full
 
 FITS: dict[str, Any] = {"first fit": "first-fit", "best fit": "best-fit", "worst fit": "worst-fit"}
 WEIGHED = {"name": "filter", "options": {"weighers": {"ram": 1.0, "instance_count": -0.5}}}
 
 
 def platform(hosts: int) -> dict[str, Any]:
-    """As many hosts of each kind as of any other, as far as that is possible."""
+    """Build a platform with equal numbers of hosts of each kind, as far as possible."""
     counts = [len(range(kind, hosts, len(KINDS))) for kind in range(len(KINDS))]
     groups = [
         {"name": f"kind{kind}", "count": count, "cores": cores, "memory": f"{memory} GiB"}
@@ -65,13 +65,13 @@ def stream(tasks: int, hosts: int) -> Trace:
     )
 
 
-def many_tasks(result: Result, quick: bool) -> None:
+def many_tasks(result: BenchmarkResult, quick: bool) -> None:
     load = stream(TASKS, HOSTS)
     settings = {**FITS, "two weighers": WEIGHED}
     ready = {name: compiled(load, platform(HOSTS), each) for name, each in settings.items()}
     contestants = {name: partial(finished, each) for name, each in ready.items()}
     seconds, runs = side_by_side(contestants, 3 if quick else 9)
-    table = Table(
+    table = ResultTable(
         f"{TASKS:,} tasks on {HOSTS} hosts of {len(KINDS)} kinds, the filter scheduler",
         {"setting": "s", "CPU seconds": ".3f", "thousand tasks/s": ",.0f", "mean wait [s]": ".1f"},
         note="two weighers: free memory, and half as much the number of tasks.",
@@ -96,7 +96,7 @@ def many_tasks(result: Result, quick: bool) -> None:
 
 
 def once_warm(scenario: CompiledScenario) -> float:
-    """CPU seconds from the time on when the hosts are full up to the last submission."""
+    """Measure the CPU seconds from full hosts to the last submission."""
     run = scenario.start()
     run.run_until(WARM * LENGTH)
     gc.collect()
@@ -105,8 +105,8 @@ def once_warm(scenario: CompiledScenario) -> float:
     return process_time() - begin
 
 
-def by_hosts(result: Result, quick: bool) -> None:
-    table = Table(
+def by_hosts(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         f"Cost of a task by the number of hosts, of {len(KINDS)} kinds (CPU microseconds)",
         {"setting": "s", **{f"{hosts:,} hosts": ".2f" for hosts in SIZES}, "exponent": ".2f"},
         note="All that a task costs (submission, decision, end), with hosts filled beforehand; "
@@ -141,11 +141,11 @@ def by_hosts(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (many_tasks, by_hosts)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (many_tasks, by_hosts)
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for part in PARTS:
         part(result, quick)
     return result

@@ -8,7 +8,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from measure import Goal, Result, Table, compile_cpp
+from measure import BenchmarkResult, Goal, ResultTable, compile_cpp
 
 from twinloop.engine import Environment
 
@@ -47,7 +47,7 @@ def on_stars(stars: list[list[Transfer]], warm: int, timed: int) -> tuple[float,
 
         def begin_one() -> None:
             source, target, size = following()
-            start(size, [up[source], down[target]]).then(end_one)
+            start(size, [up[source], down[target]]).add_callback(end_one)
 
         def end_one(_event: Any) -> None:
             nonlocal ended
@@ -91,7 +91,7 @@ def on_simgrid(
     return seconds, now
 
 
-def one_star(result: Result, quick: bool) -> None:
+def one_star(result: BenchmarkResult, quick: bool) -> None:
     warm, timed = 1_000, 5_000 if quick else 20_000
     pending = transfers(CONCURRENT + warm + timed + 10, seed=4)
     program = simgrid_program()
@@ -103,7 +103,7 @@ def one_star(result: Result, quick: bool) -> None:
         if isinstance(program, Path):
             seconds, their_now = on_simgrid(program, pending, warm, timed)
             theirs.append(timed / seconds)
-    table = Table(
+    table = ResultTable(
         f"{CONCURRENT:,} concurrent transfers, {HOSTS} hosts on a star (flows per second)",
         {"simulator": "s", "flows": ",d", "flows/s": ",.0f", "ratio": ".1f", "simulated s": ".3f"},
     )
@@ -124,7 +124,7 @@ def one_star(result: Result, quick: bool) -> None:
         )
 
 
-def many_stars(result: Result, quick: bool) -> None:
+def many_stars(result: BenchmarkResult, quick: bool) -> None:
     """Cost per flow on more and more independent stars: the same turnover on every star.
 
     Fewer stars are run more often: one run on one star is too short to time.
@@ -145,7 +145,7 @@ def many_stars(result: Result, quick: bool) -> None:
                 spent += during
             cost[count].append(spent / (timed * count * runs))
             setup[count].append(ready / (count * runs))
-    table = Table(
+    table = ResultTable(
         f"The same on independent stars, {CONCURRENT:,} transfers on each",
         {
             "stars": ",d",
@@ -168,8 +168,8 @@ def many_stars(result: Result, quick: bool) -> None:
     )
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     one_star(result, quick)
     many_stars(result, quick)
     return result

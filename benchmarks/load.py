@@ -25,7 +25,7 @@ class Load:
 
 
 def grouped(tasks: int, parallel: int, seed: int = 1) -> Load:
-    """`tasks` tasks in groups of `parallel`; a group starts when the one before is surely over."""
+    """`tasks` tasks in groups of `parallel`; a group starts after the end of the previous one."""
     rng = np.random.default_rng(seed)
     groups = max(1, tasks // parallel)
     work = rng.uniform(SHORTEST, LONGEST, (groups, parallel))
@@ -52,7 +52,7 @@ def bare_loop(load: Load) -> Floats:
 
 
 def disagreement(one: Floats, other: Floats) -> float:
-    """Largest relative difference; a NaN or a missing task counts as infinitely far."""
+    """Return the largest relative difference; infinite for NaN or missing tasks."""
     if one.shape != other.shape:
         return float("inf")
     worst = float(np.max(np.abs(one - other) / np.maximum(np.abs(one), 1.0)))

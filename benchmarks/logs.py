@@ -32,7 +32,7 @@ class Log:
 
 @cache
 def kth() -> Log:
-    """KTH-SP2 where it is at hand, else a generated log with as many jobs for as many nodes."""
+    """KTH-SP2 if available, otherwise a generated log of the same size."""
     path = DATA / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"
     if path.exists():
         return Log("KTH-SP2", read(path))
@@ -81,19 +81,19 @@ def compiled(trace: Trace, platform: Any, policy: Any, **more: Any) -> CompiledS
 
 
 def finished(scenario: CompiledScenario, **recording: bool) -> ClusterRun:
-    """A whole run, from the begin."""
+    """Run from beginning to end."""
     run = scenario.start(**recording)
     to_the_end(run)
     return run
 
 
 def to_the_end(run: ClusterRun) -> None:
-    while run.run_on():
+    while run.run_slice():
         pass
 
 
 def starts(scenario: CompiledScenario) -> Floats:
-    """When each task starts in a whole run."""
+    """Return the start of each task in a complete run."""
     return np.asarray(finished(scenario).outcomes()["start"])
 
 

@@ -1,4 +1,4 @@
-"""Timing side by side, and the shape of a result: tables, goals, failures."""
+"""Timing in turns, and benchmark results: tables, goals, failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUILD = HERE.parent / "build" / "benchmarks"
 
 
 @dataclass
-class Table:
+class ResultTable:
     """Rows of raw figures; `columns` maps each heading to its print format."""
 
     title: str
@@ -29,7 +29,7 @@ class Table:
 
 @dataclass
 class Goal:
-    """One requirement, what was measured for it, and whether it is met (None: undecided)."""
+    """A requirement, its measurement, and whether it is met (None: undecided)."""
 
     name: str
     goal: str
@@ -38,8 +38,8 @@ class Goal:
 
 
 @dataclass
-class Result:
-    tables: list[Table] = field(default_factory=list)
+class BenchmarkResult:
+    tables: list[ResultTable] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 

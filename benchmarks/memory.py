@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from measure import Goal, Result, Table
+from measure import BenchmarkResult, Goal, ResultTable
 
 
 def resident(which: str) -> int:
@@ -19,8 +19,8 @@ def resident(which: str) -> int:
     raise RuntimeError(f"no {which} in /proc/self/status")
 
 
-def forget_the_past() -> None:
-    """Give freed memory back and reset the peak, so that neither hides what comes next."""
+def reset_memory() -> None:
+    """Release freed memory and reset the peak."""
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
 
@@ -34,7 +34,7 @@ def grow(case: str, count: int) -> tuple[float, int]:
     load = grouped(count, count)  # one group: all live at once
     work = load.work.tolist() if case == "objects" else []
     run_columns(load.start[:1000], load.work[:1000])
-    forget_the_past()
+    reset_memory()
     before = resident("VmRSS")
     handle = 0
     if case == "columns":
@@ -50,7 +50,7 @@ def grow(case: str, count: int) -> tuple[float, int]:
     return (resident("VmHWM") - before) / count, handle
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool) -> BenchmarkResult:
     count = 200_000 if quick else 1_000_000
     measured: dict[str, tuple[float, int]] = {}
     for case in ("columns", "objects"):
@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
         measured[case] = json.loads(answer.stdout)
     columns, _ = measured["columns"]
     objects, handle = measured["objects"]
-    table = Table(
+    table = ResultTable(
         f"{count:,} live activities on one resource (bytes each)",
         {"case": "s", "bytes": ".0f"},
         [
@@ -76,7 +76,7 @@ def run(quick: bool) -> Result:
         Goal(f"memory per live activity, {name}", "under 200 bytes", f"{n:.0f} bytes", n < 200)
         for name, n in native
     ]
-    return Result([table], goals)
+    return BenchmarkResult([table], goals)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Objectives for optimisers, in two sets drawn by two seeds; a loss of 0 is the truth.
 
-Every truth is drawn, so that none lies in the middle. The first set is smooth or has the kinks of
+Every optimum is random, so that none is in the middle. The first set is smooth or has the kinks of
 absolute errors; the second is noisy, has plateaus, whole numbers and categories, and truths on a
 bound.
 """
@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 
 
 @dataclass
-class Objective:
-    """A loss over a space; with noise, what is told differs from what counts."""
+class BenchmarkObjective:
+    """A loss over a space; with noise, the observed loss differs from the true one."""
 
     name: str
     space: Space
@@ -48,15 +48,15 @@ def rotation(rng: np.random.Generator, dimensions: int) -> Floats:
     return np.linalg.qr(rng.standard_normal((dimensions, dimensions)))[0]
 
 
-def sphere(rng: np.random.Generator, dimensions: int = 8) -> Objective:
+def sphere(rng: np.random.Generator, dimensions: int = 8) -> BenchmarkObjective:
     """Sum of squares in the unit cube, the optimum at 0.1 to 0.9 of each range."""
     truth = rng.uniform(0.1, 0.9, dimensions)
-    return Objective(
+    return BenchmarkObjective(
         f"sphere {dimensions}-d", cube(dimensions), lambda u: ((u - truth) ** 2).sum(axis=1)
     )
 
 
-def rosenbrock(rng: np.random.Generator, dimensions: int = 6) -> Objective:
+def rosenbrock(rng: np.random.Generator, dimensions: int = 6) -> BenchmarkObjective:
     """Rosenbrock's valley with every x in -2..2 and the optimum moved to a random place."""
     shift = rng.uniform(-0.5, 0.5, dimensions)
 
@@ -64,16 +64,16 @@ def rosenbrock(rng: np.random.Generator, dimensions: int = 6) -> Objective:
         x = 4.0 * u - 2.0 - shift
         return (100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=1)
 
-    return Objective(f"rosenbrock {dimensions}-d", cube(dimensions, -2.0, 2.0), loss)
+    return BenchmarkObjective(f"rosenbrock {dimensions}-d", cube(dimensions, -2.0, 2.0), loss)
 
 
-def ellipsoid(rng: np.random.Generator, dimensions: int = 10) -> Objective:
+def ellipsoid(rng: np.random.Generator, dimensions: int = 10) -> BenchmarkObjective:
     """A rotated ellipsoid whose axes weigh 1 to 1,000, in the unit cube, as the sphere."""
     truth = rng.uniform(0.1, 0.9, dimensions)
     axes = rotation(rng, dimensions) * np.sqrt(
         10.0 ** (3 * np.arange(dimensions) / (dimensions - 1))
     )
-    return Objective(
+    return BenchmarkObjective(
         f"ellipsoid {dimensions}-d",
         cube(dimensions),
         lambda u: (((u - truth) @ axes) ** 2).sum(axis=1) / 10.0,
@@ -120,7 +120,7 @@ class Workflows:
         return self.stages * (stage + np.maximum(busy, dispatch))
 
 
-def workflow(rng: np.random.Generator) -> Objective:
+def workflow(rng: np.random.Generator) -> BenchmarkObjective:
     """Mean relative error of the makespans of 16 workflows, all eight parameters exponential."""
     cases = Workflows(rng)
     space = Space([ExponentialParameter(*each) for each in WORKFLOW])
@@ -130,16 +130,18 @@ def workflow(rng: np.random.Generator) -> Objective:
     def loss(u: Floats) -> Floats:
         return (np.abs(cases.makespans(space.decode(u)) - real) / real).mean(axis=1)
 
-    return Objective("workflow 8-d", space, loss)
+    return BenchmarkObjective("workflow 8-d", space, loss)
 
 
-def noisy(rng: np.random.Generator) -> Objective:
-    """An 8-d ellipsoid whose losses are told with an error of 20 %."""
+def noisy(rng: np.random.Generator) -> BenchmarkObjective:
+    """An 8-d ellipsoid whose observed losses have an error of 20 %."""
     plain = ellipsoid(rng, 8)
-    return Objective("noisy ellipsoid 8-d", plain.space, lambda u: plain.loss(u) + 1e-3, noise=0.2)
+    return BenchmarkObjective(
+        "noisy ellipsoid 8-d", plain.space, lambda u: plain.loss(u) + 1e-3, noise=0.2
+    )
 
 
-def stepped(rng: np.random.Generator) -> Objective:
+def stepped(rng: np.random.Generator) -> BenchmarkObjective:
     """Plateaus: absolute errors of eight mixed quantities, rounded to steps."""
     truth = rng.uniform(0.1, 0.9, 6)
     mixing = rng.standard_normal((6, 8))
@@ -147,10 +149,10 @@ def stepped(rng: np.random.Generator) -> Objective:
     def loss(u: Floats) -> Floats:
         return np.floor(20.0 * np.abs((u - truth) @ mixing)).mean(axis=1) / 20.0 + 0.005
 
-    return Objective("plateaus 6-d", cube(6), loss)
+    return BenchmarkObjective("plateaus 6-d", cube(6), loss)
 
 
-def mixed(rng: np.random.Generator) -> Objective:
+def mixed(rng: np.random.Generator) -> BenchmarkObjective:
     """Three continuous, three whole and two categorical parameters that act upon each other."""
     space = Space(
         [
@@ -180,11 +182,11 @@ def mixed(rng: np.random.Generator) -> Objective:
         near = ((x - goal - moved) ** 2).sum(axis=1) + (x[:, 0] - goal[0] + n1) ** 2
         return near + n0**2 + n1**2 + n2**2 + np.array([extra[key] for key in keys]) + 1e-4
 
-    return Objective("mixed 3+3+2", space, loss)
+    return BenchmarkObjective("mixed 3+3+2", space, loss)
 
 
-def bounded(rng: np.random.Generator) -> Objective:
-    """A rotated 8-d ellipsoid whose free optimum lies outside: the best is on bounds."""
+def bounded(rng: np.random.Generator) -> BenchmarkObjective:
+    """A rotated 8-d ellipsoid with the unconstrained optimum outside: the best is on the bounds."""
     dimensions = 8
     weights = 10.0 ** (2 * np.arange(dimensions) / (dimensions - 1))
     truth = rng.uniform(0.1, 0.9, dimensions)
@@ -198,10 +200,10 @@ def bounded(rng: np.random.Generator) -> Objective:
         # The slope towards the outside makes the truth on its bound the best of the cube.
         return (((u - truth) @ axes) ** 2).sum(axis=1) / 10.0 + (u - truth) @ pull
 
-    return Objective("on a bound 8-d", cube(dimensions), loss)
+    return BenchmarkObjective("on a bound 8-d", cube(dimensions), loss)
 
 
-def rough_workflow(rng: np.random.Generator) -> Objective:
+def rough_workflow(rng: np.random.Generator) -> BenchmarkObjective:
     """The workflow with makespans in whole seconds, whole overheads and errors of 5 %."""
     cases = Workflows(rng)
     space = Space(
@@ -221,7 +223,7 @@ def rough_workflow(rng: np.random.Generator) -> Objective:
         return np.rint(cases.makespans(values))
 
     real = makespans(rng.uniform(0.1, 0.9, (1, len(space))))
-    return Objective(
+    return BenchmarkObjective(
         "rough workflow 8-d",
         space,
         lambda u: (np.abs(makespans(u) - real) / np.maximum(real, 1.0)).mean(axis=1) + 0.01,
@@ -229,13 +231,13 @@ def rough_workflow(rng: np.random.Generator) -> Objective:
     )
 
 
-SETS: dict[str, tuple[int, tuple[Callable[[np.random.Generator], Objective], ...]]] = {
+SETS: dict[str, tuple[int, tuple[Callable[[np.random.Generator], BenchmarkObjective], ...]]] = {
     "first": (1, (workflow, sphere, rosenbrock, ellipsoid)),
     "second": (2, (noisy, stepped, mixed, bounded, rough_workflow)),
 }
 
 
-def objectives(which: str, repetition: int) -> list[Objective]:
+def objectives(which: str, repetition: int) -> list[BenchmarkObjective]:
     """The objectives of a set, with truths of this repetition."""
     seed, kinds = SETS[which]
     return [

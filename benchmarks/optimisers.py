@@ -1,4 +1,4 @@
-"""Optimisers on objectives of two sets: the best loss they find, and what they cost themselves."""
+"""Optimisers on two sets of objectives: best loss found, and own cost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from measure import Goal, Result, Table
-from objectives import SETS, Objective, cube, objectives
+from measure import BenchmarkResult, Goal, ResultTable
+from objectives import SETS, BenchmarkObjective, cube, objectives
 
 from twinloop.calibration.optimisers import OPTIMISERS, create_optimiser
 
@@ -22,8 +22,8 @@ POINTS_PER_SECOND = 10_000
 BATCHES = (64, 256)
 
 
-def best_loss(name: str, objective: Objective, budget: int, seed: int) -> float:
-    """The true loss of the point with the lowest loss told, points asked for one by one."""
+def best_loss(name: str, objective: BenchmarkObjective, budget: int, seed: int) -> float:
+    """Return the true loss of the point with the lowest observed loss, asked one by one."""
     objective.rng = np.random.default_rng(seed)
     optimiser = create_optimiser(name, objective.space, seed=seed, budget=budget)
     lowest, true = np.inf, np.inf
@@ -37,7 +37,7 @@ def best_loss(name: str, objective: Objective, budget: int, seed: int) -> float:
 
 
 def found(name: str, which: str, budget: int, repetitions: int) -> np.ndarray[Any, Any]:
-    """Losses by objective and repetition; every repetition has truths of its own."""
+    """Losses by objective and repetition; every repetition has its own optimum."""
     drawn = [objectives(which, repetition) for repetition in range(repetitions)]
     return np.array(
         [
@@ -53,7 +53,7 @@ def repetitions_of(name: str, budget: int, quick: bool) -> int:
     return 0 if quick or budget > BUDGETS[0] else BAYES_REPETITIONS
 
 
-def quality(result: Result, which: str, quick: bool) -> None:
+def quality(result: BenchmarkResult, which: str, quick: bool) -> None:
     names = [objective.name for objective in objectives(which, 0)]
     for budget in BUDGETS:
         losses = {
@@ -61,7 +61,7 @@ def quality(result: Result, which: str, quick: bool) -> None:
             for name in OPTIMISERS
             if (count := repetitions_of(name, budget, quick))
         }
-        table = Table(
+        table = ResultTable(
             f"The {which} set, {budget:,} evaluations: median of the best loss",
             {"optimiser": "s", **dict.fromkeys(names, ".2g"), "repetitions": "d"},
             note=f"A loss under {SOLVED:g} counts as {SOLVED:g}.",
@@ -73,9 +73,9 @@ def quality(result: Result, which: str, quick: bool) -> None:
 
 
 def compare(
-    result: Result, which: str, budget: int, names: list[str], losses: dict[str, Any]
+    result: BenchmarkResult, which: str, budget: int, names: list[str], losses: dict[str, Any]
 ) -> None:
-    """How far `auto` is from the best single optimiser, over the repetitions that both have."""
+    """Compare `auto` with the best single optimiser, over common repetitions."""
     worst, where = -np.inf, ""
     beaten = True
     for place, objective in enumerate(names):
@@ -107,10 +107,10 @@ def own_cost(
     return points // batch * batch / best
 
 
-def throughput(result: Result, quick: bool) -> None:
+def throughput(result: BenchmarkResult, quick: bool) -> None:
     space = cube(8)
     points = 4_000 if quick else 16_000
-    table = Table(
+    table = ResultTable(
         "Own cost on the 8-d sphere: thousand points per second of CPU",
         {"optimiser": "s", **{f"batches of {batch}": ",.1f" for batch in BATCHES}},
         note="The sphere itself is included.",
@@ -136,8 +136,8 @@ def throughput(result: Result, quick: bool) -> None:
         )
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for which in SETS:
         quality(result, which, quick)
     throughput(result, quick)

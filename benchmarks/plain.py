@@ -1,4 +1,4 @@
-"""What one writes by hand when no simulator is at hand: FCFS and EASY on one pool of nodes.
+"""Hand-written FCFS and EASY on one pool of nodes, without a simulator.
 
 Plain Python on lists, with a heap of ends and nothing else: no hosts, no users, no record of what
 happened but the starts. They are tuned as far as they stay short, and their answers are the ones
@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 def fcfs(
     submit: Sequence[float], nodes: Sequence[int], run: Sequence[float], total: int
 ) -> list[float]:
-    """When each job starts; jobs in order of submission, `nodes` at most `total`.
+    """Compute the start of each job; jobs in order of submission, `nodes` at most `total`.
 
     A heap of what happens next, and a count of free nodes.
 
@@ -46,10 +46,10 @@ def fcfs(
 def fcfs_in_one_pass(
     submit: Sequence[float], nodes: Sequence[int], run: Sequence[float], total: int
 ) -> list[float]:
-    """The same, by a short cut that only FCFS has and that records nothing on the way.
+    """Compute the starts in one pass, which is possible only for FCFS without records.
 
     A job starts when all before it have started and enough nodes are free: the ends alone go
-    through the heap, and nobody waits in a queue.
+    through the heap, and no job waits in a queue.
 
     >>> fcfs_in_one_pass([0, 1, 2], [2, 3, 1], [10, 5, 1], total=4)
     [0.0, 10.0, 10.0]
@@ -79,7 +79,7 @@ def easy(
     requested: Sequence[float],
     total: int,
 ) -> list[float]:
-    """When each job starts under EASY backfilling; jobs in order of submission.
+    """Compute the start of each job under EASY backfilling; jobs in order of submission.
 
     The first in the queue has a reservation; another one may pass it if it ends before that, or
     takes only nodes that the first leaves over. Planned is the longer of requested and run time.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import simpy
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop.engine import Environment
 
@@ -95,7 +95,7 @@ def simpy_callbacks(delays: Delays) -> float:
     return float(env.now)
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool) -> BenchmarkResult:
     rng = np.random.default_rng(3)
     rounds = 500 if quick else 2_000
     delays: Delays = rng.uniform(0.1, 10.0, (PROCESSES, rounds)).tolist()
@@ -109,14 +109,14 @@ def run(quick: bool) -> Result:
         "twinloop callbacks": lambda: twinloop_callbacks(delays),
     }
     seconds, ends = side_by_side(contestants, 3 if quick else 7)
-    result = Result()
+    result = BenchmarkResult()
     for kind in ("timeouts", "mixed", "callbacks"):
         if ends[f"simpy {kind}"] != ends[f"twinloop {kind}"]:
             result.failures.append(
                 f"processes: {kind}: simpy ends at {ends[f'simpy {kind}']!r}, "
                 f"twinloop at {ends[f'twinloop {kind}']!r}"
             )
-    table = Table(
+    table = ResultTable(
         f"{PROCESSES} concurrent chains of events (thousand events per second)",
         {"program": "s", "events": ",d", "SimPy": ",.0f", "twinloop": ",.0f", "ratio": ".2f"},
         note="An event is a wait that ends (or a callback): the same count on both sides.",

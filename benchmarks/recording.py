@@ -1,4 +1,4 @@
-"""What recording costs: its share of a core beside 50 tasks, and what it does to their speed."""
+"""Cost of recording: its share of a core with 50 tasks, and its effect on their speed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import Goal, Result, Table
+from measure import BenchmarkResult, Goal, ResultTable
 
 import twinloop as tl
 from twinloop.execution.burn_program import find_burn_program, measure_rates
@@ -23,7 +23,7 @@ MOST = 0.01
 #: An interval wider than this says nothing (share of the time).
 TELLING = 0.1
 RESAMPLES = 10_000
-#: Those that nobody records.
+#: The label of unrecorded tasks.
 PLAIN = ("nobody", None)
 
 #: What they were recorded by, and what each task said of itself.
@@ -31,7 +31,7 @@ Outcome = tuple[str, list[dict[str, Any]]]
 Contestant = Callable[[], Outcome]
 
 
-def share(result: Result, quick: bool) -> None:
+def share(result: BenchmarkResult, quick: bool) -> None:
     length = 8 if quick else 30
     cores = len(os.sched_getaffinity(0))
     each = cores / TASKS
@@ -42,7 +42,7 @@ def share(result: Result, quick: bool) -> None:
         for number, command in enumerate(commands)
     ]
     scenario = tl.Scenario(platform=f"1x{cores}", workload={"tasks": tasks}, policy="fcfs")
-    table = Table(
+    table = ResultTable(
         f"Recording {TASKS} tasks at once, {BURNING} of them working, for {length} s",
         {
             "by": "s",
@@ -85,7 +85,7 @@ def share(result: Result, quick: bool) -> None:
     result.tables.append(table)
 
 
-def speed(result: Result, quick: bool) -> None:
+def speed(result: BenchmarkResult, quick: bool) -> None:
     turns = 5 if quick else 30
     cores = len(os.sched_getaffinity(0))
     units = int(measure_rates(["cpu"])["cpu"])
@@ -115,7 +115,7 @@ def speed(result: Result, quick: bool) -> None:
             found[name], said = contestants[name]()
             times["elapsed"][name].append(float(np.mean([each["wall_s"] for each in said])))
             times["CPU"][name].append(float(np.mean([each["cpu_s"] for each in said])))
-    table = Table(
+    table = ResultTable(
         f"{cores} tasks on {cores} cores with the same work, {turns} turns of each",
         {
             "time": "s",
@@ -150,9 +150,9 @@ def speed(result: Result, quick: bool) -> None:
 
 
 def unrecorded(command: list[str], count: int) -> Outcome:
-    """What so many at once say of themselves."""
+    """Run so many tasks at once and return their own measurements."""
     children = [
-        # In sessions of their own, as those that are recorded: the kernel shares by session.
+        # In separate sessions, like recorded tasks: the kernel shares by session.
         subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
         for _ in range(count)
     ]
@@ -160,7 +160,7 @@ def unrecorded(command: list[str], count: int) -> Outcome:
 
 
 def recorded(scenario: tl.Scenario, period: float, isolation: str) -> Outcome:
-    """What the tasks of a scenario say of themselves."""
+    """Run a scenario and return the measurements of its tasks."""
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
         trace = execute(scenario, folder, period=period, isolation=isolation, announce=unheard)
@@ -169,12 +169,12 @@ def recorded(scenario: tl.Scenario, period: float, isolation: str) -> Outcome:
 
 
 def isolation_of(trace: tl.Trace) -> str:
-    """What kept the tasks of a run apart, and so what they were recorded by."""
+    """Return the isolation method of a run, which determines its recording."""
     return str(trace.manifest.facts["nodes"]["isolation"]).replace("none", "processes")
 
 
 def unheard(text: str) -> None:
-    """For what a run announces."""
+    """Discard the announcement of a run."""
 
 
 def compared(values: list[float], base: list[float]) -> tuple[float, float, float]:
@@ -189,8 +189,8 @@ def compared(values: list[float], base: list[float]) -> tuple[float, float, floa
     return float(np.median(values) / np.median(base)), float(low), float(high)
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     share(result, quick)
     speed(result, quick)
     return result

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
-from measure import Goal, Result, Table
+from measure import BenchmarkResult, Goal, ResultTable
 
 TOPICS = (
     "sharing",
@@ -35,7 +35,7 @@ def cell(value: Any, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def print_table(table: Table) -> None:
+def print_table(table: ResultTable) -> None:
     forms = list(table.columns.values())
     lines = [list(table.columns)]
     lines += [[cell(v, f) for v, f in zip(row, forms, strict=True)] for row in table.rows]
@@ -61,7 +61,7 @@ def print_goals(goals: list[Goal]) -> None:
         )
 
 
-def as_json(results: dict[str, Result]) -> str:
+def as_json(results: dict[str, BenchmarkResult]) -> str:
     topics = {
         topic: {
             "tables": [
@@ -93,7 +93,7 @@ def main() -> int:
         print(
             "Each figure is the best of several turns, by CPU time; what is compared takes turns."
         )
-    results: dict[str, Result] = {}
+    results: dict[str, BenchmarkResult] = {}
     for topic in [options.only] if options.only else TOPICS:
         results[topic] = import_module(topic).run(options.quick)
         if not options.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop.trace.trace import Trace
 from twinloop.workload import SessionGraphs, Workload
@@ -57,10 +57,10 @@ def direct_edges(workload: Workload, threshold: float) -> int:
     return count
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool) -> BenchmarkResult:
     scale = 10 if quick else 1
     workload = log(JOBS // scale, USERS)
-    table = Table(
+    table = ResultTable(
         "Session graphs of a log as large as KTH-SP2",
         {
             "sessions by": "s",
@@ -72,7 +72,7 @@ def run(quick: bool) -> Result:
         },
         note="direct: every pair of sessions of a user, in Python",
     )
-    result = Result(tables=[table])
+    result = BenchmarkResult(tables=[table])
     for name, threshold in (("a0", 0.0), ("a60", 3600.0)):
         slow, answer = side_by_side({"direct": lambda t=threshold: direct_edges(workload, t)}, 1)
         fast, graphs = side_by_side(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from load import LONGEST, SHORTEST, SPREAD, Floats, Load, bare_loop, disagreement, grouped
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop.engine import run_columns
 
@@ -34,8 +34,8 @@ def recorded(load: Load) -> Any:
     return run, run.rates
 
 
-def by_parallelism(result: Result, quick: bool) -> None:
-    table = Table(
+def by_parallelism(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         "One core shared by groups of P tasks (million tasks per second)",
         {
             "P": ",d",
@@ -129,7 +129,7 @@ def many_limits(tasks: int) -> tuple[Load, Floats, float]:
     return Load(start, work), limit, held / LIMITED_LIVE
 
 
-def variants(result: Result, quick: bool) -> None:
+def variants(result: BenchmarkResult, quick: bool) -> None:
     tasks = 200_000 if quick else 1_000_000
     spread, resource, expected = many_resources(tasks, parallel=100)
     limited, limit, held = many_limits(tasks)
@@ -147,7 +147,7 @@ def variants(result: Result, quick: bool) -> None:
     off = disagreement(expected, answers["1,000 resources, P=100 on each"].finish)
     if off > AGREE:
         result.failures.append(f"sharing: 1,000 resources: finish times differ by {off:.1e}")
-    table = Table(
+    table = ResultTable(
         "Many resources, many limits (million tasks per second)",
         {"variant": "s", "tasks": ",d", "twinloop": ".2f", "vs one resource": ".2f"},
         note=f"{held:.0%} of a full group is held by its limit, the others by the level.",
@@ -168,8 +168,8 @@ def variants(result: Result, quick: bool) -> None:
     )
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     by_parallelism(result, quick)
     variants(result, quick)
     return result

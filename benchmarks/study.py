@@ -1,4 +1,4 @@
-"""A study of 84 runs: how long it takes, on how many threads or processes, beside a plain loop."""
+"""A study of 84 runs: time on threads and processes, compared with a plain loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from measure import Result, Table, side_by_side
+from measure import BenchmarkResult, ResultTable, side_by_side
 
 from twinloop import Scenario, explore, simulate
 from twinloop.exploration.factors.design import Design
@@ -29,7 +29,7 @@ def scenario(tasks: int) -> Scenario:
 
 
 def plain(base: Scenario) -> list[float]:
-    """What somebody would write who has no studies: one run after the other."""
+    """Run the configurations in sequence, without a study."""
     found = []
     for run in plan_runs(base, DESIGN, {}).runs:
         makespan = figures(simulate(apply_changes(base, run.changes))).makespan
@@ -42,9 +42,9 @@ def studied(base: Scenario, on: str, workers: int) -> list[float]:
     return study.runs["makespan_s"].to_list()
 
 
-def run(quick: bool) -> Result:
-    result = Result()
-    table = Table(
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
+    table = ResultTable(
         "A study of 84 runs: 28 configurations, three seeds",
         {"tasks a run": ",d", "how": "s", "seconds": ".2f", "runs/s": ",.0f", "against": ".2f"},
         note="In elapsed time; `against`: how many times as fast as the study on one thread. On "

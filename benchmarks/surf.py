@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logs import DATA, finished
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 from memory import forget_the_past, resident
 from traces import FRAGMENTS, TASKS, made_opendc
 
@@ -30,7 +30,7 @@ POLICY = {"name": "filter", "options": {"filters": {"vcpu": 1.0}}}
 
 
 def folders(quick: bool) -> dict[str, Path]:
-    """SURF's week where it is at hand, and a week made up in its shape."""
+    """The SURF week, if available, and a generated week of its shape."""
     scale = 10 if quick else 1
     found = {"made up": made_opendc(TASKS // scale, FRAGMENTS // scale)}
     if (DATA / "surf").exists():
@@ -44,13 +44,13 @@ def scenario(folder: Path) -> Scenario:
 
 
 def with_series(ready: CompiledScenario) -> Any:
-    """A run that notes every change of use, and the power of the whole cluster from that."""
+    """Run with recorded utilisation, and compute the power of the cluster from it."""
     run = finished(ready, placements=True, use=True)
     return run, run.power(STEP, False)
 
 
-def fragments(result: Result, quick: bool) -> None:
-    table = Table(
+def fragments(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         "A week of 277 hosts with power (million fragments of the file per CPU second)",
         {
             "log": "s",
@@ -103,7 +103,7 @@ def fragments(result: Result, quick: bool) -> None:
 
 
 def peaks(folder: Path) -> tuple[float, float, float]:
-    """MB at the peak of a whole simulation, the part that was there before, and the run alone."""
+    """Return the peak memory of a simulation (MB), the memory before, and that of the run."""
     before = resident("VmRSS")
     ready = CompiledScenario(scenario(folder))
     trace = simulate(ready, power_step=STEP)
@@ -118,8 +118,8 @@ def peaks(folder: Path) -> tuple[float, float, float]:
     return whole / 1e6, before / 1e6, run / 1e6
 
 
-def memory(result: Result, quick: bool) -> None:
-    table = Table(
+def memory(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         "Memory of a week with power (MB)",
         {"log": "s", "peak": ".0f", "imports alone": ".0f", "run alone": ".0f"},
         note="peak: largest resident set of a process that reads the tables, runs them and makes "
@@ -144,11 +144,11 @@ def memory(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (fragments, memory)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (fragments, memory)
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for part in PARTS:
         part(result, quick)
     return result

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from load import Load, bare_loop, grouped
-from measure import Goal, Result, Table, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop.engine import run_columns
 
@@ -17,7 +17,7 @@ THREADS = 2
 ENOUGH = 1.5
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool) -> BenchmarkResult:
     loads = [grouped(100_000 if quick else 300_000, 1_000, seed) for seed in range(RUNS)]
 
     def kernel(load: Load) -> Any:
@@ -37,11 +37,11 @@ def run(quick: bool) -> Result:
         "kernel in threads": lambda: in_threads(kernel),
     }
     seconds, answers = side_by_side(contestants, 3 if quick else 5, clock=perf_counter)
-    result = Result()
+    result = BenchmarkResult()
     pairs = zip(answers["kernel in turn"], answers["kernel in threads"], strict=True)
     if any(one.tobytes() != other.tobytes() for one, other in pairs):
         result.failures.append("threads: results differ from those of the runs in turn")
-    table = Table(
+    table = ResultTable(
         f"{RUNS} runs in {THREADS} threads (elapsed seconds)",
         {"code": "s", "in turn": ".2f", "in threads": ".2f", "speed-up": ".2f"},
         note="The bare loop shows what the machine has to give at the moment.",
@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
         speedup[code] = turn / parallel
         table.rows.append([title, turn, parallel, speedup[code]])
     result.tables.append(table)
-    # Where even the bare loop gains nothing, no second core is free and the kernel is not to blame.
+    # If even the bare loop gains nothing, no second core is free.
     decided = speedup["bare"] >= ENOUGH
     result.goals.append(
         Goal(

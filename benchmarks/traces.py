@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from measure import BUILD, HERE, Goal, Result, Table, side_by_side
+from measure import BUILD, HERE, BenchmarkResult, Goal, ResultTable, side_by_side
 from memory import forget_the_past, resident
 
 from twinloop._core import JsonLinesParser, SwfParser
@@ -146,8 +146,8 @@ def with_json(path: Path) -> int:
     return total
 
 
-def read_swf(result: Result, quick: bool) -> None:
-    table = Table(
+def read_swf(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         "SWF log from an uncompressed file (CPU seconds)",
         {
             "log": "s",
@@ -189,7 +189,7 @@ def read_swf(result: Result, quick: bool) -> None:
     result.tables.append(table)
 
 
-def read_cts(result: Result, quick: bool) -> None:
+def read_cts(result: BenchmarkResult, quick: bool) -> None:
     folder = made_cts(250_000 if quick else 1_000_000)
     path = folder / "proc_metrics.jsonl"
     size = path.stat().st_size / 1e6
@@ -200,7 +200,7 @@ def read_cts(result: Result, quick: bool) -> None:
         "twinloop, Trace": lambda: cts.read(folder),
     }
     seconds, answers = side_by_side(contestants, 3 if quick else 5)
-    table = Table(
+    table = ResultTable(
         f"CTS samples, {size:.0f} MB of JSON Lines (MB per CPU second)",
         {"code": "s", "MB/s": ".0f"},
         [[name, size / time] for name, time in seconds.items()],
@@ -229,8 +229,8 @@ def compiled(folder: Path) -> WorkloadArrays:
     return Workload.from_trace(opendc.read(folder)).to_arrays()
 
 
-def compile_opendc(result: Result, quick: bool) -> None:
-    table = Table(
+def compile_opendc(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         "OpenDC's tables, loaded and compiled to the arrays of a simulation (elapsed seconds)",
         {"log": "s", "fragments": ",d", "Parquet alone": ".2f", "Trace": ".2f", "arrays": ".2f"},
         note="Parquet alone: polars.read_parquet of both files; Trace: read, checked, hashed; "
@@ -265,7 +265,7 @@ def compile_opendc(result: Result, quick: bool) -> None:
 
 
 def size(frame: pl.DataFrame) -> int:
-    """Bytes of the arrays in which anything is known.
+    """Return the bytes of the arrays with known values.
 
     A text takes 16 bytes, and its own where they are more than 12.
     """
@@ -282,7 +282,7 @@ def size(frame: pl.DataFrame) -> int:
 
 
 def grow(kind: str, path: Path) -> tuple[int, int]:
-    """Bytes by which the peak of reading exceeds what was resident before; size of the arrays."""
+    """Measure the growth of the resident set while reading, and the size of the arrays."""
     read, small = {
         "swf": (swf.read, lambda: made_swf(1000)),
         "cts": (cts.read, lambda: made_cts(1000)),
@@ -296,8 +296,8 @@ def grow(kind: str, path: Path) -> tuple[int, int]:
     return peak - before, sum(map(size, trace.tables.values()))
 
 
-def keep_small(result: Result, quick: bool) -> None:
-    table = Table(
+def keep_small(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
         "Memory while reading (MB)",
         {"file": "s", "peak": ".1f", "arrays": ".1f", "ratio": ".2f"},
         note="Peak resident set minus the resident set before, against the size of the arrays.",
@@ -324,7 +324,7 @@ def keep_small(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (
     read_swf,
     read_cts,
     compile_opendc,
@@ -332,8 +332,8 @@ PARTS: tuple[Callable[[Result, bool], None], ...] = (
 )
 
 
-def run(quick: bool) -> Result:
-    result = Result()
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
     for part in PARTS:
         part(result, quick)
     return result

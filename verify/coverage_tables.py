@@ -1,4 +1,4 @@
-"""The share of lines that the tests reach, by package, out of what `make coverage` has measured.
+"""Tables of test coverage by package, from the data of `make coverage`.
 
 python verify/coverage_tables.py                          # prints the tables
 python verify/coverage_tables.py --page docs/coverage.md  # and puts them into this page
@@ -31,12 +31,12 @@ def read_measured() -> dict[str, Any]:
 
 
 def share(covered: int, lines: int) -> str:
-    """In percent, rounded down, so that 100 % means all of it."""
+    """Format a share in percent, rounded down, so that 100 % means complete."""
     return f"{1000 * covered // lines / 10:.1f} %" if lines else "-"
 
 
 def tabulate_packages(files: dict[str, Any]) -> str:
-    """Lines and reached lines of each package, and of all."""
+    """Return lines and covered lines of each package and in total."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for path, summary in files.items():
         package = path.partition("/")[0] if "/" in path else "(top)"
@@ -51,7 +51,7 @@ def tabulate_packages(files: dict[str, Any]) -> str:
 
 
 def tabulate_files(files: dict[str, Any]) -> str:
-    """The files of which the smallest share is reached."""
+    """Return the files with the lowest coverage."""
     large = {path: each for path, each in files.items() if each["num_statements"] >= FEWEST}
     least = sorted(large.items(), key=lambda item: item[1]["percent_covered"])[:LISTED]
     rows = [
@@ -63,7 +63,7 @@ def tabulate_files(files: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables, and put them into a page."""
+    """Print the tables and write them into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--page", type=Path, help="a page to put the tables into")
     given = parser.parse_args(arguments)

@@ -1,8 +1,9 @@
-"""Does the twin decide well: a bag of real work under several policies, ranked beforehand.
+"""Verification of predicted rankings: bags of real work under several policies.
 
-    python verify/decide.py                        # from the runs that are shipped, nothing is run
+    python verify/decide.py                        # from the recorded runs, nothing is run
     python verify/decide.py --page docs/decide.md  # the same, and put the tables into the page
     python verify/decide.py --folder build/decide --record    # run for real what is not there yet
+    python -m twinloop.recordings pack build/decide tests/recordings/decide.tar.zst
     python verify/decide.py --synthetic            # the same with a simulated truth
 
 Policies that crowd the machine look better than plain ones to a twin that knows nothing of
@@ -29,7 +30,7 @@ from decide_runs import (
     PROBE_REPETITIONS,
     REPETITIONS,
     TRIED,
-    Key,
+    DecisionKey,
     plan,
     probe,
     record,
@@ -44,8 +45,9 @@ from twinloop.exploration.confirmation.diagnosis import Diagnosis, diagnose
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.metrics import figures
+from twinloop.recordings import open_runs
 
-SHIPPED = Path(__file__).parents[1] / "examples" / "decide" / "runs"
+SHIPPED = Path(__file__).parents[1] / "tests" / "recordings" / "decide.tar.zst"
 BUDGET, ANALYSIS = 8000, 6000
 METRICS = ("makespan_s", "wait_p95_s")
 
@@ -61,17 +63,17 @@ PLAIN: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Study:
-    """The runs, and what twins that were fitted to the probes say of the others."""
+class DecisionStudy:
+    """The runs, and the predictions of twins fitted to the probes."""
 
-    runs: Mapping[Key, tl.Trace]
+    runs: Mapping[DecisionKey, tl.Trace]
     notes: Mapping[str, Mapping[str, float]]
     budget: int = BUDGET
     analysis: int = ANALYSIS
 
     @cached_property
     def fits(self) -> dict[str, tl.Fit]:
-        """Each twin by its name."""
+        """The fitted twins by name."""
         return {
             ALONE: self._fitted(("1",), PLAIN),
             WITHOUT: self._fitted(tuple(map(str, LEVELS)), PLAIN),
@@ -92,16 +94,16 @@ class Study:
         )
 
     def predicted(self, twin: str, bag: str, name: str) -> dict[str, float]:
-        """What a twin says of a bag under a candidate."""
+        """Predict a bag under a candidate with a twin."""
         return _measured(tl.simulate(self.twin(twin, bag, name)))
 
     def twin(self, twin: str, bag: str, name: str) -> tl.Scenario:
-        """A bag under a candidate, with the fitted model of a twin."""
+        """Return the scenario of a bag under a candidate with the fitted model of a twin."""
         return self.fits[twin].apply(scenario(bag, name))
 
     @cached_property
     def confirmations(self) -> dict[tuple[str, str], Confirmation]:
-        """By twin and bag: what it said of all candidates, held against what they did."""
+        """Comparisons of predicted and measured candidates, by twin and bag."""
         return {(twin, bag): self._confirmed(twin, bag) for twin in TWINS for bag in TRIED}
 
     def _confirmed(self, twin: str, bag: str) -> Confirmation:
@@ -120,7 +122,7 @@ class Study:
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
-        """What would have ranked the heavy bag right, of all options of the Model.
+        """The model options that would have ranked the heavy bag correctly.
 
         Fitted to the probes alone, as the twin without contention was; None: that one did rank it
         right.
@@ -134,14 +136,14 @@ class Study:
         )
 
     def pairs(self, twin: str, bag: str, metric: str = METRICS[0]) -> pl.DataFrame:
-        """The pairs of candidates that really differ, as far as the interval tells."""
+        """The pairs of candidates whose confidence interval excludes zero."""
         found = self.confirmations[twin, bag].pairs.filter(metric=metric)
         return found.filter((pl.col("low") > 0) | (pl.col("high") < 0))
 
     def makespans(self, bag: str, name: str) -> list[float]:
-        """Of all repetitions (s)."""
+        """Return the makespans of all repetitions (s)."""
         repetitions = PROBE_REPETITIONS if bag == "probe" else REPETITIONS
-        found = [self.runs[Key(bag, name, each)] for each in repetitions]
+        found = [self.runs[DecisionKey(bag, name, each)] for each in repetitions]
         return [_measured(trace)["makespan_s"] for trace in found]
 
     def inflation(self, level: int, kind: str, *, apart: bool) -> list[float]:
@@ -156,7 +158,7 @@ class Study:
         first = APART * len(KINDS)
         found = []
         for each in PROBE_REPETITIONS:
-            tasks = self.runs[Key("probe", str(level), each)].tasks.select(
+            tasks = self.runs[DecisionKey("probe", str(level), each)].tasks.select(
                 "kind", "cpu_time", number=pl.col("id").cast(pl.Int64)
             )
             tasks = tasks.filter(pl.col("kind") == kind, (pl.col("number") <= first) == apart)
@@ -165,7 +167,7 @@ class Study:
         return found
 
     def failures(self) -> Iterator[str]:
-        """What was demanded and did not come true.
+        """List the requirements that were not met.
 
         All pairs of the heavy bag that differ; of the light one, each against the plain policy:
         its crowded candidates are nearly the same, and a task that ends a millisecond earlier
@@ -181,7 +183,7 @@ class Study:
 
 
 def said(pair: Mapping[str, Any]) -> str:
-    """A pair of candidates in words."""
+    """Describe a pair of candidates."""
     real = f"{pair['real']:+.2f} s ({pair['low']:+.2f} to {pair['high']:+.2f})"
     return f"{pair['one']} - {pair['other']} is {real}, foretold {pair['predicted']:+.2f} s"
 
@@ -191,31 +193,35 @@ def _measured(trace: tl.Trace) -> dict[str, float]:
     return {metric: float(found[metric] or 0.0) for metric in METRICS}
 
 
-def study(folder: Path, **options: int) -> Study:
-    """The runs of a folder."""
+def study(source: Path, **options: int) -> DecisionStudy:
+    """Load the runs of a folder or of an archive."""
     runs = {}
-    for key in plan():
-        trace = recorded(folder / str(key), scenario(key.bag, key.name))
-        if trace is None:
-            raise SystemExit(f"{folder / str(key)}: no complete run of this scenario is there")
-        runs[key] = trace
-    return Study(runs, json.loads((folder / "notes.json").read_text()), **options)
+    with open_runs(source) as folder:
+        for key in plan():
+            trace = recorded(folder / str(key), scenario(key.bag, key.name))
+            if trace is None:
+                raise SystemExit(f"{source}/{key}: no complete run of this scenario is there")
+            runs[key] = trace
+        notes = json.loads((folder / "notes.json").read_text())
+    return DecisionStudy(runs, notes, **options)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fit, foretell, compare and print; 1: what was demanded did not come true."""
+    """Fit, predict, compare and print; return 1 if a requirement is not met."""
     from decide_tables import report
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=SHIPPED)
+    parser.add_argument("--folder", type=Path, default=SHIPPED, help="of the runs, or an archive")
     parser.add_argument("--record", action="store_true", help="run for real what is not there yet")
     parser.add_argument("--synthetic", action="store_true", help="simulate the truth")
     parser.add_argument("--noise", type=float, default=0.01, help="of a simulated truth")
     parser.add_argument("--page", type=Path, help="a page to put the tables into")
     given = parser.parse_args(arguments)
     if given.synthetic:
-        return report(Study(synthetic(given.noise), {}), page=given.page)
+        return report(DecisionStudy(synthetic(given.noise), {}), page=given.page)
     if given.record:
+        if given.folder.is_file():
+            parser.error("--record writes into a folder: name it with --folder")
         record(given.folder)
     return report(study(given.folder), page=given.page)
 

@@ -1,4 +1,4 @@
-"""The runs of the proof that a twin decides well: probes, candidates, and a simulated truth.
+"""Runs of the verification of rankings: probes, candidates, and a simulated truth.
 
 Probes are what the twin is fitted to: tasks of each kind, one, two and four on each core at a time.
 Candidates are what has to be decided between: one bag under plain, packed and overcommitted
@@ -33,13 +33,13 @@ from twinloop.workload.generators.burn import PROGRAM
 KINDS = ("cpu", "memory", "cache")
 
 #: A run during which others had more of the machine than this is made again. Starting and watching
-#: the short tasks costs 3 to 4 % itself, which nobody can tell from others.
+#: the short tasks costs 3 to 4 % itself, which cannot be separated from other costs.
 DISTURBED = 0.08
 
 #: Of the probes: tasks on each core at a time.
 LEVELS = (1, 2, 4)
 #: Tasks of each kind among themselves, then among all; and their lengths in turn (s), several of
-#: them, or what a start costs could not be told from what a second of work does.
+#: them, otherwise the cost of a start could not be separated from that of work.
 APART, TOGETHER, PROBE_LENGTHS = 8, 4, (0.6, 0.3, 0.5, 0.4)
 PROBE_REPETITIONS = (1, 2, 3)
 
@@ -60,7 +60,7 @@ BAGS = {"heavy": ("cache", "cache", "memory"), "light": ("cpu",)}
 TRIED = {"heavy": tuple(CANDIDATES), "light": (BASELINE, "pack-ic 1.5", "spread-ic 2")}
 
 
-class Key(NamedTuple):
+class DecisionKey(NamedTuple):
     """One run: a bag under a candidate, or a probe (`probe`) at a level."""
 
     bag: str
@@ -72,7 +72,7 @@ class Key(NamedTuple):
 
 
 def scenario(bag: str, name: str) -> tl.Scenario:
-    """What is run: a bag under a candidate, or a probe at a level."""
+    """Return the scenario: a bag under a candidate, or a probe at a level."""
     if bag == "probe":
         policy: Mapping[str, Any] = {"name": "spread-ic", "options": {"overcommit": int(name)}}
         return _scenario(f"{name} per core", "2x1", policy, probe())
@@ -101,8 +101,8 @@ def _scenario(
     )
 
 
-def plan() -> list[Key]:
-    """All runs, the probes first; each repetition has all of them, in an order of its own.
+def plan() -> list[DecisionKey]:
+    """List all runs, probes first; each repetition has all runs in a random order.
 
     What changes on the machine with time so comes to all of them alike.
     """
@@ -111,18 +111,18 @@ def plan() -> list[Key]:
     return [*_blocks(probes, PROBE_REPETITIONS), *_blocks(tried, REPETITIONS)]
 
 
-def _blocks(runs: list[tuple[str, str]], repetitions: Iterable[int]) -> Iterator[Key]:
+def _blocks(runs: list[tuple[str, str]], repetitions: Iterable[int]) -> Iterator[DecisionKey]:
     drawn = random.Random(SEED)
     for repetition in repetitions:
         for bag, name in drawn.sample(runs, len(runs)):
-            yield Key(bag, name, repetition)
+            yield DecisionKey(bag, name, repetition)
 
 
 # --- the real runs -------------------------------------------------------------------------------
 
 
 def record(folder: Path, say: Callable[[str], None] = print) -> None:
-    """Run for real what is not in the folder yet, all with the same rates of work."""
+    """Execute the runs that are not in the folder yet, with the same work rates."""
     folder.mkdir(parents=True, exist_ok=True)
     rates = _kept(folder / "rates.json", lambda: burn_program.measure_rates(list(KINDS), say))
     os.environ[burn_program.RATES_VARIABLE] = ",".join(
@@ -145,8 +145,12 @@ def record(folder: Path, say: Callable[[str], None] = print) -> None:
 
 
 def _slim(folder: Path) -> None:
-    """Leave out what tasks printed, and samples of usage: nothing here needs them."""
+    """Remove task output, the list of commands and usage samples.
+
+    They are not needed here, and the list contains a path of the machine.
+    """
     shutil.rmtree(folder / "output")
+    (folder / "commands.txt").unlink()
     trace = tl.read(folder)
     trace.replace(usage=trace.usage.clear()).save(folder, overwrite=True)
 
@@ -161,8 +165,8 @@ TRUTH: Mapping[str, tuple[float, float, float]] = {
 }
 
 
-def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[Key, tl.Trace]:
-    """Runs of a simulated truth, whose tasks have a little more or less work each time.
+def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[DecisionKey, tl.Trace]:
+    """Simulate runs of a known truth, with small random variations of the work.
 
     Args:
         noise: Of what a run and each of its tasks have of work, as a share.
@@ -171,7 +175,7 @@ def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[Key, tl.Trace]
     return {key: _synthetic(key, noise, free) for key in plan()}
 
 
-def _synthetic(key: Key, noise: float, free: bool) -> tl.Trace:
+def _synthetic(key: DecisionKey, noise: float, free: bool) -> tl.Trace:
     declared = scenario(key.bag, key.name)
     drawn = np.random.default_rng([SEED, *map(ord, str(key))])
     # What a run has in common, and what is each task's own.

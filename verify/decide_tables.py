@@ -1,4 +1,4 @@
-"""The tables of the proof that a twin decides well, printed and put into its page."""
+"""Tables of the verification of rankings, printed and written into its page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from decide import METRICS, TWINS, WITH, Study
+from decide import METRICS, TWINS, WITH, DecisionStudy
 from decide_runs import (
     BAGS,
     BASELINE,
@@ -23,8 +23,8 @@ from replay_page import blocks, filled, table
 from twinloop.description.files import write_atomically
 
 
-def decisions(study: Study) -> str:
-    """What each twin would have chosen by makespan, what it promised, and what came of it."""
+def decisions(study: DecisionStudy) -> str:
+    """Choice of each twin by makespan: predicted and measured."""
     heads = ["bag", "twin", "chooses", f"promised against `{BASELINE}`", "came", "90 % between"]
     heads += ["slower than the best", "Kendall's tau", "pairs ranked right"]
     rows = []
@@ -50,8 +50,8 @@ def decisions(study: Study) -> str:
     return table(heads, rows)
 
 
-def inflations(study: Study) -> str:
-    """What a declared second of work took of CPU time in the probes, by neighbours."""
+def inflations(study: DecisionStudy) -> str:
+    """CPU time per declared second of work in the probes, by number of neighbours."""
     heads = ["kind", "among", *(f"{level} per core" for level in LEVELS)]
     rows = []
     for kind in KINDS:
@@ -62,7 +62,7 @@ def inflations(study: Study) -> str:
     return table(heads, rows)
 
 
-def values(study: Study) -> str:
+def values(study: DecisionStudy) -> str:
     """The fitted values of all twins."""
     fitted = [study.fits[twin].values for twin in TWINS]
     rows = [
@@ -72,8 +72,8 @@ def values(study: Study) -> str:
     return table(["value", *TWINS], rows)
 
 
-def products(study: Study) -> str:
-    """What one neighbour on the core costs: all that shows of pressures and sensitivities."""
+def products(study: DecisionStudy) -> str:
+    """Inflation by one neighbour on the core: products of pressures and sensitivities."""
     fit = study.fits[WITH]
     true = [] if study.notes else ["true"]
     heads = ["a task of kind", "beside one of kind", *true, "takes more", "acceptable (90 %)"]
@@ -91,8 +91,8 @@ def products(study: Study) -> str:
     return table(heads, rows)
 
 
-def makespans(study: Study) -> str:
-    """What came, of each candidate, and what each twin had said; with ranks."""
+def makespans(study: DecisionStudy) -> str:
+    """Measured and predicted figures of each candidate, with ranks."""
     heads = ["bag", "candidate", "nodes", "real, each run [s]", "real [s]"]
     rows = []
     for bag in BAGS:
@@ -105,15 +105,15 @@ def makespans(study: Study) -> str:
     return table([*heads, *(f"{twin} [s]" for twin in TWINS)], rows)
 
 
-def _ranked(study: Study, twin: str, bag: str, what: str) -> dict[str, str]:
+def _ranked(study: DecisionStudy, twin: str, bag: str, what: str) -> dict[str, str]:
     found = study.confirmations[twin, bag].table.filter(metric=METRICS[0])
     return {
         row["candidate"]: f"{row[what]:.2f} ({row[f'{what}_rank']:g})" for row in found.to_dicts()
     }
 
 
-def rankings(study: Study) -> str:
-    """How far each twin had the real order."""
+def rankings(study: DecisionStudy) -> str:
+    """Agreement of each twin with the real ranking."""
     heads = ["bag", "metric", "twin", "Kendall's tau", "pairs that really differ", "ranked right"]
     heads += ["ranked wrong", "no difference to be seen"]
     rows = []
@@ -130,8 +130,8 @@ def rankings(study: Study) -> str:
     return table(heads, rows)
 
 
-def pairs(study: Study) -> str:
-    """Every pair: the real difference of makespans, and what each twin had said."""
+def pairs(study: DecisionStudy) -> str:
+    """Measured and predicted differences of makespans of every pair."""
     heads = ["bag", "pair", "real difference [s]", "90 % between"]
     heads += [f"{twin} [s]" for twin in TWINS]
     rows = []
@@ -152,9 +152,9 @@ def pairs(study: Study) -> str:
 
 
 def _by_pair(
-    study: Study, twin: str, bag: str, order: Mapping[str, int]
+    study: DecisionStudy, twin: str, bag: str, order: Mapping[str, int]
 ) -> dict[tuple[str, str], dict[str, float | str]]:
-    """By the two names, the plainer first: the differences of the other less the plainer."""
+    """Differences by pair of names, the simpler candidate first."""
     found = {}
     for row in study.confirmations[twin, bag].pairs.filter(metric=METRICS[0]).to_dicts():
         one, other = row["one"], row["other"]
@@ -166,14 +166,14 @@ def _by_pair(
     return found
 
 
-def diagnosis(study: Study) -> str:
-    """The options of the Model, each turned, and what it would have ranked right."""
+def diagnosis(study: DecisionStudy) -> str:
+    """Model options, and the correct rankings with each changed."""
     found = study.diagnosis
     return "No pair that really differs was ranked wrong.\n" if found is None else found.markdown()
 
 
-def machine(study: Study) -> str:
-    """What else the machine did during the runs."""
+def machine(study: DecisionStudy) -> str:
+    """Other load of the machine during the runs."""
     heads = ["runs", "of them", "others' CPU time, median", "at most", "stolen, median", "at most"]
     heads += ["made again", f"over {_share(DISTURBED)}"]
     rows = []
@@ -191,7 +191,7 @@ def machine(study: Study) -> str:
     return table(heads, rows)
 
 
-TABLES: Mapping[str, Callable[[Study], str]] = {
+TABLES: Mapping[str, Callable[[DecisionStudy], str]] = {
     "table decisions": decisions,
     "table machine": machine,
     "table inflations": inflations,
@@ -204,8 +204,8 @@ TABLES: Mapping[str, Callable[[Study], str]] = {
 }
 
 
-def report(study: Study, page: Path | None = None) -> int:
-    """Print all tables; 1: something that was demanded did not come true."""
+def report(study: DecisionStudy, page: Path | None = None) -> int:
+    """Print all tables; return 1 if a requirement is not met."""
     made = {name: draw(study) for name, draw in TABLES.items()}
     for name, text in made.items():
         print(f"{name.removeprefix('table ')}\n\n{text}")

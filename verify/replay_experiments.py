@@ -1,4 +1,4 @@
-"""The 18 simulations of the KTH log in "Replay with feedback", and what was published of them.
+"""The 18 simulations of the KTH log in "Replay with feedback", with the published figures.
 
 Madon, Da Costa and Pierson, "Replay with feedback: how does the performance of HPC system impact
 user submission behavior?", Future Generation Computer Systems 155 (2024). The figures of a run are
@@ -21,19 +21,19 @@ LOG = "swf/KTH-SP2-1996-2.1-cln.swf.gz"
 DAY = 86_400.0
 
 
-class Experiment(NamedTuple):
+class ReplayExperiment(NamedTuple):
     nodes: int
     policy: str
     speed: float
 
 
 EXPERIMENTS = {
-    "EASY": Experiment(100, "easy", 1.0),
-    "FCFS": Experiment(100, "fcfs", 1.0),
-    "perf*2": Experiment(100, "easy", 2.0),
-    "perf/2": Experiment(100, "easy", 0.5),
-    "infra*2": Experiment(200, "easy", 1.0),
-    "infra/2": Experiment(50, "easy", 1.0),
+    "EASY": ReplayExperiment(100, "easy", 1.0),
+    "FCFS": ReplayExperiment(100, "fcfs", 1.0),
+    "perf*2": ReplayExperiment(100, "easy", 2.0),
+    "perf/2": ReplayExperiment(100, "easy", 0.5),
+    "infra*2": ReplayExperiment(200, "easy", 1.0),
+    "infra/2": ReplayExperiment(50, "easy", 1.0),
 }
 
 #: How jobs are submitted: as recorded, or by sessions with this threshold in seconds.
@@ -89,7 +89,7 @@ PUBLISHED_ORDER = ("perf*2", "infra*2", "EASY", "infra/2", "FCFS", "perf/2")
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """The jobs that ran in one simulation, in the order of the log."""
 
     nodes: int
@@ -97,7 +97,7 @@ class Run:
     rejected: int
 
     @classmethod
-    def of(cls, trace: tl.Trace, nodes: int) -> Run:
+    def of(cls, trace: tl.Trace, nodes: int) -> ReplayRun:
         ran = trace.placements.group_by("task").agg(
             pl.col("start").min(), pl.col("end").max(), pl.col("cores").sum()
         )
@@ -147,8 +147,8 @@ class Run:
         return ended / (months * 30), busy / (end - begin)
 
 
-def run(log: tl.Trace, name: str, replay: str, policy: str | None = None) -> Run:
-    """One simulation, with another policy than that of the experiment if one is named."""
+def run(log: tl.Trace, name: str, replay: str, policy: str | None = None) -> ReplayRun:
+    """Run one simulation, optionally with another policy."""
     nodes, usual, speed = EXPERIMENTS[name]
     threshold = REPLAYS[replay]
     users = {"sessions": {"by": "arrival", "threshold": threshold}}
@@ -160,7 +160,7 @@ def run(log: tl.Trace, name: str, replay: str, policy: str | None = None) -> Run
         source="rigid" if threshold is None else users,
         model={"speed_factor": speed},
     )
-    return Run.of(tl.simulate(scenario), nodes)
+    return ReplayRun.of(tl.simulate(scenario), nodes)
 
 
 def slightly_longer(log: tl.Trace, seed: int) -> tl.Trace:
@@ -171,7 +171,7 @@ def slightly_longer(log: tl.Trace, seed: int) -> tl.Trace:
 
 
 def first_jobs(log: tl.Trace, count: int) -> tl.Trace:
-    """The log of its first jobs only, for Fig. 11."""
+    """Return the log of the first jobs only, for Fig. 11."""
     tasks = log.tasks.sort("submit", maintain_order=True).head(count)
     placements = log.placements.join(tasks, left_on="task", right_on="id", how="semi")
     return log.replace(tasks=tasks, placements=placements)

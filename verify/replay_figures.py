@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
-from replay_experiments import DAY, EXPERIMENTS, REPLAYS, Run
+from replay_experiments import DAY, EXPERIMENTS, REPLAYS, ReplayRun
 
-Runs = Mapping[tuple[str, str], Run]
+Runs = Mapping[tuple[str, str], ReplayRun]
 
 COLOURS = {"rigid": "#3b75af", "a0": "#559e83", "a60": "#dd8047"}
 WEEK_HOURS = 7 * 24
@@ -18,7 +18,7 @@ WEEK_HOURS = 7 * 24
 A_MONDAY = 4 * DAY
 
 
-def days(run: Run, column: str) -> np.ndarray:
+def days(run: ReplayRun, column: str) -> np.ndarray:
     return run.jobs[column].sort().to_numpy() / DAY
 
 
@@ -108,7 +108,7 @@ def differences(runs: Runs) -> go.Figure:
     return figure.update_xaxes(title="days", row=2)
 
 
-def by_hour_of_week(run: Run, epoch: float) -> np.ndarray:
+def by_hour_of_week(run: ReplayRun, epoch: float) -> np.ndarray:
     """Jobs submitted in each hour of the week, summed over all weeks; Monday 0:00 is first."""
     hour = (run.jobs["submit"].to_numpy() + epoch - A_MONDAY) // 3600
     return np.bincount(hour.astype(int) % WEEK_HOURS, minlength=WEEK_HOURS)

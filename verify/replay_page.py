@@ -1,4 +1,4 @@
-"""The page of the replay with feedback: our figures beside the published ones.
+"""The page of the replay with feedback: simulated and published figures.
 
 `docs/replay-with-feedback.md` is its frame. It has the words, and the figures of the last run
 between marks such as `<!-- table 1 -->` and `<!-- end -->`; `filled` puts fresh figures there.
@@ -22,8 +22,8 @@ from replay_experiments import (
     PUBLISHED_PERCENTILES,
     RECORDED,
     REPLAYS,
+    ReplayRun,
     Row,
-    Run,
 )
 from replay_figures import Runs
 
@@ -40,7 +40,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def change(ours: float, published: float) -> str:
-    """How far ours is from the published one; of what is printed as zero there is no share."""
+    """Return the relative difference from a published figure; none if that is zero."""
     if not published:
         return "-"
     # Adding zero makes a zero of minus zero.
@@ -96,7 +96,7 @@ def ranking(runs: Runs) -> str:
     return table(["", *map(str, range(1, len(EXPERIMENTS) + 1))], rows)
 
 
-def percentiles(run: Run, least: int = 2) -> tuple[float, ...]:
+def percentiles(run: ReplayRun, least: int = 2) -> tuple[float, ...]:
     """Of the additional lateness over the users that have at least so many jobs."""
     values = run.users.filter(pl.col("jobs") >= least)["additional"].to_numpy()
     return tuple(float(x) for x in np.percentile(values, (10, 50, 90)))
@@ -128,7 +128,7 @@ def windows(runs: Runs) -> str:
 
 
 def spread(found: Mapping[tuple[str, str], Sequence[Row]]) -> str:
-    """The least and the most over runs that differ by less than a second per job."""
+    """Minimum and maximum over runs that differ by less than a second per job."""
     heads = ["", "", "makespan [d]", "published", "mean wait [d]", "published"]
     heads += ["longest wait [d]", "published", "mean lateness [d]", "published"]
     rows = []
@@ -146,7 +146,7 @@ def spread(found: Mapping[tuple[str, str], Sequence[Row]]) -> str:
 
 
 def variants(found: Mapping[tuple[str, str], Mapping[str, Row]]) -> str:
-    """Classic EASY and the one with the time condition alone."""
+    """Compare EASY with its variant that has only the time condition."""
     kinds = list(next(iter(found.values())))
     heads = ["", "", *(f"makespan [d], {kind}" for kind in [*kinds, "published"])]
     heads += [f"mean wait [d], {kind}" for kind in [*kinds, "published"]]
@@ -159,7 +159,7 @@ def variants(found: Mapping[tuple[str, str], Mapping[str, Row]]) -> str:
 
 
 def blocks(text: str) -> dict[str, str]:
-    """The figures that a page has, by their marks."""
+    """Return the figures of a page by their marks."""
     return {match[2]: match[3] for match in BLOCK.finditer(text)}
 
 
@@ -179,7 +179,7 @@ figure { margin: 1rem 0; background: white; color: black; }
 
 
 def as_html(page: str, figures: Mapping[str, go.Figure]) -> str:
-    """One file with everything in it, which needs no network."""
+    """Build a self-contained file that needs no network."""
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
     body = body.replace("<table>", '<div class="wide"><table>')
     body = body.replace("</table>", "</table></div>")

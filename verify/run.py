@@ -1,4 +1,4 @@
-"""All long proofs in one go: every part runs, whatever became of those before it.
+"""Run of all verifications: every part runs, independent of the results of the others.
 
     python verify/run.py              # as `make verify` does
     python verify/run.py fuzz laws    # only these parts
@@ -31,8 +31,8 @@ BESIDE = ("-n", "auto", "--dist", "loadfile")
 
 
 @dataclass(frozen=True)
-class Part:
-    """Tests that prove one thing."""
+class VerificationPart:
+    """A group of verification tests."""
 
     name: str
     paths: tuple[str, ...]
@@ -41,7 +41,7 @@ class Part:
     options: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """What this part shows, in one line."""
+        """Return a one-line description of this part."""
         if self.shows:
             return self.shows
         source = (ROOT / self.paths[0]).read_text(encoding="utf-8")
@@ -51,25 +51,25 @@ class Part:
 #: In this order: what needs a quiet machine comes before what makes it busy. The two fuzzers run
 #: beside each other, and so do the laws; the others use all cores themselves, or must be alone.
 PARTS = (
-    Part("trust", ("verify/test_trust.py",)),
-    Part("kills", ("verify/test_kills.py",)),
-    Part("studies", ("verify/test_studies.py",)),
-    Part("dask", ("verify/test_dask.py",)),
-    Part(
+    VerificationPart("trust", ("verify/test_trust.py",)),
+    VerificationPart("kills", ("verify/test_kills.py",)),
+    VerificationPart("studies", ("verify/test_studies.py",)),
+    VerificationPart("dask", ("verify/test_dask.py",)),
+    VerificationPart(
         "real",
         ("tests",),
         "Every test of real processes, the long ones too",
         ("-m", "real", "-q"),
     ),
-    Part("simgrid", ("verify/test_simgrid.py",)),
-    Part("replay", ("verify/test_replay_with_feedback.py",)),
-    Part("surf", ("verify/test_surf.py",)),
-    Part("surf-power", ("verify/test_surf_power.py",)),
-    Part("decide", ("verify/test_decide.py",)),
-    Part("identifiability", ("verify/test_identifiability.py",), options=BESIDE[:2]),
-    Part("coverage", ("verify/test_coverage.py",)),
-    Part("fuzz", ("verify/test_fuzz.py",), options=BESIDE[:2]),
-    Part(
+    VerificationPart("simgrid", ("verify/test_simgrid.py",)),
+    VerificationPart("replay", ("verify/test_replay_with_feedback.py",)),
+    VerificationPart("surf", ("verify/test_surf.py",)),
+    VerificationPart("surf-power", ("verify/test_surf_power.py",)),
+    VerificationPart("decide", ("verify/test_decide.py",)),
+    VerificationPart("identifiability", ("verify/test_identifiability.py",), options=BESIDE[:2]),
+    VerificationPart("coverage", ("verify/test_coverage.py",)),
+    VerificationPart("fuzz", ("verify/test_fuzz.py",), options=BESIDE[:2]),
+    VerificationPart(
         "laws",
         ("tests",),
         "Every other test, with twenty times the random examples, drawn anew",
@@ -79,10 +79,10 @@ PARTS = (
 
 
 @dataclass(frozen=True)
-class Result:
-    """What became of a part."""
+class PartResult:
+    """Result of a part."""
 
-    part: Part
+    part: VerificationPart
     passed: int
     failed: int
     skipped: int
@@ -92,7 +92,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
+        """Return a short status."""
         if self.status != 0 or self.failed:
             return "FAILED"
         if not self.passed:
@@ -100,8 +100,8 @@ class Result:
         return "passed" if not self.skipped else "passed in part"
 
 
-def run_part(part: Part) -> Result:
-    """Run the tests of a part in an interpreter of their own."""
+def run_part(part: VerificationPart) -> PartResult:
+    """Run the tests of a part in a separate interpreter."""
     began = time.monotonic()
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -115,7 +115,7 @@ def run_part(part: Part) -> Result:
             check=False,
         )
         counts, reasons = count_outcomes(report) if report.exists() else (Counter(), [])
-    return Result(
+    return PartResult(
         part,
         passed=counts["passed"],
         failed=counts["failed"],
@@ -127,7 +127,7 @@ def run_part(part: Part) -> Result:
 
 
 def count_outcomes(report: Path) -> tuple[Counter[str], list[str]]:
-    """How many tests passed, failed and were skipped, and the reasons of those skipped."""
+    """Count passed, failed and skipped tests, with the reasons for skips."""
     counts: Counter[str] = Counter()
     reasons = []
     for case in ElementTree.parse(report).iter("testcase"):
@@ -142,8 +142,8 @@ def count_outcomes(report: Path) -> tuple[Counter[str], list[str]]:
     return counts, reasons
 
 
-def tabulate(results: Sequence[Result]) -> str:
-    """The table of all parts, as Markdown."""
+def tabulate(results: Sequence[PartResult]) -> str:
+    """Build the Markdown table of all parts."""
     lines = [
         "| part | what it shows | passed | failed | skipped | time | result |",
         "|---|---|--:|--:|--:|--:|---|",
@@ -162,18 +162,18 @@ def tabulate(results: Sequence[Result]) -> str:
 
 
 def conclude(bad: list[str]) -> str:
-    """The last word."""
+    """Return the summary line."""
     return f"failed: {', '.join(bad)}." if bad else "no part failed."
 
 
 def minutes(seconds: float) -> str:
-    """A time as minutes and seconds."""
+    """Format a time as minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02} min"
 
 
-def run_all(parts: Iterable[Part], summary: Path) -> int:
-    """Run the parts one after the other; the table is up to date after each of them."""
-    results: list[Result] = []
+def run_all(parts: Iterable[VerificationPart], summary: Path) -> int:
+    """Run the parts in sequence and update the table after each."""
+    results: list[PartResult] = []
     for part in parts:
         print(f"\n=== {part.name}: {part.describe()}", flush=True)
         results.append(run_part(part))
@@ -184,7 +184,7 @@ def run_all(parts: Iterable[Part], summary: Path) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the parts that are named, or all."""
+    """Run the given parts, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     known = {part.name: part for part in PARTS}
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(known))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from random import Random
 
-from simgrid_oracle import Activity, Case, Change
+from simgrid_oracle import OracleActivity, OracleCase, OracleChange
 
 # Capacities of cores, of megabytes and of bytes per second.
 SCALES = (1.0, 1e3, 1e9)
@@ -23,7 +23,7 @@ def activities(
     count: int,
     flow: bool,
     route: Callable[[], tuple[int, ...]],
-) -> tuple[Activity, ...]:
+) -> tuple[OracleActivity, ...]:
     """Work of 0.1 to 10 s alone; some limits and weights; starts staggered or all at once.
 
     A flow with another weight than 1 pays a latency of 1/weight: SimGrid knows no other weights.
@@ -41,7 +41,7 @@ def activities(
         elif not flow and rng.random() < weighted:
             weight = spread(rng, 0.1, 10.0)
         made.append(
-            Activity(
+            OracleActivity(
                 start=rng.uniform(0.0, stagger),
                 work=capacity * spread(rng, 0.1, 10.0),
                 resources=resources,
@@ -58,16 +58,16 @@ def random_route(rng: Random, links: int, flow: bool) -> Callable[[], tuple[int,
     return lambda: tuple(rng.sample(range(links), rng.randint(1, longest)))
 
 
-def plain(rng: Random, name: str, flow: bool, most: int = 40) -> Case:
+def plain(rng: Random, name: str, flow: bool, most: int = 40) -> OracleCase:
     scale = rng.choice(SCALES)
     capacities = tuple(scale * spread(rng, 1.0, 100.0) for _ in range(rng.randint(1, 8)))
     route = random_route(rng, len(capacities), flow)
-    return Case(
+    return OracleCase(
         name, flow, capacities, activities(rng, capacities, rng.randint(2, most), flow, route)
     )
 
 
-def changing_capacity(rng: Random, name: str, flow: bool) -> Case:
+def changing_capacity(rng: Random, name: str, flow: bool) -> OracleCase:
     """Capacities go up, down, and to zero for a while."""
     case = plain(rng, name, flow)
     changes = []
@@ -75,15 +75,17 @@ def changing_capacity(rng: Random, name: str, flow: bool) -> Case:
         time = 0.0
         for _ in range(rng.randint(0, 6)):
             time += spread(rng, 0.1, 10.0)
-            changes.append(Change("capacity", time, resource, capacity * spread(rng, 0.1, 10.0)))
+            changes.append(
+                OracleChange("capacity", time, resource, capacity * spread(rng, 0.1, 10.0))
+            )
             if rng.random() < 0.3:
-                down = Change("capacity", time + rng.random(), resource, 0.0)
+                down = OracleChange("capacity", time + rng.random(), resource, 0.0)
                 time = down.time + spread(rng, 0.1, 10.0)
-                changes += [down, Change("capacity", time, resource, capacity)]
-    return Case(case.name, flow, case.capacities, case.activities, tuple(changes))
+                changes += [down, OracleChange("capacity", time, resource, capacity)]
+    return OracleCase(case.name, flow, case.capacities, case.activities, tuple(changes))
 
 
-def interrupted(rng: Random, name: str, flow: bool) -> Case:
+def interrupted(rng: Random, name: str, flow: bool) -> OracleCase:
     """Activities are suspended for a while; on hosts their weights change too.
 
     Once per activity at most, and flows of weight 1 only: SimGrid 3.32 does not hear a second
@@ -94,16 +96,16 @@ def interrupted(rng: Random, name: str, flow: bool) -> Case:
     for index, activity in enumerate(case.activities):
         time = activity.start + activity.latency + spread(rng, 0.1, 10.0)
         if rng.random() < 0.5 and not activity.latency:
-            changes.append(Change("suspend", time, index))
+            changes.append(OracleChange("suspend", time, index))
             time += spread(rng, 0.1, 10.0)
-            changes.append(Change("resume", time, index))
+            changes.append(OracleChange("resume", time, index))
         for _ in range(0 if flow else rng.randint(0, 3)):
             time += spread(rng, 0.1, 10.0)
-            changes.append(Change("weight", time, index, spread(rng, 0.1, 10.0)))
-    return Case(case.name, flow, case.capacities, case.activities, tuple(changes))
+            changes.append(OracleChange("weight", time, index, spread(rng, 0.1, 10.0)))
+    return OracleCase(case.name, flow, case.capacities, case.activities, tuple(changes))
 
 
-def ties(rng: Random, name: str, flow: bool) -> Case:
+def ties(rng: Random, name: str, flow: bool) -> OracleCase:
     """Small whole numbers, so that bottlenecks, limits, starts and ends fall together."""
     capacities = tuple(float(rng.choice((2, 4, 6))) for _ in range(rng.randint(1, 8)))
     route = random_route(rng, len(capacities), flow)
@@ -112,7 +114,7 @@ def ties(rng: Random, name: str, flow: bool) -> Case:
         latency = float(rng.choice((0, 0, 1, 2, 4))) if flow else 0.0
         weight = float(rng.choice((1, 1, 2, 4))) if not flow else 1.0
         made.append(
-            Activity(
+            OracleActivity(
                 start=float(rng.randint(0, 4)),
                 work=float(rng.randint(1, 12)),
                 resources=route(),
@@ -121,10 +123,10 @@ def ties(rng: Random, name: str, flow: bool) -> Case:
                 latency=latency,
             )
         )
-    return Case(name, flow, capacities, tuple(made))
+    return OracleCase(name, flow, capacities, tuple(made))
 
 
-def large(rng: Random, name: str, flow: bool) -> Case:
+def large(rng: Random, name: str, flow: bool) -> OracleCase:
     """Hundreds of activities: on a few hosts, or between random pairs of a star's hosts."""
     if not flow:
         return plain(rng, name, flow, most=500)
@@ -136,10 +138,10 @@ def large(rng: Random, name: str, flow: bool) -> Case:
         return (sender, hosts + receiver)
 
     made = activities(rng, capacities, rng.randint(100, 300), flow, pair)
-    return Case(name, flow, capacities, made)
+    return OracleCase(name, flow, capacities, made)
 
 
-FAMILIES: dict[str, tuple[Callable[[Random, str, bool], Case], int]] = {
+FAMILIES: dict[str, tuple[Callable[[Random, str, bool], OracleCase], int]] = {
     "plain": (plain, 1500),
     "changing capacity": (changing_capacity, 1500),
     "interrupted": (interrupted, 1500),
@@ -148,7 +150,7 @@ FAMILIES: dict[str, tuple[Callable[[Random, str, bool], Case], int]] = {
 }
 
 
-def cases(family: str, flow: bool) -> list[Case]:
+def cases(family: str, flow: bool) -> list[OracleCase]:
     """The cases of a family; each can be made again alone from its name."""
     make, count = FAMILIES[family]
     names = (f"{'flow' if flow else 'sharing'} / {family} / {index}" for index in range(count))

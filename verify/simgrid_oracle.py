@@ -1,6 +1,6 @@
 """SimGrid as an independent oracle of weighted max-min fair sharing.
 
-A `Case` says what is to run: capacities, activities, changes over time. `SimGrid.play` runs cases
+An `OracleCase` describes capacities, activities and changes over time. `SimGrid.play` runs cases
 in SimGrid (`simgrid_runner.cpp`, compiled here when needed: SimGrid's Python binding knows neither
 the bound nor the priority of an execution) and returns their finish times.
 
@@ -38,7 +38,7 @@ MAX_MIN = (
 
 
 @dataclass(frozen=True)
-class Activity:
+class OracleActivity:
     start: float
     work: float
     resources: tuple[int, ...]
@@ -48,7 +48,7 @@ class Activity:
 
 
 @dataclass(frozen=True)
-class Change:
+class OracleChange:
     """At `time`, `verb` happens to `subject`.
 
     The verbs are "capacity" (of a resource), "weight", "suspend" and "resume" (of an activity).
@@ -61,17 +61,17 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Case:
+class OracleCase:
     """Activities on hosts (`flow=False`, one resource each) or over links (`flow=True`)."""
 
     name: str
     flow: bool
     capacities: tuple[float, ...]
-    activities: tuple[Activity, ...]
-    changes: tuple[Change, ...] = ()
+    activities: tuple[OracleActivity, ...]
+    changes: tuple[OracleChange, ...] = ()
 
     def text(self) -> str:
-        """What `simgrid_runner` reads."""
+        """Return the input of `simgrid_runner`."""
         lines = ["case flow" if self.flow else "case sharing"]
         lines += [f"resource {capacity!r}" for capacity in self.capacities]
         for a in self.activities:
@@ -87,11 +87,11 @@ class Case:
 
 
 class SimGridMissing(RuntimeError):
-    """SimGrid or a compiler is not installed here."""
+    """Raised if SimGrid or a compiler is not installed."""
 
 
 class SimGrid:
-    """The runner, compiled if its source is newer; raises `SimGridMissing` where it cannot be."""
+    """The runner, compiled if its source is newer; raises `SimGridMissing` if that fails."""
 
     def __init__(self) -> None:
         compiler = shlex.split(os.environ.get("CXX", "c++"))
@@ -112,7 +112,9 @@ class SimGrid:
                 [*compiler, "-std=c++17", "-O1", source, "-lsimgrid", "-o", target], check=True
             )
 
-    def play(self, cases: list[Case], options: tuple[str, ...] = MAX_MIN) -> list[list[float]]:
+    def play(
+        self, cases: list[OracleCase], options: tuple[str, ...] = MAX_MIN
+    ) -> list[list[float]]:
         """The finish times of the activities of each case."""
         run = subprocess.run(
             [str(RUNNER), "--log=root.threshold:error", *(f"--cfg={o}" for o in options)],

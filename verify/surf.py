@@ -79,14 +79,14 @@ def watts(what: tl.Scenario | CompiledScenario, step: float = STEP) -> Floats:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PowerDifference:
     """How far a simulated series is from a measured one (%)."""
 
     mape: float
     bias: float
 
     @classmethod
-    def of(cls, simulated: Floats, real: Floats) -> Difference:
+    def of(cls, simulated: Floats, real: Floats) -> PowerDifference:
         apart = simulated[: len(real)] - real
         mape = float(np.mean(np.abs(apart) / real)) * 100
         return cls(mape, float(apart.mean() / real.mean()) * 100)
@@ -118,12 +118,12 @@ def models(series: Mapping[str, Floats], again: Mapping[str, Floats], real: Floa
     rows = []
     for name, found in series.items():
         idle, top = fitted(found, real[:PER_DAY])
-        cells = Difference.of(found, real).cells()
+        cells = PowerDifference.of(found, real).cells()
         cells.append(str(PUBLISHED.get(name, "-")))
-        cells += Difference.of(found[PER_DAY:], later).cells()
+        cells += PowerDifference.of(found[PER_DAY:], later).cells()
         cells += [f"{idle:.1f}", f"{top:.1f}"]
-        cells.append(Difference.of(again[name], real[:PER_DAY]).cells()[0])
-        rows.append([name, *cells, *Difference.of(again[name][PER_DAY:], later).cells()])
+        cells.append(PowerDifference.of(again[name], real[:PER_DAY]).cells()[0])
+        rows.append([name, *cells, *PowerDifference.of(again[name][PER_DAY:], later).cells()])
     return table(heads, rows)
 
 
@@ -134,7 +134,7 @@ def days(series: Mapping[str, Floats], real: Floats) -> str:
         cells = []
         for day in range(MEASURED_DAYS):
             part = slice(day * PER_DAY, (day + 1) * PER_DAY)
-            cells += Difference.of(series[name][part], real[part]).cells()
+            cells += PowerDifference.of(series[name][part], real[part]).cells()
         rows.append([name, *cells])
     return table(heads, rows)
 
@@ -143,7 +143,7 @@ def hours(found: Floats, real: Floats) -> str:
     """Bias of one model in each quarter of a day."""
     heads = ["", *(f"hours {at} to {at + 6}" for at in range(0, 24, 6))]
     quarters = [part.reshape(-1, PER_DAY // 4) for part in (found[:SAMPLES], real)]
-    biases = [Difference.of(*pair).cells()[1] for pair in zip(*quarters, strict=True)]
+    biases = [PowerDifference.of(*pair).cells()[1] for pair in zip(*quarters, strict=True)]
     days_ = [biases[at : at + 4] for at in range(0, len(biases), 4)]
     return table(heads, [[f"day {day + 1}", *cells] for day, cells in enumerate(days_)])
 
@@ -155,7 +155,7 @@ def fits(series: Mapping[str, Floats], real: Floats) -> str:
     for name in PUBLISHED:
         for what, begin in (("day 1", 0), (f"day 1 from hour {ODD_HOURS} on", ODD_HOURS * 120)):
             idle, top = fitted(series[name][begin:], real[begin:PER_DAY])
-            rest = Difference.of(redrawn(series[name], idle, top)[PER_DAY:], real[PER_DAY:])
+            rest = PowerDifference.of(redrawn(series[name], idle, top)[PER_DAY:], real[PER_DAY:])
             rows.append([name, what, f"{idle:.1f}", f"{top:.1f}", *rest.cells()])
     return table(heads, rows)
 
@@ -164,12 +164,12 @@ def fits(series: Mapping[str, Floats], real: Floats) -> str:
 
 
 def later(log: tl.Trace, seconds: float) -> tl.Trace:
-    """Every task starts later."""
+    """Delay the start of every task."""
     return log.replace(tasks=log.tasks.with_columns(pl.col("submit") + seconds))
 
 
 def rounded(log: tl.Trace, seconds: float) -> tl.Trace:
-    """A scheduler that wakes up from time to time."""
+    """A scheduler that decides periodically."""
     at = (pl.col("submit") / seconds).ceil() * seconds
     return log.replace(tasks=log.tasks.with_columns(at.alias("submit")))
 
@@ -189,7 +189,7 @@ def as_long_as_said(log: tl.Trace) -> tl.Trace:
 
 
 def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
-    """Other ways to run the week, by what is different."""
+    """Variants of the simulation of the week, by changed setting."""
     return {
         "spread over the hosts (`worst-fit`)": lambda m: scenario(log, m, policy="worst-fit"),
         "hosts at random (`random`)": lambda m: scenario(log, m, policy="random"),
@@ -205,8 +205,8 @@ def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
     }
 
 
-def counts(found: Floats, fine: Floats, real: Floats) -> dict[str, Difference]:
-    """Other ways to compare the same run; `fine` has windows of one second."""
+def counts(found: Floats, fine: Floats, real: Floats) -> dict[str, PowerDifference]:
+    """Variants of the comparison of the same run; `fine` has windows of one second."""
     per = round(STEP)
     instants = fine[per - 1 :: per][:SAMPLES]
 
@@ -214,19 +214,19 @@ def counts(found: Floats, fine: Floats, real: Floats) -> dict[str, Difference]:
         return values[:SAMPLES].reshape(-1, width).mean(axis=1)
 
     return {
-        "power at the instant, every 30 s": Difference.of(instants, real),
-        "power at the instant, every 150 s": Difference.of(instants[4::5], real[4::5]),
-        "means of 5 min": Difference.of(means(found, 10), means(real, 10)),
-        "means of 1 h": Difference.of(means(found, 120), means(real, 120)),
-        "measured one sample later": Difference.of(found, real[1:]),
-        "measured one sample earlier": Difference.of(found[1:SAMPLES], real[:-1]),
-        "first day only": Difference.of(found, real[:PER_DAY]),
-        "first two days only": Difference.of(found, real[: 2 * PER_DAY]),
+        "power at the instant, every 30 s": PowerDifference.of(instants, real),
+        "power at the instant, every 150 s": PowerDifference.of(instants[4::5], real[4::5]),
+        "means of 5 min": PowerDifference.of(means(found, 10), means(real, 10)),
+        "means of 1 h": PowerDifference.of(means(found, 120), means(real, 120)),
+        "measured one sample later": PowerDifference.of(found, real[1:]),
+        "measured one sample earlier": PowerDifference.of(found[1:SAMPLES], real[:-1]),
+        "first day only": PowerDifference.of(found, real[:PER_DAY]),
+        "first two days only": PowerDifference.of(found, real[: 2 * PER_DAY]),
     }
 
 
-def hypotheses(found: Mapping[str, Mapping[str, Difference]]) -> str:
-    """A row per thing that could be different, the columns being the two published models."""
+def hypotheses(found: Mapping[str, Mapping[str, PowerDifference]]) -> str:
+    """A row per variant, with a column for each published model."""
     heads = ["", *(f"{what}, {name}" for name in PUBLISHED for what in ("MAPE", "bias"))]
     first = next(iter(found.values()))
     return table(
@@ -237,7 +237,7 @@ def hypotheses(found: Mapping[str, Mapping[str, Difference]]) -> str:
 
 @dataclass(frozen=True)
 class Rest:
-    """What the three days without a measurement must have been like for the published figures."""
+    """Figures of the three unmeasured days implied by the published figures."""
 
     needed: Mapping[str, float]
     factor: float
@@ -247,14 +247,14 @@ class Rest:
     def of(cls, series: Mapping[str, Floats], real: Floats) -> Rest:
         rest = DAYS - MEASURED_DAYS
         needed = {
-            name: (DAYS * week - MEASURED_DAYS * Difference.of(series[name], real).mape) / rest
+            name: (DAYS * week - MEASURED_DAYS * PowerDifference.of(series[name], real).mape) / rest
             for name, week in PUBLISHED.items()
         }
         # Real power so many times that of `mse` gives the error of `mse`; and then of `linear`.
         factor = 1 / (1 - needed["mse r=4"] / 100)
         whole = DAYS * PER_DAY
         unseen = {name: series[name][SAMPLES:whole] for name in PUBLISHED}
-        follows = Difference.of(unseen["linear"], factor * unseen["mse r=4"]).mape
+        follows = PowerDifference.of(unseen["linear"], factor * unseen["mse r=4"]).mape
         return cls(needed, factor, follows)
 
     def table(self) -> str:

@@ -1,4 +1,4 @@
-"""Nine of ten runs lie between the limits that a calibrated twin gave them beforehand.
+"""Coverage of prediction intervals: 90 % of runs are inside the limits of a calibrated twin.
 
 Truths are drawn, and runs of them made with the simulator: every task has a little more or less
 work than was declared, and every run is a little faster or slower as a whole. A twin is fitted to
@@ -28,8 +28,8 @@ PARAMETERS = {
 }
 
 
-class Outcome(NamedTuple):
-    """What was foretold of a makespan, and what came."""
+class CoverageOutcome(NamedTuple):
+    """Predicted interval and measured makespan."""
 
     low: float
     median: float
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 def bag(
     per_core: int, tasks: int = 40, longest: float = 18.0, shortest: float = 3.0
 ) -> tl.Scenario:
-    """Tasks that are all there at once on two nodes of one core, so many on each core."""
+    """Tasks submitted together on two nodes of one core, so many per core."""
     lengths = np.linspace(longest, shortest, tasks).round(3).tolist()
     return tl.Scenario(
         platform="2x1",
@@ -63,12 +63,12 @@ def bag(
     )
 
 
-#: What is foretold: fewer tasks of other lengths, and more of them on a core than ever seen.
+#: The predicted scenario: fewer tasks of other lengths, and more of them on a core than ever seen.
 HELD_OUT = bag(3, tasks=30, longest=24.0, shortest=2.0)
 
 
 class Truth:
-    """Values that a machine really has, and how much its runs differ."""
+    """True values of a machine, and the variation of its runs."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng([20250901, seed])
@@ -84,7 +84,7 @@ class Truth:
         self.by_task, self.by_run = draw(0.03, 0.05), draw(0.01, 0.02)
 
     def run(self, declared: tl.Scenario) -> tl.Trace:
-        """A run of this, which knows only what was declared."""
+        """Simulate a run, whose manifest has only the declared values."""
         pace = np.exp(self.by_run * self.rng.standard_normal())
         tasks = [
             task.model_dump(exclude_defaults=True)
@@ -95,7 +95,7 @@ class Truth:
         return trace.with_manifest(scenario=declared.to_manifest())
 
 
-def foretold(seed: int) -> Outcome:
+def predict_run(seed: int) -> CoverageOutcome:
     """One truth: runs of two scenarios, two or three of each, a fit, a prediction, a run."""
     truth = Truth(seed)
     repetitions = 2 + seed % 2
@@ -104,10 +104,10 @@ def foretold(seed: int) -> Outcome:
         runs, parameters=PARAMETERS, budget=BUDGET, analysis=ANALYSIS, seed=seed, threads=1
     )
     said = fit.predict(HELD_OUT, outputs=["makespan_s"], level=LEVEL, threads=1)
-    return Outcome(*said["makespan_s"], figures(truth.run(HELD_OUT)).makespan, len(runs))
+    return CoverageOutcome(*said["makespan_s"], figures(truth.run(HELD_OUT)).makespan, len(runs))
 
 
-def told(outcomes: list[Outcome]) -> str:
+def describe_coverage(outcomes: list[CoverageOutcome]) -> str:
     share = np.mean([outcome.held for outcome in outcomes])
     width = np.median([outcome.width for outcome in outcomes])
     below = sum(outcome.real < outcome.low for outcome in outcomes)
@@ -123,8 +123,8 @@ def test_nine_of_ten_runs_lie_between_the_limits(monkeypatch):
     monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # there are as many processes as cores
     # A fresh interpreter each: libraries with threads of their own do not survive a fork.
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        outcomes = list(pool.map(foretold, range(TRUTHS)))
-    print(f"\nall: {told(outcomes)}")
+        outcomes = list(pool.map(predict_run, range(TRUTHS)))
+    print(f"\nall: {describe_coverage(outcomes)}")
     for runs in sorted({outcome.runs for outcome in outcomes}):
-        print(f"{runs} runs: {told([each for each in outcomes if each.runs == runs])}")
+        print(f"{runs} runs: {describe_coverage([each for each in outcomes if each.runs == runs])}")
     assert LEAST <= np.mean([outcome.held for outcome in outcomes]) <= MOST

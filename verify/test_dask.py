@@ -1,4 +1,4 @@
-"""Laws of a Dask cluster of this machine: it survives its workers, and finds what threads find."""
+"""A local Dask cluster survives the loss of workers and gives the results of threads."""
 
 from functools import partial
 from pathlib import Path

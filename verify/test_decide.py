@@ -1,4 +1,4 @@
-"""The twin decides: on a truth that is known, and on the runs that are shipped.
+"""Verification of rankings on a simulated truth and on the recorded runs.
 
 `verify/decide.py` prints the same without pytest. Nothing is run here but simulations.
 """
@@ -7,14 +7,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from decide import ALONE, SHIPPED, TWINS, WITH, WITHOUT, Study, study
-from decide_runs import BAGS, BASELINE, CANDIDATES, LENGTHS, TRIED, plan, scenario
+from decide import ALONE, SHIPPED, TWINS, WITH, WITHOUT, DecisionStudy, study
+from decide_runs import BAGS, BASELINE, CANDIDATES, LENGTHS, TRIED, _slim, plan, scenario
 from decide_runs import synthetic as simulated
 from decide_tables import TABLES
 from replay_page import blocks, filled
 
 import twinloop as tl
 from twinloop.metrics import figures
+from twinloop.recordings import open_runs
 
 PAGE = Path(__file__).parents[1] / "docs" / "decide.md"
 CROWDED = [name for name in CANDIDATES if name != BASELINE]
@@ -22,20 +23,20 @@ CROWDED = [name for name in CANDIDATES if name != BASELINE]
 
 @pytest.fixture(scope="module")
 def known():
-    """A truth that is simulated, in which sharing a core costs what it is said to cost."""
-    return Study(simulated(noise=0.003), {}, budget=2500, analysis=0)
+    """A simulated truth with known contention."""
+    return DecisionStudy(simulated(noise=0.003), {}, budget=2500, analysis=0)
 
 
 @pytest.fixture(scope="module")
 def shipped():
-    """The runs that were recorded, judged as the command does it."""
+    """The recorded runs, assessed as by the command."""
     if not SHIPPED.exists():
         pytest.skip("no recorded runs are there")
     return study(SHIPPED)
 
 
 def against_plain(found, twin, bag):
-    """What came of each crowded candidate in the place of the plain one."""
+    """Replace each simple candidate by its crowded variant."""
     recommended = found.confirmations[twin, bag].recommendations
     return {each.candidate: (each.predicted, each.verdict) for each in recommended}
 
@@ -65,7 +66,7 @@ def test_it_does_not_say_of_everything_that_crowding_is_bad(known):
 
 
 def test_no_contention_is_found_where_there_is_none():
-    free = Study(simulated(noise=0.003, free=True), {}, budget=2500, analysis=0)
+    free = DecisionStudy(simulated(noise=0.003, free=True), {}, budget=2500, analysis=0)
     for bag in BAGS:
         found = against_plain(free, WITH, bag)
         assert all(predicted < 0 and verdict == "holds" for predicted, verdict in found.values())
@@ -77,7 +78,7 @@ def test_a_pair_that_is_ranked_wrong_is_told(known):
         if key.bag == "heavy" and key.name == BASELINE:
             other = key._replace(name="spread-ic 4")
             runs[key], runs[other] = runs[other], runs[key]
-    swapped = Study(runs, {})
+    swapped = DecisionStudy(runs, {})
     vars(swapped)["fits"] = known.fits
     assert any("spread-ic 4" in line and BASELINE in line for line in swapped.failures())
 
@@ -90,7 +91,7 @@ def test_noise_in_which_nothing_shows_is_no_proof(known):
             names = [BASELINE, *CROWDED]
             turned = names[(names.index(key.name) + key.repetition) % len(names)]
             runs[key] = known.runs[key._replace(name=turned)]
-    noisy = Study(runs, {})
+    noisy = DecisionStudy(runs, {})
     vars(noisy)["fits"] = known.fits
     assert any("nothing is shown" in line for line in noisy.failures())
 
@@ -134,8 +135,22 @@ def test_the_page_says_what_the_recorded_runs_say(shipped):
 
 def test_recorded_runs_are_whole_and_small(shipped):
     assert set(shipped.notes) == {str(key) for key in plan()}
-    files = [path for path in SHIPPED.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 2e6
-    assert {path.suffix for path in files} == {".parquet", ".json"}
+    with open_runs(SHIPPED) as folder:
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) < 2e6
+        assert {path.suffix for path in files} == {".parquet", ".json"}
     for trace in shipped.runs.values():
         assert trace.tasks.select((pl.col("status") == "completed").all()).item()
+
+
+def test_a_recorded_run_is_left_with_its_tables(known, tmp_path):
+    """Without what an execution writes beside them."""
+    whole = next(iter(known.runs.values()))
+    folder = whole.save(tmp_path / "run")
+    (folder / "output").mkdir()
+    (folder / "commands.txt").touch()
+    _slim(folder)
+    slim = tl.Trace.load(folder)
+    assert whole.usage.height > slim.usage.height == 0
+    assert slim.tasks.equals(whole.tasks)
+    assert {path.suffix for path in folder.iterdir()} == {".parquet", ".json"}

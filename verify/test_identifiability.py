@@ -1,4 +1,4 @@
-"""What the shorter tests show on a few, on many: null spaces that are found, outcomes covered."""
+"""Identifiability on many cases: null spaces are found, outcomes are covered."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.calibration.models import (
     Planted,
     Transportation,
 )
-from tests.calibration.test_predict import covered
+from tests.calibration.test_prediction import covered
 from twinloop.calibration.identifiability import analyse_identifiability
 from twinloop.calibration.uncertainty.prediction_intervals import (
     compute_intervals,
@@ -25,10 +25,10 @@ def test_fifty_random_models_with_a_known_null_space():
     for seed in range(50):
         model = Planted(seed)
         found = analyse_identifiability(model, model.best, noise=model.noise)
-        unidentifiable = set(found.unidentifiable)
-        right += len(unidentifiable & model.loose)
-        wrong += len(unidentifiable - model.loose)
-        missed += len(model.loose - unidentifiable)
+        flagged = set(found.flagged)
+        right += len(flagged & model.loose)
+        wrong += len(flagged - model.loose)
+        missed += len(model.loose - flagged)
         grouped += set(found.groups) == model.groups
     precision, recall = right / (right + wrong), right / (right + missed)
     print(f"precision {precision:.3f}, recall {recall:.3f}, groups right in {grouped} of 50")
@@ -48,9 +48,9 @@ def test_fifty_random_models_with_a_known_null_space():
         (Gravity("trajectory"), 0),
     ],
 )
-def test_the_loss_alone_tells_the_same(example, unidentifiable):
+def test_the_loss_alone_tells_the_same(example, flagged):
     found = analyse_identifiability(LossOnly(example), example.best, loss_bound=0.01)
-    assert len(found.unidentifiable) == unidentifiable
+    assert len(found.flagged) == flagged
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Five thousand short tasks in a row: none is lost, and nothing is left of them."""
+"""Five thousand short tasks in a row: none is lost, and no process remains."""
 
 import os
 

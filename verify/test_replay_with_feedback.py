@@ -21,7 +21,7 @@ from replay_experiments import (
     PUBLISHED_PERCENTILES,
     RECORDED,
     REPLAYS,
-    Run,
+    ReplayRun,
     first_jobs,
     run,
     slightly_longer,
@@ -44,13 +44,13 @@ def log(real_data: Path) -> tl.Trace:
 
 
 @pytest.fixture(scope="module")
-def runs(log: tl.Trace) -> dict[tuple[str, str], Run]:
+def runs(log: tl.Trace) -> dict[tuple[str, str], ReplayRun]:
     return {key: run(log, *key) for key in PUBLISHED}
 
 
 @pytest.fixture(scope="module")
-def recorded(log: tl.Trace) -> Run:
-    return Run.of(log, 100)
+def recorded(log: tl.Trace) -> ReplayRun:
+    return ReplayRun.of(log, 100)
 
 
 @pytest.fixture(scope="module")

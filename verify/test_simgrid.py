@@ -1,6 +1,6 @@
 """Finish times of random sharing and flow cases: Twinloop against SimGrid.
 
-Every case is told to Twinloop in three ways (all that can be is declared beforehand; all is done
+Every case is given to Twinloop in three ways (all that can be is declared beforehand; all is done
 by callbacks when its time comes; columns, where nothing changes) and once to SimGrid, set to plain
 weighted max-min (see `simgrid_oracle`). A difference is taken relative to the time from start to
 finish, which is stricter than relative to the finish.
@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 from simgrid_cases import FAMILIES, cases
-from simgrid_oracle import MAX_MIN, Activity, Case, Change, SimGrid, SimGridMissing
+from simgrid_oracle import (
+    MAX_MIN,
+    OracleActivity,
+    OracleCase,
+    OracleChange,
+    SimGrid,
+    SimGridMissing,
+)
 
 from twinloop import engine
 
@@ -30,12 +37,12 @@ def simgrid() -> SimGrid:
 
 
 @dataclass
-class Tally:
+class ComparisonTally:
     cases: int = 0
     activities: int = 0
     worst: float = 0.0
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: ComparisonTally) -> None:
         self.cases += other.cases
         self.activities += other.activities
         self.worst = max(self.worst, other.worst)
@@ -48,13 +55,13 @@ class Tally:
 
 
 @pytest.fixture(scope="module")
-def total() -> Iterator[Tally]:
-    tally = Tally()
+def total() -> Iterator[ComparisonTally]:
+    tally = ComparisonTally()
     yield tally
     print(f"\nSimGrid, all: {tally}")
 
 
-def declared(case: Case) -> list[float | None]:
+def declared(case: OracleCase) -> list[float | None]:
     env = engine.Environment()
     resources = [env.resource(capacity) for capacity in case.capacities]
     for index, resource in enumerate(resources):
@@ -78,7 +85,7 @@ def declared(case: Case) -> list[float | None]:
     return [activity.finished for activity in started]
 
 
-def driven(case: Case) -> list[float | None]:
+def driven(case: OracleCase) -> list[float | None]:
     env = engine.Environment()
     resources = [env.resource(capacity) for capacity in case.capacities]
     started: dict[int, engine.Activity] = {}
@@ -99,7 +106,7 @@ def driven(case: Case) -> list[float | None]:
     return [started[index].finished for index in range(len(case.activities))]
 
 
-def apply(change: Change, resources, started) -> None:
+def apply(change: OracleChange, resources, started) -> None:
     if change.verb == "capacity":
         resources[change.subject].set_capacity(change.value)
         return
@@ -114,7 +121,7 @@ def apply(change: Change, resources, started) -> None:
         activity.resume()
 
 
-def columns(case: Case) -> list[float]:
+def columns(case: OracleCase) -> list[float]:
     longest = max(len(a.resources) for a in case.activities)
     run = engine.run_columns(
         [a.start + a.latency for a in case.activities],
@@ -127,7 +134,7 @@ def columns(case: Case) -> list[float]:
     return list(run.finish)
 
 
-def difference(case: Case, ours: list[float | None], theirs: list[float]) -> float:
+def difference(case: OracleCase, ours: list[float | None], theirs: list[float]) -> float:
     """The largest of the case, relative to the time from start to finish."""
     if None in ours or min(theirs) < 0.0:
         return math.inf
@@ -137,7 +144,7 @@ def difference(case: Case, ours: list[float | None], theirs: list[float]) -> flo
     )
 
 
-def compare(case: Case, theirs: list[float]) -> float:
+def compare(case: OracleCase, theirs: list[float]) -> float:
     ways = [declared, driven] if case.changes else [declared, driven, columns]
     return max(difference(case, way(case), theirs) for way in ways)
 
@@ -145,12 +152,12 @@ def compare(case: Case, theirs: list[float]) -> float:
 @pytest.mark.parametrize("flow", [False, True], ids=["sharing", "flow"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_finish_times_are_those_of_simgrid(
-    simgrid: SimGrid, total: Tally, family: str, flow: bool
+    simgrid: SimGrid, total: ComparisonTally, family: str, flow: bool
 ) -> None:
-    tally = Tally()
+    tally = ComparisonTally()
     for case, theirs in zip(made := cases(family, flow), simgrid.play(made), strict=True):
         found = compare(case, theirs)
-        tally.add(Tally(1, len(case.activities), found))
+        tally.add(ComparisonTally(1, len(case.activities), found))
         assert found <= TOLERANCE, f"{case.name}: {found:.1e}, SimGrid says {theirs}\n{case.text()}"
     total.add(tally)
     print(f"\n{tally}")
@@ -158,7 +165,9 @@ def test_finish_times_are_those_of_simgrid(
 
 # One resource of 10/s: 100 at weight 1 and 100 at weight 2 get 10/3 and 20/3 until the second ends
 # at 15 s; the first then has 50 left and ends at 20 s.
-BY_HAND = Case("by hand", False, (10.0,), (Activity(0, 100, (0,)), Activity(0, 100, (0,), None, 2)))
+BY_HAND = OracleCase(
+    "by hand", False, (10.0,), (OracleActivity(0, 100, (0,)), OracleActivity(0, 100, (0,), None, 2))
+)
 
 
 def test_simgrid_gives_the_times_worked_out_by_hand(simgrid: SimGrid) -> None:
@@ -189,6 +198,6 @@ def test_the_cases_depend_on_the_weights(simgrid: SimGrid, flow: bool) -> None:
 
 def test_simgrid_with_its_default_network_model_is_not_max_min(simgrid: SimGrid) -> None:
     """So the options of `MAX_MIN` are needed, and are applied."""
-    flow = Case("flow", True, (10.0,), (Activity(0, 100, (0,)),))
+    flow = OracleCase("flow", True, (10.0,), (OracleActivity(0, 100, (0,)),))
     assert simgrid.play([flow], MAX_MIN)[0] == pytest.approx([10.0], rel=1e-9)
     assert simgrid.play([flow], ())[0] == pytest.approx([10.0 / 0.97], rel=1e-9)

@@ -1,4 +1,4 @@
-"""Long proofs about studies: killed at ten moments, and ten thousand runs in little memory.
+"""Long tests of studies: killed at ten times, and ten thousand runs in little memory.
 
 pytest verify/test_studies.py -s
 """
@@ -42,7 +42,7 @@ FIT = textwrap.dedent("""
 
 
 def killed(moments: int, longest: float, *words: str) -> int:
-    """Start it again and again and kill it at random moments; how often it was still running."""
+    """Start and kill it repeatedly at random times; return how often it was still running."""
     draw = random.Random(1)
     alive = 0
     for _ in range(moments):
@@ -102,18 +102,18 @@ LARGE = textwrap.dedent("""
         "time_scale": {"range": [0.5, 2]},
         "nodes": {"field": "platform.clusters[0].hosts[0].count", "range": [2, 16],
                   "integer": True}}}
-    def told(what, began):
+    def report(what, began):
         print(f"{what}: {time.perf_counter() - began:.1f} s", flush=True)
     began = time.perf_counter()
     study = tl.explore(scenario, design, folder=sys.argv[2])
-    told(f"{study.done:,} runs", began)
-    began = time.perf_counter(); study = tl.Study.load(sys.argv[2]); told("load", began)
-    began = time.perf_counter(); study.configurations; told("tables", began)
-    began = time.perf_counter(); study.top(3); told("top 3", began)
-    began = time.perf_counter(); study.pareto(); told("pareto", began)
-    began = time.perf_counter(); study.effects(); told("effects", began)
+    report(f"{study.done:,} runs", began)
+    began = time.perf_counter(); study = tl.Study.load(sys.argv[2]); report("load", began)
+    began = time.perf_counter(); study.configurations; report("tables", began)
+    began = time.perf_counter(); study.top(3); report("top 3", began)
+    began = time.perf_counter(); study.pareto(); report("pareto", began)
+    began = time.perf_counter(); study.effects(); report("effects", began)
     page = sys.argv[2] + "/report.html"
-    began = time.perf_counter(); write_study_page(study, page); told("page", began)
+    began = time.perf_counter(); write_study_page(study, page); report("page", began)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, study.done, study.failed)
 """)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import surf
 from replay_page import blocks, filled
-from surf import MODELS, PER_DAY, PUBLISHED, Difference
+from surf import MODELS, PER_DAY, PUBLISHED, PowerDifference
 
 import twinloop as tl
 from twinloop.description.files import write_atomically
@@ -56,9 +56,9 @@ def hypotheses(log, series, real):
     for name in PUBLISHED:
         fine = surf.watts(CompiledScenario(surf.scenario(log, name)), step=1.0)
         found[name] = {
-            "as above": Difference.of(series[name], real),
+            "as above": PowerDifference.of(series[name], real),
             **{
-                what: Difference.of(surf.watts(made(name)), real)
+                what: PowerDifference.of(surf.watts(made(name)), real)
                 for what, made in surf.runs(log).items()
             },
             **surf.counts(series[name], fine, real),
@@ -96,7 +96,7 @@ def test_a_fit_changes_nothing_but_idle_and_maximum(series, again, real):
     for name in MODELS:
         idle, top = surf.fitted(series[name], real[:PER_DAY])
         assert again[name] == pytest.approx(surf.redrawn(series[name], idle, top), rel=1e-9)
-        assert Difference.of(again[name], real[:PER_DAY]).bias == pytest.approx(0.0, abs=0.05)
+        assert PowerDifference.of(again[name], real[:PER_DAY]).bias == pytest.approx(0.0, abs=0.05)
 
 
 def test_where_the_tasks_run_does_not_matter(hypotheses):

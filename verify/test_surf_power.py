@@ -1,4 +1,4 @@
-"""The power models of SURF's cluster, calibrated on two days and judged on the two that follow.
+"""Power models of the SURF cluster, calibrated on two days and assessed on the next two.
 
 Without the log it is skipped, and says so.
 """
@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import surf
 from replay_page import table
-from surf import HOSTS, PER_DAY, STEP, Difference
+from surf import HOSTS, PER_DAY, STEP, PowerDifference
 
 import twinloop as tl
 
@@ -82,7 +82,7 @@ def series(log: tl.Trace, fits: Mapping[str, tl.Fit]) -> dict[str, surf.Floats]:
 
 @pytest.fixture(scope="module")
 def chosen(fits: Mapping[str, tl.Fit]) -> str:
-    """The model that is best on the days that were fitted to."""
+    """The best model on the training days."""
     return min(fits, key=lambda name: fits[name].loss)
 
 
@@ -106,10 +106,10 @@ def figures(
                 f"{values['power.idle']:.1f}",
                 f"{values['power.max']:.1f}",
                 "" if bent is None else f"{bent:.2g}",
-                Difference.of(part(series[name], 1, 2), part(real, 1, 2)).cells()[0],
-                *Difference.of(part(series[name], 3, 4), part(real, 3, 4)).cells(),
-                Difference.of(part(series[name], 3, 3), part(real, 3, 3)).cells()[0],
-                Difference.of(part(series[name], 4, 4), part(real, 4, 4)).cells()[0],
+                PowerDifference.of(part(series[name], 1, 2), part(real, 1, 2)).cells()[0],
+                *PowerDifference.of(part(series[name], 3, 4), part(real, 3, 4)).cells(),
+                PowerDifference.of(part(series[name], 3, 3), part(real, 3, 3)).cells()[0],
+                PowerDifference.of(part(series[name], 4, 4), part(real, 4, 4)).cells()[0],
             ]
         )
     return table(heads, rows)
@@ -120,7 +120,9 @@ def test_the_page_has_the_figures(fits, series, real, chosen):
     hours = [part(each, 1, 4).reshape(-1, 120).mean(axis=1) for each in (series[chosen], real)]
     same = float(np.mean(np.diff(real) == 0))
     print(f"\n{fresh}chosen on days 1 and 2: {chosen}")
-    print(f"means of 1 h, days 3-4: {Difference.of(hours[0][48:], hours[1][48:]).cells()[0]} %")
+    print(
+        f"means of 1 h, days 3-4: {PowerDifference.of(hours[0][48:], hours[1][48:]).cells()[0]} %"
+    )
     print(f"samples of the measurement that repeat the one before: {same:.0%}")
     found = BLOCK.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None
@@ -128,18 +130,18 @@ def test_the_page_has_the_figures(fits, series, real, chosen):
 
 
 def test_two_days_are_enough_for_the_two_that_follow(fits, series, real, chosen):
-    assert Difference.of(part(series[chosen], 3, 4), part(real, 3, 4)).mape <= ENOUGH
+    assert PowerDifference.of(part(series[chosen], 3, 4), part(real, 3, 4)).mape <= ENOUGH
     assert all(run["mode"] == "replay" for run in fits[chosen].runs)
 
 
 def test_the_loss_is_the_error_of_the_simulated_power(fits, series, real):
     for name, fit in fits.items():
-        error = Difference.of(part(series[name], 1, 2), part(real, 1, 2)).mape
+        error = PowerDifference.of(part(series[name], 1, 2), part(real, 1, 2)).mape
         assert 100 * fit.loss == pytest.approx(error, rel=1e-9)
 
 
 def test_no_other_idle_and_maximum_does_better(fits, series, real):
-    """The least mean of relative errors is a linear programme, and needs no search."""
+    """The minimum mean relative error is a linear programme."""
     from scipy import sparse
     from scipy.optimize import linprog
 

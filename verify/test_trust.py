@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from trust import Study, study
+from trust import TrustStudy, study
 from trust_runs import (
     BAGS,
     HELD_OUT_LEVEL,
     TRUTH,
-    Key,
     Size,
+    TrustKey,
     await_idle,
     plan,
     record,
@@ -36,8 +36,8 @@ FOLDER = Path(__file__).parents[1] / "build" / "trust"
 
 @pytest.fixture(scope="module")
 def known():
-    """A truth that is simulated, so that all its values are known."""
-    return Study(simulated(Size(), noise=1e-4), Size(), {})
+    """A simulated truth with known values."""
+    return TrustStudy(simulated(Size(), noise=1e-4), Size(), {})
 
 
 def product(values, own, other):
@@ -58,7 +58,7 @@ def test_known_values_are_found(known):
 
 
 def true_makespans(bag: str) -> tuple[float, float]:
-    """The least and the largest makespan of true values that are off by a thousandth.
+    """Return the range of makespans for true values changed by a thousandth.
 
     In list scheduling, a task that ends a moment later can change where all others run (Graham,
     "Bounds on multiprocessing timing anomalies", 1969): 0.01 % in a value of the cache bag moves
@@ -77,14 +77,14 @@ def test_a_level_that_was_not_fitted_is_predicted_and_not_without_contention(kno
     for bag in BAGS:
         least, largest = true_makespans(bag)
         assert largest < 1.03 * least
-        assert 0.995 * least < known.foretold(known.fit, bag).twin < 1.005 * largest
+        assert 0.995 * least < known.predict_makespan(known.fit, bag).twin < 1.005 * largest
     for fit in (known.without, known.alone):
-        assert known.foretold(fit, "cache").error < -0.1
+        assert known.predict_makespan(fit, "cache").error < -0.1
     assert list(known.failures()) == []
 
 
 def test_settings_whose_repetitions_differ_too_much_show_nothing(known):
-    key = Key("cache", HELD_OUT_LEVEL, 3)
+    key = TrustKey("cache", HELD_OUT_LEVEL, 3)
     run = known.runs[key]
     slow = run.replace(placements=run.placements.with_columns(pl.col("start", "end") * 1.2))
     shaken = replace(known, runs=known.runs | {key: slow})

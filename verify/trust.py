@@ -1,4 +1,4 @@
-"""Is the twin to be trusted: bags of real work, run on this machine, foretold by the simulator.
+"""Verification of predictions: bags of real work, run on this machine and predicted.
 
     python verify/trust.py --folder build/trust              # run what is not there yet, and report
     python verify/trust.py --folder build/trust --report     # report on what is there
@@ -32,8 +32,8 @@ from trust_runs import (
     LEVELS,
     PERIOD,
     REPETITIONS,
-    Key,
     Size,
+    TrustKey,
     plan,
     record,
     recorded,
@@ -45,7 +45,7 @@ import twinloop as tl
 from twinloop.fidelity import Verdict
 from twinloop.metrics import figures
 
-#: The makespan of the held-out level must be foretold within this.
+#: The makespan of the held-out level must be predicted within this.
 DEMANDED = 0.05
 #: How the values are looked for.
 OPTIMISER, BUDGET = "cma", 6000
@@ -62,8 +62,8 @@ PLAIN = {
 
 
 @dataclass(frozen=True)
-class Foretold:
-    """A makespan of the held-out level: what was foretold, and what came."""
+class PredictedMakespan:
+    """Predicted and measured makespan of the held-out level."""
 
     real: tuple[float, ...]
     twin: float
@@ -72,44 +72,44 @@ class Foretold:
 
     @property
     def error(self) -> float:
-        """Of the mean of the repetitions."""
+        """Relative error of the mean of the repetitions."""
         return self.twin / float(np.mean(self.real)) - 1.0
 
     @property
     def errors(self) -> tuple[float, ...]:
-        """Of each repetition."""
+        """Relative error of each repetition."""
         return tuple(self.twin / each - 1.0 for each in self.real)
 
 
 @dataclass(frozen=True)
-class Study:
-    """The runs, and what a twin that was fitted to some of them says of the others."""
+class TrustStudy:
+    """The runs, and the predictions of a twin fitted to some of them."""
 
-    runs: Mapping[Key, tl.Trace]
+    runs: Mapping[TrustKey, tl.Trace]
     size: Size
     notes: Mapping[str, Mapping[str, float]]
     budget: int = BUDGET
 
-    def where(self, levels: tuple[int, ...], repetitions: tuple[int, ...]) -> list[Key]:
+    def where(self, levels: tuple[int, ...], repetitions: tuple[int, ...]) -> list[TrustKey]:
         """The runs of these levels and repetitions, of all bags."""
-        return [Key(*key) for key in product(BAGS, levels, repetitions)]
+        return [TrustKey(*key) for key in product(BAGS, levels, repetitions)]
 
     @cached_property
     def fit(self) -> tl.Fit:
-        """With contention: to what the two repetitions of levels one and two can tell."""
+        """Fit with contention, to two repetitions of levels one and two."""
         return self._fitted(self.where(FITTED_LEVELS, FITTED_REPETITIONS), None, validated=True)
 
     @cached_property
     def without(self) -> tl.Fit:
-        """The same runs, contention left out: what sharing costs has to go into the factors."""
+        """Fit to the same runs without contention, so that factors absorb its cost."""
         return self._fitted(self.where(FITTED_LEVELS, FITTED_REPETITIONS), PLAIN)
 
     @cached_property
     def alone(self) -> tl.Fit:
-        """Only the runs in which no task shared its core."""
+        """Fit to the runs without shared cores."""
         return self._fitted(self.where((1,), FITTED_REPETITIONS), PLAIN)
 
-    def _fitted(self, keys: list[Key], parameters: Any, *, validated: bool = False) -> tl.Fit:
+    def _fitted(self, keys: list[TrustKey], parameters: Any, *, validated: bool = False) -> tl.Fit:
         held = self.where(FITTED_LEVELS, (HELD_OUT_REPETITION,)) if validated else []
         return tl.calibrate(
             [self.runs[key] for key in keys],
@@ -122,40 +122,40 @@ class Study:
         )
 
     @cached_property
-    def verdicts(self) -> dict[Key, Verdict]:
-        """On the third repetition of the levels that were fitted, beside the noise floor."""
+    def verdicts(self) -> dict[TrustKey, Verdict]:
+        """Verdicts on the third repetition of the fitted levels, with the noise floor."""
         return {key: self.verdict(key) for key in self.where(FITTED_LEVELS, (HELD_OUT_REPETITION,))}
 
     @cached_property
-    def unseen(self) -> dict[Key, Verdict]:
-        """On the third repetition of the level that was not."""
+    def unseen(self) -> dict[TrustKey, Verdict]:
+        """Verdicts on the third repetition of the held-out level."""
         held_out = self.where((HELD_OUT_LEVEL,), (HELD_OUT_REPETITION,))
         return {key: self.verdict(key) for key in held_out}
 
-    def verdict(self, key: Key) -> Verdict:
-        """On one run, the twin being fitted to others."""
+    def verdict(self, key: TrustKey) -> Verdict:
+        """Assess one run with a twin fitted to others."""
         twin = tl.simulate(self.fit.apply(self.scenario(key)), usage_step=PERIOD)
         others = [self.runs[key._replace(repetition=each)] for each in FITTED_REPETITIONS]
         return tl.assess(self.runs[key], twin, repeats=others)
 
-    def scenario(self, key: Key) -> tl.Scenario:
-        """What was run."""
+    def scenario(self, key: TrustKey) -> tl.Scenario:
+        """Return the scenario of a run."""
         return scenario(key.bag, key.level, self.size)
 
     def makespans(self, bag: str, level: int) -> tuple[float, ...]:
-        """Of all repetitions (s)."""
+        """Return the makespans of all repetitions (s)."""
         return tuple(
-            float(figures(self.runs[Key(bag, level, each)]).makespan) for each in REPETITIONS
+            float(figures(self.runs[TrustKey(bag, level, each)]).makespan) for each in REPETITIONS
         )
 
-    def foretold(self, fit: tl.Fit, bag: str) -> Foretold:
-        """The makespan of a bag at the held-out level."""
+    def predict_makespan(self, fit: tl.Fit, bag: str) -> PredictedMakespan:
+        """Predict the makespan of a bag at the held-out level."""
         wanted = scenario(bag, HELD_OUT_LEVEL, self.size)
         twin = float(figures(tl.simulate(fit.apply(wanted))).makespan)
         low = high = None
         if fit.draws is not None:
             low, _, high = fit.predict(wanted, outputs=["makespan_s"])["makespan_s"]
-        return Foretold(self.makespans(bag, HELD_OUT_LEVEL), twin, low, high)
+        return PredictedMakespan(self.makespans(bag, HELD_OUT_LEVEL), twin, low, high)
 
     def inflation(self, bag: str, level: int, kind: str) -> list[float]:
         """CPU time over declared work, of all tasks of a kind, in each repetition."""
@@ -164,21 +164,21 @@ class Study:
         }
         found = []
         for each in REPETITIONS:
-            tasks = self.runs[Key(bag, level, each)].tasks.filter(pl.col("kind") == kind)
+            tasks = self.runs[TrustKey(bag, level, each)].tasks.filter(pl.col("kind") == kind)
             found.append(tasks["cpu_time"].sum() / sum(declared[task] for task in tasks["id"]))
         return found
 
     def spread(self, bag: str, level: int) -> float:
-        """How far the makespans of the repetitions lie apart, over their mean."""
+        """Return the range of the makespans of the repetitions over their mean."""
         found = self.makespans(bag, level)
         return (max(found) - min(found)) / float(np.mean(found))
 
     def is_steady(self, bag: str, *levels: int) -> bool:
-        """Whether repetitions are as alike as the prediction is demanded to be: the noise floor."""
+        """Whether the noise floor is below the required error of the prediction."""
         return all(self.spread(bag, level) <= DEMANDED for level in levels)
 
     def unsteady(self) -> Iterator[str]:
-        """The settings of which the machine can show nothing."""
+        """The settings that are not identifiable on this machine."""
         for bag, level in product(BAGS, LEVELS):
             if not self.is_steady(bag, level):
                 yield (
@@ -187,7 +187,7 @@ class Study:
                 )
 
     def failures(self) -> Iterator[str]:
-        """What was demanded and did not come true, where the repetitions are alike enough."""
+        """List the unmet requirements, where the noise floor is low enough."""
         for key, verdict in self.verdicts.items():
             if verdict.mode != "predict":
                 yield f"{key}: {verdict.provenance}"
@@ -199,23 +199,23 @@ class Study:
         for bag in BAGS:
             if not self.is_steady(bag, *LEVELS):
                 continue
-            if abs(error := self.foretold(self.fit, bag).error) >= DEMANDED:
+            if abs(error := self.predict_makespan(self.fit, bag).error) >= DEMANDED:
                 yield f"{bag}: the makespan of level {HELD_OUT_LEVEL} is off by {error:.1%}"
 
 
-def study(folder: Path, size: Size) -> Study:
-    """The runs of a folder."""
+def study(folder: Path, size: Size) -> TrustStudy:
+    """Load the runs of a folder."""
     runs = {}
     for key in plan():
         trace = recorded(folder / str(key), scenario(key.bag, key.level, size))
         if trace is None:
             raise SystemExit(f"{folder / str(key)}: no complete run of this scenario is there")
         runs[key] = trace
-    return Study(runs, size, json.loads((folder / "notes.json").read_text()))
+    return TrustStudy(runs, size, json.loads((folder / "notes.json").read_text()))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, fit, foretell and print; 1: what was demanded did not come true."""
+    """Run, fit, predict and print; return 1 if a requirement is not met."""
     from trust_tables import report
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     size = Size(given.tasks, Size().longest * given.shrunk, Size().shortest * given.shrunk)
     if given.synthetic:
-        made = Study(synthetic(size, given.noise), size, {})
+        made = TrustStudy(synthetic(size, given.noise), size, {})
     else:
         if not given.report:
             record(given.folder, size)

@@ -1,4 +1,4 @@
-"""The runs of the proof that the twin can be trusted: bags of real work, and a simulated truth.
+"""Runs of the verification of predictions: bags of real work, and a simulated truth.
 
 Three bags of `twinloop-burn` tasks (`cpu`, `cache`, and half of each) run on two nodes of one core,
 with one, two and four tasks on each core, three times each.
@@ -42,14 +42,14 @@ SEED = 20250901
 
 
 class Size(NamedTuple):
-    """How large a bag is: tasks, and their lengths from the longest to the shortest (s)."""
+    """Size of a bag: number of tasks, and lengths from longest to shortest (s)."""
 
     tasks: int = 44
     longest: float = 1.8
     shortest: float = 0.3
 
 
-class Key(NamedTuple):
+class TrustKey(NamedTuple):
     """One run."""
 
     bag: str
@@ -91,15 +91,15 @@ def scenario(bag: str, level: int, size: Size = Size()) -> tl.Scenario:  # noqa:
     )
 
 
-def plan() -> list[Key]:
-    """All runs: each repetition has all bags and levels, in an order of its own.
+def plan() -> list[TrustKey]:
+    """List all runs: each repetition has all bags and levels in a random order.
 
     What changes on the machine with time so comes to all of them alike.
     """
     drawn = random.Random(SEED)
     found = []
     for repetition in REPETITIONS:
-        block = [Key(bag, level, repetition) for bag, level in product(BAGS, LEVELS)]
+        block = [TrustKey(bag, level, repetition) for bag, level in product(BAGS, LEVELS)]
         drawn.shuffle(block)
         found += block
     return found
@@ -109,7 +109,7 @@ def plan() -> list[Key]:
 
 
 def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None:
-    """Run for real what is not in the folder yet, all with the same rates of work."""
+    """Execute the runs that are not in the folder yet, with the same work rates."""
     folder.mkdir(parents=True, exist_ok=True)
     rates = _kept(folder / "rates.json", lambda: burn_program.measure_rates(["cpu", "cache"], say))
     os.environ[burn_program.RATES_VARIABLE] = ",".join(
@@ -131,7 +131,7 @@ def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None
 
 
 def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
-    """The run that is kept there, if it is one of this scenario and all of it."""
+    """Return the stored run, if it is complete and of this scenario."""
     try:
         trace = tl.read(folder)
         # Read back, so that fields which a scenario did not have then have their defaults.
@@ -142,7 +142,7 @@ def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
 
 
 def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
-    """Run it; what the machine did meanwhile that was no part of it."""
+    """Execute a run and return the other load of the machine."""
     await_idle()
     before, began = _busy(), time.monotonic()
     trace = execute(wanted, folder, period=PERIOD, overwrite=True, announce=lambda text: None)
@@ -158,7 +158,7 @@ def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
 
 
 def await_idle() -> bool:
-    """Wait until no other process is at work, but not for ever; whether the machine is idle.
+    """Wait for an idle machine with a time limit; return whether it is idle.
 
     The load average would count the work before this test for minutes.
     """
@@ -171,7 +171,7 @@ def await_idle() -> bool:
 
 
 def _busy() -> tuple[float, float]:
-    """Seconds in which the CPUs of the machine were busy, and in which they were taken away."""
+    """Return busy and stolen CPU seconds of the machine."""
     line = Path("/proc/stat").read_text().partition("\n")[0]
     user, nice, system, _, _, irq, softirq, steal = (int(x) for x in line.split()[1:9])
     tick = os.sysconf("SC_CLK_TCK")
@@ -205,7 +205,7 @@ LATENCIES = {"dispatch_latency": 0.0015, "release_latency": 0.001}
 
 
 def true_model(values: Mapping[str, float] = TRUTH) -> dict[str, Any]:
-    """The model of the simulated truth, or of other values of its parameters."""
+    """Return the model of the simulated truth, or with other values."""
     kinds = {
         kind: {
             what: values[f"contention.kinds.{kind}.{what}"] for what in ("pressure", "sensitivity")
@@ -220,12 +220,12 @@ def true_model(values: Mapping[str, float] = TRUTH) -> dict[str, Any]:
     }
 
 
-def synthetic(size: Size, noise: float = 0.01) -> dict[Key, tl.Trace]:
-    """Runs of a simulated truth, whose tasks have a little more or less work each time."""
+def synthetic(size: Size, noise: float = 0.01) -> dict[TrustKey, tl.Trace]:
+    """Simulate runs of a known truth, with small random variations of the work."""
     return {key: _synthetic(key, size, noise) for key in plan()}
 
 
-def _synthetic(key: Key, size: Size, noise: float) -> tl.Trace:
+def _synthetic(key: TrustKey, size: Size, noise: float) -> tl.Trace:
     declared = scenario(key.bag, key.level, size)
     drawn = np.random.default_rng([SEED, *map(ord, str(key))])
     # What a run has in common, and what is each task's own.

@@ -1,4 +1,4 @@
-"""The tables of the proof that the twin can be trusted, printed and put into its page."""
+"""Tables of the verification of predictions, printed and written into its page."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from replay_page import blocks, filled, table
-from trust_runs import BAGS, LEVELS, REPETITIONS, TRUTH, Key
+from trust_runs import BAGS, LEVELS, REPETITIONS, TRUTH, TrustKey
 
 from twinloop.description.files import write_atomically
 from twinloop.fidelity.verdict import Finding, Verdict
 from twinloop.fidelity.verdict_text import format_figure
 
 if TYPE_CHECKING:
-    from trust import Foretold, Study
+    from trust import PredictedMakespan, TrustStudy
 
 KINDS = ("cpu", "cache")
 
 
-def runs(study: Study) -> str:
-    """The makespans, how far they lie apart, and what else the machine did."""
+def runs(study: TrustStudy) -> str:
+    """Makespans, their ranges, and the other load of the machine."""
     heads = ["bag", "per core", *(f"makespan {each} [s]" for each in REPETITIONS)]
     heads += ["spread", "others' CPU time", "stolen"]
     rows = []
     for bag in BAGS:
         for level in LEVELS:
             found = study.makespans(bag, level)
-            keys = [str(Key(bag, level, each)) for each in REPETITIONS]
+            keys = [str(TrustKey(bag, level, each)) for each in REPETITIONS]
             noted = [study.notes[key] for key in keys if key in study.notes]
             rows.append(
                 [
@@ -45,8 +45,8 @@ def runs(study: Study) -> str:
     return table(heads, rows)
 
 
-def inflations(study: Study) -> str:
-    """What a declared second of work took of CPU time, and how it grows with the neighbours."""
+def inflations(study: TrustStudy) -> str:
+    """CPU time per declared second of work, by number of neighbours."""
     heads = ["bag", "kind", *(f"{level} per core" for level in LEVELS), "growth, 4 over 2"]
     rows = []
     for bag, kinds in BAGS.items():
@@ -59,24 +59,24 @@ def inflations(study: Study) -> str:
     return table(heads, rows)
 
 
-def values(study: Study) -> str:
-    """The fitted values, those that would do as well, and whether the data can tell them."""
+def values(study: TrustStudy) -> str:
+    """Fitted values, their acceptable ranges and identifiability."""
     fit = study.fit
     known = {} if fit.identifiability is None else _by_name(fit.identifiability.table.to_dicts())
     rows = []
     for name, value in fit.values.items():
-        told = known.get(name, {})
-        span = [told.get("low"), told.get("high")]
+        found = known.get(name, {})
+        span = [found.get("low"), found.get("high")]
         between = "-" if None in span else " to ".join(f"{each:.4g}" for each in span)
-        sure = {True: "yes", False: "no", None: "-"}[told.get("identifiable")]
+        sure = {True: "yes", False: "no", None: "-"}[found.get("identifiable")]
         true = [] if study.notes else [f"{TRUTH[name]:.4g}"]
         rows.append([f"`{name}`", *true, f"{value:.4g}", between, sure])
     true = [] if study.notes else ["true"]
     return table(["value", *true, "fitted", "acceptable", "identifiable"], rows)
 
 
-def products(study: Study) -> str:
-    """Inflation that one neighbour causes: the products, which are all that shows."""
+def products(study: TrustStudy) -> str:
+    """Inflation by one neighbour: the identifiable products."""
     true = [] if study.notes else ["true"]
     heads = ["a task of kind", "beside one of kind", *true, "takes more", "acceptable (90 %)"]
     rows = []
@@ -94,8 +94,8 @@ def products(study: Study) -> str:
     return table(heads, rows)
 
 
-def criteria(verdicts: Mapping[Key, Verdict]) -> str:
-    """Every criterion on every held-out run: figure, what a repetition scores, verdict."""
+def criteria(verdicts: Mapping[TrustKey, Verdict]) -> str:
+    """Every criterion on every held-out run: figure, noise floor, status."""
     first = next(iter(verdicts.values()))
     heads = ["criterion", "threshold", *(f"{key.bag}, {key.level} per core" for key in verdicts)]
     rows = []
@@ -109,14 +109,14 @@ def criteria(verdicts: Mapping[Key, Verdict]) -> str:
     return table(heads, [*rows, ["all", "", *overall]])
 
 
-def foretold(study: Study) -> str:
+def predictions(study: TrustStudy) -> str:
     """The makespans of the held-out level, with contention and without."""
     heads = ["bag", "real [s]", "foretold [s]", "90 % of runs between", "error"]
     heads += ["error, each run", "error without contention", "error, fitted to level one"]
     rows = []
     for bag in BAGS:
         found, *others = (
-            study.foretold(fit, bag) for fit in (study.fit, study.without, study.alone)
+            study.predict_makespan(fit, bag) for fit in (study.fit, study.without, study.alone)
         )
         rows.append(
             [bag, " ".join(f"{each:.2f}" for each in found.real), f"{found.twin:.2f}"]
@@ -126,19 +126,19 @@ def foretold(study: Study) -> str:
     return table(heads, rows)
 
 
-TABLES: Mapping[str, Callable[[Study], str]] = {
+TABLES: Mapping[str, Callable[[TrustStudy], str]] = {
     "table runs": runs,
     "table inflations": inflations,
     "table values": values,
     "table products": products,
     "table criteria": lambda study: criteria(study.verdicts),
-    "table foretold": foretold,
+    "table foretold": predictions,
     "table unseen": lambda study: criteria(study.unseen),
 }
 
 
-def report(study: Study, page: Path | None = None) -> int:
-    """Print all tables; 1: something that was demanded did not come true."""
+def report(study: TrustStudy, page: Path | None = None) -> int:
+    """Print all tables; return 1 if a requirement is not met."""
     made = {name: draw(study) for name, draw in TABLES.items()}
     print(f"{next(iter(study.verdicts.values())).provenance}\n")
     for name, text in made.items():
@@ -166,7 +166,7 @@ def _cell(found: Finding, limit: str) -> str:
     return f"{found.figure_text} ({format_figure(found.floor, found.unit)}){limit} {found.status}"
 
 
-def _between(found: Foretold) -> str:
+def _between(found: PredictedMakespan) -> str:
     return "-" if found.low is None else f"{found.low:.2f} to {found.high:.2f}"
 
 
