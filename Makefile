@@ -32,7 +32,7 @@ help: ## say what each target does
 # Whether the recommendation held is what the demo is to find out, so no answer is a failure.
 demo: $(VENV)/.package ## close the loop on this machine, in under four minutes; OFFLINE=1: on recorded runs
 	@$(BIN)/twinloop loop examples/demo/loop.yaml -o demo --overwrite \
-	  $(if $(OFFLINE),--traces examples/demo/recorded) || case $$? in 1|3) ;; *) exit 1;; esac
+	  $(if $(OFFLINE),--traces src/twinloop/recordings/demo.tar.zst) || case $$? in 1|3) ;; *) exit 1;; esac
 
 # Two steps. Tests marked `real` observe processes of this machine, so they run one after the other
 # with no test beside them. Both steps run, and both count; ARGS that select nothing in one of them

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Records the runs in recorded/ again: about three minutes of real work on two cores, which nothing
-# else should use meanwhile. What the tasks print is not kept.
+# Records the runs of the set `demo` of twinloop.recordings again: about three minutes of real work on
+# two cores, which nothing else should use meanwhile. What the tasks print is not kept, nor the lists
+# of commands, which name a folder of the machine.
 set -e
 cd "$(dirname "$0")"
 twinloop loop loop.yaml -o new --overwrite || [ $? -le 3 ]
@@ -8,5 +9,6 @@ rm -rf recorded
 mkdir -p recorded/confirmation
 mv new/real new/probes recorded/
 mv new/confirmation/runs recorded/confirmation/
-rm -rf new
-find recorded -name output -type d -prune -exec rm -r {} +
+find recorded \( -name output -o -name commands.txt \) -prune -exec rm -r {} +
+python -m twinloop.recordings pack recorded ../../src/twinloop/recordings/demo.tar.zst
+rm -rf new recorded

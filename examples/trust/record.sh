@@ -1,11 +1,14 @@
 #!/bin/sh
-# Records the runs in real/ again: about 40 s of real work on two cores, which nothing else should
-# use meanwhile. What the tasks print is not kept.
+# Records the runs of the set `trust` of twinloop.recordings again: about 40 s of real work on two
+# cores, which nothing else should use meanwhile. What the tasks print is not kept, nor the list of
+# commands, which names a folder of the machine.
 set -e
 cd "$(dirname "$0")"
 for name in one two; do
   for run in "$name" "$name-again"; do
-    twinloop execute "$name.yaml" -o "real/$run" --overwrite
-    rm -r "real/$run/output"
+    twinloop execute "$name.yaml" -o "recorded/$run" --overwrite
+    rm -r "recorded/$run/output" "recorded/$run/commands.txt"
   done
 done
+python -m twinloop.recordings pack recorded ../../src/twinloop/recordings/trust.tar.zst
+rm -rf recorded

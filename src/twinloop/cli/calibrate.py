@@ -247,7 +247,7 @@ def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any
     text = escape_name(f"runs {bench.black_box.describe()}")
     err.print(text, markup=False, soft_wrap=True)
     file = write_commands(output, {"": _survey(bench)})
-    err.print(f"all commands: {escape_name(str(file))}", markup=False, soft_wrap=True)
+    err.print(f"every command: {escape_name(str(file))}", markup=False, soft_wrap=True)
     with resume_hint(output), _progress() as progress:
         return calibrate_black_box(
             bench.black_box,

@@ -31,7 +31,9 @@ def loop(
     ] = None,
     traces: Annotated[
         Path | None,
-        typer.Option(help="Use the recordings of an earlier loop instead of running."),
+        typer.Option(
+            help="Use recordings instead of running: an earlier loop, or an archive of one."
+        ),
     ] = None,
     isolation: Annotated[
         str, typer.Option(help="auto, cgroup2, cgroup1, affinity, none.")

@@ -38,7 +38,8 @@ def display_run() -> Iterator[ProgressCallback]:
 def describe(moment: RunProgress) -> str:
     """Describe the state of a run in one line.
 
-    >>> describe(RunProgress(3.0, 10, {"completed": 4, "failed": 1}, 2, {"n1": ("a", "b"), "n2": ()}))
+    >>> ended = {"completed": 4, "failed": 1}
+    >>> describe(RunProgress(3.0, 10, ended, 2, {"n1": ("a", "b"), "n2": ()}))
     '3.0 s: 5 of 10 tasks over (4 completed, 1 failed), 2 running, 2 waiting'
     """
     ended = ", ".join(f"{count:,} {status}" for status, count in sorted(moment.ended.items()))

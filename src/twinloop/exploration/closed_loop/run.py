@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -59,6 +59,7 @@ from twinloop.exploration.study.run import explore
 from twinloop.exploration.study.study import Study
 from twinloop.fidelity import Verdict
 from twinloop.metrics import figures
+from twinloop.recordings import open_runs
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace, check
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
@@ -92,7 +93,8 @@ def loop(
     Args:
         plan: What to do, or the YAML file that says it.
         folder: Where to keep it.
-        traces: Run nothing, and take what an earlier loop recorded in this folder.
+        traces: Run nothing, and take the runs that an earlier loop recorded: its folder, or an
+            archive of it (see `twinloop.recordings`).
         isolation: What keeps tasks to their nodes; see `twinloop.execute`.
         overwrite: Whether a loop that is in the folder is replaced by a new one. It is, when plan
             and inputs have been read and checked, unless it holds files of another origin, is an
@@ -100,10 +102,13 @@ def loop(
         say: Called with what is being done, and what came out.
     """
     asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
-    going = _LoopRun(asked, Path(folder), traces, isolation, say or (lambda step, text: None))
-    if overwrite:
-        going.replace([] if plan is asked else [Path(str(plan))])
-    return going.on()
+    with nullcontext() if traces is None else open_runs(traces) as recorded:
+        going = _LoopRun(
+            asked, Path(folder), traces, recorded, isolation, say or (lambda step, text: None)
+        )
+        if overwrite:
+            going.replace([] if plan is asked else [Path(str(plan))])
+        return going.on()
 
 
 def preview_commands(plan: LoopPlan | str | Path) -> dict[str, CommandSurvey]:
@@ -135,10 +140,18 @@ class _LoopRun:
     """One way round."""
 
     def __init__(
-        self, plan: LoopPlan, folder: Path, traces: str | Path | None, isolation: str, say: Say
+        self,
+        plan: LoopPlan,
+        folder: Path,
+        source: str | Path | None,
+        traces: Path | None,
+        isolation: str,
+        say: Say,
     ) -> None:
         self.plan, self.folder, self.isolation, self.say = plan, folder, isolation, say
-        self.traces = None if traces is None else Path(traces)
+        #: The recorded runs as the user names them, maybe an archive, and the folder to read.
+        self.source = None if source is None else Path(source)
+        self.traces = traces
 
     def replace(self, inputs: Sequence[Path]) -> None:
         """Put the beginning of this loop in the place of the loop that is in the folder."""
@@ -189,15 +202,15 @@ class _LoopRun:
             if not (_part(self.traces, place) / TRACE_MANIFEST).is_file():
                 raise InputError(
                     f"has no recorded run '{place}'",
-                    file=self.traces,
-                    remedy="name the folder of an earlier loop of this plan: it has "
+                    file=self.source,
+                    remedy="name the folder or the archive of an earlier loop of this plan: it has "
                     f"{REAL}/, {PROBES}/ and {CONFIRMATION}/",
                 )
 
     def _check_inputs(self) -> list[Path]:
         """Read all that the loop will read, so that nothing is replaced in vain; the files."""
         plan = self.plan
-        found: list[Path] = [] if self.traces is None else [self.traces]
+        found: list[Path] = [] if self.source is None else [self.source]
         for scenario in (plan.scenario, plan.asked, *plan.probe_scenarios.values()):
             compiled = CompiledScenario(scenario)
             if self.traces is None:
@@ -295,7 +308,7 @@ class _LoopRun:
         if kept is not None:
             return kept
         if self.traces is not None:
-            self.say(step, f"taking the recorded run {self.traces / place}")
+            self.say(step, f"taking the recorded run {self.source}/{place}")
             trace = Trace.load(_part(self.traces, place))
             trace.save(path)
             return trace
@@ -364,9 +377,9 @@ class _LoopRun:
         recorded = None if self.traces is None else self.traces / CONFIRMATION
         if recorded is not None:
             if not recorded.is_dir():
-                self.say("confirm", f"no confirmation was recorded in {self.traces}")
+                self.say("confirm", f"no confirmation was recorded in {self.source}")
                 return None
-            self.say("confirm", f"taking the recorded runs in {recorded}")
+            self.say("confirm", f"taking the recorded runs in {self.source}/{CONFIRMATION}")
             if not (place / "runs").exists():
                 # Whole or not at all: one that was cut short would be taken for all there is.
                 shutil.rmtree(place / ".runs", ignore_errors=True)

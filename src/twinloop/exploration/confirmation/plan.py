@@ -22,6 +22,7 @@ from twinloop.engine import CompiledScenario
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.study.input_hashes import check_inputs_unchanged
 from twinloop.scenario import Scenario
+from twinloop.scenario.identity import values_to_hash
 from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.trace import format_count
@@ -212,7 +213,8 @@ def compute_fingerprint(kept: Mapping[str, Any]) -> str:
         for folder in [path.parent] if path.name == MANIFEST else list(path.parents):
             inside = path.relative_to(folder).as_posix()
             hashes[folder.as_posix()] = f"{hashes.get(folder.as_posix(), '')} {inside} {known}"
-    said = {name: value for name, value in kept.items() if name not in _SAID_ONLY}
+    hashed = values_to_hash(kept)
+    said = {name: value for name, value in hashed.items() if name not in _SAID_ONLY}
     model = kept.get("model") or {}
     said["model"] = {name: model.get(name) for name in _IN_REALITY}
     said["overrides"] = {

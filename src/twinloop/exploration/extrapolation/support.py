@@ -111,8 +111,8 @@ def _kinds(case: _Case) -> Iterator[str]:
     for kind, count in sorted(counts.iter_rows()):
         if kind not in seen.load:
             yield (
-                f"{format_count(count, 'task')} {'is' if count == 1 else 'are'} of the kind '{kind}', "
-                f"and no run that was fitted had any: {_those(sorted(seen.load))}."
+                f"{format_count(count, 'task')} {'is' if count == 1 else 'are'} of the kind "
+                f"'{kind}', and no run that was fitted had any: {_those(sorted(seen.load))}."
             )
 
 

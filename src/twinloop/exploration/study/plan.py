@@ -18,7 +18,7 @@ from twinloop.exploration.study.input_hashes import Hashes, hash_input
 from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import check_carbon
-from twinloop.scenario.identity import Identities
+from twinloop.scenario.identity import Identities, values_to_hash
 from twinloop.scenario.stored_workload import store_workload
 
 #: Where a workload that was given in memory is kept in the folder of a study.
@@ -199,7 +199,7 @@ def add_seed(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
 def _decisive(
     scenario: Scenario, beside: Mapping[str, Any], known: Identities, inputs: list[str | None]
 ) -> dict[str, Any]:
-    told = scenario.to_dict(complete=True)
+    told = values_to_hash(scenario.to_dict(complete=True))
     seed = told.pop("seed")
     told.pop("name", None)
     if scenario.workload.path is not None:
