@@ -47,3 +47,9 @@ def test_what_the_commands_of_the_readme_write_is_ignored() -> None:
     names = [name if Path(name).suffix else f"{name}/" for name in dict.fromkeys(outputs())]
     names += ["demo/report.html", "study/report.html", "runs/new"]
     assert git("check-ignore", "--no-index", *names) == names
+
+
+def test_examples_are_descriptions_and_programs() -> None:
+    """Recorded runs are archives of `twinloop.recordings` and of the tests."""
+    files = git("ls-files", "examples")
+    assert {Path(file).suffix for file in files} == {".yaml", ".py", ".sh"}

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from tests.report.studies import confirmation, scenario
+from tests.report.sample_results import make_confirmation, make_scenario
 from twinloop.calibration.fit import Fit
 from twinloop.campaign import scratch_folders
 from twinloop.description import files
@@ -41,7 +41,7 @@ def fit(label: str) -> Fit:
 
 
 def saved_study(path: Path, label: str) -> None:
-    given = scenario().replace(workload=trace(label))
+    given = make_scenario().replace(workload=trace(label))
     tl.explore(given, {"policy": ["fifo"]}, folder=path)
 
 
@@ -85,7 +85,7 @@ READERS: dict[str, tuple[Callable[[Path, str], Any], Callable[[Path], Any]]] = {
         lambda path: Fit.load(path).draws["label"][0],  # type: ignore[index]
     ),
     "confirmation": (
-        lambda path, label: confirmation({"good": label}).save(path),
+        lambda path, label: make_confirmation({"good": label}).save(path),
         lambda path: Confirmation.load(path).runs["candidate"][0],
     ),
     "study": (saved_study, study_label),

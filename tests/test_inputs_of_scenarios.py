@@ -1,4 +1,4 @@
-"""Law: all files that a scenario reads are among its inputs: hashed, copied along, run anew."""
+"""All files that a scenario reads are among its inputs: they are hashed and bundled."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ SACCT = (
 
 
 def opendc(folder: Path, *, mhz: float) -> dict[str, Any]:
-    """A workload whose demand stands in a second file; the changed file is that one."""
+    """A workload with its demand in a second file, which is the file to change."""
     folder.mkdir(parents=True, exist_ok=True)
     task = {"id": [1], "submission_time": [1000], "duration": [60_000], "cpu_count": [2]}
     pl.DataFrame(task | {"cpu_capacity": [4000.0], "mem_capacity": [8]}).write_parquet(
@@ -56,7 +56,7 @@ def makespan(one: tl.Scenario) -> float:
 
 
 @MADE
-def test_a_study_is_made_again_when_any_of_its_files_has_changed(made: Any, tmp_path: Path) -> None:
+def test_a_study_runs_again_after_a_change_of_an_input_file(made: Any, tmp_path: Path) -> None:
     def found() -> list[float]:
         return (
             tl.explore(one, {"policy": ["fcfs", "easy"]}, folder=tmp_path / "study", on="serial")
@@ -72,7 +72,7 @@ def test_a_study_is_made_again_when_any_of_its_files_has_changed(made: Any, tmp_
 
 
 @MADE
-def test_a_bundle_takes_all_files_of_a_workload_along(made: Any, tmp_path: Path) -> None:
+def test_a_bundle_contains_all_files_of_a_workload(made: Any, tmp_path: Path) -> None:
     names = ("one", "two")
     sizes = {"one": 2000.0, "two": 16000.0}
     given = [scenario(made(tmp_path / name / "log", mhz=sizes[name])) for name in names]
@@ -86,7 +86,7 @@ def test_a_bundle_takes_all_files_of_a_workload_along(made: Any, tmp_path: Path)
     assert [makespan(each) for each in again] == expected
 
 
-def test_two_folders_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_two_folders_with_the_same_name_are_distinguished(tmp_path: Path) -> None:
     # The first file of both, by name, has the same bytes.
     given = []
     for mhz, name in ((2000.0, "one"), (16000.0, "two")):
@@ -100,7 +100,7 @@ def test_two_folders_of_one_name_are_not_taken_for_each_other(tmp_path: Path) ->
     assert [makespan(each) for each in again] == expected
 
 
-def test_the_samples_of_a_log_are_found_beside_the_file_that_names_them(
+def test_the_samples_of_a_log_are_found_beside_their_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

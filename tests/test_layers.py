@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON_LAYERS = [
     "description",
     "trace",
+    "recordings",
     "platform",
     "workload",
     "policy",

@@ -1,4 +1,4 @@
-"""No name that stands in a file of a folder leads out of the folder, whatever it is.
+"""No name in a file of a folder leads out of the folder.
 
 Every text in the descriptions of our folders is replaced by paths that lead to a folder outside,
 where everything lies that a reader could want; all files that Python opens meanwhile are watched.
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.report.studies import scenario
+from tests.report.sample_results import make_scenario
 from tests.test_exact_names import fit
 from twinloop.calibration.fit import Fit
 from twinloop.campaign.external_simulator import Command
@@ -51,7 +51,7 @@ sys.addaudithook(watch)
 
 
 def opened(read: Callable[[], object]) -> list[str]:
-    """What is opened while something is read, which may fail as it likes with our own errors."""
+    """The files that are opened while something is read; errors of Twinloop are accepted."""
     global watched
     watched = []
     try:
@@ -67,7 +67,7 @@ def opened(read: Callable[[], object]) -> list[str]:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder of each kind, as its own code writes it."""
     there = tmp_path_factory.mktemp("made")
-    made = scenario()
+    made = make_scenario()
     plan = LoopPlan.from_dict(
         {
             "scenario": made.to_dict(),
@@ -99,7 +99,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outside(folders: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place outside of the folder, with all that a reader could look for."""
+    """A folder outside, with every file that a reader may look for."""
     place = tmp_path_factory.mktemp("outside") / "precious"
     place.mkdir()
     for part in ("real", "fit", "study", "confirmation"):
@@ -134,7 +134,7 @@ READ: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 
 
 def texts(value: Any, address: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where texts stand in a document, keys among them; of a list, in its first entry."""
+    """The addresses of texts in a document, including keys; of a list, in its first entry."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in REFERENCES:
@@ -161,7 +161,7 @@ def changed(document: Any, address: tuple[Any, ...], text: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_no_text_of_a_description_leads_out_of_its_folder(
+def test_no_text_of_a_description_leaves_its_folder(
     kind: str, folders: Path, outside: Path
 ) -> None:
     name, place, read = READ[kind]
@@ -179,11 +179,13 @@ def test_no_text_of_a_description_leads_out_of_its_folder(
             assert not [path for path in found if "precious" in path], address
     finally:
         file.write_bytes(before)
-    # The description as it is leads to something, or nothing would be tried here.
+    # The unchanged description is readable, so the test does try something.
     assert opened(lambda: read(folders / place))
 
 
-def test_no_path_in_the_table_of_a_confirmation_leads_out(folders: Path, outside: Path) -> None:
+def test_no_path_in_the_table_of_a_confirmation_leaves_its_folder(
+    folders: Path, outside: Path
+) -> None:
     folder = folders / "loop" / "confirmation"
     table = folder / "runs.parquet"
     before = table.read_bytes()
@@ -197,11 +199,9 @@ def test_no_path_in_the_table_of_a_confirmation_leads_out(folders: Path, outside
         table.write_bytes(before)
 
 
-def test_a_confirmation_keeps_what_came_back_in_its_own_folder(
-    folders: Path, tmp_path: Path
-) -> None:
-    """It would else name runs elsewhere, which cannot be told from those of an attacker."""
-    made = scenario()
+def test_a_confirmation_stores_returned_traces_in_its_folder(folders: Path, tmp_path: Path) -> None:
+    """Otherwise it could name runs elsewhere, which an attacker may have written."""
+    made = make_scenario()
     base = Candidate("fifo", made, {"makespan_s": 2.0})
     easy = Candidate("easy", made.replace(policy="easy"), {"makespan_s": 1.0})
     for run in json.loads((folders / "bundle" / "plan.json").read_text())["runs"]:
@@ -209,7 +209,7 @@ def test_a_confirmation_keeps_what_came_back_in_its_own_folder(
         place = folders / "bundle" / "runs" / run["name"]
         if not place.exists():
             tl.simulate(side.scenario).save(place)
-    for _ in range(2):  # once more is the same
+    for _ in range(2):  # a repetition gives the same
         kept = confirm(
             [easy], baseline=base, traces=folders / "bundle", folder=tmp_path / "kept",
             diagnose=False, announce=lambda text: None,
@@ -227,13 +227,13 @@ def test_a_confirmation_keeps_what_came_back_in_its_own_folder(
 @pytest.mark.parametrize("name", ["../../important", "/tmp/important", "a/b", "..", "", "a\0b"])
 def test_a_probe_has_a_plain_name(name: str, tmp_path: Path) -> None:
     plan = {
-        "scenario": scenario().to_dict(),
+        "scenario": make_scenario().to_dict(),
         "probes": {name: {"policy": "easy"}},
         "factors": {"policy": ["fifo"]},
     }
     with pytest.raises(InputError, match="is no name of a part"):
         LoopPlan.from_dict(plan)
-    # Also of a plan that was made without looking.
+    # Also for a plan that was not checked.
     sound = LoopPlan.from_dict(plan | {"probes": {"a": {"policy": "easy"}}})
     odd = sound.model_copy(update={"probes": {name: {"policy": "easy"}}})
     (tmp_path / "real").mkdir()
@@ -250,14 +250,14 @@ def test_a_black_box_writes_and_reads_in_its_scratch_folder_only(tmp_path: Path)
     for name in (str(target), "../" * 30 + str(target).lstrip("/")):
         with pytest.raises(InputError, match="must be a name in the scratch folder"):
             Command(command=["true"], files={name: "text"})
-        # A value of a case may stand in a name.
+        # A value of a case may be part of a name.
         with pytest.raises(InputError, match="is no name of a part"):
             Command(command=["true"], reads="{case.file}")({}, {"file": name})
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a folder in it, and links that stay and that lead out."""
+    """A folder with a subfolder, and links that stay inside and that lead out."""
     there = tmp_path_factory.mktemp("names")
     (there / "folder" / "in").mkdir(parents=True)
     (there / "precious").mkdir()
@@ -289,7 +289,7 @@ def test_a_name_becomes_a_path_below_the_folder_or_is_refused(tree: Path, name: 
         assert "precious" not in str(path.resolve())
 
 
-def test_what_a_document_says_is_joined_in_one_place_only() -> None:
+def test_paths_of_documents_are_joined_in_one_place_only() -> None:
     """`folder / kept["fit"]` is a path that another user chose: `join_below` makes such paths."""
     joined = re.compile(
         r"\b(folder|path|root|where|place|kept|traces|there|parent)\)? / (str\()?\w+(\[|\.get\()"

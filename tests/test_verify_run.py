@@ -24,7 +24,8 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
     for name, body in bodies.items():
         path = folder / f"test_{name}.py"
         path.write_text(f'"""Shows {name} things."""\n\n{body}', encoding="utf-8")
-        parts.append(run.Part(name, (str(path),), options=("-q", "-p", "no:cacheprovider")))
+        options = ("-q", "-p", "no:cacheprovider")
+        parts.append(run.VerificationPart(name, (str(path),), options=options))
     path = folder / "build" / "summary.md"
     return run.run_all(parts, path), path.read_text(encoding="utf-8")
 

@@ -17,6 +17,7 @@ from tests.cli.json_page import list_keys
 from tests.cli.test_commands import answer, run
 from twinloop.calibration import Fit
 from twinloop.cli import app
+from twinloop.recordings import __main__ as recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 TRUST = ROOT / "examples" / "trust"
@@ -62,7 +63,7 @@ def test_it_finds_the_value_and_writes_all_that_it_says(
 
     before = {path.name: path.read_bytes() for path in there.iterdir()}
     refused = run(*words, ends_with=2)
-    assert "a calibration is kept there already" in refused.stderr
+    assert "a calibration is stored there already" in refused.stderr
     assert {path.name: path.read_bytes() for path in there.iterdir()} == before
 
 
@@ -79,7 +80,7 @@ def test_json_is_one_object_with_the_keys_that_are_promised(
     assert document["runs"][0]["name"] == str(runs["a"])
     assert "64 tried" in done.stderr
     error: Any = answer(*words, ends_with=2)["error"]
-    assert "kept there already" in error["message"]
+    assert "stored there already" in error["message"]
 
 
 def test_with_a_journal_it_goes_on_where_it_was(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_repetitions_give_the_noise_floor(runs: dict[str, Path], tmp_path: Path)
         ("parameters:\n\n  speed_factor: {linear: [2, 1]}\n", ":3: parameters.speed_factor.linear"),
         ("parameters:\n  speed_factor: {linaer: [1, 2]}\n", ":2: parameters.speed_factor: "),
         ("parameters:\n  speed_factor: {linear: [-2, 1]}\n", ":2: parameters.speed_factor: "),
-        ("speed_factor: {linear: [1, 2]}\n", ":1: speed_factor: is no field"),
+        ("speed_factor: {linear: [1, 2]}\n", ":1: speed_factor: is not a field"),
     ],
 )
 def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
@@ -157,8 +158,8 @@ def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
     [
         (["A"], "an output folder is needed"),
         (["-o", "FIT"], "at least one run is needed"),
-        (["A", "-o", "A"], "is no calibration"),
-        (["A", "-o", "PARAMS"], "is no folder"),
+        (["A", "-o", "A"], "is not a calibration"),
+        (["A", "-o", "PARAMS"], "is not a folder"),
         (["A", "A", "-o", "FIT"], "is given twice"),
         (["A", "--validate", "A", "-o", "FIT"], "cannot be validation data"),
         (["A", "--hold-out", "run", "-o", "FIT"], "cannot be divided"),
@@ -169,7 +170,7 @@ def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
         (["A", "--aggregate", "median", "-o", "FIT"], "median"),
         (["A", "--seed", "-1", "-o", "FIT"], "seed"),
         (["A", "--workers", "0", "-o", "FIT"], "threads"),
-        (["A", "--on", "clouds", "-o", "FIT"], "no place to run on"),
+        (["A", "--on", "clouds", "-o", "FIT"], "there is no coordinator"),
         (["A", "--criteria", "PARAMS", "-o", "FIT"], "parameters"),
     ],
 )
@@ -205,8 +206,10 @@ def test_a_log_without_a_scenario_needs_one(tmp_path: Path, runs: dict[str, Path
 # --- the shipped example, and the page that shows it ---------------------------------------------
 
 
-def test_the_shipped_runs_name_nobody_and_are_runs_of_the_shipped_scenarios() -> None:
-    found = sorted((TRUST / "real").iterdir())
+def test_the_shipped_runs_name_nobody_and_are_runs_of_the_shipped_scenarios(
+    trust_runs: Path,
+) -> None:
+    found = sorted(trust_runs.iterdir())
     assert [path.name for path in found] == ["one", "one-again", "two", "two-again"]
     size = 0
     for folder in found:
@@ -227,6 +230,9 @@ def test_the_commands_of_the_page_print_what_it_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    extraction = re.search(r"^python -m twinloop.recordings (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert extraction is not None
+    assert recordings.main(shlex.split(extraction[1])) == 0
     blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     count = 0
     for block in blocks:

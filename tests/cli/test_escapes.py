@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 import twinloop as tl
 import twinloop.cli
-from tests.report.runs import drawn_tasks, fcfs
+from tests.report.sample_runs import draw_tasks, run_fcfs
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES
 from twinloop.cli.output import SafeConsole, err, escape, out
@@ -116,7 +116,7 @@ class Folder:
         return path
 
     def _trace(self, kind: str, stretch: float = 1.0) -> Trace:
-        run = fcfs([(gap, length * stretch, size) for gap, length, size in drawn_tasks(30)])
+        run = run_fcfs([(gap, length * stretch, size) for gap, length, size in draw_tasks(30)])
         note = Cleaning(kind="skipped", what=evil("what"), count=1, examples=(evil("where"),))
         manifest = Manifest(
             kind=kind,  # type: ignore[arg-type]

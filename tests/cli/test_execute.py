@@ -88,7 +88,8 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
         *("# to prepare, once", "1 x echo prepared", f"# in {Path.cwd()}", "1 x echo hello"),
         *("1 x sh -c 'echo noise >&2; exit 3'", "1 x true"),
     ]
-    assert any(line.startswith("weaker than asked for: CPUs are kept apart") for line in lines)
+    warning = "weaker than asked for: CPUs are assigned by affinity"
+    assert any(line.startswith(warning) for line in lines)
     assert any("3 of 3 tasks over (1 completed, 2 failed)" in line for line in lines)
     assert lines[-1] == f"wrote {tmp_path / 'run'}"
     assert "\x1b" not in done.stdout + done.stderr

@@ -62,7 +62,10 @@ def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
         (("nosuch.yaml", "factors.yaml", "-o", "study"), "nosuch.yaml"),
         (("scenario.yaml", "factors.yaml", "-o", "study", "--by", "waits"), "is no KPI"),
         (("scenario.yaml", "factors.yaml", "-o", "study", "--fit", "x"), "no calibration"),
-        (("scenario.yaml", "factors.yaml", "-o", "study", "--on", "moon"), "no place to run on"),
+        (
+            ("scenario.yaml", "factors.yaml", "-o", "study", "--on", "moon"),
+            "there is no coordinator",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(
@@ -71,7 +74,7 @@ def test_what_cannot_be_is_said(
     monkeypatch.chdir(files)
     found = run("explore", *words, ends_with=2)
     assert said in " ".join(found.stderr.split())
-    assert not (files / "study").exists() or said == "no place to run on"
+    assert not (files / "study").exists() or said == "there is no coordinator"
 
 
 #: First come, first served on single cores; waits in its sixth run as long as it is held.

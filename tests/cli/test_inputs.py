@@ -64,7 +64,7 @@ def test_what_is_no_file_is_refused_by_every_command(command: str, tmp_path: Pat
 def test_what_a_pipe_or_a_device_is_and_what_to_do_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     text = said("inspect @", str(tmp_path / "pipe"), tmp_path)
-    assert "is a pipe, no file and no folder (save what it holds as a file first)" in text
+    assert "is a pipe, no file and no folder (save its content as a file first)" in text
     assert "/dev/zero: is a device, no file" in said("simulate @", "/dev/zero", tmp_path)
     assert "cannot be read or written: File name too long" in said("report @", "x" * 300, tmp_path)
 

@@ -23,12 +23,14 @@ from twinloop.exploration.closed_loop.run import loop
 from twinloop.exploration.confirmation.run import confirm
 from twinloop.exploration.owned_files import list_loop_files
 from twinloop.exploration.ranking.candidate import Candidate
+from twinloop.recordings import archive_path
 from twinloop.trace import Manifest, Trace, write
 from twinloop.workload.generators import list_generators
 
 __all__ = ["launch"]  # a fixture
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"
+RECORDED = archive_path("demo")
 SIMULATE = ("simulate", "--workload", "log.swf", "--platform", "4x1", "--policy", "fifo")
 
 
@@ -90,7 +92,7 @@ def cases() -> Iterator[Case]:
     yield Case("execute", (*real, "run"), "run", recorded, None, broken)
     yield Case("execute", (*real, "new", "--picture", "p.html"), "p.html", Path.touch, None, broken)
     yield Case("record", ("record", "-o", "run", "true"), "run", recorded, None, ("true", "--pid"))
-    traces = ("--traces", str(DEMO / "recorded"))
+    traces = ("--traces", str(RECORDED))
     yield Case("loop", ("loop", "loop.yaml", *traces, "-o", "made"), "made", looped, None,
                ("loop.yaml", "broken.yaml"))  # fmt: skip
     for model in list_generators():
@@ -273,7 +275,7 @@ def test_a_loop_owns_no_file_that_no_loop_writes(name: str) -> None:
     check_replaceable(Path("made"), list_loop_files)
     Path("made", name).parent.mkdir(parents=True, exist_ok=True)
     Path("made", name).write_text("years of work")
-    with pytest.raises(tl.InputError, match=f"holds something else, .*: {name} "):
+    with pytest.raises(tl.InputError, match=f"contains other files, .*: {name} "):
         check_replaceable(Path("made"), list_loop_files)
 
 
@@ -296,21 +298,21 @@ def test_an_input_is_not_replaced_nor_what_holds_it_or_lies_in_it() -> None:
     before = content(Path("data.trace")), content(Path("real"))
     (Path("run") / "notes.md").touch()
     for words, said in (
-        (("convert", "data.trace/manifest.json", "data.trace"), "holds the input"),
-        (("assess", "run", "run", "-o", "run/notes.md"), "lies in the input"),
+        (("convert", "data.trace/manifest.json", "data.trace"), "contains the input"),
+        (("assess", "run", "run", "-o", "run/notes.md"), "is inside the input"),
         (("simulate", "--workload", "data.trace", *SIMULATE[3:], "-o", "data.trace"), "input"),
         (("execute", "--workload", "real", "--platform", "2x1", "--policy", "fifo", "-o", "real"),
-         "holds the input"),
+         "contains the input"),
         (("simulate", *SIMULATE[1:], "--picture", "log.swf/../log.swf"), "HTML"),
     ):  # fmt: skip
         assert said in run(*words, "--overwrite", ends_with=2).stderr
     assert before == (content(Path("data.trace")), content(Path("real")))
 
 
-def test_a_loop_does_not_replace_the_recordings_that_it_takes() -> None:
+def test_a_loop_does_not_replace_the_recordings_that_it_takes(demo_runs: Path) -> None:
     looped(Path("made"))
     for name in ("real", "probes/one per core"):
-        for file in (DEMO / "recorded" / name).iterdir():
+        for file in (demo_runs / name).iterdir():
             (Path("made", name) / file.name).write_bytes(file.read_bytes())
     words = ("loop", "loop.yaml", "-o", "made", "--overwrite", "--traces")
     before = content(Path("made"))
@@ -321,7 +323,7 @@ def test_a_loop_does_not_replace_the_recordings_that_it_takes() -> None:
     Path("mine").mkdir()
     Path("mine", "loop.json").write_text("{}")
     Path("mine", "thesis.tex").write_text("years of work")
-    said = run("loop", "loop.yaml", "-o", "mine", "--overwrite", "--traces", DEMO / "recorded",
+    said = run("loop", "loop.yaml", "-o", "mine", "--overwrite", "--traces", RECORDED,
                ends_with=2).stderr  # fmt: skip
     assert "is no loop, so it is not replaced" in said
     assert Path("mine", "thesis.tex").read_text() == "years of work"
@@ -338,7 +340,7 @@ def test_a_loop_replaces_a_loop_when_everything_is_checked() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        loop("loop.yaml", "made", traces=DEMO / "recorded", overwrite=True, say=stop)
+        loop("loop.yaml", "made", traces=RECORDED, overwrite=True, say=stop)
     assert steps == ["run"]
     assert Path("made").stat().st_ino == place
     assert sorted(entry.name for entry in Path("made").iterdir()) == ["loop.json"]

@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 import twinloop as tl
-from tests.report.pages import Reader
-from tests.report.runs import drawn_tasks, fcfs
+from tests.report.page_reader import PageReader
+from tests.report.sample_runs import draw_tasks, run_fcfs
 from twinloop.cli import report as command
 from twinloop.cli.report import report
 from twinloop.exploration.confirmation.result import Confirmation
@@ -41,7 +41,7 @@ def run(*words: object, ends_with: int = 0) -> Result:
 
 
 def made(kind: str = "simulated", tasks: int = 12) -> Trace:
-    return fcfs(drawn_tasks(tasks), manifest=Manifest(kind=kind))
+    return run_fcfs(draw_tasks(tasks), manifest=Manifest(kind=kind))
 
 
 def test_a_run_has_its_page_beside_it(tmp_path: Path, opened: list[str]) -> None:
@@ -49,7 +49,7 @@ def test_a_run_has_its_page_beside_it(tmp_path: Path, opened: list[str]) -> None
     said = run(tmp_path / "runs/easy.v2").stdout
     page = tmp_path / "runs/easy.v2.html"
     assert said == f"wrote {page}\n"
-    assert "12 tasks" in Reader(page.read_text("utf-8")).text
+    assert "12 tasks" in PageReader(page.read_text("utf-8")).text
     # Nothing else was put anywhere, and nothing opened where nobody sits before a terminal.
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"easy.v2", "easy.v2.html"}
     assert Trace.load(tmp_path / "runs/easy.v2") == made()
@@ -75,7 +75,7 @@ def test_a_file_of_ones_own_is_not_taken_for_a_page(tmp_path: Path, named: bool)
     notes = tmp_path / ("notes.html" if named else "week.html")
     notes.write_text("<h1>my own notes</h1>")
     words = [log, *(["-o", notes] if named else [])]
-    assert "is no page of Twinloop" in " ".join(run(*words, ends_with=2).output.split())
+    assert "is not a page of Twinloop" in " ".join(run(*words, ends_with=2).output.split())
     assert notes.read_text() == "<h1>my own notes</h1>"
     notes.unlink()
     for _ in range(2):  # a page is written anew
@@ -87,8 +87,8 @@ def test_two_runs_are_an_assessment(tmp_path: Path) -> None:
     document = json.loads(run(real, twin, "--json").stdout)
     assert document["kind"] == "assessment"
     assert document["report"] == str(tmp_path / "twin-assessment.html")
-    page = Reader(Path(document["report"]).read_text("utf-8"))
-    assert "How far the twin can be trusted" in page.text
+    page = PageReader(Path(document["report"]).read_text("utf-8"))
+    assert "Assessment of the twin" in page.text
     assert "KS p" in page.text
     run(real, twin, "-o", tmp_path / "trust.html")
     assert (tmp_path / "trust.html").read_bytes() == Path(document["report"]).read_bytes()
@@ -119,7 +119,7 @@ def test_a_fit_a_study_and_a_confirmation_keep_their_pages(tmp_path: Path) -> No
         document = json.loads(run(tmp_path / kind, "--json").stdout)
         assert document["kind"] == kind
         assert document["report"] == str(tmp_path / kind / "report.html")
-        assert said in Reader(Path(document["report"]).read_text("utf-8")).text
+        assert said in PageReader(Path(document["report"]).read_text("utf-8")).text
     before = (tmp_path / "study/report.html").read_bytes()
     run(tmp_path / "study")
     assert (tmp_path / "study/report.html").read_bytes() == before
@@ -159,7 +159,7 @@ def test_what_is_nothing_to_report_is_said_with_what_was_looked_for(tmp_path: Pa
     odd = tmp_path / "notes.md"
     odd.write_text("# Notes\n")
     problem = json.loads(run(odd, "--json", ends_with=2).stdout)["error"]["problem"]
-    assert "is no loop, confirmation, study, fit or run" in problem
+    assert "is not a loop, confirmation, study, fit or run" in problem
     assert "does not exist" in run(tmp_path / "none", ends_with=2).stderr
     assert "does not exist" in run(made().save(tmp_path / "run"), "none", ends_with=2).stderr
 

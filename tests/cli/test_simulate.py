@@ -100,7 +100,7 @@ def test_users_who_wait_submit_later(log: Path) -> None:
     [
         (["--policy", "esay"], "did you mean 'easy'"),
         (["--platform", "many"], "2x8"),
-        (["--source", "sometimes"], "is no source"),
+        (["--source", "sometimes"], "is not a source"),
         (["--set", "model.sped_factor=2"], "speed_factor"),
         (["--option", "dept=3"], "is no option"),
         (["--speed", "-1"], "speed_factor"),
@@ -178,9 +178,9 @@ class Now(Policy):
     ("policy", "said"),
     [
         ("Raises", "broken.py:6"),
-        ("ByName", "a machine must be a number"),
-        ("Ever", "woken again and again"),
-        ("Now", "woken later only"),
+        ("ByName", "a machine must be an index"),
+        ("Ever", "keeps requesting wake-ups"),
+        ("Now", "later than now"),
     ],
 )
 def test_a_policy_that_is_wrong_is_named(

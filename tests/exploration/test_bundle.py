@@ -140,7 +140,7 @@ def test_places_on_this_machine_are_not_taken_along(pair: Any, tmp_path: Path) -
     with pytest.raises(InputError, match=r"workload\.folder: fcfs: .* is a place on this machine"):
         bundle([Candidate("fcfs", there, {})], tmp_path / "bundle", baseline=pair[1])
     held = pair[0][0].scenario.replace(workload=tl.read(tmp_path / "elsewhere" / "log.swf"))
-    with pytest.raises(InputError, match="cannot hold an object in memory"):
+    with pytest.raises(InputError, match="cannot contain an object in memory"):
         bundle([Candidate("fcfs", held, {})], tmp_path / "bundle", baseline=pair[1])
     assert not (tmp_path / "bundle").exists()
 

@@ -364,7 +364,7 @@ def test_that_something_else_was_running_is_said(tmp_path: Path) -> None:
     said = [note for note in found.notes if "disturbed" in note]
     assert len(said) == 1
     assert said[0].startswith("2 of 2 runs disturbed: 0")
-    assert "something else was running" in said[0]
+    assert "another load was running" in said[0]
 
 
 def test_tasks_without_commands_are_an_error_before_anything_runs(tmp_path: Path) -> None:

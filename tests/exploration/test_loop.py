@@ -3,6 +3,7 @@
 import html
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from twinloop import metrics
 from twinloop.exploration.closed_loop.plan import LoopPlan
 from twinloop.exploration.closed_loop.result import Loop
 from twinloop.exploration.closed_loop.run import loop, preview_commands
+from twinloop.recordings import archive_path, pack_folder
 from twinloop.report import write_loop_page
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"
-RECORDED = DEMO / "recorded"
+RECORDED = archive_path("demo")
 
 
 def quick() -> LoopPlan:
@@ -96,6 +98,49 @@ def test_it_is_read_back_and_not_done_twice(made: tuple[Loop, list[str]]) -> Non
     assert again.lines == going.lines == Loop.load(going.folder).lines
 
 
+def test_a_folder_of_recorded_runs_gives_the_same_loop(
+    made: tuple[Loop, list[str]], demo_runs: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    again = loop(quick(), tmp_path / "new", traces=demo_runs, say=lambda _, text: said.append(text))
+    assert again.lines == made[0].lines
+    assert f"taking the recorded run {demo_runs}/real" in said
+    assert f"taking the recorded runs in {demo_runs}/confirmation" in said
+
+
+def test_nothing_of_an_archive_stays_among_the_temporary_files(
+    made: tuple[Loop, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    said: list[str] = []
+
+    def stop(step: str, text: str) -> None:
+        said.append(text)
+        raise KeyboardInterrupt
+
+    assert loop(quick(), made[0].folder, traces=RECORDED).lines == made[0].lines
+    with pytest.raises(KeyboardInterrupt):
+        loop(quick(), tmp_path / "new", traces=RECORDED, say=stop)
+    assert said == [f"taking the recorded run {RECORDED}/real"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
+
+
+def test_an_archive_that_cannot_be_used_is_named_and_nothing_is_written(
+    demo_runs: Path, tmp_path: Path
+) -> None:
+    def refuse(archive: Path, problem: str) -> None:
+        with pytest.raises(tl.InputError, match=f"{archive.name}: {problem}"):
+            loop(quick(), tmp_path / "new", traces=archive)
+        assert not (tmp_path / "new").exists()
+
+    refuse(tmp_path / "nowhere.tar.zst", "has no recorded run 'real'")
+    refuse(pack_folder(demo_runs / "real", tmp_path / "one-run.tar.zst"), "has no recorded run")
+    refuse(DEMO / "loop.yaml", "is no tar archive, or a damaged one")
+    cut = tmp_path / "cut.tar.zst"
+    cut.write_bytes(RECORDED.read_bytes()[:-9])
+    refuse(cut, "cannot be read to its end")
+
+
 def test_its_page_has_the_five_lines(made: tuple[Loop, list[str]], tmp_path: Path) -> None:
     page = write_loop_page(made[0], tmp_path / "report.html").read_text()
     text = " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
@@ -105,7 +150,7 @@ def test_its_page_has_the_five_lines(made: tuple[Loop, list[str]], tmp_path: Pat
 
 
 def test_a_folder_of_another_loop_is_left_alone(
-    made: tuple[Loop, list[str]], tmp_path: Path
+    made: tuple[Loop, list[str]], demo_runs: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(tl.InputError, match="holds another loop"):
         loop(quick().replace(seed=5), made[0].folder, traces=RECORDED)
@@ -115,7 +160,7 @@ def test_a_folder_of_another_loop_is_left_alone(
         loop(quick(), tmp_path / "mine", traces=RECORDED)
     with pytest.raises(tl.InputError, match="no loop is kept there"):
         Loop.load(tmp_path / "mine")
-    shutil.copytree(RECORDED / "real", tmp_path / "half" / "real")
+    shutil.copytree(demo_runs / "real", tmp_path / "half" / "real")
     with pytest.raises(tl.InputError, match="one per core"):
         loop(quick(), tmp_path / "new", traces=tmp_path / "half")
 
