@@ -308,7 +308,7 @@ def test_an_error_in_a_campaign_says_what_ran_and_for_what() -> None:
     ("text", "problem"),
     [
         ("command: sim {x}", "1: command: must be a list of a program and its arguments"),
-        ("command: []", "1: command: names no program"),
+        ("command: []", "1: command: has no program"),
         ("command: [sim, '{x']", "1: command[1]: '{x' has a brace that encloses no name (write {{"),
         ("command: [sim]\ntimeout: 0s", "2: timeout: must be positive"),
         ("command: [sim]\ntimeout: soon", "2: timeout: must be a duration, not 'soon'"),

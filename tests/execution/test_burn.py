@@ -244,7 +244,7 @@ def test_rates_come_from_the_command_then_the_variable_then_a_measurement() -> N
     assert burnt("cache", "--seconds", 2, **said)["units"] == 4000
     assert burnt("cpu", "--seconds", 2, "--rates", "cpu=7", **said)["units"] == 14
     measured = called("memory", "--seconds", 0.001, **said)
-    assert "no rate of memory was given, measured memory=" in measured.stderr
+    assert "no rate of memory was given; measured memory=" in measured.stderr
     assert measured.returncode == 0
     assert called("cpu", "--seconds", 2, **said).stderr == ""
 
@@ -308,29 +308,29 @@ def test_a_signal_ends_it_at_once(kind: str, number: signal.Signals, tmp_path: P
         ([], "give one kind of work"),
         (["cpu"], "give either --seconds or --work"),
         (["cpu", "--seconds", "1", "--work", "1"], "give either --seconds or --work"),
-        (["gpu", "--seconds", "1"], "kind 'gpu': not one of cpu, memory"),
+        (["gpu", "--seconds", "1"], "kind 'gpu': must be one of cpu, memory"),
         (["cpu", "memory", "--work", "1"], "give one kind of work"),
-        (["cpu", "--seconds"], "--seconds: a value is missing"),
-        (["cpu", "--seconds", "-1"], "no number of seconds"),
-        (["cpu", "--seconds", "nan"], "no number of seconds"),
-        (["cpu", "--seconds", "inf"], "no number of seconds"),
+        (["cpu", "--seconds"], "--seconds needs a value"),
+        (["cpu", "--seconds", "-1"], "must be a number of seconds"),
+        (["cpu", "--seconds", "nan"], "must be a number of seconds"),
+        (["cpu", "--seconds", "inf"], "must be a number of seconds"),
         (["cpu", "--seconds", "1e10"], "at most 1e9"),
         (["cpu", "--seconds", "1e9", "--rates", "cpu=1e300"], "more than 2^53 units"),
-        (["cpu", "--seconds", ""], "no number of seconds"),
-        (["cpu", "--work", "1.5"], "no whole number of units"),
-        (["cpu", "--work", "1e17"], "no whole number of units"),
-        (["cpu", "--work", "0x10"], "no whole number of units"),
-        (["cpu", "--work", "1", "--threads", "0"], "not from 1 to 4096"),
-        (["cpu", "--work", "1", "--threads", "5000"], "not from 1 to 4096"),
-        (["cpu", "--work", "1", "--seed", "-3"], "no whole number"),
-        (["cpu", "--work", "1", "--sede", "3"], "there is no option --sede"),
+        (["cpu", "--seconds", ""], "must be a number of seconds"),
+        (["cpu", "--work", "1.5"], "must be a whole number of units"),
+        (["cpu", "--work", "1e17"], "must be a whole number of units"),
+        (["cpu", "--work", "0x10"], "must be a whole number of units"),
+        (["cpu", "--work", "1", "--threads", "0"], "must be from 1 to 4096"),
+        (["cpu", "--work", "1", "--threads", "5000"], "must be from 1 to 4096"),
+        (["cpu", "--work", "1", "--seed", "-3"], "must be a whole number"),
+        (["cpu", "--work", "1", "--sede", "3"], "unknown option --sede"),
         (["cpu", "--work", "1", "--rates", "gpu=1"], "'gpu=1': a rate is one of"),
         (["cpu", "--work", "1", "--rates", "sleep=1"], "'sleep=1': a rate is one of"),
         (["cpu", "--work", "1", "--rates", "cpu"], "written as cpu=2.5e8"),
         (["cpu", "--work", "1", "--rates", "cpu=0"], "written as cpu=2.5e8"),
         (["sleep", "--work", "1"], "sleep is measured in time"),
         (["mixed", "--work", "1"], "mixed is measured in time"),
-        (["--calibrate", "--work", "1"], "no --seconds and no --work"),
+        (["--calibrate", "--work", "1"], "not --seconds or --work"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: Sequence[str], says: str) -> None:
