@@ -12,7 +12,7 @@ from twinloop.policy import AnyPolicy
 from twinloop.policy.registry import describe_error
 
 
-class RunClock(Protocol):
+class SimulationClock(Protocol):
     """An object with the current time of a run."""
 
     @property
@@ -21,7 +21,7 @@ class RunClock(Protocol):
 
 
 @contextmanager
-def attribute_error(policy: AnyPolicy, run: RunClock) -> Iterator[None]:
+def attribute_error(policy: AnyPolicy, run: SimulationClock) -> Iterator[None]:
     """Convert an error raised or caused by a policy to an error with policy, time and line."""
     try:
         yield
@@ -31,7 +31,7 @@ def attribute_error(policy: AnyPolicy, run: RunClock) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         where = ""
         last = frames[-1].filename.replace("\\", "/") if frames else ""
-        if last and not any(own in last for own in ("twinloop/engine", "twinloop/execute")):
+        if last and not any(own in last for own in ("twinloop/engine", "twinloop/execution")):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
         text = str(error) if type(error) in (ValueError, RuntimeError) else describe_error(error)
         raise TwinloopError(

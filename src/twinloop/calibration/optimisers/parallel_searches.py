@@ -22,7 +22,7 @@ SearchSteps: TypeAlias = Generator[Floats, Floats, None]
 _LARGEST: Final = 1e100
 
 
-class _Search:
+class _StepSearch:
     def __init__(self, steps: SearchSteps) -> None:
         self.steps = steps
         self.wanted = next(steps)
@@ -57,8 +57,8 @@ class ParallelSearches(BaseOptimiser):
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         self.cells = Discretisation(space)
         self._starts: list[Floats] = []
-        self._searches: list[_Search] = []
-        self._order: list[_Search] = []
+        self._searches: list[_StepSearch] = []
+        self._order: list[_StepSearch] = []
         self._begun = 0
 
     def begin(self, points: Floats, losses: Floats) -> None:
@@ -88,7 +88,7 @@ class ParallelSearches(BaseOptimiser):
             if at == len(self._searches):
                 start, rng = self.first(), np.random.default_rng(self.rng.integers(1 << 63))
                 self._begun += 1
-                self._searches.append(_Search(self.steps(start, rng)))
+                self._searches.append(_StepSearch(self.steps(start, rng)))
             search = self._searches[at]
             while search.asked < len(search.wanted) and len(points) < count:
                 points.append(np.clip(search.wanted[search.asked], 0.0, 1.0))
