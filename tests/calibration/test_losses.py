@@ -365,7 +365,7 @@ def test_losses_of_plug_ins_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("late", f"{__name__}:late", registry.GROUP),
         EntryPoint("gone", "no.such.module:late", registry.GROUP),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: offered)
+    monkeypatch.setattr("twinloop.description.plugins.entry_points", lambda group: offered)
     assert get_loss("late")([make_run([1.0])], make_runs([3.0])).tolist() == [2.0]
     with pytest.raises(InputError, match=r"'gone' .* cannot be loaded: ModuleNotFoundError"):
         get_loss("gone")

@@ -363,7 +363,7 @@ class TestPlugIns:
         def entry_points(*, group: str) -> list[EntryPoint]:
             return [entry for entry in entries if entry.group == group]
 
-        monkeypatch.setattr("twinloop.calibration.optimisers.registry.entry_points", entry_points)
+        monkeypatch.setattr("twinloop.description.plugins.entry_points", entry_points)
 
     def test_one_is_found_by_its_name(self) -> None:
         made = create_optimiser("echo", CUBE, seed=1)
@@ -375,7 +375,7 @@ class TestPlugIns:
         [
             ("mute", "is not an optimiser"),
             ("broken", "cannot be used: RuntimeError: out of order"),
-            ("missing", "cannot be used: AttributeError"),
+            ("missing", "cannot be loaded: AttributeError"),
             ("twice", "several plug-ins"),
             ("ecko", "did you mean 'echo'"),
             ("cma+echo", "no built-in optimiser is called 'echo'"),

@@ -65,7 +65,7 @@ def plug_ins(module: str, monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
         return [e for e in offered if e.group == group and name in (None, e.name)]
 
-    monkeypatch.setattr("twinloop.policy.registry.entry_points", entry_points)
+    monkeypatch.setattr("twinloop.description.plugins.entry_points", entry_points)
     return offered
 
 
@@ -95,7 +95,7 @@ def test_built_in_policies_are_found_without_a_search_for_plug_ins(
     def entry_points(**_: Any) -> list[EntryPoint]:
         raise AssertionError("nobody needs them")
 
-    monkeypatch.setattr("twinloop.policy.registry.entry_points", entry_points)
+    monkeypatch.setattr("twinloop.description.plugins.entry_points", entry_points)
     for name in POLICIES:
         assert resolve_policy(name).name == name
     Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -164,7 +164,7 @@ def test_code_runs_with_permission_and_its_options_are_checked(module: str) -> N
     ("name", "options", "said"),
     [
         ("policies_of_others:Mine", {"depth": -1}, "ValueError: depth is negative"),
-        ("policies_of_others:Mien", {}, "has no class 'Mien' .did you mean 'Mine'"),
+        ("policies_of_others:Mien", {}, "has no 'Mien' .did you mean 'Mine'"),
         ("policies_of_others:Other", {}, "derive it from twinloop.policy.Policy"),
         ("policies_of_others:Unfinished", {}, "cannot be created .*decide"),
         ("no_such_module:Mine", {}, "'no_such_module' cannot be imported: ModuleNotFoundError"),
@@ -204,7 +204,7 @@ def test_the_options_of_a_plug_in_are_checked_with_the_scenario(
         ("greedi", "no policy is called 'greedi' .did you mean 'greedy'"),
         ("wrong", "'wrong' is not a policy class"),
         ("broken", r"'broken' \(broken_policies:Mine\) cannot be loaded: RuntimeError: no licence"),
-        ("twice", "several plug-ins register a policy 'twice'"),
+        ("twice", "several plug-ins define the policy 'twice'"),
     ],
 )
 def test_an_unusable_plug_in_is_an_error(plug_ins: list[EntryPoint], name: str, said: str) -> None:

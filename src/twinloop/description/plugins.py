@@ -16,8 +16,8 @@ from typing import Any, Final
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 
-#: A reference to Python code: `module:name`.
-CODE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+#: Pattern of a name that refers to Python code: `module:name`.
+CODE_PATTERN: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 #: The entry points by which packages of Twinloop offer objects to the packages below them.
 COMPONENTS: Final = "twinloop.components"
@@ -28,18 +28,20 @@ def list_plugins(group: str) -> list[str]:
     return [entry.name for entry in entry_points(group=group)]
 
 
-def load_plugin(group: str, name: str, kind: str) -> Any:
+def load_plugin(group: str, name: str, kind: str, field: str | None = None) -> Any:
     """Import the object that is registered under a name.
 
     Args:
         group: The group of entry points, such as `twinloop.policies`.
         name: A registered name.
         kind: What the object should be, for messages: `policy`.
+        field: The field of the description that has the name, for messages.
     """
     offered = {entry.value: entry for entry in entry_points(group=group) if entry.name == name}
     if len(offered) > 1:
         raise InputError(
-            f"several plug-ins register a {kind} '{name}': {', '.join(sorted(offered))}",
+            f"several plug-ins define the {kind} '{name}': {', '.join(sorted(offered))}",
+            field=field,
             remedy="uninstall all but one",
         )
     ((value, entry),) = offered.items()
@@ -47,7 +49,7 @@ def load_plugin(group: str, name: str, kind: str) -> Any:
         return entry.load()
     except Exception as error:  # any exception can occur while foreign code is imported
         raise InputError(
-            f"the plug-in '{name}' ({value}) cannot be imported: {describe_error(error)}"
+            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}", field=field
         ) from error
 
 
@@ -67,7 +69,7 @@ def load_component(name: str) -> Any:
     return next(iter(found.values())).load()
 
 
-def import_code(name: str) -> Any:
+def import_code(name: str, field: str | None = None) -> Any:
     """Import the object that `module:name` refers to.
 
     >>> import_code("math:pi")
@@ -80,11 +82,15 @@ def import_code(name: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # any exception can occur while foreign code is imported
-        raise InputError(f"'{module_name}' cannot be imported: {describe_error(error)}") from error
+        raise InputError(
+            f"'{module_name}' cannot be imported: {describe_error(error)}", field=field
+        ) from error
     if not hasattr(module, attribute):
         public = [key for key in vars(module) if not key.startswith("_")]
         raise InputError(
-            f"'{module_name}' has no '{attribute}'", remedy=suggest_name(attribute, public)
+            f"'{module_name}' has no '{attribute}'",
+            field=field,
+            remedy=suggest_name(attribute, public),
         )
     return getattr(module, attribute)
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from twinloop.description.errors import TwinloopError
+from twinloop.description.plugins import describe_error
 from twinloop.policy import AnyPolicy
-from twinloop.policy.registry import describe_error
 
 
 class SimulationClock(Protocol):

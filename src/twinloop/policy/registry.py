@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from twinloop.description import DescriptionError
 from twinloop.description.address import address_to_path, suggest_name
 from twinloop.description.errors import InputError
+from twinloop.description.plugins import (
+    CODE_PATTERN,
+    describe_error,
+    import_code,
+    list_plugins,
+    load_plugin,
+)
 from twinloop.policy import batch, filter_scheduler
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.interface import Policy
@@ -38,9 +42,6 @@ _BUILT_IN: Final[Mapping[str, type[BuiltInPolicy]]] = MappingProxyType(
 
 #: The names of the built-in policies.
 POLICIES: Final = tuple(_BUILT_IN)
-
-#: Pattern of a name that stands for a Python class: `module:Class`.
-CODE_PATTERN: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 class CodeNotAllowed(InputError):
@@ -98,9 +99,9 @@ def resolve_policy(
                 f"'{name}' is Python code, which needs permission to run",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        found = _import_class(name)
+        found = import_code(name)
     else:
-        found = _load_plugin(name)
+        found = load_plugin(ENTRY_POINT_GROUP, name, "policy")
     return construct_policy(name, found, options)
 
 
@@ -124,40 +125,10 @@ def check_policy_name(name: str) -> None:
     """Raise an error for an unknown name of a policy. No code is imported."""
     if name in _BUILT_IN or CODE_PATTERN.fullmatch(name):
         return
-    offered = [entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)]
+    offered = list_plugins(ENTRY_POINT_GROUP)
     if name not in offered:
         known = [*_BUILT_IN, *offered]
         raise InputError(f"no policy is called '{name}'", remedy=suggest_name(name, known))
-
-
-def _load_plugin(name: str) -> Any:
-    offered = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
-    if len(offered) > 1:
-        raise InputError(
-            f"several plug-ins register a policy '{name}': {', '.join(sorted(offered))}",
-            remedy="uninstall all but one",
-        )
-    ((value, entry),) = offered.items()
-    try:
-        return entry.load()
-    except Exception as error:  # any error of foreign code while it is imported
-        raise InputError(
-            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}"
-        ) from error
-
-
-def _import_class(name: str) -> Any:
-    module_name, _, class_name = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # any error of foreign code while it is imported
-        raise InputError(f"'{module_name}' cannot be imported: {describe_error(error)}") from error
-    if not hasattr(module, class_name):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise InputError(
-            f"'{module_name}' has no class '{class_name}'", remedy=suggest_name(class_name, classes)
-        )
-    return getattr(module, class_name)
 
 
 def _construct_built_in(
@@ -208,12 +179,3 @@ def _unknown(name: str, key: str, known: list[str]) -> InputError:
     meant = f"did you mean '{close[0]}'? " if close else ""
     remedy = f"{meant}options: {', '.join(known)}" if known else "it has no options"
     return InputError(f"is no option of '{name}'", field=address_to_path((key,)), remedy=remedy)
-
-
-def describe_error(error: Exception) -> str:
-    """Return the type and message of an exception of foreign code.
-
-    >>> describe_error(KeyError("cores"))
-    "KeyError: 'cores'"
-    """
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

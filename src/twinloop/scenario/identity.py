@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from twinloop.description.plugins import CODE_PATTERN
 from twinloop.policy import POLICIES
 from twinloop.policy.code_identity import identify, is_user_module
-from twinloop.policy.registry import CODE_PATTERN
 from twinloop.scenario.failures import OLD_ON_FAILURE
 from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random

@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema
 from twinloop.description import Description, DescriptionError, FilePath, address
 from twinloop.description.description import WriteContext, get_read_folder, make_relative
 from twinloop.description.errors import InputError
+from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name, quote_value
 from twinloop.policy import (
@@ -37,7 +38,7 @@ from twinloop.policy import (
     list_policies,
     resolve_policy,
 )
-from twinloop.policy.registry import CODE_PATTERN, check_policy_name
+from twinloop.policy.registry import check_policy_name
 from twinloop.scenario.commands import (
     Command,
     Environment,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,7 +16,7 @@ from twinloop.calibration.losses.sorted_times import SORTED_TIME_LOSSES
 from twinloop.calibration.losses.user_function import loss_from_function
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.policy.registry import CODE_PATTERN, describe_error
+from twinloop.description.plugins import CODE_PATTERN, import_code, list_plugins, load_plugin
 
 #: The entry points through which an installed package offers losses.
 GROUP: Final = "twinloop.losses"
@@ -138,19 +136,12 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
                 field="loss",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        return loss_from_object(_import_object(name), name)
-    offered = {entry.name: entry for entry in entry_points(group=GROUP)}
+        return loss_from_object(import_code(name, "loss"), name)
+    offered = list_plugins(GROUP)
     if name not in offered:
         remedy = suggest_name(name, [*LOSSES, *offered])
         raise InputError(f"no loss is called '{name}'", field="loss", remedy=remedy)
-    try:
-        found = offered[name].load()
-    except Exception as error:  # a plug-in may raise anything while it is imported
-        value = offered[name].value
-        raise InputError(
-            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}",
-            field="loss",
-        ) from error
+    found = load_plugin(GROUP, name, "loss", "loss")
     return loss_from_object(found, name)
 
 
@@ -174,18 +165,3 @@ def loss_from_object(found: Any, name: str) -> Loss:
         field="loss",
         remedy="a function of two runs, or an object with name, needs and residuals",
     )
-
-
-def _import_object(name: str) -> Any:
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # a plug-in may raise anything while it is imported
-        raise InputError(
-            f"'{module_name}' cannot be imported: {describe_error(error)}", field="loss"
-        ) from error
-    if not hasattr(module, attribute):
-        public = [key for key in vars(module) if not key.startswith("_")]
-        remedy = suggest_name(attribute, public)
-        raise InputError(f"'{module_name}' has no '{attribute}'", field="loss", remedy=remedy)
-    return getattr(module, attribute)

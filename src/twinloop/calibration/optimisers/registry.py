@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from twinloop.calibration.optimisers.portfolio import OptimiserPortfolio
 from twinloop.calibration.parameters.space import Space
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
+from twinloop.description.plugins import describe_error, list_plugins, load_plugin
 
 #: The entry points of optimisers in installed packages.
 GROUP: Final = "twinloop.optimisers"
@@ -119,29 +119,23 @@ def create_optimiser(
         return OptimiserPortfolio(
             space, **settings, members=[_SINGLE[part].load() for part in names]
         )
-    return _load_plugin(name, space, settings)
+    return _make_plugin(name, space, settings)
 
 
-def _load_plugin(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
-    offered = {entry.value: entry for entry in entry_points(group=GROUP) if entry.name == name}
-    if not offered:
-        known = [*OPTIMISERS, *(entry.name for entry in entry_points(group=GROUP))]
-        raise InputError(f"no optimiser is called '{name}'", remedy=suggest_name(name, known))
-    if len(offered) > 1:
-        raise InputError(
-            f"several plug-ins define the optimiser '{name}': {', '.join(sorted(offered))}",
-            remedy="uninstall all but one",
-        )
-    ((value, entry),) = offered.items()
+def _make_plugin(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
+    offered = list_plugins(GROUP)
+    if name not in offered:
+        remedy = suggest_name(name, [*OPTIMISERS, *offered])
+        raise InputError(f"no optimiser is called '{name}'", remedy=remedy)
+    kind = load_plugin(GROUP, name, "optimiser")
     try:
-        made = entry.load()(space, **settings)
+        made = kind(space, **settings)
     except InputError:
         raise
     except Exception as error:  # a plug-in may raise anything
-        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise InputError(f"the plug-in '{name}' ({value}) cannot be used: {problem}") from error
+        raise InputError(f"the plug-in '{name}' cannot be used: {describe_error(error)}") from error
     if not isinstance(made, Optimiser):
         raise InputError(
-            f"the plug-in '{name}' ({value}) is not an optimiser", remedy="implement ask and tell"
+            f"the plug-in '{name}' is not an optimiser", remedy="implement ask and tell"
         )
     return made

@@ -18,6 +18,7 @@ from twinloop.description.files import (
     write_atomically,
     write_folder_atomically,
 )
+from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.replacement import OwnedFiles
 from twinloop.exploration.confirmation.plan import (
     PLAN,
@@ -31,7 +32,6 @@ from twinloop.exploration.confirmation.plan import (
 )
 from twinloop.exploration.confirmation.runs import ExecutedRun, ExecutedRuns, measure_run
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.policy.registry import CODE_PATTERN
 from twinloop.scenario import Scenario
 from twinloop.trace import read
 from twinloop.trace.folder import MANIFEST
