@@ -1,5 +1,6 @@
 """Runs small enough to be worked out on paper."""
 
+import numpy as np
 import pytest
 
 import twinloop as tl
@@ -111,6 +112,24 @@ def test_latencies_and_the_decision_interval():
     )
     assert found["start"].tolist() == [0.25, 6.25]
     assert found["end"].tolist() == [3.75, 9.75]
+
+
+def test_a_task_is_lost_with_its_machine_between_dispatch_and_start():
+    case = Case(
+        ONE_CORE,
+        (Task(0.0, run_time=2.0), Task(0.0, run_time=2.0)),
+        model={"dispatch_latency": 0.25},
+        failures=((0, 2.375, 1.0),),  # the second is dispatched at 2.25 and would start at 2.5
+        then={"on_failure": "lost"},
+    )
+    found = outcomes(case)
+    assert found["start"].tolist() == pytest.approx([0.25, np.nan], nan_ok=True)
+    assert found["end"].tolist() == [2.25, 2.375]
+    assert found["attempts"].tolist() == [1, 0]
+    # With a restart it is dispatched again when the machine is back.
+    found = outcomes(case.but(then={"on_failure": "restart"}))
+    assert found["start"].tolist() == [0.25, 3.625]
+    assert found["attempts"].tolist() == [1, 1]
 
 
 def test_a_child_is_ready_when_the_scheduler_sees_the_end_of_its_parent():

@@ -99,7 +99,13 @@ def every_task_ends_in_one_status_and_time_goes_forward(done):
         if how == "rejected":
             assert i not in ran
             assert ended["submit"][i] == task.submit
-        if how in ("completed", "killed", "lost"):
+        if how == "lost" and i not in ran:
+            # Its machine failed between the dispatch and the start.
+            assert case.model["dispatch_latency"] > 0
+            assert ended["attempts"][i] == 0
+            assert np.isnan(ended["start"][i])
+            assert ended["submit"][i] <= ended["ready"][i] <= ended["end"][i]
+        elif how in ("completed", "killed", "lost"):
             assert i in ran
             assert ended["submit"][i] <= ended["ready"][i] <= ended["start"][i]
             assert ended["start"][i] <= ended["last_start"][i] <= ended["end"][i]
