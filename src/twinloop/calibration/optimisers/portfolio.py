@@ -48,7 +48,7 @@ class OptimiserPortfolio(BaseOptimiser):
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> space = Space([LinearParameter("a", 0, 1)])
     >>> search = OptimiserPortfolio(space, seed=1, members=[Powell, Cma])
-    >>> for _ in range(60):
+    >>> for _ in range(100):
     ...     points = search.ask(1)
     ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
     >>> search.best_loss < 1e-9
