@@ -196,7 +196,7 @@ def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
         "tasks without fragments on half a core (`synthetic`)": lambda m: scenario(
             log, m, missing="synthetic"
         ),
-        "tasks last as long as `duration` says": lambda m: scenario(as_long_as_said(log), m),
+        "run times from `duration`": lambda m: scenario(as_long_as_said(log), m),
         "starts at whole minutes": lambda m: scenario(rounded(log, 60), m),
         "starts at whole 5 minutes": lambda m: scenario(rounded(log, 300), m),
         "starts 30 s later": lambda m: scenario(later(log, 30), m),
