@@ -222,7 +222,9 @@ def test_a_horizon_that_would_fill_the_memory_is_refused(name: str) -> None:
 def test_every_parameter_has_a_description_and_is_documented(name: str) -> None:
     kind = list_generators()[name]
     page = DOCS.read_text(encoding="utf-8")
-    section = page.split(f"## `{name}`")[1].split("\n## ")[0] + page.split("## What they share")[1]
+    section = (
+        page.split(f"## `{name}`")[1].split("\n## ")[0] + page.split("## Common parameters")[1]
+    )
     assert {said.name for said in kind.parameters()} == set(kind.model_fields)
     for said in kind.parameters():
         assert said.meaning
