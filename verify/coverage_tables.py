@@ -47,7 +47,7 @@ def tabulate_packages(files: dict[str, Any]) -> str:
         f"| {name} | {lines:,} | {hit:,} | {share(hit, lines)} |"
         for name, (lines, hit) in sorted(sums.items(), key=lambda item: (item[0] == "all", item[0]))
     ]
-    return "\n".join(["| package | lines | reached | share |", "|---|--:|--:|--:|", *rows])
+    return "\n".join(["| package | lines | covered | coverage |", "|---|--:|--:|--:|", *rows])
 
 
 def tabulate_files(files: dict[str, Any]) -> str:
@@ -59,7 +59,7 @@ def tabulate_files(files: dict[str, Any]) -> str:
         f"| {share(each['covered_lines'], each['num_statements'])} |"
         for path, each in least
     ]
-    return "\n".join(["| file | lines | not reached | share |", "|---|--:|--:|--:|", *rows])
+    return "\n".join(["| file | lines | not covered | coverage |", "|---|--:|--:|--:|", *rows])
 
 
 def main(arguments: list[str] | None = None) -> int:
