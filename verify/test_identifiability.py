@@ -1,4 +1,4 @@
-"""Identifiability on many cases: null spaces are found, outcomes are covered."""
+"""Identifiability of many models: null spaces are found, intervals have their coverage."""
 
 import numpy as np
 import pytest
@@ -25,10 +25,10 @@ def test_fifty_random_models_with_a_known_null_space():
     for seed in range(50):
         model = Planted(seed)
         found = analyse_identifiability(model, model.best, noise=model.noise)
-        flagged = set(found.flagged)
-        right += len(flagged & model.loose)
-        wrong += len(flagged - model.loose)
-        missed += len(model.loose - flagged)
+        unidentifiable = set(found.unidentifiable)
+        right += len(unidentifiable & model.loose)
+        wrong += len(unidentifiable - model.loose)
+        missed += len(model.loose - unidentifiable)
         grouped += set(found.groups) == model.groups
     precision, recall = right / (right + wrong), right / (right + missed)
     print(f"precision {precision:.3f}, recall {recall:.3f}, groups right in {grouped} of 50")
@@ -48,9 +48,9 @@ def test_fifty_random_models_with_a_known_null_space():
         (Gravity("trajectory"), 0),
     ],
 )
-def test_the_loss_alone_tells_the_same(example, flagged):
+def test_the_loss_alone_gives_the_same(example, unidentifiable):
     found = analyse_identifiability(LossOnly(example), example.best, loss_bound=0.01)
-    assert len(found.flagged) == flagged
+    assert len(found.unidentifiable) == unidentifiable
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_nine_of_ten_outcomes_lie_in_their_intervals(options):
 
 
 @pytest.mark.parametrize("loose", [False, True])
-def test_so_they_do_where_only_the_loss_is_seen(loose):
+def test_nine_of_ten_outcomes_lie_in_their_intervals_by_the_loss_alone(loose):
     from scipy.optimize import minimize
 
-    held = []
+    inside = []
     for seed in range(250):
         bag = Bag(seed, loose=loose)
         best = minimize(
@@ -90,6 +90,6 @@ def test_so_they_do_where_only_the_loss_is_seen(loose):
         limits = compute_intervals(
             bag.makespan(found.points, *bag.new), noise=found.noise, freedom=found.freedom
         )
-        held.append(limits.low[0] <= bag.outcome <= limits.high[0])
-    print(f"loose {loose}: {100 * np.mean(held):.1f} % of 250 outcomes")
-    assert 0.85 <= np.mean(held) <= 0.95
+        inside.append(limits.low[0] <= bag.outcome <= limits.high[0])
+    print(f"loose {loose}: {100 * np.mean(inside):.1f} % of 250 outcomes")
+    assert 0.85 <= np.mean(inside) <= 0.95
