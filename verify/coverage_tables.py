@@ -1,7 +1,7 @@
 """Tables of test coverage by package, from the data of `make coverage`.
 
 python verify/coverage_tables.py                          # prints the tables
-python verify/coverage_tables.py --page docs/coverage.md  # and puts them into this page
+python verify/coverage_tables.py --page docs/coverage.md  # and writes them into the page
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Files with the smallest share that are listed one by one, and the fewest lines of such a file.
+#: Number of listed files with the lowest coverage, and the least number of lines of such a file.
 LISTED, FEWEST = 15, 20
 
 
@@ -65,7 +65,7 @@ def tabulate_files(files: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables and write them into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="a page to put the tables into")
+    parser.add_argument("--page", type=Path, help="page to write the tables into")
     given = parser.parse_args(arguments)
     files = read_measured()
     tables = {"table packages": tabulate_packages(files), "table files": tabulate_files(files)}

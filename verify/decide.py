@@ -1,13 +1,13 @@
 """Verification of predicted rankings: bags of real work under several policies.
 
-    python verify/decide.py                        # from the recorded runs, nothing is run
-    python verify/decide.py --page docs/decide.md  # the same, and put the tables into the page
-    python verify/decide.py --folder build/decide --record    # run for real what is not there yet
+    python verify/decide.py                        # from the recorded runs, without real runs
+    python verify/decide.py --page docs/decide.md  # the same, and write the tables into the page
+    python verify/decide.py --folder build/decide --record    # execute the missing runs
     python -m twinloop.recordings pack build/decide tests/recordings/decide.tar.zst
     python verify/decide.py --synthetic            # the same with a simulated truth
 
-Policies that crowd the machine look better than plain ones to a twin that knows nothing of
-contention. The twin that was fitted to other runs has to rank them as they really turn out.
+A twin without contention predicts that overcommitting policies are faster than simple ones. A twin
+with contention, fitted to other runs, has to rank the policies as the real runs do.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ SHIPPED = Path(__file__).parents[1] / "tests" / "recordings" / "decide.tar.zst"
 BUDGET, ANALYSIS = 8000, 6000
 METRICS = ("makespan_s", "wait_p95_s")
 
-#: The twins that are asked: one was fitted to tasks that had their core to themselves, one to all
-#: probes without a word of contention, one with it.
+#: The twins: fitted to tasks with exclusive cores; to all probes without contention; and to all
+#: probes with contention.
 ALONE, WITHOUT, WITH = "one per core", "without contention", "with contention"
 TWINS = (ALONE, WITHOUT, WITH)
-#: The values that are left when nothing is said of contention.
+#: The parameters of a model without contention.
 PLAIN: Mapping[str, Any] = {
     **{f"service_factors.{kind}": {"linear": [0.5, 4]} for kind in KINDS},
     "startup_overhead": {"linear": [0, 0.5]},
@@ -124,8 +124,8 @@ class DecisionStudy:
     def diagnosis(self) -> Diagnosis | None:
         """The model options that would have ranked the heavy bag correctly.
 
-        Fitted to the probes alone, as the twin without contention was; None: that one did rank it
-        right.
+        Fitted to the probes alone, like the twin without contention; None if that twin ranked the
+        bag correctly.
         """
         return diagnose(
             self.confirmations[WITHOUT, "heavy"],
@@ -150,9 +150,9 @@ class DecisionStudy:
         """CPU time over declared work of the tasks of a kind, in each repetition of a probe.
 
         Args:
-            level: How many tasks were on a core.
-            kind: Of these tasks.
-            apart: Those that were among their own kind; else those among all.
+            level: The number of tasks per core.
+            kind: The kind of the tasks.
+            apart: Whether to take the tasks among tasks of the same kind, or those among all kinds.
         """
         declared = probe()
         first = APART * len(KINDS)
@@ -169,23 +169,23 @@ class DecisionStudy:
     def failures(self) -> Iterator[str]:
         """List the requirements that were not met.
 
-        All pairs of the heavy bag that differ; of the light one, each against the plain policy:
-        its crowded candidates are nearly the same, and a task that ends a millisecond earlier
-        decides which is ahead.
+        All pairs of the heavy bag with a significant difference; in the light bag only the pairs
+        with the baseline, because its other candidates are nearly equal, and a difference of a
+        millisecond decides their order.
         """
         if self.pairs(WITH, "heavy").is_empty():
-            yield "heavy: no two candidates differ by more than the noise, so nothing is shown"
+            yield "heavy: no two candidates differ by more than the noise: not assessable"
         plain = (pl.col("one") == BASELINE) | (pl.col("other") == BASELINE)
-        for bag, demanded in (("heavy", pl.lit(True)), ("light", plain)):
-            wrong = self.pairs(WITH, bag).filter(demanded, pl.col("verdict") != "holds")
+        for bag, required in (("heavy", pl.lit(True)), ("light", plain)):
+            wrong = self.pairs(WITH, bag).filter(required, pl.col("verdict") != "holds")
             for pair in wrong.to_dicts():
-                yield f"{bag}: {said(pair)}"
+                yield f"{bag}: {describe_pair(pair)}"
 
 
-def said(pair: Mapping[str, Any]) -> str:
+def describe_pair(pair: Mapping[str, Any]) -> str:
     """Describe a pair of candidates."""
     real = f"{pair['real']:+.2f} s ({pair['low']:+.2f} to {pair['high']:+.2f})"
-    return f"{pair['one']} - {pair['other']} is {real}, foretold {pair['predicted']:+.2f} s"
+    return f"{pair['one']} - {pair['other']} is {real}, predicted {pair['predicted']:+.2f} s"
 
 
 def _measured(trace: tl.Trace) -> dict[str, float]:
@@ -200,7 +200,7 @@ def study(source: Path, **options: int) -> DecisionStudy:
         for key in plan():
             trace = recorded(folder / str(key), scenario(key.bag, key.name))
             if trace is None:
-                raise SystemExit(f"{source}/{key}: no complete run of this scenario is there")
+                raise SystemExit(f"{source}/{key}: no complete run of this scenario")
             runs[key] = trace
         notes = json.loads((folder / "notes.json").read_text())
     return DecisionStudy(runs, notes, **options)
@@ -211,17 +211,17 @@ def main(arguments: list[str] | None = None) -> int:
     from decide_tables import report
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=SHIPPED, help="of the runs, or an archive")
-    parser.add_argument("--record", action="store_true", help="run for real what is not there yet")
+    parser.add_argument("--folder", type=Path, default=SHIPPED, help="the runs, or an archive")
+    parser.add_argument("--record", action="store_true", help="execute the missing runs")
     parser.add_argument("--synthetic", action="store_true", help="simulate the truth")
-    parser.add_argument("--noise", type=float, default=0.01, help="of a simulated truth")
-    parser.add_argument("--page", type=Path, help="a page to put the tables into")
+    parser.add_argument("--noise", type=float, default=0.01, help="noise of the simulated truth")
+    parser.add_argument("--page", type=Path, help="page to write the tables into")
     given = parser.parse_args(arguments)
     if given.synthetic:
         return report(DecisionStudy(synthetic(given.noise), {}), page=given.page)
     if given.record:
         if given.folder.is_file():
-            parser.error("--record writes into a folder: name it with --folder")
+            parser.error("--record writes into a folder: give --folder")
         record(given.folder)
     return report(study(given.folder), page=given.page)
 

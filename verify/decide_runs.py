@@ -1,8 +1,8 @@
 """Runs of the verification of rankings: probes, candidates, and a simulated truth.
 
-Probes are what the twin is fitted to: tasks of each kind, one, two and four on each core at a time.
-Candidates are what has to be decided between: one bag under plain, packed and overcommitted
-policies. No candidate is ever fitted to.
+The twins are fitted to probes: tasks of each kind, one, two and four on each core at a time. The
+candidates are policies for one bag: simple, packing and overcommitting ones. No run of a candidate
+is used by a fit.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from twinloop.workload.generators.burn import PROGRAM
 
 KINDS = ("cpu", "memory", "cache")
 
-#: A run during which others had more of the machine than this is made again. Starting and watching
-#: the short tasks costs 3 to 4 % itself, which cannot be separated from other costs.
+#: A run is repeated if other processes used more than this share of the machine. The start and the
+#: recording of the short tasks cost 3 to 4 % themselves, which cannot be separated.
 DISTURBED = 0.08
 
-#: Of the probes: tasks on each core at a time.
+#: Tasks per core in the probes.
 LEVELS = (1, 2, 4)
-#: Tasks of each kind among themselves, then among all; and their lengths in turn (s), several of
-#: them, otherwise the cost of a start could not be separated from that of work.
+#: Tasks of each kind among tasks of the same kind, then among all kinds; and their lengths
+#: in turn (s), which differ so that the cost of a start can be separated from that of work.
 APART, TOGETHER, PROBE_LENGTHS = 8, 4, (0.6, 0.3, 0.5, 0.4)
 PROBE_REPETITIONS = (1, 2, 3)
 
-#: What has to be decided: node shape and policy, from plain to crowded.
+#: The candidates: node shape and policy, in the order of overcommitment.
 CANDIDATES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "first-fit": ("2x1", {"name": "first-fit"}),
     "pack-ic 1.5": ("1x2", {"name": "pack-ic", "options": {"overcommit": 1.5}}),
@@ -52,11 +52,11 @@ CANDIDATES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 BASELINE = "first-fit"
 REPETITIONS = (1, 2, 3, 4, 5)
-#: Lengths of the tasks of a bag, in order (s), and their kinds in turn. Both bags are the same to
-#: a twin that knows nothing of contention.
+#: Lengths of the tasks of a bag, in order (s), and their kinds in turn. Without contention both
+#: bags have the same simulation.
 LENGTHS = (0.8, 0.5, 0.4, 0.9, 1.0, 0.7, 1.1, 0.5, 0.9, 0.8, 1.3, 1.3, 1.3)
 BAGS = {"heavy": ("cache", "cache", "memory"), "light": ("cpu",)}
-#: Of which candidates each bag is run.
+#: The candidates of each bag.
 TRIED = {"heavy": tuple(CANDIDATES), "light": (BASELINE, "pack-ic 1.5", "spread-ic 2")}
 
 
@@ -83,7 +83,7 @@ def scenario(bag: str, name: str) -> tl.Scenario:
 
 
 def probe() -> list[tuple[str, float]]:
-    """Kinds and lengths of a probe, in order: each kind among itself, then all among each other."""
+    """Return kinds and lengths of a probe, in order: each kind by itself, then all mixed."""
     apart = [(kind, PROBE_LENGTHS[i % len(PROBE_LENGTHS)]) for kind in KINDS for i in range(APART)]
     return apart + [(kind, PROBE_LENGTHS[i]) for i in range(TOGETHER) for kind in KINDS]
 
@@ -104,7 +104,7 @@ def _scenario(
 def plan() -> list[DecisionKey]:
     """List all runs, probes first; each repetition has all runs in a random order.
 
-    What changes on the machine with time so comes to all of them alike.
+    Changes of the machine over time then affect all of them alike.
     """
     probes = [("probe", str(level)) for level in LEVELS]
     tried = [(bag, name) for bag, names in TRIED.items() for name in names]
@@ -155,9 +155,9 @@ def _slim(folder: Path) -> None:
     trace.replace(usage=trace.usage.clear()).save(folder, overwrite=True)
 
 
-# --- a truth that is known -----------------------------------------------------------------------
+# --- simulated truth -----------------------------------------------------------------------------
 
-#: Of each kind: CPU time over declared work, pressure on others, and sensitivity to theirs.
+#: CPU time over declared work, pressure and sensitivity of each kind.
 TRUTH: Mapping[str, tuple[float, float, float]] = {
     "cpu": (1.02, 0.1, 0.02),
     "memory": (1.05, 0.6, 0.3),
@@ -169,8 +169,8 @@ def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[DecisionKey, t
     """Simulate runs of a known truth, with small random variations of the work.
 
     Args:
-        noise: Of what a run and each of its tasks have of work, as a share.
-        free: A truth in which sharing a core costs nothing.
+        noise: Relative standard deviation of the work, of run effects and of tasks.
+        free: Whether the truth has no contention.
     """
     return {key: _synthetic(key, noise, free) for key in plan()}
 
@@ -178,7 +178,7 @@ def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[DecisionKey, t
 def _synthetic(key: DecisionKey, noise: float, free: bool) -> tl.Trace:
     declared = scenario(key.bag, key.name)
     drawn = np.random.default_rng([SEED, *map(ord, str(key))])
-    # What a run has in common, and what is each task's own.
+    # A run effect by kind, and a deviation of each task.
     common = dict(zip(KINDS, np.exp(noise * drawn.standard_normal(len(KINDS))), strict=True))
     tasks = [
         task.model_dump(exclude_defaults=True)

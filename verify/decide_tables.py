@@ -25,26 +25,27 @@ from twinloop.description.files import write_atomically
 
 def decisions(study: DecisionStudy) -> str:
     """Choice of each twin by makespan: predicted and measured."""
-    heads = ["bag", "twin", "chooses", f"promised against `{BASELINE}`", "came", "90 % between"]
-    heads += ["slower than the best", "Kendall's tau", "pairs ranked right"]
+    heads = ["bag", "twin", "choice", f"predicted against `{BASELINE}`", "measured"]
+    heads += ["90 % interval", "slower than the best", "Kendall's tau", "pairs ranked correctly"]
     rows = []
     for bag in BAGS:
         for twin in TWINS:
             found = study.confirmations[twin, bag]
             table_ = found.table.filter(metric=METRICS[0])
-            said, came = (
+            predicted, measured = (
                 dict(table_["candidate", what].iter_rows()) for what in ("predicted", "real")
             )
-            choice = min(said, key=said.__getitem__)
+            choice = min(predicted, key=predicted.__getitem__)
             cells = ["-", "-", "-"]
             for each in found.recommendations:
                 if each.candidate == choice:
                     parts = (each.real, each.low, each.high)
-                    real, low, high = (_signed(part / came[BASELINE]) for part in parts)
-                    cells = [_signed(each.predicted / said[BASELINE]), real, f"{low} to {high}"]
+                    real, low, high = (_signed(part / measured[BASELINE]) for part in parts)
+                    expected = _signed(each.predicted / predicted[BASELINE])
+                    cells = [expected, real, f"{low} to {high}"]
             differ = study.pairs(twin, bag)
             right = f"{differ.filter(verdict='holds').height} of {differ.height}"
-            regret = _share(came[choice] / min(came.values()) - 1)
+            regret = _share(measured[choice] / min(measured.values()) - 1)
             tau = found.ranks.filter(metric=METRICS[0])["tau"].item()
             rows.append([bag, twin, f"`{choice}`", *cells, regret, f"{tau:+.2f}", right])
     return table(heads, rows)
@@ -52,13 +53,13 @@ def decisions(study: DecisionStudy) -> str:
 
 def inflations(study: DecisionStudy) -> str:
     """CPU time per declared second of work in the probes, by number of neighbours."""
-    heads = ["kind", "among", *(f"{level} per core" for level in LEVELS)]
+    heads = ["kind", "neighbours", *(f"{level} per core" for level in LEVELS)]
     rows = []
     for kind in KINDS:
         for apart in (True, False):
             found = [study.inflation(level, kind, apart=apart) for level in LEVELS]
             cells = [" ".join(f"{each:.2f}" for each in three) for three in found]
-            rows.append([kind, "its own kind" if apart else "all kinds", *cells])
+            rows.append([kind, "same kind" if apart else "all kinds", *cells])
     return table(heads, rows)
 
 
@@ -76,7 +77,7 @@ def products(study: DecisionStudy) -> str:
     """Inflation by one neighbour on the core: products of pressures and sensitivities."""
     fit = study.fits[WITH]
     true = [] if study.notes else ["true"]
-    heads = ["a task of kind", "beside one of kind", *true, "takes more", "acceptable (90 %)"]
+    heads = ["kind", "kind of the neighbour", *true, "work inflation", "90 % interval"]
     rows = []
     for own in KINDS:
         for other in KINDS:
@@ -93,7 +94,7 @@ def products(study: DecisionStudy) -> str:
 
 def makespans(study: DecisionStudy) -> str:
     """Measured and predicted figures of each candidate, with ranks."""
-    heads = ["bag", "candidate", "nodes", "real, each run [s]", "real [s]"]
+    heads = ["bag", "candidate", "nodes", "measured, each run [s]", "measured [s]"]
     rows = []
     for bag in BAGS:
         columns = [_ranked(study, twin, bag, "predicted") for twin in TWINS]
@@ -114,8 +115,8 @@ def _ranked(study: DecisionStudy, twin: str, bag: str, what: str) -> dict[str, s
 
 def rankings(study: DecisionStudy) -> str:
     """Agreement of each twin with the real ranking."""
-    heads = ["bag", "metric", "twin", "Kendall's tau", "pairs that really differ", "ranked right"]
-    heads += ["ranked wrong", "no difference to be seen"]
+    heads = ["bag", "metric", "twin", "Kendall's tau", "significant pairs", "ranked correctly"]
+    heads += ["ranked wrongly", "ties"]
     rows = []
     for bag in BAGS:
         for metric in METRICS:
@@ -132,22 +133,22 @@ def rankings(study: DecisionStudy) -> str:
 
 def pairs(study: DecisionStudy) -> str:
     """Measured and predicted differences of makespans of every pair."""
-    heads = ["bag", "pair", "real difference [s]", "90 % between"]
+    heads = ["bag", "pair", "measured difference [s]", "90 % interval"]
     heads += [f"{twin} [s]" for twin in TWINS]
     rows = []
     for bag in BAGS:
-        # In the order of the candidates, whatever each twin made of them.
+        # In the order of the candidates, not of the rankings.
         order = {name: place for place, name in enumerate(CANDIDATES)}
         found = [_by_pair(study, twin, bag, order) for twin in TWINS]
         for (one, other), pair in sorted(
             found[0].items(), key=lambda item: [order[name] for name in item[0]]
         ):
             between = f"{pair['low']:+.2f} to {pair['high']:+.2f}"
-            said = [
+            predicted = [
                 f"{each[one, other]['predicted']:+.2f} {each[one, other]['verdict']}"
                 for each in found
             ]
-            rows.append([bag, f"{other} less {one}", f"{pair['real']:+.2f}", between, *said])
+            rows.append([bag, f"{other} - {one}", f"{pair['real']:+.2f}", between, *predicted])
     return table(heads, rows)
 
 
@@ -169,13 +170,13 @@ def _by_pair(
 def diagnosis(study: DecisionStudy) -> str:
     """Model options, and the correct rankings with each changed."""
     found = study.diagnosis
-    return "No pair that really differs was ranked wrong.\n" if found is None else found.markdown()
+    return "No significant pair was ranked wrongly.\n" if found is None else found.markdown()
 
 
 def machine(study: DecisionStudy) -> str:
     """Other load of the machine during the runs."""
-    heads = ["runs", "of them", "others' CPU time, median", "at most", "stolen, median", "at most"]
-    heads += ["made again", f"over {_share(DISTURBED)}"]
+    heads = ["runs", "number", "other processes, median", "maximum"]
+    heads += ["steal time, median", "maximum", "repeated", f"over {_share(DISTURBED)}"]
     rows = []
     for bag in ("probe", *BAGS):
         noted = [study.notes[str(key)] for key in plan() if key.bag == bag and study.notes]
@@ -215,7 +216,7 @@ def report(study: DecisionStudy, page: Path | None = None) -> int:
         with write_atomically(page) as stream:
             stream.write(fresh.encode())
     failed = list(study.failures())
-    print("\n".join(["NOT as demanded", *failed]) if failed else "all as demanded")
+    print("\n".join(["requirements NOT met", *failed]) if failed else "all requirements met")
     return 1 if failed else 0
 
 

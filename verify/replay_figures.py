@@ -50,7 +50,7 @@ def submissions(runs: Runs) -> go.Figure:
 
 
 def cumulative(runs: Runs) -> go.Figure:
-    """Fig. 3: jobs submitted (left) and finished (right) so far."""
+    """Fig. 3: cumulative numbers of submitted (left) and finished (right) jobs."""
     titles = [f"{name}, {what}" for name in EXPERIMENTS for what in ("submitted", "finished")]
     figure = grid(titles, 6, 2)
     for row, name in enumerate(EXPERIMENTS, start=1):

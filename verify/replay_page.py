@@ -1,7 +1,7 @@
 """The page of the replay with feedback: simulated and published figures.
 
-`docs/replay-with-feedback.md` is its frame. It has the words, and the figures of the last run
-between marks such as `<!-- table 1 -->` and `<!-- end -->`; `filled` puts fresh figures there.
+`docs/replay-with-feedback.md` is the template. It has the text, and the figures of the last run
+between marks such as `<!-- table 1 -->` and `<!-- end -->`; `filled` replaces these figures.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def ranking(runs: Runs) -> str:
 
 
 def percentiles(run: ReplayRun, least: int = 2) -> tuple[float, ...]:
-    """Of the additional lateness over the users that have at least so many jobs."""
+    """Percentiles of the additional lateness over the users with a minimum number of jobs."""
     values = run.users.filter(pl.col("jobs") >= least)["additional"].to_numpy()
     return tuple(float(x) for x in np.percentile(values, (10, 50, 90)))
 

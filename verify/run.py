@@ -2,12 +2,12 @@
 
     python verify/run.py              # as `make verify` does
     python verify/run.py fuzz laws    # only these parts
-    python verify/run.py --list       # the parts, and what each one shows
+    python verify/run.py --list       # the parts with their descriptions
 
-At the end stands a table of the parts with their tests, times and results, which is also written to
-`build/verify/summary.md`. The exit status is 1 if a part failed, else 0. If all tests of a part
-were skipped (it lacks its data, or a program), that is no failure, and nothing was shown: the table
-says so, with the reasons.
+The last output is a table of the parts with their tests, times and results, which is also written
+to `build/verify/summary.md`. The exit status is 1 if a part failed, else 0. A part whose tests were
+all skipped (its data or a program is missing) has not failed; its result is "not shown", and the
+reasons are listed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "build" / "verify" / "summary.md"
-BESIDE = ("-n", "auto", "--dist", "loadfile")
+IN_PARALLEL = ("-n", "auto", "--dist", "loadfile")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class VerificationPart:
 
     name: str
     paths: tuple[str, ...]
-    #: What they show; "" if the module says it in its first line.
+    #: The description; "" for the first line of the docstring of the module.
     shows: str = ""
     options: tuple[str, ...] = ()
 
@@ -48,8 +48,8 @@ class VerificationPart:
         return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].rstrip(".")
 
 
-#: In this order: what needs a quiet machine comes before what makes it busy. The two fuzzers run
-#: beside each other, and so do the laws; the others use all cores themselves, or must be alone.
+#: In this order: parts that need an idle machine come first. The two fuzzers run in parallel, as do
+#: the laws; the other parts use all cores themselves, or must run alone.
 PARTS = (
     VerificationPart("trust", ("verify/test_trust.py",)),
     VerificationPart("kills", ("verify/test_kills.py",)),
@@ -58,7 +58,7 @@ PARTS = (
     VerificationPart(
         "real",
         ("tests",),
-        "Every test of real processes, the long ones too",
+        "Every test of real processes, including long ones",
         ("-m", "real", "-q"),
     ),
     VerificationPart("simgrid", ("verify/test_simgrid.py",)),
@@ -66,14 +66,16 @@ PARTS = (
     VerificationPart("surf", ("verify/test_surf.py",)),
     VerificationPart("surf-power", ("verify/test_surf_power.py",)),
     VerificationPart("decide", ("verify/test_decide.py",)),
-    VerificationPart("identifiability", ("verify/test_identifiability.py",), options=BESIDE[:2]),
+    VerificationPart(
+        "identifiability", ("verify/test_identifiability.py",), options=IN_PARALLEL[:2]
+    ),
     VerificationPart("coverage", ("verify/test_coverage.py",)),
-    VerificationPart("fuzz", ("verify/test_fuzz.py",), options=BESIDE[:2]),
+    VerificationPart("fuzz", ("verify/test_fuzz.py",), options=IN_PARALLEL[:2]),
     VerificationPart(
         "laws",
         ("tests",),
-        "Every other test, with twenty times the random examples, drawn anew",
-        ("-m", "not real", "-q", *BESIDE),
+        "Every other test, with twenty times as many new random examples",
+        ("-m", "not real", "-q", *IN_PARALLEL),
     ),
 )
 
@@ -105,7 +107,7 @@ def run_part(part: VerificationPart) -> PartResult:
     began = time.monotonic()
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        # What the tests print belongs to the proof; of thousands of tests it would be too much.
+        # The output of the tests is part of the result, but not that of thousands of tests.
         shown = () if "-q" in part.options else ("-rsP",) if "-n" in part.options else ("-v", "-s")
         command = [sys.executable, "-m", "pytest", f"--junit-xml={report}", *shown]
         done = subprocess.run(
@@ -155,7 +157,7 @@ def tabulate(results: Sequence[PartResult]) -> str:
     ]
     total = sum(each.seconds for each in results)
     bad = [each.part.name for each in results if each.verdict == "FAILED"]
-    lines += ["", f"{minutes(total)} in all on {os.cpu_count()} CPUs: " + conclude(bad)]
+    lines += ["", f"{minutes(total)} in total on {os.cpu_count()} CPUs: " + conclude(bad)]
     for each in results:
         lines += [f"- {each.part.name}, skipped: {reason}" for reason in each.reasons]
     return "\n".join(lines) + "\n"
@@ -188,7 +190,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     known = {part.name: part for part in PARTS}
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(known))
-    parser.add_argument("--list", action="store_true", help="say what each part shows")
+    parser.add_argument(
+        "--list", action="store_true", help="print the parts with their descriptions"
+    )
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.parts if name not in known]:
         parser.error(f"no part is called '{unknown[0]}': choose from {', '.join(known)}")

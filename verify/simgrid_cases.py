@@ -13,7 +13,7 @@ SCALES = (1.0, 1e3, 1e9)
 
 
 def spread(rng: Random, low: float, high: float) -> float:
-    """A number whose logarithm is uniform."""
+    """Draw a number whose logarithm is uniform."""
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
@@ -26,7 +26,7 @@ def activities(
 ) -> tuple[OracleActivity, ...]:
     """Work of 0.1 to 10 s alone; some limits and weights; starts staggered or all at once.
 
-    A flow with another weight than 1 pays a latency of 1/weight: SimGrid knows no other weights.
+    A flow with a weight other than 1 has a latency of 1/weight: SimGrid has no other weights.
     """
     stagger = rng.choice((0.0, 1.0, 10.0))
     limited, weighted = rng.choice((0.0, 0.5, 1.0)), rng.choice((0.0, 0.5, 1.0))
@@ -68,7 +68,7 @@ def plain(rng: Random, name: str, flow: bool, most: int = 40) -> OracleCase:
 
 
 def changing_capacity(rng: Random, name: str, flow: bool) -> OracleCase:
-    """Capacities go up, down, and to zero for a while."""
+    """Capacities increase, decrease, and are zero for a time."""
     case = plain(rng, name, flow)
     changes = []
     for resource, capacity in enumerate(case.capacities):
@@ -86,10 +86,10 @@ def changing_capacity(rng: Random, name: str, flow: bool) -> OracleCase:
 
 
 def interrupted(rng: Random, name: str, flow: bool) -> OracleCase:
-    """Activities are suspended for a while; on hosts their weights change too.
+    """Activities are suspended for a time; on hosts their weights also change.
 
-    Once per activity at most, and flows of weight 1 only: SimGrid 3.32 does not hear a second
-    suspension, and resumes every flow with the weight 1.
+    At most once per activity, and only flows of weight 1: SimGrid 3.32 ignores a second suspension,
+    and resumes every flow with the weight 1.
     """
     case = plain(rng, name, flow)
     changes = []
@@ -106,7 +106,7 @@ def interrupted(rng: Random, name: str, flow: bool) -> OracleCase:
 
 
 def ties(rng: Random, name: str, flow: bool) -> OracleCase:
-    """Small whole numbers, so that bottlenecks, limits, starts and ends fall together."""
+    """Small integers, so that bottlenecks, limits, starts and ends coincide."""
     capacities = tuple(float(rng.choice((2, 4, 6))) for _ in range(rng.randint(1, 8)))
     route = random_route(rng, len(capacities), flow)
     made = []
@@ -151,7 +151,7 @@ FAMILIES: dict[str, tuple[Callable[[Random, str, bool], OracleCase], int]] = {
 
 
 def cases(family: str, flow: bool) -> list[OracleCase]:
-    """The cases of a family; each can be made again alone from its name."""
+    """Return the cases of a family; the name of a case is its random seed."""
     make, count = FAMILIES[family]
     names = (f"{'flow' if flow else 'sharing'} / {family} / {index}" for index in range(count))
     return [make(Random(name), name, flow) for name in names]

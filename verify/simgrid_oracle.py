@@ -1,11 +1,11 @@
 """SimGrid as an independent oracle of weighted max-min fair sharing.
 
 An `OracleCase` describes capacities, activities and changes over time. `SimGrid.play` runs cases
-in SimGrid (`simgrid_runner.cpp`, compiled here when needed: SimGrid's Python binding knows neither
+in SimGrid (`simgrid_runner.cpp`, compiled here when needed: SimGrid's Python binding has neither
 the bound nor the priority of an execution) and returns their finish times.
 
 SimGrid is set to plain weighted max-min, no TCP corrections, by `MAX_MIN` below.
-`docs/simgrid-oracle.md` tells where SimGrid means something else than Twinloop.
+`docs/simgrid-oracle.md` lists the differences between the definitions of SimGrid and Twinloop.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MAX_MIN = (
     "network/bandwidth-factor:1",  # the default 0.97 is the share left by protocol headers
     "network/latency-factor:1",  # the default 13.01 stands for TCP's slow start
     "network/weight-S:0",  # otherwise the bandwidths of a route add to the weight of a flow
-    "network/crosstraffic:0",  # otherwise each flow also takes 5 % of the way back
+    "network/crosstraffic:0",  # otherwise each flow also uses 5 % of the reverse path
     "network/TCP-gamma:1e30",  # TCP window / (2 latency) bounds a flow; 0 would drop its rate limit
-    "maxmin/precision:1e-10",  # what is less than this part of a capacity is not shared out
-    "surf/precision:1e-12",  # what ends within this many seconds ends together
+    "maxmin/precision:1e-10",  # smaller fractions of a capacity are not distributed
+    "surf/precision:1e-12",  # ends within this time (s) are simultaneous
 )
 
 
@@ -49,7 +49,7 @@ class OracleActivity:
 
 @dataclass(frozen=True)
 class OracleChange:
-    """At `time`, `verb` happens to `subject`.
+    """A change of `subject` at `time`.
 
     The verbs are "capacity" (of a resource), "weight", "suspend" and "resume" (of an activity).
     """

@@ -1,6 +1,6 @@
-// Plays sharing and flow cases in SimGrid and prints when each activity finished.
+// Runs sharing and flow cases in SimGrid and prints the finish time of each activity.
 //
-// Cases come on standard input, one word or number after the other:
+// Cases are read from standard input, as words and numbers:
 //
 //   case sharing|flow
 //   resource <capacity>
@@ -11,12 +11,11 @@
 //   resume <time> <activity>
 //   end
 //
-// One line of finish times answers each case, in the order of its activities. The model is chosen
-// by
-// --cfg options (see simgrid_oracle.py); this file holds only the translation into SimGrid's words:
+// The output has one line of finish times for each case, in the order of its activities. --cfg
+// options set the model (see simgrid_oracle.py); this file only translates cases into SimGrid:
 //
 //   sharing  a resource is a host of one core, an activity an Exec with a bound and a priority;
-//   flow     a resource is a link, an activity a Comm with a rate over a route of its own.
+//   flow     a resource is a link, an activity a Comm with a rate over a separate route.
 
 #include <simgrid/s4u.hpp>
 
@@ -87,17 +86,17 @@ bool read_case(std::istream& in, Case& out) {
     return true;
 }
 
-// A bandwidth that never holds anything back.
+// A bandwidth that is never a bottleneck.
 constexpr double OPEN = 1e15;
 
-// SimGrid leaves the constraint of an empty resource out of its system: the activities on it would
-// go on as before. A trickle too small to be seen in the finish times stands for zero.
-double at_least_a_trickle(double capacity, double usual) {
+// SimGrid omits the constraint of a resource with capacity zero, so that its activities would
+// continue. Zero is replaced by a capacity too small to affect the finish times.
+double at_least_tiny(double capacity, double usual) {
     return std::max(capacity, 1e-14 * usual);
 }
 
-// The two ways of saying a case. `play` runs in the only actor that acts on the platform: what it
-// does at one instant is not interleaved with anything else.
+// Base of the two translations of a case. `play` runs in the only actor that acts on the platform:
+// its actions at one instant are not interleaved with others.
 class Stage {
   public:
     explicit Stage(const Case& c) : case_(c), finish_(c.activities.size(), -1.0) {
@@ -121,7 +120,7 @@ class Stage {
 
     const Case& case_;
     std::vector<double> finish_;
-    std::vector<sg::ActorPtr> witnesses_;  // each notes the end of one activity
+    std::vector<sg::ActorPtr> witnesses_;  // each records the end of one activity
     sg::NetZone* zone_;
     sg::Host* director_host_;
 
@@ -137,7 +136,7 @@ class Stage {
             else if (c.verb == "resume") handle(c.subject).resume();
             else throw std::runtime_error("unknown change '" + c.verb + "'");
         }
-        // The end of an actor cancels what it started.
+        // The end of an actor cancels the activities that it started.
         for (const auto& witness : witnesses_) witness->join();
     }
 };
@@ -145,13 +144,13 @@ class Stage {
 class Sharing : public Stage {
   public:
     explicit Sharing(const Case& c) : Stage(c), execs_(c.activities.size()) {
-        // A host's speed changes by a switch to another of its declared speeds.
+        // The speed of a host changes by a switch to another of its declared speeds.
         std::vector<std::vector<double>> speeds;
         for (double capacity : c.capacities) speeds.push_back({capacity});
         for (const Change& change : c.changes)
             if (change.verb == "capacity")
                 speeds[change.subject].push_back(
-                    at_least_a_trickle(change.value, c.capacities[change.subject]));
+                    at_least_tiny(change.value, c.capacities[change.subject]));
         for (std::size_t r = 0; r < speeds.size(); ++r)
             hosts_.push_back(zone_->create_host("host" + std::to_string(r), speeds[r]));
         next_speed_.assign(hosts_.size(), 1);
@@ -191,8 +190,8 @@ class Flow : public Stage {
   protected:
     void start(std::size_t i) override {
         const Activity& a = case_.activities[i];
-        // SimGrid bounds a Comm for life by the smallest bandwidth of its route when it starts, so
-        // that it would not feel a later rise: the route is opened wide for that (timeless) moment.
+        // SimGrid bounds a Comm by the smallest bandwidth of its route at its start, so that a
+        // later increase would have no effect: the bandwidth is unlimited at that instant.
         for (std::size_t r : a.resources) links_[r]->set_bandwidth(OPEN);
         comms_[i] = mailbox(i)->put_init(&payload_, 1);
         comms_[i]->set_remaining(a.work);  // set_payload_size takes whole bytes only
@@ -201,7 +200,7 @@ class Flow : public Stage {
         for (std::size_t r : a.resources) links_[r]->set_bandwidth(now_[r]);
     }
     void set_capacity(std::size_t r, double value) override {
-        now_[r] = at_least_a_trickle(value, case_.capacities[r]);
+        now_[r] = at_least_tiny(value, case_.capacities[r]);
         links_[r]->set_bandwidth(now_[r]);
     }
     void set_weight(std::size_t, double) override {
@@ -210,8 +209,8 @@ class Flow : public Stage {
     sg::Activity& handle(std::size_t i) override { return *comms_[i]; }
 
   private:
-    // In CM02 a flow that pays a latency L shares with the penalty L, i.e. with the weight 1/L: a
-    // private link carries it. A flow without latency has the weight 1.
+    // In CM02 a flow with a latency L shares with the penalty L, i.e. with the weight 1/L: a private
+    // link has this latency. A flow without latency has the weight 1.
     void add_receiver(std::size_t i) {
         const Activity& a = case_.activities[i];
         if (a.weight != (a.latency > 0.0 ? 1.0 / a.latency : 1.0))
@@ -241,7 +240,7 @@ class Flow : public Stage {
     int payload_ = 0;
 };
 
-void answer(const Case& c, int argc, char** argv) {
+void run_case(const Case& c, int argc, char** argv) {
     sg::Engine engine(&argc, argv);
     std::unique_ptr<Stage> stage;
     if (c.flow) stage = std::make_unique<Flow>(c);
@@ -249,17 +248,17 @@ void answer(const Case& c, int argc, char** argv) {
     for (double t : stage->run(engine)) std::printf("%.17g ", t);
     std::printf("\n");
     std::fflush(stdout);
-    _exit(0);  // nothing to keep: the process served one case
+    _exit(0);  // without clean-up: the process runs one case
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    // SimGrid holds one simulation per process: every case gets a child of its own.
+    // SimGrid has one simulation per process: every case runs in a separate child.
     Case c;
     while (read_case(std::cin, c)) {
         const pid_t child = fork();
-        if (child == 0) answer(c, argc, argv);
+        if (child == 0) run_case(c, argc, argv);
         int status = 0;
         if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0) {
             std::fprintf(stderr, "simgrid_runner: a case failed with status %d\n", status);

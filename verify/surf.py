@@ -1,7 +1,7 @@
 """A week of a cluster at SURF: its power as simulated and as measured.
 
-The log, the topology and the measured power of the first four days are those of SURF's cluster
-that OpenDT (github.com/atlarge-research/opendt) comes with.
+The log, the topology and the measured power of the first four days are those of SURF's cluster in
+OpenDT (github.com/atlarge-research/opendt).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PER_DAY = 2880
 MEASURED_DAYS, DAYS = 4, 7
 SAMPLES = MEASURED_DAYS * PER_DAY
 
-#: Hours at the begin in which the measured power is further from the simulated than later.
+#: Hours at the beginning with a larger difference between measured and simulated power.
 ODD_HOURS = 7
-#: MAPE of OpenDC on the whole week (%), as it came with the data.
+#: MAPE of OpenDC on the whole week (%), published with the data.
 PUBLISHED = {"mse r=4": 6.4, "linear": 16.6}
 MODELS: Mapping[str, dict[str, Any]] = {
     "linear": {"model": "linear"},
@@ -60,7 +60,7 @@ def scenario(
     policy: Any = FIRST_FIT,
     missing: str = "drop",
 ) -> tl.Scenario:
-    """The week as OpenDC would run it: fixed demand, no delay, memory is no limit."""
+    """Return the week as in OpenDC: fixed demand, no delay, no memory limit."""
     power = {**MODELS[model], "idle": idle, "max": top}
     hosts = {"name": "host", "count": HOSTS, "cores": CORES, "mhz": MHZ, "power": power}
     return tl.Scenario(
@@ -80,7 +80,7 @@ def watts(what: tl.Scenario | CompiledScenario, step: float = STEP) -> Floats:
 
 @dataclass(frozen=True)
 class PowerDifference:
-    """How far a simulated series is from a measured one (%)."""
+    """MAPE and bias of a simulated series against a measured one (%)."""
 
     mape: float
     bias: float
@@ -96,9 +96,9 @@ class PowerDifference:
 
 
 def fitted(simulated: Floats, real: Floats) -> tuple[float, float]:
-    """Idle and maximum that come closest to the measured power, by least squares.
+    """Fit idle and maximum power to the measured power by least squares.
 
-    Power is linear in both, whatever the model, so one run with known values is enough.
+    Power is linear in both for every model, so one run with known values is enough.
     """
     share = (simulated[: len(real)] - HOSTS * IDLE) / (MAX - IDLE)
     (idle, top), *_ = np.linalg.lstsq(np.column_stack([HOSTS - share, share]), real)
@@ -106,7 +106,7 @@ def fitted(simulated: Floats, real: Floats) -> tuple[float, float]:
 
 
 def redrawn(simulated: Floats, idle: float, top: float) -> Floats:
-    """The power with another idle and maximum than in the run."""
+    """Return the power for other values of idle and maximum power."""
     return HOSTS * idle + (top - idle) * (simulated - HOSTS * IDLE) / (MAX - IDLE)
 
 
@@ -149,7 +149,7 @@ def hours(found: Floats, real: Floats) -> str:
 
 
 def fits(series: Mapping[str, Floats], real: Floats) -> str:
-    """Fits on the first day, and on what is left of it without the hours that are different."""
+    """Fits on the first day, with and without its first hours."""
     heads = ["", "fitted on", "idle [W]", "max [W]", "MAPE, days 2-4", "bias"]
     rows = []
     for name in PUBLISHED:
@@ -160,7 +160,7 @@ def fits(series: Mapping[str, Floats], real: Floats) -> str:
     return table(heads, rows)
 
 
-# --- what could be different ---------------------------------------------------------------------
+# --- variants of the simulation ------------------------------------------------------------------
 
 
 def later(log: tl.Trace, seconds: float) -> tl.Trace:
@@ -169,23 +169,23 @@ def later(log: tl.Trace, seconds: float) -> tl.Trace:
 
 
 def rounded(log: tl.Trace, seconds: float) -> tl.Trace:
-    """A scheduler that decides periodically."""
+    """Round submissions up, as with a scheduler that decides periodically."""
     at = (pl.col("submit") / seconds).ceil() * seconds
     return log.replace(tasks=log.tasks.with_columns(at.alias("submit")))
 
 
-def as_long_as_said(log: tl.Trace) -> tl.Trace:
-    """The last fragment of each task lasts until the recorded duration is over."""
-    said = log.tasks.select(task="id", said="run_time")
+def with_recorded_durations(log: tl.Trace) -> tl.Trace:
+    """Extend the last fragment of each task to its recorded duration."""
+    recorded = log.tasks.select(task="id", recorded="run_time")
     total = pl.col("dt").sum().over("task")
     last = pl.col("task").is_last_distinct()
-    length = pl.when(last).then(pl.max_horizontal(pl.col("dt") + pl.col("said") - total, 1e-3))
+    length = pl.when(last).then(pl.max_horizontal(pl.col("dt") + pl.col("recorded") - total, 1e-3))
     usage = (
-        log.usage.join(said, on="task", how="left", maintain_order="left")
+        log.usage.join(recorded, on="task", how="left", maintain_order="left")
         .with_columns(length=length.otherwise(pl.col("dt")))
         .with_columns(pl.col("cpu") * pl.col("length") / pl.col("dt"), dt="length")
     )
-    return log.replace(usage=usage.drop("said", "length"))
+    return log.replace(usage=usage.drop("recorded", "length"))
 
 
 def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
@@ -196,7 +196,7 @@ def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
         "tasks without fragments on half a core (`synthetic`)": lambda m: scenario(
             log, m, missing="synthetic"
         ),
-        "run times from `duration`": lambda m: scenario(as_long_as_said(log), m),
+        "task lengths from `duration`": lambda m: scenario(with_recorded_durations(log), m),
         "starts at whole minutes": lambda m: scenario(rounded(log, 60), m),
         "starts at whole 5 minutes": lambda m: scenario(rounded(log, 300), m),
         "starts 30 s later": lambda m: scenario(later(log, 30), m),
@@ -250,7 +250,7 @@ class Rest:
             name: (DAYS * week - MEASURED_DAYS * PowerDifference.of(series[name], real).mape) / rest
             for name, week in PUBLISHED.items()
         }
-        # Real power so many times that of `mse` gives the error of `mse`; and then of `linear`.
+        # The ratio of real power to that of `mse` with this error of `mse`; then that of `linear`.
         factor = 1 / (1 - needed["mse r=4"] / 100)
         whole = DAYS * PER_DAY
         unseen = {name: series[name][SAMPLES:whole] for name in PUBLISHED}

@@ -1,9 +1,8 @@
-"""Coverage of prediction intervals: 90 % of runs are inside the limits of a calibrated twin.
+"""Coverage of prediction intervals: 90 % of runs are inside the intervals of a calibrated twin.
 
-Truths are drawn, and runs of them made with the simulator: every task has a little more or less
-work than was declared, and every run is a little faster or slower as a whole. A twin is fitted to
-some of them and says between what limits the makespan of another scenario will be. Then that is
-run, too.
+True values are drawn, and runs are simulated with them: the work of every task deviates from the
+declared work, and every run has a run effect. A twin is fitted to some of the runs and predicts an
+interval for the makespan of another scenario, which is then simulated with the true values.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class CoverageOutcome(NamedTuple):
     runs: int
 
     @property
-    def held(self) -> bool:
+    def inside(self) -> bool:
         return self.low <= self.real <= self.high
 
     @property
@@ -49,7 +48,7 @@ class CoverageOutcome(NamedTuple):
 def bag(
     per_core: int, tasks: int = 40, longest: float = 18.0, shortest: float = 3.0
 ) -> tl.Scenario:
-    """Tasks submitted together on two nodes of one core, so many per core."""
+    """Return a bag on two nodes of one core, with a number of tasks per core."""
     lengths = np.linspace(longest, shortest, tasks).round(3).tolist()
     return tl.Scenario(
         platform="2x1",
@@ -63,7 +62,7 @@ def bag(
     )
 
 
-#: The predicted scenario: fewer tasks of other lengths, and more of them on a core than ever seen.
+#: The predicted scenario: fewer tasks of other lengths, and more tasks per core than fitted.
 HELD_OUT = bag(3, tasks=30, longest=24.0, shortest=2.0)
 
 
@@ -83,12 +82,16 @@ class Truth:
         }
         self.by_task, self.by_run = draw(0.03, 0.05), draw(0.01, 0.02)
 
+    def draw_deviation(self) -> float:
+        """Draw the factor on the work of a task."""
+        return float(np.exp(self.by_task * self.rng.standard_normal()))
+
     def run(self, declared: tl.Scenario) -> tl.Trace:
         """Simulate a run, whose manifest has only the declared values."""
-        pace = np.exp(self.by_run * self.rng.standard_normal())
+        run_effect = np.exp(self.by_run * self.rng.standard_normal())
         tasks = [
             task.model_dump(exclude_defaults=True)
-            | {"run_time": task.run_time * pace * np.exp(self.by_task * self.rng.standard_normal())}
+            | {"run_time": task.run_time * run_effect * self.draw_deviation()}
             for task in declared.workload.tasks
         ]
         trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=self.model))
@@ -96,19 +99,20 @@ class Truth:
 
 
 def predict_run(seed: int) -> CoverageOutcome:
-    """One truth: runs of two scenarios, two or three of each, a fit, a prediction, a run."""
+    """Draw a truth, simulate two or three runs of two scenarios, fit, predict and check."""
     truth = Truth(seed)
     repetitions = 2 + seed % 2
     runs = [truth.run(bag(per_core)) for per_core in (1, 2) for _ in range(repetitions)]
     fit = tl.calibrate(
         runs, parameters=PARAMETERS, budget=BUDGET, analysis=ANALYSIS, seed=seed, threads=1
     )
-    said = fit.predict(HELD_OUT, outputs=["makespan_s"], level=LEVEL, threads=1)
-    return CoverageOutcome(*said["makespan_s"], figures(truth.run(HELD_OUT)).makespan, len(runs))
+    predicted = fit.predict(HELD_OUT, outputs=["makespan_s"], level=LEVEL, threads=1)
+    measured = figures(truth.run(HELD_OUT)).makespan
+    return CoverageOutcome(*predicted["makespan_s"], measured, len(runs))
 
 
 def describe_coverage(outcomes: list[CoverageOutcome]) -> str:
-    share = np.mean([outcome.held for outcome in outcomes])
+    share = np.mean([outcome.inside for outcome in outcomes])
     width = np.median([outcome.width for outcome in outcomes])
     below = sum(outcome.real < outcome.low for outcome in outcomes)
     above = sum(outcome.real > outcome.high for outcome in outcomes)
@@ -119,12 +123,12 @@ def describe_coverage(outcomes: list[CoverageOutcome]) -> str:
     )
 
 
-def test_nine_of_ten_runs_lie_between_the_limits(monkeypatch):
-    monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # there are as many processes as cores
-    # A fresh interpreter each: libraries with threads of their own do not survive a fork.
+def test_nine_of_ten_runs_lie_in_their_intervals(monkeypatch):
+    monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # one process per core
+    # New interpreters: libraries with threads do not survive a fork.
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         outcomes = list(pool.map(predict_run, range(TRUTHS)))
     print(f"\nall: {describe_coverage(outcomes)}")
     for runs in sorted({outcome.runs for outcome in outcomes}):
         print(f"{runs} runs: {describe_coverage([each for each in outcomes if each.runs == runs])}")
-    assert LEAST <= np.mean([outcome.held for outcome in outcomes]) <= MOST
+    assert LEAST <= np.mean([outcome.inside for outcome in outcomes]) <= MOST

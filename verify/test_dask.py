@@ -13,8 +13,8 @@ from twinloop.calibration import calibrate
 from twinloop.campaign import coordinator
 
 
-def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Path) -> None:
-    """One item kills its worker, one does not; no death is allowed."""
+def test_a_local_cluster_survives_killed_workers(tmp_path: Path) -> None:
+    """One item kills its worker, one does not; no failure is allowed."""
     dask = pytest.importorskip("dask")
     pytest.importorskip("distributed")  # before its settings are changed, or they would be lost
 
@@ -23,7 +23,7 @@ def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Pat
         coordinator("dask", workers=1) as workers,
     ):
         assert workers.workers == 1
-        # One by one: Dask suspects everybody who was on the worker that died.
+        # One by one: Dask counts a failure of every item on the worker that died.
         outcomes = list(workers.map(partial(dying, tmp_path), [10, 2], outstanding=1))
     assert [outcome.value for outcome in outcomes] == [None, -2]
     assert outcomes[0].error is not None
@@ -31,7 +31,7 @@ def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Pat
     assert outcomes[0].error.endswith(", for 10")
 
 
-def test_a_study_has_the_same_figures_there() -> None:
+def test_a_study_has_the_same_figures_with_dask() -> None:
     pytest.importorskip("distributed")
     given = tl.Scenario(
         platform="4x4",
@@ -43,7 +43,7 @@ def test_a_study_has_the_same_figures_there() -> None:
     assert_frame_equal(there.drop("seconds"), here.drop("seconds"))
 
 
-def test_a_calibration_finds_there_what_it_finds_here() -> None:
+def test_a_calibration_has_the_same_values_with_dask() -> None:
     pytest.importorskip("distributed")
     real = truth(speed_factor=0.8, startup_overhead=0.5)
     here, there = (

@@ -1,6 +1,6 @@
 """Verification of rankings on a simulated truth and on the recorded runs.
 
-`verify/decide.py` prints the same without pytest. Nothing is run here but simulations.
+`verify/decide.py` prints the same tables without pytest. Only simulations are run here.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from twinloop.metrics import figures
 from twinloop.recordings import open_runs
 
 PAGE = Path(__file__).parents[1] / "docs" / "decide.md"
-CROWDED = [name for name in CANDIDATES if name != BASELINE]
+OVERCOMMITTED = [name for name in CANDIDATES if name != BASELINE]
 
 
 @pytest.fixture(scope="module")
@@ -31,48 +31,50 @@ def known():
 def shipped():
     """The recorded runs, assessed as by the command."""
     if not SHIPPED.exists():
-        pytest.skip("no recorded runs are there")
+        pytest.skip("no recorded runs")
     return study(SHIPPED)
 
 
-def against_plain(found, twin, bag):
-    """Replace each simple candidate by its crowded variant."""
+def compare_with_baseline(found, twin, bag):
+    """Return the predicted difference to the baseline and the verdict of each candidate."""
     recommended = found.confirmations[twin, bag].recommendations
     return {each.candidate: (each.predicted, each.verdict) for each in recommended}
 
 
 @pytest.mark.parametrize("twin", [ALONE, WITHOUT])
-def test_crowding_looks_good_to_a_twin_without_contention_and_is_not(known, twin):
-    found = against_plain(known, twin, "heavy")
-    assert sorted(found) == sorted(CROWDED)
+def test_a_twin_without_contention_recommends_overcommitment_and_is_reversed(known, twin):
+    found = compare_with_baseline(known, twin, "heavy")
+    assert sorted(found) == sorted(OVERCOMMITTED)
     assert all(predicted < 0 and verdict == "reversed" for predicted, verdict in found.values())
     assert known.confirmations[twin, "heavy"].ranks["tau"][0] < 0
 
 
-def test_with_contention_every_pair_that_differs_is_ranked_right(known):
+def test_with_contention_every_significant_pair_is_ranked_correctly(known):
     assert list(known.failures()) == []
     assert known.pairs(WITH, "heavy").height == 6
-    assert all(verdict == "holds" for _, verdict in against_plain(known, WITH, "heavy").values())
+    assert all(
+        verdict == "holds" for _, verdict in compare_with_baseline(known, WITH, "heavy").values()
+    )
 
 
-def test_what_was_lacking_is_named(known):
+def test_the_diagnosis_names_contention(known):
     found = known.diagnosis
     assert (found.cause, found.turned) == ("contention", "on")
 
 
-def test_it_does_not_say_of_everything_that_crowding_is_bad(known):
-    found = against_plain(known, WITH, "light")
+def test_overcommitment_of_the_light_bag_is_recommended_and_holds(known):
+    found = compare_with_baseline(known, WITH, "light")
     assert all(predicted < 0 and verdict == "holds" for predicted, verdict in found.values())
 
 
 def test_no_contention_is_found_where_there_is_none():
     free = DecisionStudy(simulated(noise=0.003, free=True), {}, budget=2500, analysis=0)
     for bag in BAGS:
-        found = against_plain(free, WITH, bag)
+        found = compare_with_baseline(free, WITH, bag)
         assert all(predicted < 0 and verdict == "holds" for predicted, verdict in found.values())
 
 
-def test_a_pair_that_is_ranked_wrong_is_told(known):
+def test_a_pair_that_is_ranked_wrongly_is_listed(known):
     runs = dict(known.runs)
     for key in plan():
         if key.bag == "heavy" and key.name == BASELINE:
@@ -83,20 +85,20 @@ def test_a_pair_that_is_ranked_wrong_is_told(known):
     assert any("spread-ic 4" in line and BASELINE in line for line in swapped.failures())
 
 
-def test_noise_in_which_nothing_shows_is_no_proof(known):
+def test_candidates_within_the_noise_are_not_assessable(known):
     runs = dict(known.runs)
     for key in plan():
-        # Every candidate is the slowest one and the fastest one in turn.
+        # Every candidate is the slowest and the fastest in turn.
         if key.bag == "heavy":
-            names = [BASELINE, *CROWDED]
+            names = [BASELINE, *OVERCOMMITTED]
             turned = names[(names.index(key.name) + key.repetition) % len(names)]
             runs[key] = known.runs[key._replace(name=turned)]
     noisy = DecisionStudy(runs, {})
     vars(noisy)["fits"] = known.fits
-    assert any("nothing is shown" in line for line in noisy.failures())
+    assert any("not assessable" in line for line in noisy.failures())
 
 
-def test_nothing_that_is_decided_was_fitted(known):
+def test_no_run_of_a_candidate_is_fitted(known):
     for twin in TWINS:
         assert all(run["name"].startswith("probe-") for run in known.fits[twin].runs)
     assert {run["name"] for run in known.fits[ALONE].runs} == {f"probe-1-{r}" for r in (1, 2, 3)}
@@ -118,22 +120,22 @@ def test_every_repetition_has_all_candidates_in_another_order_after_the_probes()
 
 
 @pytest.mark.parametrize("name", CANDIDATES)
-def test_both_bags_are_the_same_to_the_simulator_as_it_comes(name):
+def test_without_contention_both_bags_have_the_same_makespan(name):
     heavy, light = (figures(tl.simulate(scenario(bag, name))).makespan for bag in BAGS)
     assert heavy == light >= sum(LENGTHS) / 2
 
 
-def test_the_twin_ranks_the_recorded_runs_as_they_were(shipped):
+def test_the_twin_ranks_the_recorded_runs_correctly(shipped):
     assert list(shipped.failures()) == []
 
 
-def test_the_page_says_what_the_recorded_runs_say(shipped):
+def test_the_page_has_the_figures_of_the_recorded_runs(shipped):
     frame = PAGE.read_text(encoding="utf-8")
     assert set(blocks(frame)) == set(TABLES)
     assert filled(frame, {name: draw(shipped) for name, draw in TABLES.items()}) == frame
 
 
-def test_recorded_runs_are_whole_and_small(shipped):
+def test_recorded_runs_are_complete_and_small(shipped):
     assert set(shipped.notes) == {str(key) for key in plan()}
     with open_runs(SHIPPED) as folder:
         files = [path for path in folder.rglob("*") if path.is_file()]
@@ -143,8 +145,8 @@ def test_recorded_runs_are_whole_and_small(shipped):
         assert trace.tasks.select((pl.col("status") == "completed").all()).item()
 
 
-def test_a_recorded_run_is_left_with_its_tables(known, tmp_path):
-    """Without what an execution writes beside them."""
+def test_a_recorded_run_keeps_only_its_tables(known, tmp_path):
+    """The other files of an execution are removed."""
     whole = next(iter(known.runs.values()))
     folder = whole.save(tmp_path / "run")
     (folder / "output").mkdir()

@@ -15,7 +15,7 @@ SECONDS = int(os.environ.get("TWINLOOP_FUZZ_SECONDS", "300"))
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 HOW_TO_INSTALL = "install clang with its run-time libraries (Debian: clang, libclang-rt-14-dev)"
 
-# What is linked: the folder of the core, and the files of core/tests.
+# The linked sources: a folder of the core, and files of core/tests.
 TARGETS = {
     "kernel": ("core/kernel", ("program.cpp", "fuzz_kernel.cpp")),
     "parsers": ("core/io", ("texts.cpp", "fuzz_parsers.cpp")),
@@ -39,7 +39,7 @@ def clang(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_input_breaks_it(clang: str, target: str, tmp_path: Path) -> None:
+def test_no_input_fails(clang: str, target: str, tmp_path: Path) -> None:
     core, drivers = TARGETS[target]
     sources = [*(ROOT / core).glob("*.cpp"), *(ROOT / "core/tests" / name for name in drivers)]
     command = [clang, "-std=c++20", "-O1", "-g", "-ffp-contract=off", SANITIZERS]
@@ -55,4 +55,4 @@ def test_no_input_breaks_it(clang: str, target: str, tmp_path: Path) -> None:
         check=False,
     )
     print(done.stderr[-1500:])
-    assert done.returncode == 0, f"libFuzzer has found something, in {tmp_path}"
+    assert done.returncode == 0, f"libFuzzer has found a failing input, in {tmp_path}"

@@ -13,7 +13,7 @@ TASKS = 5_000
 
 
 @BOTH
-def test_five_thousand_short_tasks_are_all_there(
+def test_five_thousand_short_tasks_complete(
     isolation: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
@@ -26,7 +26,7 @@ def test_five_thousand_short_tasks_are_all_there(
     assert set(trace.tasks["exit_code"]) == {0}
     assert tl.check(trace).errors == ()
     one_at_a_time(trace)
-    # What libraries open once and keep is a handful, and not one for each task.
+    # Libraries keep a few files open, but not one for each task.
     assert len(os.listdir("/proc/self/fd")) < files + 20  # noqa: PTH208
     facts = trace.manifest.facts
     wall, cpu = facts["run"]["wall_s"], facts["recording"]["executor_cpu_s"]

@@ -1,7 +1,7 @@
 """All 18 simulations of the KTH log in "Replay with feedback", beside the published figures.
 
-Writes `build/verify/replay-with-feedback.md`, and `.html` with the pictures. Without the log it is
-skipped, and says so.
+Writes `build/verify/replay-with-feedback.md`, and `.html` with the figures. Skipped without the
+log.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_mean_waits_of_easy_are_within_a_quarter(runs, key):
         # Classic EASY waits longer than printed; see the page.
         assert 5.5 < ours < 6.5
     elif key[0] == "infra*2":
-        # Printed as 0.00; said to be between 162 and 229 s.
+        # Printed as 0.00; in the text between 162 and 229 s.
         assert 162 * 0.75 < ours * 86_400 < 229 * 1.25
     else:
         assert ours == pytest.approx(published, abs=0.25 * published + 0.005)
@@ -178,7 +178,7 @@ def test_650_jobs_never_fit_on_half_the_nodes(runs):
 
 
 @pytest.mark.parametrize("replay", ["a0", "a60"])
-def test_the_paper_counts_those_that_never_fit(replay):
+def test_the_paper_counts_jobs_that_never_fit(replay):
     """Equation 6 solved for n, as far as the printed digits go."""
     row = PUBLISHED["infra/2", replay]
     few = 1 + 2 * (row.lateness - 0.005) * 86_400 / (row.additional + 0.005)

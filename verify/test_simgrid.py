@@ -1,9 +1,9 @@
 """Finish times of random sharing and flow cases: Twinloop against SimGrid.
 
-Every case is given to Twinloop in three ways (all that can be is declared beforehand; all is done
-by callbacks when its time comes; columns, where nothing changes) and once to SimGrid, set to plain
-weighted max-min (see `simgrid_oracle`). A difference is taken relative to the time from start to
-finish, which is stricter than relative to the finish.
+Every case runs in Twinloop in three ways (declared before the run; by callbacks during the run; as
+columns, if there are no changes) and once in SimGrid, set to plain weighted max-min (see
+`simgrid_oracle`). A difference is relative to the time from start to finish, which is stricter than
+relative to the finish.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def columns(case: OracleCase) -> list[float]:
 
 
 def difference(case: OracleCase, ours: list[float | None], theirs: list[float]) -> float:
-    """The largest of the case, relative to the time from start to finish."""
+    """Return the largest difference, relative to the time from start to finish."""
     if None in ours or min(theirs) < 0.0:
         return math.inf
     return max(
@@ -158,7 +158,7 @@ def test_finish_times_are_those_of_simgrid(
     for case, theirs in zip(made := cases(family, flow), simgrid.play(made), strict=True):
         found = compare(case, theirs)
         tally.add(ComparisonTally(1, len(case.activities), found))
-        assert found <= TOLERANCE, f"{case.name}: {found:.1e}, SimGrid says {theirs}\n{case.text()}"
+        assert found <= TOLERANCE, f"{case.name}: {found:.1e}, SimGrid {theirs}\n{case.text()}"
     total.add(tally)
     print(f"\n{tally}")
 
@@ -170,7 +170,7 @@ BY_HAND = OracleCase(
 )
 
 
-def test_simgrid_gives_the_times_worked_out_by_hand(simgrid: SimGrid) -> None:
+def test_simgrid_gives_the_times_computed_by_hand(simgrid: SimGrid) -> None:
     assert simgrid.play([BY_HAND])[0] == pytest.approx([20.0, 15.0], rel=1e-9)
 
 
@@ -187,7 +187,7 @@ def test_an_error_in_the_input_of_one_side_is_noticed(simgrid: SimGrid, error: d
 
 @pytest.mark.parametrize("flow", [False, True], ids=["sharing", "flow"])
 def test_the_cases_depend_on_the_weights(simgrid: SimGrid, flow: bool) -> None:
-    """Most cases with two or more weights fail when all weights are taken for equal."""
+    """Most cases with two or more weights fail if all weights are set to 1."""
     weighted = [c for c in cases("plain", flow)[:100] if len({a.weight for a in c.activities}) > 1]
     noticed = 0
     for case, theirs in zip(weighted, simgrid.play(weighted), strict=True):
@@ -197,7 +197,7 @@ def test_the_cases_depend_on_the_weights(simgrid: SimGrid, flow: bool) -> None:
 
 
 def test_simgrid_with_its_default_network_model_is_not_max_min(simgrid: SimGrid) -> None:
-    """So the options of `MAX_MIN` are needed, and are applied."""
+    """The options of `MAX_MIN` are needed, and are applied."""
     flow = OracleCase("flow", True, (10.0,), (OracleActivity(0, 100, (0,)),))
     assert simgrid.play([flow], MAX_MIN)[0] == pytest.approx([10.0], rel=1e-9)
     assert simgrid.play([flow], ())[0] == pytest.approx([10.0 / 0.97], rel=1e-9)

@@ -1,4 +1,4 @@
-"""Long tests of studies: killed at ten times, and ten thousand runs in little memory.
+"""Long tests of studies: ten kills of one study, and ten thousand runs in less than 1 GB.
 
 pytest verify/test_studies.py -s
 """
@@ -41,8 +41,8 @@ FIT = textwrap.dedent("""
 """)
 
 
-def killed(moments: int, longest: float, *words: str) -> int:
-    """Start and kill it repeatedly at random times; return how often it was still running."""
+def kill_repeatedly(moments: int, longest: float, *words: str) -> int:
+    """Start and kill a program at random times; return how often it was still running."""
     draw = random.Random(1)
     alive = 0
     for _ in range(moments):
@@ -58,26 +58,26 @@ def killed(moments: int, longest: float, *words: str) -> int:
 
 
 @pytest.mark.parametrize("on", ["threads", "processes"])
-def test_a_study_killed_at_ten_moments_ends_as_if_it_had_not(tmp_path: Path, on: str) -> None:
+def test_a_study_killed_ten_times_has_the_same_result(tmp_path: Path, on: str) -> None:
     BASE.save(tmp_path / "scenario.yaml")
     whole = tl.explore(BASE, FACTORS, folder=tmp_path / "whole")
     words = (STUDY, str(tmp_path / "s"), str(tmp_path / "scenario.yaml"), str(FACTORS), on)
-    alive = killed(10, 9.0 if on == "processes" else 2.5, *words)
+    alive = kill_repeatedly(10, 9.0 if on == "processes" else 2.5, *words)
     before = tl.Study.load(tmp_path / "s").done if (tmp_path / "s" / "study.json").exists() else 0
     ended = tl.explore(tmp_path / "scenario.yaml", FACTORS, folder=tmp_path / "s")
-    print(f"on {on}: killed {alive} times while it ran, {before} of 84 runs were there at the end")
+    print(f"on {on}: killed {alive} times while it ran, {before} of 84 runs were stored at the end")
     assert alive
     assert ended.runs.drop("seconds").equals(whole.runs.drop("seconds"))
     assert ended.configurations.equals(whole.configurations)
 
 
-def test_a_calibration_killed_at_ten_moments_ends_as_if_it_had_not(tmp_path: Path) -> None:
+def test_a_calibration_killed_ten_times_has_the_same_result(tmp_path: Path) -> None:
     truth = tl.simulate(BASE.replace(**{"model.speed_factor": 0.8, "model.startup_overhead": 1.5}))
-    # What was run says nothing of what is to be found.
+    # The manifest must not contain the true values.
     manifest = truth.manifest.model_copy(update={"scenario": BASE.to_manifest()})
     path = str(truth.replace(manifest=manifest).save(tmp_path / "truth"))
     subprocess.run([sys.executable, "-c", FIT, str(tmp_path / "whole"), path], check=True)
-    alive = killed(10, 5.0, FIT, str(tmp_path / "f"), path)
+    alive = kill_repeatedly(10, 5.0, FIT, str(tmp_path / "f"), path)
     if not (tmp_path / "f" / "fit.json").exists():
         subprocess.run([sys.executable, "-c", FIT, str(tmp_path / "f"), path], check=True)
     print(f"killed {alive} times while it ran")

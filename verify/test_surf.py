@@ -1,6 +1,6 @@
 """The power of a cluster at SURF, simulated and measured; writes `build/verify/surf.md`.
 
-Without the log it is skipped, and says so.
+Skipped without the log.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def test_a_fit_changes_nothing_but_idle_and_maximum(series, again, real):
         assert PowerDifference.of(again[name], real[:PER_DAY]).bias == pytest.approx(0.0, abs=0.05)
 
 
-def test_where_the_tasks_run_does_not_matter(hypotheses):
+def test_the_placement_of_tasks_does_not_matter(hypotheses):
     for found in hypotheses.values():
         for what in ("spread over the hosts (`worst-fit`)", "hosts at random (`random`)"):
             assert found[what].mape == pytest.approx(found["as above"].mape, rel=1e-9)
 
 
-def test_no_way_of_counting_four_days_gives_both_published_figures(hypotheses):
+def test_no_variant_of_four_days_gives_both_published_figures(hypotheses):
     for what in hypotheses["linear"]:
         both = [abs(hypotheses[name][what].mape - PUBLISHED[name]) for name in PUBLISHED]
         assert max(both) > 0.1, what

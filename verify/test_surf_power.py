@@ -1,6 +1,6 @@
 """Power models of the SURF cluster, calibrated on two days and assessed on the next two.
 
-Without the log it is skipped, and says so.
+Skipped without the log.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.realdata
 PAGE = Path(__file__).parents[1] / "docs" / "surf.md"
 BLOCK = re.compile(r"<!-- calibrated -->\n(.*?)<!-- end -->", re.DOTALL)
 
-#: Samples of the days that are fitted to; the rest is what the models have not seen.
-SEEN = 2 * PER_DAY
-#: What may be missed on days that were not fitted to (%).
-ENOUGH = 3.5
+#: Samples of the fitted days; the other days are held out.
+FITTED = 2 * PER_DAY
+#: The largest accepted error on held-out days (%).
+REQUIRED_ERROR = 3.5
 BUDGET = 1500
-#: An idle host draws less than these watts and a full one more, and what bends each curve.
+#: Ranges of the idle and the maximum power of a host (W), and the shape parameter of each curve.
 WATTS = {"power.idle": {"linear": [0, 100]}, "power.max": {"linear": [100, 300]}}
-BENT = {
+SHAPES = {
     "linear": {},
     "sqrt": {},
     "mse r=4": {"power.parameter": {"exponential": [0.5, 20]}},
@@ -53,24 +53,24 @@ def real(real_data: Path) -> surf.Floats:
 @pytest.fixture(scope="module")
 def begun(log: tl.Trace) -> tl.Trace:
     """The tasks that are submitted within the first two days."""
-    tasks = log.tasks.filter(pl.col("submit") < SEEN * STEP)
+    tasks = log.tasks.filter(pl.col("submit") < FITTED * STEP)
     usage = log.usage.filter(pl.col("task").is_in(tasks["id"].implode()))
     return log.replace(tasks=tasks, usage=usage)
 
 
 @pytest.fixture(scope="module")
 def fits(begun: tl.Trace, real: surf.Floats) -> dict[str, tl.Fit]:
-    ends = STEP * np.arange(1, SEEN + 1)
-    power = pl.DataFrame({"t": ends, "dt": np.full(SEEN, STEP), "watts": real[:SEEN]})
+    ends = STEP * np.arange(1, FITTED + 1)
+    power = pl.DataFrame({"t": ends, "dt": np.full(FITTED, STEP), "watts": real[:FITTED]})
     return {
         name: tl.calibrate(
             tl.Trace(power=power),
             scenario=surf.scenario(begun, name),
-            parameters=WATTS | bent,
+            parameters=WATTS | shape,
             budget=BUDGET,
             analysis=0,
         )
-        for name, bent in BENT.items()
+        for name, shape in SHAPES.items()
     }
 
 
@@ -99,13 +99,13 @@ def figures(
     rows = []
     for name, fit in sorted(fits.items(), key=lambda item: -item[1].loss):
         values = fit.values
-        bent = values.get("power.parameter")
+        shape = values.get("power.parameter")
         rows.append(
             [
                 name.partition(" ")[0],
                 f"{values['power.idle']:.1f}",
                 f"{values['power.max']:.1f}",
-                "" if bent is None else f"{bent:.2g}",
+                "" if shape is None else f"{shape:.2g}",
                 PowerDifference.of(part(series[name], 1, 2), part(real, 1, 2)).cells()[0],
                 *PowerDifference.of(part(series[name], 3, 4), part(real, 3, 4)).cells(),
                 PowerDifference.of(part(series[name], 3, 3), part(real, 3, 3)).cells()[0],
@@ -129,8 +129,8 @@ def test_the_page_has_the_figures(fits, series, real, chosen):
     assert found[1].strip() == fresh.strip(), f"{PAGE} has old figures"
 
 
-def test_two_days_are_enough_for_the_two_that_follow(fits, series, real, chosen):
-    assert PowerDifference.of(part(series[chosen], 3, 4), part(real, 3, 4)).mape <= ENOUGH
+def test_a_fit_to_two_days_predicts_the_next_two(fits, series, real, chosen):
+    assert PowerDifference.of(part(series[chosen], 3, 4), part(real, 3, 4)).mape <= REQUIRED_ERROR
     assert all(run["mode"] == "replay" for run in fits[chosen].runs)
 
 
@@ -145,33 +145,33 @@ def test_no_other_idle_and_maximum_does_better(fits, series, real):
     from scipy import sparse
     from scipy.optimize import linprog
 
-    seen = real[:SEEN]
+    fitted = real[:FITTED]
     for name, fit in fits.items():
         idle, top = fit.values["power.idle"], fit.values["power.max"]
-        share = (series[name][:SEEN] - HOSTS * idle) / (top - idle)
-        columns = sparse.csr_array(np.column_stack([HOSTS - share, share]) / seen[:, np.newaxis])
-        apart = sparse.eye_array(SEEN)
+        share = (series[name][:FITTED] - HOSTS * idle) / (top - idle)
+        columns = sparse.csr_array(np.column_stack([HOSTS - share, share]) / fitted[:, np.newaxis])
+        apart = sparse.eye_array(FITTED)
         best = linprog(
-            np.concatenate([[0.0, 0.0], np.full(SEEN, 1 / SEEN)]),
+            np.concatenate([[0.0, 0.0], np.full(FITTED, 1 / FITTED)]),
             A_ub=sparse.vstack(
                 [sparse.hstack([columns, -apart]), sparse.hstack([-columns, -apart])]
             ),
-            b_ub=np.concatenate([np.ones(SEEN), -np.ones(SEEN)]),
+            b_ub=np.concatenate([np.ones(FITTED), -np.ones(FITTED)]),
             method="highs-ipm",
         )
         assert best.status == 0
         assert best.fun * (1 - 1e-6) <= fit.loss <= best.fun * 1.001, name
 
 
-def test_the_first_two_days_know_nothing_of_those_that_follow(begun, series, fits):
+def test_the_first_two_days_do_not_depend_on_later_days(begun, series, fits):
     for name, fit in fits.items():
-        alone = surf.watts(fit.apply(surf.scenario(begun, name)))[:SEEN]
-        assert alone == pytest.approx(series[name][:SEEN], rel=1e-12)
+        alone = surf.watts(fit.apply(surf.scenario(begun, name)))[:FITTED]
+        assert alone == pytest.approx(series[name][:FITTED], rel=1e-12)
 
 
 def test_the_measured_power_does_not_lag(series, real, chosen):
-    """Shifted by half a minute or more, either way, it is further from the simulated one."""
-    inner = np.arange(max(LAGS), SEEN - max(LAGS))
+    """Shifted by half a minute or more, in either direction, its error is larger."""
+    inner = np.arange(max(LAGS), FITTED - max(LAGS))
     errors = {
         lag: float(np.mean(np.abs(series[chosen][inner - lag] / real[inner] - 1))) for lag in LAGS
     }

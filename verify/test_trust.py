@@ -1,7 +1,7 @@
 """Predicted makespans of real bags of work against measured ones; twelve minutes, quiet machine.
 
-The runs are kept in `build/trust`, and made only if they are not there. `verify/trust.py` prints
-the same without pytest.
+The runs are stored in `build/trust`, and only missing runs are executed. `verify/trust.py` prints
+the same tables without pytest.
 """
 
 import os
@@ -60,9 +60,9 @@ def test_known_values_are_found(known):
 def true_makespans(bag: str) -> tuple[float, float]:
     """Return the range of makespans for true values changed by a thousandth.
 
-    In list scheduling, a task that ends a moment later can change where all others run (Graham,
-    "Bounds on multiprocessing timing anomalies", 1969): 0.01 % in a value of the cache bag moves
-    its makespan by 1.4 %. No fit can be nearer to the truth than such neighbours of it.
+    In list scheduling, a task that ends slightly later can change the placement of all others
+    (Graham, "Bounds on multiprocessing timing anomalies", 1969): 0.01 % in a value of the cache bag
+    changes its makespan by 1.4 %. No fit can be closer to the truth than such variations of it.
     """
     drawn = np.random.default_rng(1)
     found = []
@@ -83,17 +83,17 @@ def test_a_level_that_was_not_fitted_is_predicted_and_not_without_contention(kno
     assert list(known.failures()) == []
 
 
-def test_settings_whose_repetitions_differ_too_much_show_nothing(known):
+def test_settings_whose_repetitions_differ_too_much_are_not_assessable(known):
     key = TrustKey("cache", HELD_OUT_LEVEL, 3)
     run = known.runs[key]
     slow = run.replace(placements=run.placements.with_columns(pl.col("start", "end") * 1.2))
     shaken = replace(known, runs=known.runs | {key: slow})
-    (said,) = shaken.unsteady()
-    assert "cache, 4 per core: not assessable" in said
+    (text,) = shaken.unsteady()
+    assert "cache, 4 per core: not assessable" in text
     assert list(known.unsteady()) == []
 
 
-def test_what_is_held_out_is_not_fitted(known):
+def test_held_out_runs_are_not_fitted(known):
     fitted = {run["name"] for run in known.fit.runs if run["used"] == "training"}
     held_out = {str(key) for key in plan() if key.level == HELD_OUT_LEVEL or key.repetition == 3}
     assert len(fitted) == 12
@@ -116,15 +116,15 @@ def test_a_mixed_bag_has_half_of_each_kind_and_as_much_work():
     assert np.diff([t.run_time for t in tasks]).max() < 0
 
 
-def test_the_twin_of_this_machine_can_be_trusted(capsys):
+def test_the_twin_of_this_machine_meets_the_requirements(capsys):
     kept = [recorded(FOLDER / str(key), scenario(key.bag, key.level)) for key in plan()]
     if None in kept:
         if (os.cpu_count() or 1) < 2:
             pytest.skip("needs two CPUs")
         if os.environ.get("TWINLOOP_SHARED_MACHINE"):
-            pytest.skip("TWINLOOP_SHARED_MACHINE: other users of the machine would be measured")
+            pytest.skip("TWINLOOP_SHARED_MACHINE: the load of other users would be measured")
         if not await_idle():
-            pytest.skip("other work runs on this machine: nothing could be said about it")
+            pytest.skip("other processes use this machine: the figures would be wrong")
     with capsys.disabled():
         print()
         record(FOLDER, Size())
@@ -132,4 +132,4 @@ def test_the_twin_of_this_machine_can_be_trusted(capsys):
         failed = report(made)
     assert not failed
     if unsteady := list(made.unsteady()):
-        pytest.skip("all else as demanded; " + "; ".join(unsteady))
+        pytest.skip("all other requirements met; " + "; ".join(unsteady))

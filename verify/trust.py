@@ -1,12 +1,12 @@
 """Verification of predictions: bags of real work, run on this machine and predicted.
 
-    python verify/trust.py --folder build/trust              # run what is not there yet, and report
-    python verify/trust.py --folder build/trust --report     # report on what is there
+    python verify/trust.py --folder build/trust              # execute missing runs, and report
+    python verify/trust.py --folder build/trust --report     # report on the stored runs
     python verify/trust.py --synthetic                       # the same with a simulated truth
 
 Three bags of `twinloop-burn` tasks (`cpu`, `cache`, and half of each) run on two nodes of one core,
-with one, two and four tasks on each core, three times each. The twin knows the work that was
-declared, and nothing that was measured in the run it is held against.
+with one, two and four tasks on each core, three times each. The twin gets the declared work, and no
+measurement of the run with which it is compared.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ import twinloop as tl
 from twinloop.fidelity import Verdict
 from twinloop.metrics import figures
 
-#: The makespan of the held-out level must be predicted within this.
-DEMANDED = 0.05
-#: How the values are looked for.
+#: The largest accepted relative error of the makespan of the held-out level.
+REQUIRED_ERROR = 0.05
+#: The optimiser of the calibrations, and its number of evaluations.
 OPTIMISER, BUDGET = "cma", 6000
-#: Evaluations for what the data can tell of them.
+#: The number of evaluations for the analysis of identifiability.
 ANALYSIS = 10_000
 
 _FACTOR = {"linear": [0.5, 2]}
-#: The values that are left when nothing is said of contention.
+#: The parameters of a model without contention.
 PLAIN = {
     "service_factors.cpu": _FACTOR,
     "service_factors.cache": _FACTOR,
@@ -127,7 +127,7 @@ class TrustStudy:
         return {key: self.verdict(key) for key in self.where(FITTED_LEVELS, (HELD_OUT_REPETITION,))}
 
     @cached_property
-    def unseen(self) -> dict[TrustKey, Verdict]:
+    def held_out_verdicts(self) -> dict[TrustKey, Verdict]:
         """Verdicts on the third repetition of the held-out level."""
         held_out = self.where((HELD_OUT_LEVEL,), (HELD_OUT_REPETITION,))
         return {key: self.verdict(key) for key in held_out}
@@ -175,15 +175,15 @@ class TrustStudy:
 
     def is_steady(self, bag: str, *levels: int) -> bool:
         """Whether the noise floor is below the required error of the prediction."""
-        return all(self.spread(bag, level) <= DEMANDED for level in levels)
+        return all(self.spread(bag, level) <= REQUIRED_ERROR for level in levels)
 
     def unsteady(self) -> Iterator[str]:
-        """The settings that are not identifiable on this machine."""
+        """List the settings that are not assessable on this machine."""
         for bag, level in product(BAGS, LEVELS):
             if not self.is_steady(bag, level):
                 yield (
-                    f"{bag}, {level} per core: not assessable, because the repetitions lie "
-                    f"{self.spread(bag, level):.1%} apart and {DEMANDED:.0%} is demanded"
+                    f"{bag}, {level} per core: not assessable, because the repetitions differ by "
+                    f"{self.spread(bag, level):.1%} and {REQUIRED_ERROR:.0%} is required"
                 )
 
     def failures(self) -> Iterator[str]:
@@ -199,8 +199,8 @@ class TrustStudy:
         for bag in BAGS:
             if not self.is_steady(bag, *LEVELS):
                 continue
-            if abs(error := self.predict_makespan(self.fit, bag).error) >= DEMANDED:
-                yield f"{bag}: the makespan of level {HELD_OUT_LEVEL} is off by {error:.1%}"
+            if abs(error := self.predict_makespan(self.fit, bag).error) >= REQUIRED_ERROR:
+                yield f"{bag}: the error of the makespan of level {HELD_OUT_LEVEL} is {error:.1%}"
 
 
 def study(folder: Path, size: Size) -> TrustStudy:
@@ -209,7 +209,7 @@ def study(folder: Path, size: Size) -> TrustStudy:
     for key in plan():
         trace = recorded(folder / str(key), scenario(key.bag, key.level, size))
         if trace is None:
-            raise SystemExit(f"{folder / str(key)}: no complete run of this scenario is there")
+            raise SystemExit(f"{folder / str(key)}: no complete run of this scenario")
         runs[key] = trace
     return TrustStudy(runs, size, json.loads((folder / "notes.json").read_text()))
 
@@ -220,12 +220,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=Path("build/trust"))
-    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--report", action="store_true", help="only report on the stored runs")
     parser.add_argument("--synthetic", action="store_true", help="simulate the truth")
-    parser.add_argument("--noise", type=float, default=0.01, help="of a simulated truth")
+    parser.add_argument("--noise", type=float, default=0.01, help="noise of the simulated truth")
     parser.add_argument("--tasks", type=int, default=Size().tasks)
-    parser.add_argument("--shrunk", type=float, default=1.0, help="all lengths times this")
-    parser.add_argument("--page", type=Path, help="a page to put the tables into")
+    parser.add_argument("--shrunk", type=float, default=1.0, help="factor on all lengths")
+    parser.add_argument("--page", type=Path, help="page to write the tables into")
     given = parser.parse_args(arguments)
     size = Size(given.tasks, Size().longest * given.shrunk, Size().shortest * given.shrunk)
     if given.synthetic:

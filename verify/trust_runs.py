@@ -27,16 +27,16 @@ from twinloop.workload.generators.burn import PROGRAM
 BAGS = {"cpu": ("cpu",), "cache": ("cache",), "mixed": ("cpu", "cache")}
 LEVELS = (1, 2, 4)
 REPETITIONS = (1, 2, 3)
-#: What the twin is fitted to; the third repetition and the highest level are held out.
+#: The fitted runs; the third repetition and the highest level are held out.
 FITTED_LEVELS, FITTED_REPETITIONS = (1, 2), (1, 2)
 HELD_OUT_LEVEL, HELD_OUT_REPETITION = 4, 3
 
-#: Time between two samples of what tasks use, and windows of what those of the twin use (s).
+#: Sampling period of the CPU usage of real tasks, and length of the windows of the twin (s).
 PERIOD = 0.2
-#: A run during which others (processes, or other virtual machines) took more of the machine than
-#: this is made again, so often.
+#: A run is repeated if other processes and other virtual machines used more than this share of the
+#: machine, up to this number of attempts.
 FOREIGN, TRIES = 0.03, 3
-#: How long to wait until processes take no more than that before it begins (s).
+#: Time limit of the wait for an idle machine before a run (s).
 PATIENCE = 20
 SEED = 20250901
 
@@ -61,10 +61,10 @@ class TrustKey(NamedTuple):
 
 
 def scenario(bag: str, level: int, size: Size = Size()) -> tl.Scenario:  # noqa: B008
-    """A bag at so many tasks per core, all submitted at once, the longest first.
+    """Return a bag at a number of tasks per core, all submitted at once, the longest first.
 
-    So the last ones to run are short, and the makespan is made by the work and not by who happens
-    to come last. Of a mixed bag, each two neighbours in the queue are one of each kind.
+    The last tasks are then short, so that the makespan depends on the work and not on which task
+    comes last. In a mixed bag, each pair of tasks in the queue has one task of each kind.
     """
     lengths = np.linspace(size.longest, size.shortest, size.tasks).round(3).tolist()
     kinds = list(BAGS[bag])
@@ -94,7 +94,7 @@ def scenario(bag: str, level: int, size: Size = Size()) -> tl.Scenario:  # noqa:
 def plan() -> list[TrustKey]:
     """List all runs: each repetition has all bags and levels in a random order.
 
-    What changes on the machine with time so comes to all of them alike.
+    Changes of the machine over time then affect all of them alike.
     """
     drawn = random.Random(SEED)
     found = []
@@ -134,7 +134,7 @@ def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
     """Return the stored run, if it is complete and of this scenario."""
     try:
         trace = tl.read(folder)
-        # Read back, so that fields which a scenario did not have then have their defaults.
+        # Read again, so that fields which older scenarios lack have their defaults.
         same = tl.Scenario.from_trace(trace).to_manifest() == wanted.to_manifest()
     except InputError:
         return None
@@ -160,7 +160,7 @@ def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
 def await_idle() -> bool:
     """Wait for an idle machine with a time limit; return whether it is idle.
 
-    The load average would count the work before this test for minutes.
+    The load average would include earlier work for minutes.
     """
     for _ in range(PATIENCE):
         before, _ = _busy()
@@ -189,9 +189,9 @@ def _keep(path: Path, what: Any) -> None:
         stream.write(json.dumps(what, indent=2).encode())
 
 
-# --- a truth that is known -----------------------------------------------------------------------
+# --- simulated truth -----------------------------------------------------------------------------
 
-#: Only products of a pressure and a sensitivity show: these are what has to be found.
+#: Only products of a pressure and a sensitivity are observable: the fit has to find these.
 TRUTH: Mapping[str, float] = {
     "service_factors.cpu": 1.01,
     "service_factors.cache": 1.08,
@@ -228,7 +228,7 @@ def synthetic(size: Size, noise: float = 0.01) -> dict[TrustKey, tl.Trace]:
 def _synthetic(key: TrustKey, size: Size, noise: float) -> tl.Trace:
     declared = scenario(key.bag, key.level, size)
     drawn = np.random.default_rng([SEED, *map(ord, str(key))])
-    # What a run has in common, and what is each task's own.
+    # A run effect by kind, and a deviation of each task.
     common = dict(zip(("cpu", "cache"), np.exp(noise * drawn.standard_normal(2)), strict=True))
     tasks = [
         task.model_dump(exclude_defaults=True)

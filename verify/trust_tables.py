@@ -23,7 +23,7 @@ KINDS = ("cpu", "cache")
 def runs(study: TrustStudy) -> str:
     """Makespans, their ranges, and the other load of the machine."""
     heads = ["bag", "per core", *(f"makespan {each} [s]" for each in REPETITIONS)]
-    heads += ["spread", "others' CPU time", "stolen"]
+    heads += ["spread", "other processes", "steal time"]
     rows = []
     for bag in BAGS:
         for level in LEVELS:
@@ -78,7 +78,7 @@ def values(study: TrustStudy) -> str:
 def products(study: TrustStudy) -> str:
     """Inflation by one neighbour: the identifiable products."""
     true = [] if study.notes else ["true"]
-    heads = ["a task of kind", "beside one of kind", *true, "takes more", "acceptable (90 %)"]
+    heads = ["kind", "kind of the neighbour", *true, "work inflation", "90 % interval"]
     rows = []
     for own in KINDS:
         for other in KINDS:
@@ -104,14 +104,14 @@ def criteria(verdicts: Mapping[TrustKey, Verdict]) -> str:
         same = len({found.threshold for found in each}) == 1
         limits = ["" if same else f", <= {found.bound:.3g} {found.unit}" for found in each]
         cells = [_cell(found, limit) for found, limit in zip(each, limits, strict=True)]
-        rows.append([f"{one.metric}: {one.name}", one.threshold if same else "its own", *cells])
+        rows.append([f"{one.metric}: {one.name}", one.threshold if same else "by run", *cells])
     overall = [f"**{verdict.status}**" for verdict in verdicts.values()]
     return table(heads, [*rows, ["all", "", *overall]])
 
 
 def predictions(study: TrustStudy) -> str:
     """The makespans of the held-out level, with contention and without."""
-    heads = ["bag", "real [s]", "foretold [s]", "90 % of runs between", "error"]
+    heads = ["bag", "measured [s]", "predicted [s]", "90 % interval", "error"]
     heads += ["error, each run", "error without contention", "error, fitted to level one"]
     rows = []
     for bag in BAGS:
@@ -132,8 +132,8 @@ TABLES: Mapping[str, Callable[[TrustStudy], str]] = {
     "table values": values,
     "table products": products,
     "table criteria": lambda study: criteria(study.verdicts),
-    "table foretold": predictions,
-    "table unseen": lambda study: criteria(study.unseen),
+    "table predictions": predictions,
+    "table level four": lambda study: criteria(study.held_out_verdicts),
 }
 
 
@@ -144,7 +144,7 @@ def report(study: TrustStudy, page: Path | None = None) -> int:
     for name, text in made.items():
         print(f"{name.removeprefix('table ')}\n\n{text}")
     print(study.fit)
-    for key, verdict in (study.verdicts | study.unseen).items():
+    for key, verdict in (study.verdicts | study.held_out_verdicts).items():
         for found in verdict.findings:
             if found.status == "FAIL" or (found.note and found.metric == "cpu usage"):
                 print(f"{key}: {found}")
@@ -155,8 +155,8 @@ def report(study: TrustStudy, page: Path | None = None) -> int:
             stream.write(fresh.encode())
     failed = list(study.failures())
     unsteady = list(study.unsteady())
-    rest = "all else as demanded" if unsteady else "all as demanded"
-    print("\n" + "\n".join([*unsteady, *(["NOT as demanded", *failed] if failed else [rest])]))
+    rest = "all other requirements met" if unsteady else "all requirements met"
+    print("\n" + "\n".join([*unsteady, *(["requirements NOT met", *failed] if failed else [rest])]))
     return 1 if failed else 0
 
 
