@@ -71,10 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
     tables = {"table packages": tabulate_packages(files), "table files": tabulate_files(files)}
     print("\n\n".join(tables.values()))
     if given.page:
-        from replay_page import filled
+        from replay_page import fill_page
 
         page = given.page.read_text(encoding="utf-8")
-        given.page.write_text(filled(page, tables), encoding="utf-8")
+        given.page.write_text(fill_page(page, tables), encoding="utf-8")
     return 0
 
 

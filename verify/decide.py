@@ -31,12 +31,12 @@ from decide_runs import (
     REPETITIONS,
     TRIED,
     DecisionKey,
+    load_run,
     plan,
     probe,
     record,
-    recorded,
     scenario,
-    synthetic,
+    simulate_truth,
 )
 from trust import OPTIMISER
 
@@ -75,12 +75,12 @@ class DecisionStudy:
     def fits(self) -> dict[str, tl.Fit]:
         """The fitted twins by name."""
         return {
-            ALONE: self._fitted(("1",), PLAIN),
-            WITHOUT: self._fitted(tuple(map(str, LEVELS)), PLAIN),
-            WITH: self._fitted(tuple(map(str, LEVELS)), None, analysis=self.analysis),
+            ALONE: self._fit(("1",), PLAIN),
+            WITHOUT: self._fit(tuple(map(str, LEVELS)), PLAIN),
+            WITH: self._fit(tuple(map(str, LEVELS)), None, analysis=self.analysis),
         }
 
-    def _fitted(
+    def _fit(
         self, levels: Collection[str], parameters: Mapping[str, Any] | None, *, analysis: int = 0
     ) -> tl.Fit:
         keys = [key for key in self.runs if key.bag == "probe" and key.name in levels]
@@ -93,9 +93,9 @@ class DecisionStudy:
             analysis=analysis,
         )
 
-    def predicted(self, twin: str, bag: str, name: str) -> dict[str, float]:
+    def predict(self, twin: str, bag: str, name: str) -> dict[str, float]:
         """Predict a bag under a candidate with a twin."""
-        return _measured(tl.simulate(self.twin(twin, bag, name)))
+        return _measure(tl.simulate(self.twin(twin, bag, name)))
 
     def twin(self, twin: str, bag: str, name: str) -> tl.Scenario:
         """Return the scenario of a bag under a candidate with the fitted model of a twin."""
@@ -104,17 +104,17 @@ class DecisionStudy:
     @cached_property
     def confirmations(self) -> dict[tuple[str, str], Confirmation]:
         """Comparisons of predicted and measured candidates, by twin and bag."""
-        return {(twin, bag): self._confirmed(twin, bag) for twin in TWINS for bag in TRIED}
+        return {(twin, bag): self._confirm(twin, bag) for twin in TWINS for bag in TRIED}
 
-    def _confirmed(self, twin: str, bag: str) -> Confirmation:
+    def _confirm(self, twin: str, bag: str) -> Confirmation:
         candidates = {
-            name: Candidate(name, self.twin(twin, bag, name), self.predicted(twin, bag, name))
+            name: Candidate(name, self.twin(twin, bag, name), self.predict(twin, bag, name))
             for name in TRIED[bag]
         }
         baseline = candidates.pop(BASELINE)
         ranking = sorted(candidates.values(), key=lambda each: each.predicted[METRICS[0]])
         rows = [
-            {"candidate": key.name, "repetition": key.repetition, **_measured(trace)}
+            {"candidate": key.name, "repetition": key.repetition, **_measure(trace)}
             for key, trace in self.runs.items()
             if key.bag == bag
         ]
@@ -144,7 +144,7 @@ class DecisionStudy:
         """Return the makespans of all repetitions (s)."""
         repetitions = PROBE_REPETITIONS if bag == "probe" else REPETITIONS
         found = [self.runs[DecisionKey(bag, name, each)] for each in repetitions]
-        return [_measured(trace)["makespan_s"] for trace in found]
+        return [_measure(trace)["makespan_s"] for trace in found]
 
     def inflation(self, level: int, kind: str, *, apart: bool) -> list[float]:
         """CPU time over declared work of the tasks of a kind, in each repetition of a probe.
@@ -188,7 +188,7 @@ def describe_pair(pair: Mapping[str, Any]) -> str:
     return f"{pair['one']} - {pair['other']} is {real}, predicted {pair['predicted']:+.2f} s"
 
 
-def _measured(trace: tl.Trace) -> dict[str, float]:
+def _measure(trace: tl.Trace) -> dict[str, float]:
     found = figures(trace).to_dict()
     return {metric: float(found[metric] or 0.0) for metric in METRICS}
 
@@ -198,7 +198,7 @@ def study(source: Path, **options: int) -> DecisionStudy:
     runs = {}
     with open_runs(source) as folder:
         for key in plan():
-            trace = recorded(folder / str(key), scenario(key.bag, key.name))
+            trace = load_run(folder / str(key), scenario(key.bag, key.name))
             if trace is None:
                 raise SystemExit(f"{source}/{key}: no complete run of this scenario")
             runs[key] = trace
@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, help="page to write the tables into")
     given = parser.parse_args(arguments)
     if given.synthetic:
-        return report(DecisionStudy(synthetic(given.noise), {}), page=given.page)
+        return report(DecisionStudy(simulate_truth(given.noise), {}), page=given.page)
     if given.record:
         if given.folder.is_file():
             parser.error("--record writes into a folder: give --folder")

@@ -20,10 +20,10 @@ from trust_runs import (
     PERIOD,
     SEED,
     TRIES,
-    _keep,
-    _kept,
-    _run,
-    recorded,
+    _execute_run,
+    _load_or_make,
+    _store,
+    load_run,
 )
 
 import twinloop as tl
@@ -124,27 +124,29 @@ def _blocks(runs: list[tuple[str, str]], repetitions: Iterable[int]) -> Iterator
 def record(folder: Path, say: Callable[[str], None] = print) -> None:
     """Execute the runs that are not in the folder yet, with the same work rates."""
     folder.mkdir(parents=True, exist_ok=True)
-    rates = _kept(folder / "rates.json", lambda: burn_program.measure_rates(list(KINDS), say))
+    rates = _load_or_make(
+        folder / "rates.json", lambda: burn_program.measure_rates(list(KINDS), say)
+    )
     os.environ[burn_program.RATES_VARIABLE] = ",".join(
         f"{kind}={rate!r}" for kind, rate in rates.items()
     )
     say(f"rates: {os.environ[burn_program.RATES_VARIABLE]}")
-    notes: dict[str, Any] = _kept(folder / "notes.json", dict)
+    notes: dict[str, Any] = _load_or_make(folder / "notes.json", dict)
     for key in plan():
         wanted, place = scenario(key.bag, key.name), folder / str(key)
-        if str(key) in notes and recorded(place, wanted) is not None:
+        if str(key) in notes and load_run(place, wanted) is not None:
             continue
         for attempt in range(1, TRIES + 1):
-            note = _run(wanted, place) | {"tries": attempt}
+            note = _execute_run(wanted, place) | {"tries": attempt}
             say(f"{key}: " + ", ".join(f"{name} {value:.4g}" for name, value in note.items()))
             if note["foreign"] + note["stolen"] <= DISTURBED:
                 break
-        _slim(place)
+        _remove_details(place)
         notes[str(key)] = note
-        _keep(folder / "notes.json", notes)
+        _store(folder / "notes.json", notes)
 
 
-def _slim(folder: Path) -> None:
+def _remove_details(folder: Path) -> None:
     """Remove task output, the list of commands and usage samples.
 
     They are not needed here, and the list contains a path of the machine.
@@ -165,17 +167,17 @@ TRUTH: Mapping[str, tuple[float, float, float]] = {
 }
 
 
-def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[DecisionKey, tl.Trace]:
+def simulate_truth(noise: float = 0.01, *, free: bool = False) -> dict[DecisionKey, tl.Trace]:
     """Simulate runs of a known truth, with small random variations of the work.
 
     Args:
         noise: Relative standard deviation of the work, of run effects and of tasks.
         free: Whether the truth has no contention.
     """
-    return {key: _synthetic(key, noise, free) for key in plan()}
+    return {key: _simulate_run(key, noise, free) for key in plan()}
 
 
-def _synthetic(key: DecisionKey, noise: float, free: bool) -> tl.Trace:
+def _simulate_run(key: DecisionKey, noise: float, free: bool) -> tl.Trace:
     declared = scenario(key.bag, key.name)
     drawn = np.random.default_rng([SEED, *map(ord, str(key))])
     # A run effect by kind, and a deviation of each task.

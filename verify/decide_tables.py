@@ -18,7 +18,7 @@ from decide_runs import (
     TRUTH,
     plan,
 )
-from replay_page import blocks, filled, table
+from replay_page import blocks, fill_page, table
 
 from twinloop.description.files import write_atomically
 
@@ -97,8 +97,8 @@ def makespans(study: DecisionStudy) -> str:
     heads = ["bag", "candidate", "nodes", "measured, each run [s]", "measured [s]"]
     rows = []
     for bag in BAGS:
-        columns = [_ranked(study, twin, bag, "predicted") for twin in TWINS]
-        real = _ranked(study, WITH, bag, "real")
+        columns = [_format_ranks(study, twin, bag, "predicted") for twin in TWINS]
+        real = _format_ranks(study, WITH, bag, "real")
         for name in TRIED[bag]:
             each = " ".join(f"{value:.2f}" for value in study.makespans(bag, name))
             cells = [column[name] for column in columns]
@@ -106,7 +106,7 @@ def makespans(study: DecisionStudy) -> str:
     return table([*heads, *(f"{twin} [s]" for twin in TWINS)], rows)
 
 
-def _ranked(study: DecisionStudy, twin: str, bag: str, what: str) -> dict[str, str]:
+def _format_ranks(study: DecisionStudy, twin: str, bag: str, what: str) -> dict[str, str]:
     found = study.confirmations[twin, bag].table.filter(metric=METRICS[0])
     return {
         row["candidate"]: f"{row[what]:.2f} ({row[f'{what}_rank']:g})" for row in found.to_dicts()
@@ -139,7 +139,7 @@ def pairs(study: DecisionStudy) -> str:
     for bag in BAGS:
         # In the order of the candidates, not of the rankings.
         order = {name: place for place, name in enumerate(CANDIDATES)}
-        found = [_by_pair(study, twin, bag, order) for twin in TWINS]
+        found = [_group_by_pair(study, twin, bag, order) for twin in TWINS]
         for (one, other), pair in sorted(
             found[0].items(), key=lambda item: [order[name] for name in item[0]]
         ):
@@ -152,7 +152,7 @@ def pairs(study: DecisionStudy) -> str:
     return table(heads, rows)
 
 
-def _by_pair(
+def _group_by_pair(
     study: DecisionStudy, twin: str, bag: str, order: Mapping[str, int]
 ) -> dict[tuple[str, str], dict[str, float | str]]:
     """Differences by pair of names, the simpler candidate first."""
@@ -212,7 +212,7 @@ def report(study: DecisionStudy, page: Path | None = None) -> int:
         print(f"{name.removeprefix('table ')}\n\n{text}")
     if page is not None:
         frame = page.read_text(encoding="utf-8")
-        fresh = filled(frame, {name: made[name] for name in blocks(frame)})
+        fresh = fill_page(frame, {name: made[name] for name in blocks(frame)})
         with write_atomically(page) as stream:
             stream.write(fresh.encode())
     failed = list(study.failures())

@@ -163,14 +163,14 @@ def run(log: tl.Trace, name: str, replay: str, policy: str | None = None) -> Rep
     return ReplayRun.of(tl.simulate(scenario), nodes)
 
 
-def slightly_longer(log: tl.Trace, seed: int) -> tl.Trace:
+def lengthen_slightly(log: tl.Trace, seed: int) -> tl.Trace:
     """The log with every run time up to one second longer."""
     more = np.random.default_rng(seed).uniform(0.0, 1.0, log.tasks.height)
     tasks = log.tasks.with_columns(run_time=pl.col("run_time") + pl.Series(more))
     return log.replace(tasks=tasks)
 
 
-def first_jobs(log: tl.Trace, count: int) -> tl.Trace:
+def select_first_jobs(log: tl.Trace, count: int) -> tl.Trace:
     """Return the log of the first jobs only, for Fig. 11."""
     tasks = log.tasks.sort("submit", maintain_order=True).head(count)
     placements = log.placements.join(tasks, left_on="task", right_on="id", how="semi")

@@ -1,7 +1,7 @@
 """The page of the replay with feedback: simulated and published figures.
 
 `docs/replay-with-feedback.md` is the template. It has the text, and the figures of the last run
-between marks such as `<!-- table 1 -->` and `<!-- end -->`; `filled` replaces these figures.
+between marks such as `<!-- table 1 -->` and `<!-- end -->`; `fill_page` replaces these figures.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def change(ours: float, published: float) -> str:
     return f"{round((ours / published - 1) * 100, 1) + 0.0:+.1f} %"
 
 
-def beside(ours: float | None, published: float | None, form: str = ".2f") -> list[str]:
+def compare_cells(ours: float | None, published: float | None, form: str = ".2f") -> list[str]:
     if ours is None or published is None:
         return ["-", "-", "-"]
     return [f"{ours:{form}}", f"{published:{form}}", change(ours, published)]
@@ -62,9 +62,9 @@ def scheduling(runs: Runs, recorded: Row) -> str:
         ("Recorded log", "", recorded, RECORDED),
         *((*key, runs[key].row, PUBLISHED[key]) for key in PUBLISHED),
     ]:
-        cells = beside(ours.makespan, published.makespan)
-        cells += beside(ours.wait_mean, published.wait_mean)
-        cells += beside(ours.wait_max, published.wait_max)
+        cells = compare_cells(ours.makespan, published.makespan)
+        cells += compare_cells(ours.wait_mean, published.wait_mean)
+        cells += compare_cells(ours.wait_max, published.wait_max)
         rows.append([label, replay, *cells])
     return table(heads, rows)
 
@@ -77,9 +77,9 @@ def lateness(runs: Runs) -> str:
     for key, published in PUBLISHED.items():
         if published.lateness is not None:
             ours = runs[key].row
-            cells = beside(ours.lateness, published.lateness)
-            cells += beside(ours.relative, published.relative)
-            cells += beside(ours.additional, published.additional)
+            cells = compare_cells(ours.lateness, published.lateness)
+            cells += compare_cells(ours.relative, published.relative)
+            cells += compare_cells(ours.additional, published.additional)
             rows.append([*key, *cells])
     return table(heads, rows)
 
@@ -163,7 +163,7 @@ def blocks(text: str) -> dict[str, str]:
     return {match[2]: match[3] for match in BLOCK.finditer(text)}
 
 
-def filled(frame: str, tables: Mapping[str, str]) -> str:
+def fill_page(frame: str, tables: Mapping[str, str]) -> str:
     return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match[2]]}\n{match[4]}", frame)
 
 

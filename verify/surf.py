@@ -46,7 +46,7 @@ MODELS: Mapping[str, dict[str, Any]] = {
 FIRST_FIT = {"name": "filter", "options": {"filters": {"vcpu": 1.0}}}
 
 
-def measured(folder: Path) -> Floats:
+def read_measured_power(folder: Path) -> Floats:
     """Watts of the cluster in each window of 30 s of the first four days."""
     return pl.read_parquet(folder / "power_first_4_days.parquet")["power_draw"].to_numpy()
 
@@ -71,7 +71,7 @@ def scenario(
     )
 
 
-def watts(what: tl.Scenario | CompiledScenario, step: float = STEP) -> Floats:
+def simulate_power(what: tl.Scenario | CompiledScenario, step: float = STEP) -> Floats:
     """Mean power in windows of equal length since t = 0; all hosts idle before the run begins."""
     windows = tl.simulate(what, power_step=step).power.filter(pl.col("node").is_null())
     early = round((windows["t"][0] - windows["dt"][0]) / step)
@@ -95,7 +95,7 @@ class PowerDifference:
         return [f"{self.mape:.2f}", f"{round(self.bias, 2) + 0.0:+.2f}"]
 
 
-def fitted(simulated: Floats, real: Floats) -> tuple[float, float]:
+def fit_power(simulated: Floats, real: Floats) -> tuple[float, float]:
     """Fit idle and maximum power to the measured power by least squares.
 
     Power is linear in both for every model, so one run with known values is enough.
@@ -105,7 +105,7 @@ def fitted(simulated: Floats, real: Floats) -> tuple[float, float]:
     return float(idle), float(top)
 
 
-def redrawn(simulated: Floats, idle: float, top: float) -> Floats:
+def rescale_power(simulated: Floats, idle: float, top: float) -> Floats:
     """Return the power for other values of idle and maximum power."""
     return HOSTS * idle + (top - idle) * (simulated - HOSTS * IDLE) / (MAX - IDLE)
 
@@ -117,7 +117,7 @@ def models(series: Mapping[str, Floats], again: Mapping[str, Floats], real: Floa
     later = real[PER_DAY:]
     rows = []
     for name, found in series.items():
-        idle, top = fitted(found, real[:PER_DAY])
+        idle, top = fit_power(found, real[:PER_DAY])
         cells = PowerDifference.of(found, real).cells()
         cells.append(str(PUBLISHED.get(name, "-")))
         cells += PowerDifference.of(found[PER_DAY:], later).cells()
@@ -154,8 +154,10 @@ def fits(series: Mapping[str, Floats], real: Floats) -> str:
     rows = []
     for name in PUBLISHED:
         for what, begin in (("day 1", 0), (f"day 1 from hour {ODD_HOURS} on", ODD_HOURS * 120)):
-            idle, top = fitted(series[name][begin:], real[begin:PER_DAY])
-            rest = PowerDifference.of(redrawn(series[name], idle, top)[PER_DAY:], real[PER_DAY:])
+            idle, top = fit_power(series[name][begin:], real[begin:PER_DAY])
+            rest = PowerDifference.of(
+                rescale_power(series[name], idle, top)[PER_DAY:], real[PER_DAY:]
+            )
             rows.append([name, what, f"{idle:.1f}", f"{top:.1f}", *rest.cells()])
     return table(heads, rows)
 
@@ -163,12 +165,12 @@ def fits(series: Mapping[str, Floats], real: Floats) -> str:
 # --- variants of the simulation ------------------------------------------------------------------
 
 
-def later(log: tl.Trace, seconds: float) -> tl.Trace:
+def delay_submissions(log: tl.Trace, seconds: float) -> tl.Trace:
     """Delay the start of every task."""
     return log.replace(tasks=log.tasks.with_columns(pl.col("submit") + seconds))
 
 
-def rounded(log: tl.Trace, seconds: float) -> tl.Trace:
+def round_submissions(log: tl.Trace, seconds: float) -> tl.Trace:
     """Round submissions up, as with a scheduler that decides periodically."""
     at = (pl.col("submit") / seconds).ceil() * seconds
     return log.replace(tasks=log.tasks.with_columns(at.alias("submit")))
@@ -197,11 +199,11 @@ def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
             log, m, missing="synthetic"
         ),
         "task lengths from `duration`": lambda m: scenario(with_recorded_durations(log), m),
-        "starts at whole minutes": lambda m: scenario(rounded(log, 60), m),
-        "starts at whole 5 minutes": lambda m: scenario(rounded(log, 300), m),
-        "starts 30 s later": lambda m: scenario(later(log, 30), m),
-        "starts 5 min later": lambda m: scenario(later(log, 300), m),
-        "starts 1 h later": lambda m: scenario(later(log, 3600), m),
+        "starts at whole minutes": lambda m: scenario(round_submissions(log, 60), m),
+        "starts at whole 5 minutes": lambda m: scenario(round_submissions(log, 300), m),
+        "starts 30 s later": lambda m: scenario(delay_submissions(log, 30), m),
+        "starts 5 min later": lambda m: scenario(delay_submissions(log, 300), m),
+        "starts 1 h later": lambda m: scenario(delay_submissions(log, 3600), m),
     }
 
 

@@ -8,10 +8,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 from decide import ALONE, SHIPPED, TWINS, WITH, WITHOUT, DecisionStudy, study
-from decide_runs import BAGS, BASELINE, CANDIDATES, LENGTHS, TRIED, _slim, plan, scenario
-from decide_runs import synthetic as simulated
+from decide_runs import (
+    BAGS,
+    BASELINE,
+    CANDIDATES,
+    LENGTHS,
+    TRIED,
+    _remove_details,
+    plan,
+    scenario,
+    simulate_truth,
+)
 from decide_tables import TABLES
-from replay_page import blocks, filled
+from replay_page import blocks, fill_page
 
 import twinloop as tl
 from twinloop.metrics import figures
@@ -24,7 +33,7 @@ OVERCOMMITTED = [name for name in CANDIDATES if name != BASELINE]
 @pytest.fixture(scope="module")
 def known():
     """A simulated truth with known contention."""
-    return DecisionStudy(simulated(noise=0.003), {}, budget=2500, analysis=0)
+    return DecisionStudy(simulate_truth(noise=0.003), {}, budget=2500, analysis=0)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +77,7 @@ def test_overcommitment_of_the_light_bag_is_recommended_and_holds(known):
 
 
 def test_no_contention_is_found_where_there_is_none():
-    free = DecisionStudy(simulated(noise=0.003, free=True), {}, budget=2500, analysis=0)
+    free = DecisionStudy(simulate_truth(noise=0.003, free=True), {}, budget=2500, analysis=0)
     for bag in BAGS:
         found = compare_with_baseline(free, WITH, bag)
         assert all(predicted < 0 and verdict == "holds" for predicted, verdict in found.values())
@@ -132,7 +141,7 @@ def test_the_twin_ranks_the_recorded_runs_correctly(shipped):
 def test_the_page_has_the_figures_of_the_recorded_runs(shipped):
     frame = PAGE.read_text(encoding="utf-8")
     assert set(blocks(frame)) == set(TABLES)
-    assert filled(frame, {name: draw(shipped) for name, draw in TABLES.items()}) == frame
+    assert fill_page(frame, {name: draw(shipped) for name, draw in TABLES.items()}) == frame
 
 
 def test_recorded_runs_are_complete_and_small(shipped):
@@ -151,7 +160,7 @@ def test_a_recorded_run_keeps_only_its_tables(known, tmp_path):
     folder = whole.save(tmp_path / "run")
     (folder / "output").mkdir()
     (folder / "commands.txt").touch()
-    _slim(folder)
+    _remove_details(folder)
     slim = tl.Trace.load(folder)
     assert whole.usage.height > slim.usage.height == 0
     assert slim.tasks.equals(whole.tasks)

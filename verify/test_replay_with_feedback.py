@@ -22,9 +22,9 @@ from replay_experiments import (
     RECORDED,
     REPLAYS,
     ReplayRun,
-    first_jobs,
+    lengthen_slightly,
     run,
-    slightly_longer,
+    select_first_jobs,
 )
 from replay_figures import FIGURES, by_hour_of_week, growth, weekly
 
@@ -55,7 +55,7 @@ def recorded(log: tl.Trace) -> ReplayRun:
 
 @pytest.fixture(scope="module")
 def spread(log: tl.Trace) -> dict[tuple[str, str], list[Any]]:
-    logs = [slightly_longer(log, seed) for seed in range(8)]
+    logs = [lengthen_slightly(log, seed) for seed in range(8)]
     return {key: [run(one, *key).row for one in logs] for key in PUBLISHED}
 
 
@@ -69,7 +69,7 @@ def epoch(log: tl.Trace) -> float:
 def figures(log, runs, epoch) -> dict[str, Any]:
     made = {number: draw(runs) for number, draw in FIGURES.items()}
     made["8"] = weekly(runs, epoch)
-    parts = {size: first_jobs(log, size) for size in SIZES}
+    parts = {size: select_first_jobs(log, size) for size in SIZES}
     made["11"] = growth(
         {
             name: {size: run(part, name, "a60").row.additional for size, part in parts.items()}
@@ -102,7 +102,7 @@ def tables(runs, recorded, spread, variants) -> dict[str, str]:
 
 def test_the_page_is_written_and_the_documentation_has_its_figures(tables, figures):
     frame = page.FRAME.read_text(encoding="utf-8")
-    fresh = page.filled(frame, tables)
+    fresh = page.fill_page(frame, tables)
     page.write(BUILD, fresh, figures)
     print(f"\n{BUILD / page.FRAME.name}")
     assert set(page.blocks(frame)) == set(tables)

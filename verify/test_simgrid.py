@@ -61,7 +61,7 @@ def total() -> Iterator[ComparisonTally]:
     print(f"\nSimGrid, all: {tally}")
 
 
-def declared(case: OracleCase) -> list[float | None]:
+def run_declared(case: OracleCase) -> list[float | None]:
     env = engine.Environment()
     resources = [env.resource(capacity) for capacity in case.capacities]
     for index, resource in enumerate(resources):
@@ -80,12 +80,12 @@ def declared(case: OracleCase) -> list[float | None]:
     ]
     for change in case.changes:
         if change.verb != "capacity":
-            env.call_at(change.time, apply, change, resources, started)
+            env.call_at(change.time, apply_change, change, resources, started)
     env.run()
     return [activity.finished for activity in started]
 
 
-def driven(case: OracleCase) -> list[float | None]:
+def run_by_callbacks(case: OracleCase) -> list[float | None]:
     env = engine.Environment()
     resources = [env.resource(capacity) for capacity in case.capacities]
     started: dict[int, engine.Activity] = {}
@@ -101,12 +101,12 @@ def driven(case: OracleCase) -> list[float | None]:
     for index, activity in enumerate(case.activities):
         env.call_at(activity.start, start, index)
     for change in case.changes:
-        env.call_at(change.time, apply, change, resources, started)
+        env.call_at(change.time, apply_change, change, resources, started)
     env.run()
     return [started[index].finished for index in range(len(case.activities))]
 
 
-def apply(change: OracleChange, resources, started) -> None:
+def apply_change(change: OracleChange, resources, started) -> None:
     if change.verb == "capacity":
         resources[change.subject].set_capacity(change.value)
         return
@@ -121,7 +121,7 @@ def apply(change: OracleChange, resources, started) -> None:
         activity.resume()
 
 
-def columns(case: OracleCase) -> list[float]:
+def run_as_columns(case: OracleCase) -> list[float]:
     longest = max(len(a.resources) for a in case.activities)
     run = engine.run_columns(
         [a.start + a.latency for a in case.activities],
@@ -145,7 +145,11 @@ def difference(case: OracleCase, ours: list[float | None], theirs: list[float]) 
 
 
 def compare(case: OracleCase, theirs: list[float]) -> float:
-    ways = [declared, driven] if case.changes else [declared, driven, columns]
+    ways = (
+        [run_declared, run_by_callbacks]
+        if case.changes
+        else [run_declared, run_by_callbacks, run_as_columns]
+    )
     return max(difference(case, way(case), theirs) for way in ways)
 
 
@@ -182,7 +186,10 @@ def test_an_error_in_the_input_of_one_side_is_noticed(simgrid: SimGrid, error: d
     first, second = BY_HAND.activities
     wrong = replace(BY_HAND, activities=(first, replace(second, **error)))
     assert compare(BY_HAND, theirs) <= TOLERANCE
-    assert all(difference(BY_HAND, way(wrong), theirs) > TOLERANCE for way in (declared, driven))
+    assert all(
+        difference(BY_HAND, way(wrong), theirs) > TOLERANCE
+        for way in (run_declared, run_by_callbacks)
+    )
 
 
 @pytest.mark.parametrize("flow", [False, True], ids=["sharing", "flow"])
@@ -192,7 +199,7 @@ def test_the_cases_depend_on_the_weights(simgrid: SimGrid, flow: bool) -> None:
     noticed = 0
     for case, theirs in zip(weighted, simgrid.play(weighted), strict=True):
         equal = replace(case, activities=tuple(replace(a, weight=1.0) for a in case.activities))
-        noticed += difference(case, declared(equal), theirs) > TOLERANCE
+        noticed += difference(case, run_declared(equal), theirs) > TOLERANCE
     assert noticed > len(weighted) / 2
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import surf
-from replay_page import blocks, filled
+from replay_page import blocks, fill_page
 from surf import MODELS, PER_DAY, PUBLISHED, PowerDifference
 
 import twinloop as tl
@@ -32,12 +32,12 @@ def log(real_data):
 
 @pytest.fixture(scope="module")
 def real(real_data):
-    return surf.measured(real_data / "surf")
+    return surf.read_measured_power(real_data / "surf")
 
 
 @pytest.fixture(scope="module")
 def series(log):
-    return {name: surf.watts(surf.scenario(log, name)) for name in MODELS}
+    return {name: surf.simulate_power(surf.scenario(log, name)) for name in MODELS}
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def again(log, series, real):
     """The runs with the idle and maximum power fitted on the first day."""
     found = {}
     for name in MODELS:
-        idle, top = surf.fitted(series[name], real[:PER_DAY])
-        found[name] = surf.watts(surf.scenario(log, name, idle=idle, top=top))
+        idle, top = surf.fit_power(series[name], real[:PER_DAY])
+        found[name] = surf.simulate_power(surf.scenario(log, name, idle=idle, top=top))
     return found
 
 
@@ -54,11 +54,11 @@ def again(log, series, real):
 def hypotheses(log, series, real):
     found = {}
     for name in PUBLISHED:
-        fine = surf.watts(CompiledScenario(surf.scenario(log, name)), step=1.0)
+        fine = surf.simulate_power(CompiledScenario(surf.scenario(log, name)), step=1.0)
         found[name] = {
             "as above": PowerDifference.of(series[name], real),
             **{
-                what: PowerDifference.of(surf.watts(made(name)), real)
+                what: PowerDifference.of(surf.simulate_power(made(name)), real)
                 for what, made in surf.runs(log).items()
             },
             **surf.counts(series[name], fine, real),
@@ -83,7 +83,7 @@ def test_the_page_is_written_and_the_documentation_has_its_figures(
         "table rest": rest.table(),
     }
     frame = FRAME.read_text(encoding="utf-8")
-    fresh = filled(frame, tables)
+    fresh = fill_page(frame, tables)
     with write_atomically(PAGE) as stream:
         stream.write(fresh.encode())
     print(f"\n{PAGE}")
@@ -94,8 +94,8 @@ def test_the_page_is_written_and_the_documentation_has_its_figures(
 def test_a_fit_changes_nothing_but_idle_and_maximum(series, again, real):
     """The fitted line, drawn from the first run, is the run with the fitted values."""
     for name in MODELS:
-        idle, top = surf.fitted(series[name], real[:PER_DAY])
-        assert again[name] == pytest.approx(surf.redrawn(series[name], idle, top), rel=1e-9)
+        idle, top = surf.fit_power(series[name], real[:PER_DAY])
+        assert again[name] == pytest.approx(surf.rescale_power(series[name], idle, top), rel=1e-9)
         assert PowerDifference.of(again[name], real[:PER_DAY]).bias == pytest.approx(0.0, abs=0.05)
 
 

@@ -47,7 +47,7 @@ def log(real_data: Path) -> tl.Trace:
 
 @pytest.fixture(scope="module")
 def real(real_data: Path) -> surf.Floats:
-    return surf.measured(real_data / "surf")
+    return surf.read_measured_power(real_data / "surf")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,9 @@ def fits(begun: tl.Trace, real: surf.Floats) -> dict[str, tl.Fit]:
 @pytest.fixture(scope="module")
 def series(log: tl.Trace, fits: Mapping[str, tl.Fit]) -> dict[str, surf.Floats]:
     """The power of the whole week under each calibrated model."""
-    return {name: surf.watts(fit.apply(surf.scenario(log, name))) for name, fit in fits.items()}
+    return {
+        name: surf.simulate_power(fit.apply(surf.scenario(log, name))) for name, fit in fits.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +167,7 @@ def test_no_other_idle_and_maximum_does_better(fits, series, real):
 
 def test_the_first_two_days_do_not_depend_on_later_days(begun, series, fits):
     for name, fit in fits.items():
-        alone = surf.watts(fit.apply(surf.scenario(begun, name)))[:FITTED]
+        alone = surf.simulate_power(fit.apply(surf.scenario(begun, name)))[:FITTED]
         assert alone == pytest.approx(series[name][:FITTED], rel=1e-12)
 
 

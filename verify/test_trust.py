@@ -19,13 +19,13 @@ from trust_runs import (
     Size,
     TrustKey,
     await_idle,
+    load_run,
     plan,
     record,
-    recorded,
     scenario,
+    simulate_truth,
     true_model,
 )
-from trust_runs import synthetic as simulated
 from trust_tables import KINDS, report
 
 import twinloop as tl
@@ -37,7 +37,7 @@ FOLDER = Path(__file__).parents[1] / "build" / "trust"
 @pytest.fixture(scope="module")
 def known():
     """A simulated truth with known values."""
-    return TrustStudy(simulated(Size(), noise=1e-4), Size(), {})
+    return TrustStudy(simulate_truth(Size(), noise=1e-4), Size(), {})
 
 
 def product(values, own, other):
@@ -117,7 +117,7 @@ def test_a_mixed_bag_has_half_of_each_kind_and_as_much_work():
 
 
 def test_the_twin_of_this_machine_meets_the_requirements(capsys):
-    kept = [recorded(FOLDER / str(key), scenario(key.bag, key.level)) for key in plan()]
+    kept = [load_run(FOLDER / str(key), scenario(key.bag, key.level)) for key in plan()]
     if None in kept:
         if (os.cpu_count() or 1) < 2:
             pytest.skip("needs two CPUs")

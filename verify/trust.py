@@ -34,11 +34,11 @@ from trust_runs import (
     REPETITIONS,
     Size,
     TrustKey,
+    load_run,
     plan,
     record,
-    recorded,
     scenario,
-    synthetic,
+    simulate_truth,
 )
 
 import twinloop as tl
@@ -97,19 +97,19 @@ class TrustStudy:
     @cached_property
     def fit(self) -> tl.Fit:
         """Fit with contention, to two repetitions of levels one and two."""
-        return self._fitted(self.where(FITTED_LEVELS, FITTED_REPETITIONS), None, validated=True)
+        return self._fit(self.where(FITTED_LEVELS, FITTED_REPETITIONS), None, validated=True)
 
     @cached_property
     def without(self) -> tl.Fit:
         """Fit to the same runs without contention, so that factors absorb its cost."""
-        return self._fitted(self.where(FITTED_LEVELS, FITTED_REPETITIONS), PLAIN)
+        return self._fit(self.where(FITTED_LEVELS, FITTED_REPETITIONS), PLAIN)
 
     @cached_property
     def alone(self) -> tl.Fit:
         """Fit to the runs without shared cores."""
-        return self._fitted(self.where((1,), FITTED_REPETITIONS), PLAIN)
+        return self._fit(self.where((1,), FITTED_REPETITIONS), PLAIN)
 
-    def _fitted(self, keys: list[TrustKey], parameters: Any, *, validated: bool = False) -> tl.Fit:
+    def _fit(self, keys: list[TrustKey], parameters: Any, *, validated: bool = False) -> tl.Fit:
         held = self.where(FITTED_LEVELS, (HELD_OUT_REPETITION,)) if validated else []
         return tl.calibrate(
             [self.runs[key] for key in keys],
@@ -207,7 +207,7 @@ def study(folder: Path, size: Size) -> TrustStudy:
     """Load the runs of a folder."""
     runs = {}
     for key in plan():
-        trace = recorded(folder / str(key), scenario(key.bag, key.level, size))
+        trace = load_run(folder / str(key), scenario(key.bag, key.level, size))
         if trace is None:
             raise SystemExit(f"{folder / str(key)}: no complete run of this scenario")
         runs[key] = trace
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     size = Size(given.tasks, Size().longest * given.shrunk, Size().shortest * given.shrunk)
     if given.synthetic:
-        made = TrustStudy(synthetic(size, given.noise), size, {})
+        made = TrustStudy(simulate_truth(size, given.noise), size, {})
     else:
         if not given.report:
             record(given.folder, size)

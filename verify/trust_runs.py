@@ -111,26 +111,28 @@ def plan() -> list[TrustKey]:
 def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None:
     """Execute the runs that are not in the folder yet, with the same work rates."""
     folder.mkdir(parents=True, exist_ok=True)
-    rates = _kept(folder / "rates.json", lambda: burn_program.measure_rates(["cpu", "cache"], say))
+    rates = _load_or_make(
+        folder / "rates.json", lambda: burn_program.measure_rates(["cpu", "cache"], say)
+    )
     os.environ[burn_program.RATES_VARIABLE] = ",".join(
         f"{kind}={rate!r}" for kind, rate in rates.items()
     )
     say(f"rates: {os.environ[burn_program.RATES_VARIABLE]}")
-    notes: dict[str, Any] = _kept(folder / "notes.json", dict)
+    notes: dict[str, Any] = _load_or_make(folder / "notes.json", dict)
     for key in plan():
         wanted = scenario(key.bag, key.level, size)
-        if recorded(folder / str(key), wanted) is not None:
+        if load_run(folder / str(key), wanted) is not None:
             continue
         for attempt in range(1, TRIES + 1):
-            note = _run(wanted, folder / str(key)) | {"tries": attempt}
+            note = _execute_run(wanted, folder / str(key)) | {"tries": attempt}
             say(f"{key}: " + ", ".join(f"{name} {value:.4g}" for name, value in note.items()))
             if note["foreign"] + note["stolen"] <= FOREIGN:
                 break
         notes[str(key)] = note
-        _keep(folder / "notes.json", notes)
+        _store(folder / "notes.json", notes)
 
 
-def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
+def load_run(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
     """Return the stored run, if it is complete and of this scenario."""
     try:
         trace = tl.read(folder)
@@ -141,12 +143,12 @@ def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
     return trace if same and (trace.tasks["status"] == "completed").all() else None
 
 
-def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
+def _execute_run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
     """Execute a run and return the other load of the machine."""
     await_idle()
-    before, began = _busy(), time.monotonic()
+    before, began = _read_busy_time(), time.monotonic()
     trace = execute(wanted, folder, period=PERIOD, overwrite=True, announce=lambda text: None)
-    wall, after = time.monotonic() - began, _busy()
+    wall, after = time.monotonic() - began, _read_busy_time()
     busy, stolen = (after[i] - before[i] for i in (0, 1))
     ours = trace.tasks["cpu_time"].sum() + trace.manifest.facts["recording"]["executor_cpu_s"]
     capacity = wall * (os.cpu_count() or 1)
@@ -163,14 +165,14 @@ def await_idle() -> bool:
     The load average would include earlier work for minutes.
     """
     for _ in range(PATIENCE):
-        before, _ = _busy()
+        before, _ = _read_busy_time()
         time.sleep(1.0)
-        if _busy()[0] - before <= FOREIGN * (os.cpu_count() or 1):
+        if _read_busy_time()[0] - before <= FOREIGN * (os.cpu_count() or 1):
             return True
     return False
 
 
-def _busy() -> tuple[float, float]:
+def _read_busy_time() -> tuple[float, float]:
     """Return busy and stolen CPU seconds of the machine."""
     line = Path("/proc/stat").read_text().partition("\n")[0]
     user, nice, system, _, _, irq, softirq, steal = (int(x) for x in line.split()[1:9])
@@ -178,13 +180,13 @@ def _busy() -> tuple[float, float]:
     return (user + nice + system + irq + softirq) / tick, steal / tick
 
 
-def _kept(path: Path, make: Callable[[], Any]) -> Any:
+def _load_or_make(path: Path, make: Callable[[], Any]) -> Any:
     if not path.exists():
-        _keep(path, make())
+        _store(path, make())
     return json.loads(path.read_text())
 
 
-def _keep(path: Path, what: Any) -> None:
+def _store(path: Path, what: Any) -> None:
     with write_atomically(path) as stream:
         stream.write(json.dumps(what, indent=2).encode())
 
@@ -220,12 +222,12 @@ def true_model(values: Mapping[str, float] = TRUTH) -> dict[str, Any]:
     }
 
 
-def synthetic(size: Size, noise: float = 0.01) -> dict[TrustKey, tl.Trace]:
+def simulate_truth(size: Size, noise: float = 0.01) -> dict[TrustKey, tl.Trace]:
     """Simulate runs of a known truth, with small random variations of the work."""
-    return {key: _synthetic(key, size, noise) for key in plan()}
+    return {key: _simulate_run(key, size, noise) for key in plan()}
 
 
-def _synthetic(key: TrustKey, size: Size, noise: float) -> tl.Trace:
+def _simulate_run(key: TrustKey, size: Size, noise: float) -> tl.Trace:
     declared = scenario(key.bag, key.level, size)
     drawn = np.random.default_rng([SEED, *map(ord, str(key))])
     # A run effect by kind, and a deviation of each task.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from replay_page import blocks, filled, table
+from replay_page import blocks, fill_page, table
 from trust_runs import BAGS, LEVELS, REPETITIONS, TRUTH, TrustKey
 
 from twinloop.description.files import write_atomically
@@ -150,7 +150,7 @@ def report(study: TrustStudy, page: Path | None = None) -> int:
                 print(f"{key}: {found}")
     if page is not None:
         frame = page.read_text(encoding="utf-8")
-        fresh = filled(frame, {name: made[name] for name in blocks(frame)})
+        fresh = fill_page(frame, {name: made[name] for name in blocks(frame)})
         with write_atomically(page) as stream:
             stream.write(fresh.encode())
     failed = list(study.failures())
