@@ -1,4 +1,4 @@
-"""Laws of designs: which combinations there are, and what each changes."""
+"""Experimental designs: their combinations of levels, and the changes of the scenario."""
 
 import math
 from itertools import product
@@ -26,7 +26,7 @@ BASE = Scenario(platform="4x4", policy="fifo", workload="log.swf")
 
 
 def test_the_published_design_has_28_scenarios_of_84_runs() -> None:
-    """Table 5.2: two topologies, two plain policies, three at four ratios; three seeds."""
+    """Table 5.2: two topologies, two plain policies, three policies at four ratios; three seeds."""
     design = Design.from_text(THESIS)
     found = list(design.configurations())
     assert len(found) == 2 * (2 + 3 * 4) == 28
@@ -90,7 +90,7 @@ def test_a_latin_hypercube_has_one_value_in_each_part_of_each_range(many: int, s
         assert sorted(np.floor(shares * many).astype(int)) == list(range(many))
 
 
-def test_both_ends_of_a_whole_range_are_as_likely_as_the_rest() -> None:
+def test_limits_of_an_integer_range_have_the_same_probability_as_other_values() -> None:
     factor = Factor(range=[1, 4], integer=True)
     found = [factor.sampled(share) for share in np.linspace(0.0005, 0.9995, 1000)]
     assert [found.count(each) for each in (1, 2, 3, 4)] == [250, 250, 250, 250]
@@ -99,7 +99,7 @@ def test_both_ends_of_a_whole_range_are_as_likely_as_the_rest() -> None:
     assert wide.sampled(0.5) == round(math.sqrt(1000))
 
 
-def test_a_list_has_its_points_and_no_others() -> None:
+def test_a_list_design_has_exactly_its_points() -> None:
     design = Design.from_text("""
 design: list
 factors:
@@ -111,7 +111,7 @@ points:
 - {policy: fifo}
 """)
     found = [each.changes for each in design.configurations()]
-    # The third is the first: overcommit says nothing there.
+    # The third point equals the first, because overcommit is not active with fifo.
     assert found == [{"policy": "fifo"}, {"policy": "pack-ic", "policy.options.overcommit": 2}]
 
 
@@ -129,12 +129,18 @@ factors:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("factors:\n  polcy: [fifo]", "f.yaml:2: factors.polcy.field: nobody said .* 'policy'"),
-        ("factors:\n  policy: []", "f.yaml:2: factors.policy.levels: needs levels or a range"),
-        ("factors:\n  policy: [a, a]", "f.yaml:2: .*has 'a' twice"),
-        ("factors: {}", "nothing is changed"),
+        (
+            "factors:\n  polcy: [fifo]",
+            "f.yaml:2: factors.polcy.field: the field .* is not given .* 'policy'",
+        ),
+        (
+            "factors:\n  policy: []",
+            "f.yaml:2: factors.policy.levels: needs either levels or a range",
+        ),
+        ("factors:\n  policy: [a, a]", "f.yaml:2: .*contains 'a' twice"),
+        ("factors: {}", "there is no factor"),
         ("factors:\n  seed: [1, 2]", "is the name of a column .*seeds"),
         ("factors:\n  policy: [fifo]\nsedes: 3", "f.yaml:3: sedes: is no field .*'seeds'"),
         (
@@ -143,16 +149,19 @@ factors:
         ),
         (
             "factors:\n  overcommit: {levels: [1], when: {policy: easy}}\n  policy: [easy]",
-            "is no factor above .name it before",
+            "is not a factor defined above .define it before",
         ),
-        ("factors:\n  time_scale: {range: [1, 2]}", "has a range, and factorial needs levels"),
+        (
+            "factors:\n  time_scale: {range: [1, 2]}",
+            "is a range, but the design factorial needs levels",
+        ),
         ("design: list\npoints:\n- {policy: fifo}", "factors"),
         ("factors:\n  policy: [fifo]\nseeds: 0", "seeds"),
-        ("design: list\nfactors:\n  policy: [fifo]", "points: are for the design `list`"),
+        ("design: list\nfactors:\n  policy: [fifo]", "points: are required by the design `list`"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_errors_of_a_design_name_their_place(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Design.from_text(text, file="f.yaml")
 
 
@@ -169,12 +178,12 @@ def test_a_single_level_is_named_where_nothing_else_is() -> None:
     assert only.name == "fifo"
 
 
-def test_seeds_by_both_names_are_refused() -> None:
+def test_seeds_under_both_names_are_an_error() -> None:
     with pytest.raises(InputError, match="seeds and seed"):
         Design.from_dict({"policy": ["fifo"], "seed": [1], "seeds": 2})
 
 
 @pytest.mark.parametrize("name", ["seed", "seeds"])
-def test_seeds_can_stand_among_factors_alone(name: str) -> None:
+def test_seeds_can_be_given_among_factors(name: str) -> None:
     short = Design.from_dict({"policy": ["fifo", "easy"], name: [3, 4]})
     assert short == Design(factors={"policy": ["fifo", "easy"]}, seeds=[3, 4])  # type: ignore[dict-item,arg-type]

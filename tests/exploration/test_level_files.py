@@ -1,4 +1,4 @@
-"""Files that levels, probes and what-ifs name are those beside the file that names them."""
+"""Paths in levels, probes and what-if changes are relative to the file that contains them."""
 
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,14 @@ factors: {workload: [log.swf, {path: sub/more.swf}]}
 
 
 def swf(path: Path, seconds: int) -> None:
-    """One task that runs for so long."""
+    """Write a log of one task with this run time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = [1, 0, 0, seconds, 1, seconds, -1, 1, seconds, *[-1] * 9]
     path.write_text(f"; MaxProcs: 1\n{' '.join(map(str, fields))}\n")
 
 
 def write(folder: Path, seconds: int, cores: int) -> Path:
-    """A folder with a study, a loop and all files that they name."""
+    """Write a study, a loop and all files that they refer to."""
     swf(folder / "log.swf", seconds)
     swf(folder / "sub" / "more.swf", 2 * seconds)
     (folder / "small.yaml").write_text(f"clusters: [{{hosts: [{{cores: {cores}}}]}}]\n")
@@ -50,7 +50,7 @@ def write(folder: Path, seconds: int, cores: int) -> Path:
 
 @pytest.fixture
 def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two folders with files of the same names and other contents; the second is the current."""
+    """Two folders with equal file names and different contents; the second is the current one."""
     write(tmp_path / "two", 500, 7)
     monkeypatch.chdir(tmp_path / "two")
     return write(tmp_path / "one", 50, 1)
@@ -71,11 +71,11 @@ def test_levels_in_a_file_are_relative_to_that_file(one: Path) -> None:
     names = ["log.swf, 2x1", "log.swf, small.yaml", "sub/more.swf, 2x1", "sub/more.swf, small.yaml"]
     assert study.configurations["name"].to_list() == names
     assert study.candidate("log.swf, small.yaml").scenario.platform.total_cores == 1.0
-    # The first configuration is the scenario as it was given, and is known as that.
+    # The first configuration equals the base scenario, so it is the baseline.
     assert study.baseline.name == "log.swf, 2x1"
 
 
-def test_a_study_that_is_loaded_elsewhere_has_the_files_that_it_was_made_with(
+def test_a_study_loaded_from_another_folder_keeps_its_files(
     one: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(one)
@@ -89,7 +89,7 @@ def test_a_study_that_is_loaded_elsewhere_has_the_files_that_it_was_made_with(
     assert [each.name for each in back.candidates] == [each.name for each in made.candidates]
 
 
-def test_points_and_conditions_call_levels_as_they_are_written(one: Path) -> None:
+def test_points_and_conditions_use_the_labels_in_the_file(one: Path) -> None:
     (one / "list.yaml").write_text(
         "design: list\n"
         "factors:\n"
@@ -107,7 +107,7 @@ def test_points_and_conditions_call_levels_as_they_are_written(one: Path) -> Non
     ]
 
 
-def test_numbers_beside_files_are_still_called_by_their_value(one: Path) -> None:
+def test_numbers_beside_files_are_labelled_by_their_value(one: Path) -> None:
     (one / "carbon.yaml").write_text(
         "factors:\n"
         "  air: {field: 'platform.clusters[0].carbon', levels: [300, 0.2 kg/kWh, air.csv]}\n"
@@ -121,7 +121,7 @@ def test_numbers_beside_files_are_still_called_by_their_value(one: Path) -> None
     assert ["policy" in each for each in found] == [True, True, False, False]
 
 
-def test_a_loop_read_from_elsewhere_has_the_files_beside_it(one: Path) -> None:
+def test_paths_of_a_loop_are_relative_to_its_file(one: Path) -> None:
     plan = LoopPlan.load(one / "loop.yaml")
     probes = plan.probe_scenarios
     assert makespan(probes["other load"]) == 100.0
@@ -134,14 +134,14 @@ def test_a_loop_read_from_elsewhere_has_the_files_beside_it(one: Path) -> None:
     assert [each.name for each in found] == ["log.swf", "path sub/more.swf"]
 
 
-def test_what_is_read_from_the_current_folder_stays_as_it_is(one: Path) -> None:
-    """Then a plan and its folder can be moved together."""
+def test_paths_in_a_file_of_the_current_folder_stay_relative(one: Path) -> None:
+    """A plan and its folder can then be moved together."""
     plan = LoopPlan.load("loop.yaml")
     assert plan.probes["other load"] == {"workload": "sub/more.swf"}
     assert plan.factors.factors["workload"].levels[0] == "log.swf"
 
 
-HERE = Path("/there")
+FOLDER = Path("/there")
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ HERE = Path("/there")
         ("workload", "", ""),
     ],
 )
-def test_what_goes_to_a_path_of_the_scenario_is_a_path(path: str, value: Any, found: Any) -> None:
-    assert resolve_files(path, value, HERE) == found
+def test_values_of_path_fields_become_absolute_paths(path: str, value: Any, found: Any) -> None:
+    assert resolve_files(path, value, FOLDER) == found
 
 
-def test_descriptions_in_memory_are_located_too(one: Path) -> None:
+def test_paths_in_descriptions_in_memory_become_absolute(one: Path) -> None:
     platform = tl.Platform.from_dict({"clusters": [{"hosts": [{"cores": 1}], "carbon": "c.csv"}]})
-    found = resolve_files("platform", platform, HERE)
+    found = resolve_files("platform", platform, FOLDER)
     assert found.clusters[0].carbon == "/there/c.csv"
     scenario = tl.Scenario.load("scenario.yaml").replace(platform=platform)
     whole = make_paths_absolute(scenario)
@@ -191,7 +191,7 @@ def test_descriptions_in_memory_are_located_too(one: Path) -> None:
     assert make_paths_absolute(whole) is whole
 
 
-def test_options_of_a_reader_that_are_paths_are_located_too() -> None:
+def test_paths_in_options_of_a_reader_become_absolute() -> None:
     there, options = Path("/logs"), {"sstat": "samples.txt", "utc_offset": 1}
     located = {"sstat": "/logs/samples.txt", "utc_offset": 1}
     assert resolve_files("workload.options", options, there) == located

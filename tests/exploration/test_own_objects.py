@@ -1,4 +1,4 @@
-"""Objects of one's own in a study: each is run, and known again only if nothing of it changed."""
+"""User-defined objects in a study: a run is reused only if its object did not change."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ BASE = tl.Scenario(platform="1x8", policy="fifo", workload={"tasks": TASKS})
 
 
 class AtMost(Policy):
-    """Runs at most so many tasks at the same time."""
+    """A policy that runs at most this many tasks at the same time."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -31,7 +31,7 @@ class AtMost(Policy):
 
 
 class Locked(AtMost):
-    """Holds something that cannot be described."""
+    """A policy with an attribute that cannot be identified."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
@@ -41,39 +41,39 @@ class Locked(AtMost):
         return Locked(self.most)
 
 
-def explored(policies: list[Any], folder: Path | None = None) -> tuple[tl.Study, int]:
-    """A study of these policies, and how many runs were made for it."""
+def explore_policies(policies: list[Any], folder: Path | None = None) -> tuple[tl.Study, int]:
+    """Explore these policies; return the study and the number of runs that were simulated."""
     made: list[object] = []
     study = tl.explore(BASE, {"policy": policies}, folder=folder, on="serial", progress=made.append)
     return study, len(made)
 
 
-def test_policies_of_one_class_with_other_arguments_are_other_runs() -> None:
-    study, made = explored([AtMost(1), AtMost(8)])
+def test_policies_with_different_arguments_are_different_runs() -> None:
+    study, made = explore_policies([AtMost(1), AtMost(8)])
     assert study.runs["makespan_s"].to_list() == [120.0, 20.0]
-    assert made == 3  # and the baseline
+    assert made == 3  # two policies and the baseline
     assert study.configurations["name"].to_list() == ["AtMost most=1", "AtMost most=8"]
     assert study.runs["policy"].to_list() == ["AtMost most=1", "AtMost most=8"]
 
 
-def test_a_journal_serves_the_same_policy_and_no_other(tmp_path: Path) -> None:
-    assert explored([AtMost(1)], tmp_path / "s")[1] == 2
-    again, made = explored([AtMost(1)], tmp_path / "s")
+def test_a_journal_is_reused_for_the_same_policy_only(tmp_path: Path) -> None:
+    assert explore_policies([AtMost(1)], tmp_path / "s")[1] == 2
+    again, made = explore_policies([AtMost(1)], tmp_path / "s")
     assert (made, again.runs["makespan_s"].to_list()) == (0, [120.0])
-    other, made = explored([AtMost(8)], tmp_path / "s")
+    other, made = explore_policies([AtMost(8)], tmp_path / "s")
     assert (made, other.runs["makespan_s"].to_list()) == (1, [20.0])
-    # Read back it has the same names, though the object itself is gone.
+    # A loaded study has the same names, but not the object.
     back = tl.Study.load(tmp_path / "s")
     assert back.configurations["name"].to_list() == ["AtMost most=8"]
     with pytest.raises(tl.InputError, match="was an object in memory"):
         back.rank()
 
 
-def test_what_cannot_be_identified_is_never_shared(tmp_path: Path) -> None:
+def test_runs_of_unidentifiable_objects_are_not_reused(tmp_path: Path) -> None:
     assert identify(Locked(1)) is None
     same = Locked(1)
     for _ in range(2):
-        study, made = explored([same, Locked(1), Locked(8)], tmp_path / "s")
+        study, made = explore_policies([same, Locked(1), Locked(8)], tmp_path / "s")
         assert study.runs["makespan_s"].to_list() == [120.0, 120.0, 20.0]
         assert made >= 3
     names = study.configurations["name"].to_list()
@@ -93,10 +93,10 @@ class Mine(Policy):
 
 @pytest.mark.parametrize("edited", ["policy", "helper"])
 @pytest.mark.parametrize("named", [True, False])
-def test_edited_code_is_another_run(
+def test_edited_code_is_simulated_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, named: bool
 ) -> None:
-    """The class itself, or what it uses of another module; by name, or as an object."""
+    """Edit the class, or a module that it uses; given by name, or as an object."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     mine, helper = f"mine_{edited}_{named}", f"helper_{edited}_{named}"
@@ -128,7 +128,7 @@ def test_edited_code_is_another_run(
         assert study("+ 0", 8) == ([20.0], 1)
 
 
-def test_workloads_in_memory_are_known_by_what_is_in_them(tmp_path: Path) -> None:
+def test_workloads_in_memory_are_identified_by_their_content(tmp_path: Path) -> None:
     def study(*seconds: int) -> list[float]:
         logs = {f"{s} s": {"workload": _log(s)} for s in seconds}
         found = tl.explore(BASE, {"load": {"levels": logs}}, folder=tmp_path / "s", on="serial")
@@ -165,7 +165,7 @@ def limited(most: int, *, default: int = 1) -> Any:
     return Closed()
 
 
-def test_identity_sees_closures_class_attributes_and_base_classes() -> None:
+def test_identity_includes_closures_class_attributes_and_base_classes() -> None:
     assert identify(limited(1)) == identify(limited(1))
     assert identify(limited(1)) != identify(limited(2))
     assert identify(limited(1)) != identify(limited(1, default=2))
@@ -183,11 +183,11 @@ FACTOR = 1
 
 
 def scaled(x: float) -> float:
-    """Refers to a global."""
+    """Multiply by a global variable."""
     return x * FACTOR
 
 
-def test_identity_sees_globals_and_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_includes_globals_and_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     before = identify(scaled)
     monkeypatch.setitem(globals(), "FACTOR", 2)
     assert identify(scaled) != before
@@ -212,7 +212,7 @@ class Described(Policy):
         return None
 
 
-def test_identity_of_what_people_write() -> None:
+def test_identity_of_common_attribute_values() -> None:
     def made(**given: Any) -> str | None:
         return identify(Described(1, **given))
 
@@ -233,7 +233,7 @@ def test_identity_of_what_people_write() -> None:
 
 
 class Scaled:
-    """A function in the guise of another one, with a number of its own."""
+    """A wrapper of a function, with an attribute."""
 
     def __init__(self, function: Any, by: int) -> None:
         update_wrapper(self, function)
@@ -243,7 +243,7 @@ class Scaled:
         return self.by * x
 
 
-def test_identity_sees_what_wrappers_and_functions_carry() -> None:
+def test_identity_includes_attributes_of_wrappers_and_functions() -> None:
     def with_attribute(by: int) -> Any:
         def function(x: float) -> float:
             return x * function.by  # type: ignore[attr-defined, no-any-return]
@@ -257,10 +257,10 @@ def test_identity_sees_what_wrappers_and_functions_carry() -> None:
     assert identify(lru_cache(scaled)) == identify(lru_cache(scaled)) is not None
 
 
-def test_identity_sees_the_tables_of_a_module(
+def test_identity_includes_variables_of_a_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may be read from a file, so that the code of the module does not tell them."""
+    """They may be read from a file, so they do not follow from the code of the module."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "tables_of_mine.py").write_text("WEIGHTS = {'a': [1]}\n")
     module: Any = __import__("tables_of_mine")

@@ -1,4 +1,4 @@
-"""Designs: which combinations of levels a study runs, with which seeds."""
+"""Experimental designs: the combinations of levels and the seeds of a study."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from twinloop.exploration.factors.factors import (
 )
 from twinloop.exploration.ranking.objectives import KPIS
 
-#: How many combinations a Latin hypercube has unless it is said.
+#: Default number of combinations of a Latin hypercube.
 SAMPLES: Final = 50
-#: Names that columns of the tables have already.
+#: Names of columns of the result tables, which no factor can have.
 TAKEN: Final = frozenset(
     {"run", "configuration", "name", "seed", "runs", "failed_runs", "seconds", "error", *KPIS}
 )
-#: More runs than this are taken for a slip.
+#: Maximum number of runs of a study; a larger number is treated as an input error.
 MOST: Final = 1_000_000
 
 
-#: A level: what it is called, and its value.
+#: A level: its label and its value.
 Level = tuple[Label, Any]
 
 
@@ -51,18 +51,18 @@ class Configuration:
 
     number: int
     name: str
-    #: The level of each factor that is active, as tables call it.
+    #: The label of the level of each active factor.
     labels: dict[str, Label]
-    #: What it changes in the scenario.
+    #: The new values, by field of the scenario.
     changes: dict[str, Any]
 
 
 class Design(Description):
-    """Factors, their levels, how they are combined, and the seeds.
+    """An experimental design: factors, their levels, the rule of combination, and the seeds.
 
-    `factorial`: every combination. `one-at-a-time`: the first level of all, then one factor at
-    another level. `latin-hypercube`: `samples` combinations that cover all ranges evenly. `list`:
-    the combinations in `points`, and no others.
+    `factorial`: every combination. `one-at-a-time`: the first level of all factors, then one factor
+    at a time at another level. `latin-hypercube`: `samples` combinations that cover all ranges
+    evenly. `list`: the combinations in `points`.
 
     >>> design = Design.from_text('''
     ... factors:
@@ -77,68 +77,66 @@ class Design(Description):
     (28, 3)
     """
 
-    scenario: FilePath | None = Field(None, description="the scenario that is changed")
+    scenario: FilePath | None = Field(None, description="the base scenario, which is changed")
     design: Literal["factorial", "one-at-a-time", "latin-hypercube", "list"] = Field(
         "factorial", description="how levels are combined"
     )
-    factors: dict[str, Factor] = Field(description="what is changed, by name")
+    factors: dict[str, Factor] = Field(description="the factors, by name")
     points: tuple[dict[str, Any], ...] = Field(
-        (), description="the combinations of a list: a level for each factor that is not as usual"
+        (), description="the combinations of a list: a level for each factor that is changed"
     )
     samples: int = Field(SAMPLES, ge=1, le=MOST, description="combinations of a Latin hypercube")
     seeds: tuple[Whole, ...] = Field(
-        (), description="seeds of the runs of each combination, or how many: 3 is 0, 1, 2"
+        (), description="seeds of the runs of each combination, or their number: 3 means 0, 1, 2"
     )
-    seed: int = Field(
-        0, ge=0, le=2**63 - 1, description="where the randomness of a Latin hypercube starts"
-    )
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="random seed of a Latin hypercube")
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
         seeds = ("seeds", "seed")
         if not isinstance(data, Mapping) or data.keys() & (cls.model_fields.keys() - {*seeds}):
             return data
-        # The factors alone, and the seeds among them: these are one more thing to vary.
+        # The short form is a mapping of factors, which may include the seeds.
         factors = {name: levels for name, levels in data.items() if name not in seeds}
         named = [data[name] for name in seeds if name in data]
         if len(named) > 1:
-            raise InputError("seeds and seed stand for the same among factors: give one")
+            raise InputError("seeds and seed have the same meaning among factors: give one of them")
         if not factors:
             return data
         return {"factors": factors, **({"seeds": named[0]} if named else {})}
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _count(cls, value: Any) -> Any:
+    def _expand_seed_count(cls, value: Any) -> Any:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return tuple(range(value)) if whole and 1 <= value <= MOST else value
 
     @field_serializer("points")
-    def _without_objects(self, points: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
-        """The points, with the names of levels that are objects in memory in their place."""
+    def _serialise_points(self, points: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+        """Replace levels that are objects in memory by their labels."""
         return [
             {
-                name: _meant(self.factors[name], level)[0] if has_object(level) else level
+                name: _find_level(self.factors[name], level)[0] if has_object(level) else level
                 for name, level in point.items()
             }
             for point in points
         ]
 
     @model_validator(mode="after")
-    def _fits(self, info: ValidationInfo) -> Design:
+    def _check_fields(self, info: ValidationInfo) -> Design:
         findings = ProblemCollector()
         names = list(self.factors)
         if not names:
-            findings.add(("factors",), "nothing is changed", "name a factor: policy: [fifo, easy]")
+            findings.add(("factors",), "there is no factor", "add one: policy: [fifo, easy]")
         for name, factor in self.factors.items():
             if name in TAKEN:
                 remedy = (
-                    "list `seeds` beside the factors" if name == "seed" else "call it otherwise"
+                    "list `seeds` beside the factors" if name == "seed" else "choose another name"
                 )
                 findings.add(("factors", name), "is the name of a column of the results", remedy)
             if factor.range is not None and self.design not in ("latin-hypercube", "list"):
-                what = f"has a range, and {self.design} needs levels"
-                findings.add(("factors", name, "range"), what, "list some levels")
+                what = f"is a range, but the design {self.design} needs levels"
+                findings.add(("factors", name, "range"), what, "list levels")
             try:
                 for value in factor.levels or factor.range or ():
                     list_changes(name, factor, value)
@@ -146,24 +144,24 @@ class Design(Description):
                 findings.add(("factors", name, "field"), error.problem, error.remedy)
             self._check_when(findings, name, factor)
         if (self.design == "list") != bool(self.points):
-            findings.add(("points",), "are for the design `list`, and it needs them")
+            findings.add(("points",), "are required by the design `list`, and only used by it")
         for place, point in enumerate(self.points):
             for name in point:
                 if name not in self.factors:
                     where = ("points", place, name)
-                    findings.add(where, "is no factor", suggest_name(name, names))
+                    findings.add(where, "is not a factor", suggest_name(name, names))
         if len(set(self.seeds)) < len(self.seeds):
-            findings.add(("seeds",), "has a seed twice")
+            findings.add(("seeds",), "contains a seed twice")
         findings.check()
         folder = get_read_folder(info)
         return self if folder == Path() else self.located(folder)
 
     def located(self, folder: Path, *, whole: bool = False) -> Design:
-        """The design with all files in its levels named by absolute paths, called as before.
+        """Return the design with absolute paths of all files in its levels; the labels stay.
 
         Args:
-            folder: What paths in it are relative to.
-            whole: Whether a platform in a file is read, and put in the place of its path.
+            folder: The folder that relative paths refer to.
+            whole: Whether the path of a platform file is replaced by the platform in it.
 
         >>> found = Design(factors={"workload": ["kth.swf"]}).located(Path("/logs"))
         >>> next(found.configurations())  # doctest: +NORMALIZE_WHITESPACE
@@ -183,19 +181,21 @@ class Design(Description):
         for other, wanted in factor.when.items():
             where = ("factors", name, "when", other)
             if other not in before:
-                remedy = "name it before this one" if other in self.factors else None
-                findings.add(where, "is no factor above", remedy or suggest_name(other, before))
+                remedy = "define it before this factor" if other in self.factors else None
+                findings.add(
+                    where, "is not a factor defined above", remedy or suggest_name(other, before)
+                )
                 continue
             known = self.factors[other].labels
             for level in wanted:
                 if known and not any(matches_level(label, level) for label in known):
                     what = f"has no level {label_level(level)!r}"
-                    findings.add(where, what, f"known: {_listed(known)}")
+                    findings.add(where, what, f"known: {_join_labels(known)}")
 
     def configurations(self) -> Iterator[Configuration]:
-        """All combinations, each once, in a fixed order."""
+        """Generate all distinct combinations in a fixed order."""
         seen: set[tuple[tuple[str, Label], ...]] = set()
-        for values in self._combinations():
+        for values in self._list_combinations():
             labels: dict[str, Label] = {}
             changes: dict[str, Any] = {}
             for name, factor in self.factors.items():
@@ -209,55 +209,57 @@ class Design(Description):
             key = tuple(labels.items())
             if key not in seen:
                 seen.add(key)
-                yield Configuration(len(seen) - 1, self._name(labels), labels, changes)
+                yield Configuration(len(seen) - 1, self._make_name(labels), labels, changes)
 
-    def _name(self, labels: Mapping[str, Label]) -> str:
-        """What it is called: by all levels that not every configuration has."""
-        told = {
+    def _make_name(self, labels: Mapping[str, Label]) -> str:
+        """Name a configuration by its levels, without the factors that have a single level."""
+        described = {
             name: describe_level(name, self.factors[name], label) for name, label in labels.items()
         }
-        several = [name for name in told if self.factors[name].size != 1]
-        return ", ".join(told[name] for name in several or told) or "nothing changed"
+        several = [name for name in described if self.factors[name].size != 1]
+        return ", ".join(described[name] for name in several or described) or "nothing changed"
 
-    def _combinations(self) -> Iterator[dict[str, Level]]:
+    def _list_combinations(self) -> Iterator[dict[str, Level]]:
         factors = self.factors
         if self.design == "factorial":
-            for values in product(*map(_levels, factors.values())):
+            for values in product(*map(_list_levels, factors.values())):
                 yield dict(zip(factors, values, strict=True))
         elif self.design == "one-at-a-time":
-            usual = {name: _levels(factor)[0] for name, factor in factors.items()}
+            usual = {name: _list_levels(factor)[0] for name, factor in factors.items()}
             yield usual
             for name, factor in factors.items():
-                for level in _levels(factor)[1:]:
-                    yield usual | self._reached(name) | {name: level}
+                for level in _list_levels(factor)[1:]:
+                    yield usual | self._find_activating_levels(name) | {name: level}
         elif self.design == "list":
             for point in self.points:
-                yield {name: _meant(factors[name], level) for name, level in point.items()}
+                yield {name: _find_level(factors[name], level) for name, level in point.items()}
         else:
-            yield from self._hypercube()
+            yield from self._sample_hypercube()
 
-    def _reached(self, name: str) -> dict[str, Level]:
-        """The levels of other factors that a factor needs to be active."""
+    def _find_activating_levels(self, name: str) -> dict[str, Level]:
+        """Find the levels of other factors that make a factor active."""
         found: dict[str, Level] = {}
         for other, wanted in self.factors[name].when.items():
             factor = self.factors[other]
             if not any(matches_level(factor.labels[0], level) for level in wanted):
-                found |= self._reached(other) | {other: _meant(factor, wanted[0])}
+                found |= self._find_activating_levels(other) | {
+                    other: _find_level(factor, wanted[0])
+                }
         return found
 
-    def _hypercube(self) -> Iterator[dict[str, Level]]:
+    def _sample_hypercube(self) -> Iterator[dict[str, Level]]:
         from scipy.stats.qmc import LatinHypercube
 
         shares = LatinHypercube(len(self.factors), rng=self.seed).random(self.samples)
         for row in shares:
             yield {
-                name: _sampled(factor, float(share))
+                name: _sample_level(factor, float(share))
                 for (name, factor), share in zip(self.factors.items(), row, strict=True)
             }
 
 
 def read_design(given: Design | Mapping[str, Any] | str | Path) -> Design:
-    """A design, from a file, from a mapping, or as it is.
+    """Return a design from a file, a mapping or a `Design`.
 
     >>> read_design({"policy": ["fifo", "easy"]}).design
     'factorial'
@@ -267,27 +269,27 @@ def read_design(given: Design | Mapping[str, Any] | str | Path) -> Design:
     return Design.load(given) if isinstance(given, str | Path) else Design.from_dict(dict(given))
 
 
-def _levels(factor: Factor) -> list[Level]:
+def _list_levels(factor: Factor) -> list[Level]:
     return list(zip(factor.labels, factor.levels, strict=True))
 
 
-def _sampled(factor: Factor, share: float) -> Level:
+def _sample_level(factor: Factor, share: float) -> Level:
     if factor.range is None:
-        return _levels(factor)[factor.place(share)]
+        return _list_levels(factor)[factor.place(share)]
     value = factor.sampled(share)
     return label_level(value), value
 
 
-def _meant(factor: Factor, level: Any) -> Level:
-    """The level that is called by its name, or is this value."""
-    for label, value in _levels(factor):
+def _find_level(factor: Factor, level: Any) -> Level:
+    """Find a level by its value or by its label; any other value is a level of its own."""
+    for label, value in _list_levels(factor):
         if value is level:
             return label, value
-    for label, value in _levels(factor):
+    for label, value in _list_levels(factor):
         if matches_level(label, level):
             return label, value
     return label_level(level), level
 
 
-def _listed(labels: tuple[Label, ...]) -> str:
+def _join_labels(labels: tuple[Label, ...]) -> str:
     return ", ".join(map(format_level, labels))

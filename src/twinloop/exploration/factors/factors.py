@@ -1,4 +1,4 @@
-"""Factors and their levels: what a study changes in a scenario."""
+"""Factors of a study and their levels: the changes of the scenario."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from twinloop.scenario import Scenario
 from twinloop.trace.trace import Trace
 from twinloop.workload import Workload
 
-#: Short names for fields that are asked for often.
+#: Short names of common fields.
 SHORT: Final = {"overcommit": "policy.options.overcommit"}
-#: Fields whose levels speak for themselves: `easy` needs no `policy` before it.
-_PLAIN: Final = ("platform", "policy", "workload", "source")
+#: Factors whose levels are shown without the name of the factor: `easy`, not `policy easy`.
+_SELF_EXPLANATORY: Final = ("platform", "policy", "workload", "source")
 
-#: Where an object lies in memory, which is no part of what it is called.
+#: The memory address in the `repr` of an object, which is removed from its label.
 _ADDRESS: Final = re.compile(r" (object )?at 0x[0-9a-fA-F]+")
-#: An object is called by no more characters than this.
-_LONGEST: Final = 80
+#: Maximum length of the label of an object.
+_MAX_NAME_LENGTH: Final = 80
 
-#: How a level is called in tables: a number where it is one.
+#: The label of a level in tables: a number for a numeric level.
 Label = str | float
 
 
 class Factor(Description):
-    """Something that a study changes, and the values that it takes.
+    """A property of the scenario that a study varies, and its levels.
 
-    `levels` alone is enough where the factor is called like the field that it changes, or where
-    each level is a mapping of fields. Levels that need names are a mapping of name and value.
+    `levels` is sufficient if the name of the factor is the field that it changes, or if each level
+    is a mapping of fields. Levels with names are a mapping of name to value.
 
     >>> Factor.from_dict([1, 2]).levels
     (1, 2)
@@ -56,16 +56,18 @@ class Factor(Description):
     ()
     """
 
-    field: str | None = Field(None, description="dotted path of what it changes in the scenario")
-    levels: tuple[Any, ...] = Field((), description="values, or a mapping of names and values")
-    names: tuple[str, ...] = Field((), description="names of the levels, as tables call them")
+    field: str | None = Field(
+        None, description="dotted path of the field of the scenario that it changes"
+    )
+    levels: tuple[Any, ...] = Field((), description="values, or a mapping of names to values")
+    names: tuple[str, ...] = Field((), description="names of the levels in tables")
     range: tuple[float, float] | None = Field(
         None, description="lowest and highest value, for a Latin hypercube"
     )
-    log: bool = Field(False, description="whether the range is even in the logarithm")
-    integer: bool = Field(False, description="whether only whole numbers of the range are meant")
+    log: bool = Field(False, description="whether values of the range are spaced logarithmically")
+    integer: bool = Field(False, description="whether the range contains only integers")
     when: dict[str, tuple[Any, ...]] = Field(
-        {}, description="levels of other factors that it is for; else it is left as it is"
+        {}, description="levels of other factors for which it is active; else it changes nothing"
     )
 
     @classmethod
@@ -79,40 +81,39 @@ class Factor(Description):
 
     @field_validator("when", mode="before")
     @classmethod
-    def _lists(cls, value: Any) -> Any:
+    def _wrap_single_levels(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
         return {k: v if isinstance(v, list | tuple) else [v] for k, v in value.items()}
 
     @model_validator(mode="after")
-    def _levels_or_range(self) -> Factor:
+    def _check_levels(self) -> Factor:
         findings = ProblemCollector()
         if (self.range is None) == (not self.levels):
-            findings.add(("levels",), "needs levels or a range, and not both")
+            findings.add(("levels",), "needs either levels or a range")
         if self.names and len(self.names) != len(self.levels):
             findings.add(("names",), f"are {len(self.names)} for {len(self.levels)} levels")
         if self.range is not None and not (self.range[0] < self.range[1]):
-            findings.add(("range",), "must go from a lower to a higher value")
+            findings.add(("range",), "must be a lower and a higher value, in this order")
         elif self.range is not None and self.log and self.range[0] <= 0:
-            findings.add(("range",), "must be positive to be even in the logarithm")
+            findings.add(("range",), "must be positive for a logarithmic scale")
         labels = self.labels
         for label in dict.fromkeys(each for each in labels if labels.count(each) > 1):
-            findings.add(("levels",), f"has {label!r} twice", "name each level once")
+            findings.add(("levels",), f"contains {label!r} twice", "list each level once")
         findings.check()
         return self
 
     @model_serializer(mode="wrap")
-    def _without_objects(self, handler: SerializerFunctionWrapHandler, _: SerializationInfo) -> Any:
+    def _serialise(self, handler: SerializerFunctionWrapHandler, _: SerializationInfo) -> Any:
         if not any(map(has_object, self.levels)):
             return handler(self)
-        # Objects in memory leave a note, and the names by which tables call them.
         names = tuple(map(format_level, self.labels))
-        noted = {"levels": tuple(map(replace_objects, self.levels)), "names": names}
-        return handler(self.model_copy(update=noted))
+        storable = {"levels": tuple(map(replace_objects, self.levels)), "names": names}
+        return handler(self.model_copy(update=storable))
 
     @property
     def size(self) -> int:
-        """How many levels it has; 0: it has a range.
+        """The number of levels; 0 for a range.
 
         >>> Factor.from_dict([1, 2]).size
         2
@@ -121,7 +122,7 @@ class Factor(Description):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What the levels are called; of objects that look the same, the later ones get a number.
+        """The labels of the levels; equal labels of different objects are numbered.
 
         >>> from twinloop.trace import Trace
         >>> Factor.from_dict([Trace(), Trace()]).labels
@@ -141,33 +142,33 @@ class Factor(Description):
     def located(
         self, name: str, folder: Path, more: Sequence[Any] = (), *, whole: bool = False
     ) -> Factor:
-        """The factor with all files in its levels named by absolute paths, called as before.
+        """Return the factor with absolute paths of all files in its levels; the labels stay.
 
         Args:
-            name: What it is called.
-            folder: What paths in its levels are relative to.
-            more: Values that it takes beside its levels; those with files become levels.
-            whole: Whether a platform in a file is read, and put in the place of its path.
+            name: The name of the factor.
+            folder: The folder that relative paths refer to.
+            more: Values of the factor that are not levels; values with files become levels.
+            whole: Whether the path of a platform file is replaced by the platform in it.
 
         >>> found = Factor.from_dict(["kth.swf", "ctc.swf"]).located("workload", Path("/logs"))
         >>> found.levels, found.labels
         (('/logs/kth.swf', '/logs/ctc.swf'), ('kth.swf', 'ctc.swf'))
         """
-        levels = [_located(name, self, each, folder, whole) for each in self.levels]
+        levels = [_resolve_level(name, self, each, folder, whole) for each in self.levels]
         names = [format_level(label) for label in self.labels]
         same = all(new is old for new, old in zip(levels, self.levels, strict=True))
         for value in more:
-            called = format_level(label_level(value))
-            found = value if called in names else _located(name, self, value, folder, whole)
+            label = format_level(label_level(value))
+            found = value if label in names else _resolve_level(name, self, value, folder, whole)
             if found is not value:
                 same = False
                 levels.append(found)
-                names.append(called)
+                names.append(label)
         update = {"levels": tuple(levels), "names": tuple(names)}
         return self if same else self.model_copy(update=update)
 
     def place(self, share: float) -> int:
-        """The place of the level that lies at this share (0 to 1) of all.
+        """Return the index of the level at this fraction (0 to 1) of the list of levels.
 
         >>> Factor.from_dict(["a", "b", "c"]).place(0.5)
         1
@@ -175,7 +176,7 @@ class Factor(Description):
         return min(int(share * len(self.levels)), len(self.levels) - 1)
 
     def sampled(self, share: float) -> Any:
-        """The value that lies at this share (0 to 1) of the range, or of the levels.
+        """Return the value at this fraction (0 to 1) of the range, or of the levels.
 
         >>> round(Factor(range=[1, 100], log=True).sampled(0.5), 9)
         10.0
@@ -186,7 +187,7 @@ class Factor(Description):
             return self.levels[self.place(share)]
         low, high = self.range
         if self.integer:
-            # Both ends are as likely as what lies between.
+            # The limits get the same probability as the integers between them.
             low, high = low - 0.5 * (not self.log), high + 0.5 * (not self.log)
         if self.log:
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
@@ -199,7 +200,7 @@ class Factor(Description):
 
 
 def format_level(label: Label) -> str:
-    """The name of a level as a text, as tables have it.
+    """Format the label of a level as text.
 
     >>> format_level(2.0), format_level("easy")
     ('2', 'easy')
@@ -208,17 +209,17 @@ def format_level(label: Label) -> str:
 
 
 def matches_level(label: Label | None, level: Any) -> bool:
-    """Whether a level with this name is meant by a value, or by its name.
+    """Whether a value, or a name, refers to the level with this label.
 
     >>> matches_level(2.0, 2), matches_level("2", 2), matches_level("easy", "fifo")
     (True, True, False)
     """
-    meant = label_level(level)
-    return label is not None and label in (meant, format_level(meant))
+    wanted = label_level(level)
+    return label is not None and label in (wanted, format_level(wanted))
 
 
 def label_level(value: Any) -> Label:
-    """What a level is called that has no name of its own.
+    """Make the label of a level without a name.
 
     >>> policy = {"name": "pack-ic", "options": {"overcommit": 2}}
     >>> label_level(2), label_level("easy"), label_level(policy)
@@ -237,33 +238,33 @@ def label_level(value: Any) -> Label:
         return ", ".join(f"{name} {label_level(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
         return json.dumps(value, default=label_level)
-    return _called(value)
+    return _name_object(value)
 
 
-def _called(value: Any) -> str:
-    """What an object in memory is called: its class and its plain attributes.
+def _name_object(value: Any) -> str:
+    """Name an object in memory by its `repr`, or by its class and its plain attributes.
 
     >>> class Limit:
     ...     def __init__(self, most):
     ...         self.most = most
-    >>> _called(Limit(3))
+    >>> _name_object(Limit(3))
     'Limit most=3'
     """
     if isinstance(value, BuiltInPolicy):
         return str(label_level({"name": value.name, "options": value.to_dict()}))
     if repr(value) != object.__repr__(value):
-        said = " ".join(_ADDRESS.sub("", repr(value)).strip("<>").split())
-        return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
+        text = " ".join(_ADDRESS.sub("", repr(value)).strip("<>").split())
+        return text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 3]}..."
     plain = {
         name.lstrip("_"): each
         for name, each in getattr(value, "__dict__", {}).items()
-        if isinstance(each, bool | int | float | str) and len(str(each)) <= _LONGEST
+        if isinstance(each, bool | int | float | str) and len(str(each)) <= _MAX_NAME_LENGTH
     }
     return " ".join([type(value).__name__, *(f"{name}={each}" for name, each in plain.items())])
 
 
 def has_object(value: Any) -> bool:
-    """Whether a level is, or has in it, an object that a file cannot hold.
+    """Whether a level is or contains an object that cannot be stored in a file.
 
     >>> has_object({"policy": object()}), has_object({"policy": "easy"})
     (True, False)
@@ -276,7 +277,7 @@ def has_object(value: Any) -> bool:
 
 
 def replace_objects(value: Any) -> Any:
-    """A level with a note in place of every object in memory, as a file can hold it.
+    """Replace every object in memory in a level by a description that can be stored.
 
     >>> from twinloop.trace import Trace
     >>> replace_objects({"workload": Trace(), "policy": "easy"})
@@ -296,7 +297,7 @@ def replace_objects(value: Any) -> Any:
 
 
 def list_changes(name: str, factor: Factor, value: Any) -> dict[str, Any]:
-    """Which fields of a scenario a level sets, and to what.
+    """List the fields of a scenario that a level sets, with their values.
 
     >>> list_changes("overcommit", Factor.from_dict([1, 2]), 2)
     {'policy.options.overcommit': 2}
@@ -312,19 +313,19 @@ def list_changes(name: str, factor: Factor, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping) and value and all(map(_is_field, value)):
         return dict(value)
     raise InputError(
-        f"nobody said which field of the scenario '{name}' changes",
+        f"the field of the scenario that '{name}' changes is not given",
         field=f"factors.{name}.field",
-        remedy="give it a field such as policy.options.overcommit; "
+        remedy="add a field such as policy.options.overcommit; "
         + suggest_name(name, sorted(Scenario.model_fields)),
     )
 
 
-def _located(name: str, factor: Factor, value: Any, folder: Path, whole: bool) -> Any:
-    """A level with all files in it named by absolute paths; the level itself if it has none."""
+def _resolve_level(name: str, factor: Factor, value: Any, folder: Path, whole: bool) -> Any:
+    """Return a level with absolute paths of its files; the level itself if it has none."""
     try:
         fields = list_changes(name, factor, value)
     except InputError:
-        return value  # whatever makes a configuration of it will complain
+        return value  # reported when the configurations are made
     found = resolve_all_files(fields, folder)
     found = read_platform(found) if whole else found
     if found == fields:
@@ -341,19 +342,23 @@ def _is_field(path: Any) -> bool:
 
 
 def describe_level(name: str, factor: Factor, label: Label) -> str:
-    """A level as a part of the name of a configuration.
+    """Describe a level as a part of the name of a configuration.
 
     >>> policies, overcommit = Factor.from_dict(["easy"]), Factor(levels=[1, 2])
     >>> describe_level("policy", policies, "easy"), describe_level("overcommit", overcommit, 2.0)
     ('easy', 'overcommit 2')
     """
     shown = format_level(label)
-    alone = name in _PLAIN or (factor.field is None and name not in SHORT and not _is_field(name))
+    alone = name in _SELF_EXPLANATORY or (
+        factor.field is None and name not in SHORT and not _is_field(name)
+    )
     return shown if alone else f"{name} {shown}"
 
 
 def apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario with other values in these fields, whole fields before parts of them.
+    """Return the scenario with other values in these fields.
+
+    A field is set before the fields inside it.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload="log.swf")
     >>> apply_changes(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options

@@ -1,7 +1,7 @@
-"""Files that changes of a scenario name, and where they are.
+"""Paths of files in changes of a scenario.
 
-A path in a file is relative to that file, as everywhere in Twinloop; but which part of a level is a
-path, only the field of the scenario tells that it goes to.
+A path in a file is relative to that file. Whether a part of a level is a path follows from the type
+of the field of the scenario that it sets.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from twinloop.scenario.parts import change_paths, resolve_option_paths
 
 
 def resolve_files(path: str, value: Any, folder: Path) -> Any:
-    """What a field of a scenario is set to, with all files in it named by absolute paths.
+    """Make the paths of files in the value of a field of a scenario absolute.
 
     Args:
         path: The field, as a dotted path.
-        value: What it is set to.
-        folder: What paths in it are relative to.
+        value: The value of the field.
+        folder: The folder that relative paths refer to.
 
     >>> logs = Path("/logs")
     >>> resolve_files("workload", "kth.swf", logs), resolve_files("workload.path", "kth.swf", logs)
@@ -46,12 +46,12 @@ def resolve_files(path: str, value: Any, folder: Path) -> Any:
     try:
         where = address_from_path(path)
     except InputError:
-        return value  # whatever reads the change will complain
-    return _at((Scenario,), where, value, folder)
+        return value  # reported when the change is applied
+    return _resolve_at((Scenario,), where, value, folder)
 
 
 def resolve_all_files(changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Changes of a scenario with all files in them named by absolute paths.
+    """Make all paths of files in changes of a scenario absolute.
 
     >>> resolve_all_files({"workload": "kth.swf", "seed": 3}, Path("/logs"))
     {'workload': '/logs/kth.swf', 'seed': 3}
@@ -60,9 +60,9 @@ def resolve_all_files(changes: Mapping[str, Any], folder: Path) -> dict[str, Any
 
 
 def read_platform(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes of a scenario with the platform itself in the place of its file, if it is there.
+    """Replace the path of a platform file in changes by the platform, if the file can be read.
 
-    So a study keeps the platform that was simulated, as it keeps that of its scenario.
+    A study then stores the platform that was simulated, as it does for its base scenario.
 
     >>> read_platform({"platform": "2x8", "seed": 3})
     {'platform': '2x8', 'seed': 3}
@@ -73,70 +73,70 @@ def read_platform(changes: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {**changes, "platform": Platform.load(text)}
     except InputError:
-        return dict(changes)  # the run will fail, and say why
+        return dict(changes)  # the run fails and reports the error
 
 
 def make_paths_absolute(scenario: Scenario) -> Scenario:
-    """The scenario with absolute paths, so that it is the same from any folder.
+    """Return the scenario with absolute paths, which do not depend on the working directory.
 
     >>> scenario = Scenario(platform="1x1", workload="/logs/kth.swf", policy="easy")
     >>> make_paths_absolute(scenario).workload.path
     '/logs/kth.swf'
     """
-    found: Scenario = _inside(Scenario, scenario, Path())
+    found: Scenario = _resolve_description(Scenario, scenario, Path())
     return found
 
 
-def _at(kinds: tuple[Any, ...], where: Address, value: Any, folder: Path) -> Any:
-    """A value that goes to this address below something of these kinds."""
+def _resolve_at(kinds: tuple[Any, ...], where: Address, value: Any, folder: Path) -> Any:
+    """Resolve a value at this address below an object of one of these types."""
     if not where:
-        return _found(kinds, value, folder)
+        return _resolve_value(kinds, value, folder)
     step, rest = where[0], where[1:]
     if _OPTIONS in kinds and not rest:
-        return _options({str(step): value}, folder)[str(step)]
+        return _resolve_options({str(step): value}, folder)[str(step)]
     for kind in kinds:
         below: Any = None
         if _is_description(kind):
             field = kind.model_fields.get(step)
-            below = None if field is None else _of_field(field)
+            below = None if field is None else _list_field_kinds(field)
         elif get_origin(kind) in ((tuple, list) if isinstance(step, int) else (dict,)):
-            below = _kinds(_inner(kind))
+            below = _list_kinds(_get_item_type(kind))
         if below is not None:
-            return _at(tuple(below), rest, value, folder)
+            return _resolve_at(tuple(below), rest, value, folder)
     return value
 
 
-def _found(kinds: tuple[Any, ...], value: Any, folder: Path) -> Any:
-    """A value of one of these kinds, with its files located."""
+def _resolve_value(kinds: tuple[Any, ...], value: Any, folder: Path) -> Any:
+    """Resolve the paths in a value of one of these types."""
     if isinstance(value, str):
-        return _text(kinds, value, folder)
+        return _resolve_text(kinds, value, folder)
     if _OPTIONS in kinds and isinstance(value, Mapping):
-        return _options(value, folder)
+        return _resolve_options(value, folder)
     for kind in kinds:
         if _is_description(kind) and isinstance(value, kind | Mapping):
-            return _inside(kind, value, folder)
+            return _resolve_description(kind, value, folder)
         if get_origin(kind) in (tuple, list) and isinstance(value, tuple | list):
-            inner = tuple(_kinds(_inner(kind)))
-            return type(value)(_found(inner, each, folder) for each in value)
+            inner = tuple(_list_kinds(_get_item_type(kind)))
+            return type(value)(_resolve_value(inner, each, folder) for each in value)
         if get_origin(kind) is dict and isinstance(value, Mapping):
-            inner = tuple(_kinds(_inner(kind)))
-            return {name: _found(inner, each, folder) for name, each in value.items()}
+            inner = tuple(_list_kinds(_get_item_type(kind)))
+            return {name: _resolve_value(inner, each, folder) for name, each in value.items()}
     return value
 
 
-def _text(kinds: tuple[Any, ...], value: str, folder: Path) -> str:
-    """A text, which may be a path, or short for a description that has one."""
+def _resolve_text(kinds: tuple[Any, ...], value: str, folder: Path) -> str:
+    """Resolve a text, which may be a path or the short form of a description with a path."""
     if not value:
         return value
     if _PATH in kinds:
-        return value if float in kinds and _is_constant(value) else _absolute(value, folder)
+        return value if float in kinds and _is_constant(value) else _make_absolute(value, folder)
     for kind in filter(_is_description, kinds):
         if kind is Platform:
-            return value if is_shorthand(value) else _absolute(value, folder)
+            return value if is_shorthand(value) else _make_absolute(value, folder)
         long = _long_form(kind, value)
-        found = _inside(kind, long, folder) if isinstance(long, Mapping) else long
+        found = _resolve_description(kind, long, folder) if isinstance(long, Mapping) else long
         if found is not long:
-            (short,) = found.values()  # such as the path of a workload
+            (short,) = found.values()  # for example the path of a workload
             return str(short)
     return value
 
@@ -145,70 +145,70 @@ def _long_form(kind: type[Description], value: str) -> Any:
     try:
         return kind._long_form(value)
     except InputError:
-        return value  # whatever reads the change will complain
+        return value  # reported when the change is applied
 
 
-def _inside(kind: type[Description], value: Any, folder: Path) -> Any:
-    """A description, or the mapping that it is made from, with its files located."""
+def _resolve_description(kind: type[Description], value: Any, folder: Path) -> Any:
+    """Resolve the paths in a description, or in the mapping that it is made from."""
     known = isinstance(value, Description)
     changed = {}
     for name, field in kind.model_fields.items():
         if known or name in value:
             old = getattr(value, name) if known else value[name]
-            new = _found(tuple(_of_field(field)), old, folder)
+            new = _resolve_value(tuple(_list_field_kinds(field)), old, folder)
             if new is not old and new != old:
                 changed[name] = new
     if not changed:
         return value
-    # A copy, and not one made anew: what was noted when it was read stays with it.
+    # `model_copy` keeps private attributes that were set when the description was read.
     return value.model_copy(update=changed) if known else {**value, **changed}
 
 
-def _options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    return change_paths(options, lambda path: _absolute(path, folder))
+def _resolve_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    return change_paths(options, lambda path: _make_absolute(path, folder))
 
 
-class _Path:
-    """Stands for the path of a file among the kinds of a field."""
+class _PathMarker:
+    """Marker for the path of a file among the types of a field."""
 
 
-class _Options:
-    """Stands for the options of a reader."""
+class _OptionsMarker:
+    """Marker for the options of a reader among the types of a field."""
 
 
-_PATH, _OPTIONS = _Path(), _Options()
+_PATH, _OPTIONS = _PathMarker(), _OptionsMarker()
 
 
-def _of_field(field: FieldInfo) -> Iterator[Any]:
-    if any(map(_locates, field.metadata)):
+def _list_field_kinds(field: FieldInfo) -> Iterator[Any]:
+    if any(map(_is_path_validator, field.metadata)):
         yield _PATH
     if AfterValidator(resolve_option_paths) in field.metadata:
         yield _OPTIONS
-    yield from _kinds(field.annotation)
+    yield from _list_kinds(field.annotation)
 
 
-def _kinds(annotation: Any) -> Iterator[Any]:
-    """What a type may be: each part of a union, and a mark where it is the path of a file."""
+def _list_kinds(annotation: Any) -> Iterator[Any]:
+    """Generate the alternatives of a type: each part of a union, and a marker for a path."""
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *metadata = get_args(annotation)
-        if any(map(_locates, metadata)):
+        if any(map(_is_path_validator, metadata)):
             yield _PATH
-        yield from _kinds(inner)
+        yield from _list_kinds(inner)
     elif origin in (Union, types.UnionType):
         for part in get_args(annotation):
-            yield from _kinds(part)
+            yield from _list_kinds(part)
     else:
         yield annotation
 
 
-def _inner(kind: Any) -> Any:
-    """The type of the items of a tuple, list or mapping."""
+def _get_item_type(kind: Any) -> Any:
+    """Return the type of the items of a tuple, list or mapping."""
     first, *rest = get_args(kind)
     return rest[0] if get_origin(kind) is dict else first
 
 
-def _locates(metadata: Any) -> bool:
+def _is_path_validator(metadata: Any) -> bool:
     return isinstance(metadata, AfterValidator) and is_file_path_validator(metadata)
 
 
@@ -217,12 +217,12 @@ def _is_description(kind: Any) -> bool:
 
 
 def _is_constant(value: str) -> bool:
-    """Whether a text is a carbon intensity, and no path; a wrong one is complained about later."""
+    """Whether a text is a carbon intensity, not a path; an invalid one is reported later."""
     try:
         return read_constant(value) is not None
     except InputError:
         return True
 
 
-def _absolute(value: str, folder: Path) -> str:
+def _make_absolute(value: str, folder: Path) -> str:
     return (folder / value).resolve().as_posix()
