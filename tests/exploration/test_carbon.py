@@ -1,4 +1,4 @@
-"""Carbon, the same wherever it is asked for: figures, `simulate --json`, studies."""
+"""Carbon emissions are equal in figures, `simulate --json` and studies."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def scenario(*carbons: Any, **changes: Any) -> tl.Scenario:
 
 @pytest.fixture
 def series(tmp_path: Path) -> str:
-    """An intensity that rises by 100 every ten seconds, from the begin of 2024 on."""
+    """An intensity that rises by 100 every ten seconds from the start of 2024."""
     begin = 1_704_067_200_000
     path = tmp_path / "carbon.parquet"
     pl.DataFrame(
@@ -50,18 +50,18 @@ def test_a_constant_needs_no_file_and_no_date(tmp_path: Path) -> None:
         assert found.carbon == pytest.approx(found.energy / 3.6e6 * 300.0)
     path = scenario("300 g/kWh").save(tmp_path / "s.yaml")
     assert tl.load(path).platform.clusters[0].carbon == 300.0
-    # Cut off as the energy is.
+    # The warm-up is excluded as for the energy.
     part = metrics.figures(tl.simulate(scenario(300)), warm_up=20.0)
     assert part.carbon == pytest.approx((part.energy or 0.0) / 3.6e6 * 300.0)
 
 
 @pytest.mark.parametrize("wrong", [-1, "-5 g/kWh", float("inf"), True, [1]])
-def test_what_is_no_intensity_is_said(wrong: Any) -> None:
+def test_an_invalid_intensity_is_an_error(wrong: Any) -> None:
     with pytest.raises(tl.InputError, match="carbon"):
         scenario(wrong)
 
 
-def test_the_start_of_a_scenario_dates_a_workload_that_was_made(series: str) -> None:
+def test_the_start_of_a_scenario_dates_a_generated_workload(series: str) -> None:
     dated = scenario(series, start="2024-01-01")
     trace = tl.simulate(dated)
     assert trace.manifest.epoch_ms == 1_704_067_200_000
@@ -71,7 +71,7 @@ def test_the_start_of_a_scenario_dates_a_workload_that_was_made(series: str) -> 
     )
     assert found.carbon == pytest.approx(metrics.carbon(trace, intensity))
     assert found.carbon != pytest.approx((found.energy or 0) / 3.6e6 * 100.0)
-    # Without it the carbon is unknown: a note, and no number.
+    # Without a start the carbon is unknown: a note instead of a number.
     undated = metrics.figures(tl.simulate(scenario(series)))
     assert undated.carbon is None
     assert any("start" in note for note in undated.notes)
@@ -83,21 +83,21 @@ def test_the_start_of_a_scenario_dates_a_workload_that_was_made(series: str) -> 
 def test_the_command_and_the_figures_agree(series: str, tmp_path: Path) -> None:
     for number, made in enumerate((scenario(250), scenario(series, start="2024-01-01"))):
         path = made.save(tmp_path / f"{number}.yaml")
-        said = answer("simulate", path, "-o", tmp_path / f"run{number}")
-        assert said["carbon_g"] == pytest.approx(metrics.figures(tl.simulate(made)).carbon)
-        # Also as it is kept, where the file is not there any more.
+        output = answer("simulate", path, "-o", tmp_path / f"run{number}")
+        assert output["carbon_g"] == pytest.approx(metrics.figures(tl.simulate(made)).carbon)
+        # The stored run has the same value without the file.
         Path(series).rename(series + ".gone")
         kept = metrics.figures(tl.Trace.load(tmp_path / f"run{number}"))
-        assert said["carbon_g"] == pytest.approx(kept.carbon)
+        assert output["carbon_g"] == pytest.approx(kept.carbon)
         Path(series + ".gone").rename(series)
     undated = scenario(series).save(tmp_path / "undated.yaml")
     assert "start: 2024-" in run("simulate", undated, ends_with=2).stderr
 
 
-def test_every_run_of_a_study_has_the_carbon_of_that_scenario(
+def test_runs_of_a_study_have_the_carbon_of_their_scenarios(
     series: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the money; each run is simulated once for all of it."""
+    """Cost and carbon of a run come from one simulation."""
     base = scenario(series, start="2024-01-01", prices={"core_hour": 0.1, "kwh": 0.3})
     started: list[object] = []
     start = compiled_module.CompiledScenario.start
@@ -124,7 +124,7 @@ def test_every_run_of_a_study_has_the_carbon_of_that_scenario(
     assert study.rank()[0].name == best
 
 
-def test_clusters_with_electricity_of_their_own_need_power_by_node() -> None:
+def test_clusters_with_different_intensities_need_power_by_node() -> None:
     two = scenario(50, 200)
     found = metrics.figures(tl.simulate(two))
     assert found.carbon is None
@@ -144,7 +144,7 @@ def test_clusters_with_electricity_of_their_own_need_power_by_node() -> None:
 # --- the command ---------------------------------------------------------------------------------
 
 
-def explored(folder: Path, made: tl.Scenario, *words: object, ends_with: int = 0) -> Any:
+def explore_by_command(folder: Path, made: tl.Scenario, *words: object, ends_with: int = 0) -> Any:
     made.save(folder / "scenario.yaml")
     (folder / "factors.yaml").write_text("policy: [fcfs, fifo]\n")
     given = ("explore", folder / "scenario.yaml", folder / "factors.yaml", "-o", folder / "study")
@@ -152,9 +152,9 @@ def explored(folder: Path, made: tl.Scenario, *words: object, ends_with: int = 0
 
 
 def test_explore_ranks_by_carbon(tmp_path: Path) -> None:
-    said = explored(tmp_path, scenario(300), "--by", "carbon_g").stdout
-    assert "carbon_g" in said
-    assert "What makes the difference in carbon_g" in said
+    output = explore_by_command(tmp_path, scenario(300), "--by", "carbon_g").stdout
+    assert "carbon_g" in output
+    assert "Effects of the factors on carbon_g" in output
 
 
 @pytest.mark.parametrize(
@@ -166,35 +166,35 @@ def test_explore_ranks_by_carbon(tmp_path: Path) -> None:
         (scenario(300, platform=platform(300, power=None)), "energy_j", "power model"),
     ],
 )
-def test_what_cannot_be_ranked_is_an_error_before_the_start(
+def test_a_missing_kpi_is_an_error_before_the_start(
     tmp_path: Path, made: tl.Scenario, by: str, why: str
 ) -> None:
-    said = " ".join(explored(tmp_path, made, "--by", by, ends_with=2).stderr.split())
-    assert by in said
-    assert why in said
+    output = " ".join(explore_by_command(tmp_path, made, "--by", by, ends_with=2).stderr.split())
+    assert by in output
+    assert why in output
     assert not (tmp_path / "study").exists()
 
 
 def test_a_workload_without_a_date_cannot_be_ranked_by_a_series(
     series: str, tmp_path: Path
 ) -> None:
-    found = explored(tmp_path, scenario(series), "--by", "carbon_g", ends_with=2)
+    found = explore_by_command(tmp_path, scenario(series), "--by", "carbon_g", ends_with=2)
     assert "start" in found.stderr
     assert "carbon_g" in found.stderr
 
 
 def test_a_run_after_the_end_of_a_series_has_no_carbon(series: str, tmp_path: Path) -> None:
-    """The series ends at 05:33; a run from 05:30 on is noted, one of the next year has no value."""
+    """The series ends at 05:33; a run from 05:30 has a note, a run of the next year no value."""
     late = scenario(series, start="2025-01-01")
     found = metrics.figures(tl.simulate(late))
     assert found.carbon is None
     (note,) = [each for each in found.notes if "carbon" in each]
     assert "ends at 2024-01-01T05:33, before the power begins at 2025-01-01T00:" in note
-    said = explored(tmp_path, late, "--by", "carbon_g", ends_with=2).stderr
-    assert "ends at 2024-01-01T05:33" in " ".join(said.split())
+    output = explore_by_command(tmp_path, late, "--by", "carbon_g", ends_with=2).stderr
+    assert "ends at 2024-01-01T05:33" in " ".join(output.split())
 
 
-def test_a_series_is_read_where_no_power_is_known(series: str) -> None:
+def test_a_series_is_read_without_known_power(series: str) -> None:
     trace = tl.simulate(scenario(series, start="2024-01-01"))
     unknown = trace.power.with_columns(dt=pl.lit(None, dtype=pl.Float64))
     for power in (trace.power.clear(), unknown):
@@ -203,7 +203,7 @@ def test_a_series_is_read_where_no_power_is_known(series: str) -> None:
         assert intensity.height == 2000
 
 
-def test_a_study_says_that_a_series_ends_before_its_runs(series: str, tmp_path: Path) -> None:
+def test_a_study_notes_a_series_that_ends_before_its_runs(series: str, tmp_path: Path) -> None:
     base = scenario(series, start="2024-01-01T05:30")
     note = "power after t = 190 s is taken at the last carbon intensity"
     assert note in metrics.figures(tl.simulate(base)).notes
@@ -213,9 +213,9 @@ def test_a_study_says_that_a_series_ends_before_its_runs(series: str, tmp_path: 
     assert tl.explore(scenario(300), {"policy": ["fcfs", "fifo"]}, on="serial").notes == ()
 
 
-def test_a_carbon_file_that_is_not_there_is_an_error_before_the_start(tmp_path: Path) -> None:
+def test_a_missing_carbon_file_is_an_error_before_the_start(tmp_path: Path) -> None:
     made = scenario(str(tmp_path / "nosuch.parquet"))
-    said = explored(tmp_path, made, ends_with=2).stderr
-    assert "nosuch.parquet" in "".join(said.split())
+    output = explore_by_command(tmp_path, made, ends_with=2).stderr
+    assert "nosuch.parquet" in "".join(output.split())
     assert not (tmp_path / "study").exists()
     run("simulate", tmp_path / "scenario.yaml", ends_with=2)

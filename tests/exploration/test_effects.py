@@ -1,4 +1,4 @@
-"""Effects of factors against tables that were worked out by hand, and laws of least squares."""
+"""Effects of factors, compared with tables computed by hand and with other least-squares fits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from twinloop.description.errors import InputError
 from twinloop.exploration.study.effects import compute_interactions, compute_main_effects
 
 
-def told(table: pl.DataFrame, *columns: str) -> dict[Any, tuple[Any, ...]]:
-    """Rows by factor and level, or by both factors and both levels."""
+def by_level(table: pl.DataFrame, *columns: str) -> dict[Any, tuple[Any, ...]]:
+    """Return rows by factor and level, or by both factors and both levels."""
     keys = [name for name in ("factor", "other", "level", "other_level") if name in table.columns]
     return {tuple(row[k] for k in keys): tuple(row[c] for c in columns) for row in table.rows(
         named=True
@@ -32,7 +32,7 @@ def shares(table: pl.DataFrame) -> dict[str, float]:
 
 
 def test_two_by_two_with_two_runs_each() -> None:
-    """Means 11, 21, 31, 61; SS of A 1800, of B 800, of both 200, within 8, whole 2808."""
+    """Means 11, 21, 31, 61; SS of A 1800, B 800, interaction 200, residual 8, total 2808."""
     runs = pl.DataFrame(
         {
             "a": ["low"] * 4 + ["high"] * 4,
@@ -41,7 +41,7 @@ def test_two_by_two_with_two_runs_each() -> None:
         }
     )
     main = compute_main_effects(runs, ["a", "b"], "kpi")
-    assert told(main, "runs", "mean", "effect") == {
+    assert by_level(main, "runs", "mean", "effect") == {
         ("a", "low"): (4, 16.0, -15.0),
         ("a", "high"): (4, 46.0, 15.0),
         ("b", "1"): (4, 21.0, -10.0),
@@ -50,10 +50,10 @@ def test_two_by_two_with_two_runs_each() -> None:
     assert shares(main) == pytest.approx({"a": 1800 / 2808, "b": 800 / 2808})
     # 16 ± t(3; 97.5 %) x sd / 2, the sd of 10, 12, 20, 22 being sqrt(104 / 3)
     half = 3.18244631 * (104 / 3) ** 0.5 / 2
-    assert told(main, "low", "high")["a", "low"] == pytest.approx((16 - half, 16 + half))
+    assert by_level(main, "low", "high")["a", "low"] == pytest.approx((16 - half, 16 + half))
     both = compute_interactions(runs, ["a", "b"], "kpi")
     assert shares(both) == pytest.approx({"a x b": 200 / 2808})
-    assert {key: row[0] for key, row in told(both, "interaction").items()} == pytest.approx(
+    assert {key: row[0] for key, row in by_level(both, "interaction").items()} == pytest.approx(
         {
             ("a", "b", "low", "1"): 5.0,
             ("a", "b", "low", "2"): -5.0,
@@ -70,7 +70,7 @@ def test_two_by_three() -> None:
         [{"row": row, "column": column, "kpi": value} for (row, column), value in cells.items()]
     )
     main = compute_main_effects(runs, ["row", "column"], "kpi")
-    assert [row[-1] for row in told(main, "effect").values()] == [-1.0, 1.0, -1.0, 0.0, 1.0]
+    assert [row[-1] for row in by_level(main, "effect").values()] == [-1.0, 1.0, -1.0, 0.0, 1.0]
     assert shares(main) == pytest.approx({"row": 6 / 22, "column": 4 / 22})
     both = compute_interactions(runs, ["row", "column"], "kpi")
     assert both["interaction"].to_list() == pytest.approx([-1, -1, 2, 1, 1, -2])
@@ -94,7 +94,7 @@ def test_a_pure_interaction_has_no_main_effects() -> None:
 
 
 def conditional() -> pl.DataFrame:
-    """Two plain policies, and two that also have an overcommit, on two platforms."""
+    """Two plain policies and two policies with an overcommit, on two platforms."""
     rows = []
     for platform, policy in product(("4x4", "2x8"), ("plain", "simple", "pack", "spread")):
         for overcommit in (1.0, 2.0) if policy in ("pack", "spread") else (None,):
@@ -106,14 +106,14 @@ def conditional() -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def test_a_factor_counts_where_it_is_active() -> None:
+def test_a_conditional_factor_has_an_effect_where_it_is_active() -> None:
     runs = conditional()
     main = compute_main_effects(runs, ["platform", "policy", "overcommit"], "kpi")
-    found = told(main, "runs", "effect")
+    found = by_level(main, "runs", "effect")
     assert found["overcommit", "1"] == (4, pytest.approx(-3.0))
     assert found["overcommit", "2"] == (4, pytest.approx(3.0))
     assert found["overcommit", "-"] == (4, None)
-    # It explains 8 runs that differ by 3 from their mean; the rest adds up to the whole.
+    # It explains 8 runs that differ by 3 from their mean; all shares add up to 1.
     values = runs["kpi"].to_numpy()
     whole = float(((values - values.mean()) ** 2).sum())
     known = shares(main)
@@ -125,12 +125,12 @@ def test_a_factor_counts_where_it_is_active() -> None:
     assert "-" not in both["other_level"]
 
 
-# --- laws ----------------------------------------------------------------------------------------
+# --- properties ----------------------------------------------------------------------------------
 
 
 @st.composite
 def designs(draw: st.DrawFn) -> tuple[pl.DataFrame, list[str]]:
-    """Designs with as many runs as you like of each combination, also none."""
+    """Designs with any number of runs of each combination, including none."""
     names = ["a", "b", "c"][: draw(st.integers(2, 3))]
     levels = {name: draw(st.integers(1, 4)) for name in names}
     row = st.fixed_dictionaries({name: st.integers(0, levels[name] - 1) for name in names})
@@ -139,7 +139,7 @@ def designs(draw: st.DrawFn) -> tuple[pl.DataFrame, list[str]]:
 
 
 @given(designs(), st.integers(0, 2**32 - 1))
-def test_factors_that_add_up_do_not_interact(
+def test_additive_factors_have_no_interaction(
     design: tuple[pl.DataFrame, list[str]], seed: int
 ) -> None:
     runs, names = design
@@ -153,10 +153,10 @@ def test_factors_that_add_up_do_not_interact(
 
 
 @given(designs(), st.integers(0, 2**32 - 1))
-def test_shares_are_those_of_two_regressions(
+def test_shares_equal_the_difference_of_two_regressions(
     design: tuple[pl.DataFrame, list[str]], seed: int
 ) -> None:
-    """How much better the fit with a factor is than that without, by another solver."""
+    """Compare with regressions with and without a factor, by another solver."""
     runs, names = design
     values = np.random.default_rng(seed).normal(50, 10, runs.height)
     runs = runs.with_columns(kpi=pl.Series(values))
@@ -174,7 +174,7 @@ def test_shares_are_those_of_two_regressions(
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
-def test_in_a_balanced_factorial_everything_adds_up_to_the_whole(seed: int, repeats: int) -> None:
+def test_shares_of_a_balanced_factorial_add_up_to_one(seed: int, repeats: int) -> None:
     rng = np.random.default_rng(seed)
     rows = [{"a": a, "b": b} for a, b, _ in product("xyz", "pq", range(repeats))]
     runs = pl.DataFrame(rows).with_columns(kpi=pl.Series(rng.normal(size=len(rows))))
@@ -189,7 +189,7 @@ def test_in_a_balanced_factorial_everything_adds_up_to_the_whole(seed: int, repe
     assert sum(main.values()) + sum(both.values()) + within / whole == pytest.approx(1.0)
 
 
-def test_many_numbers_are_put_into_quarters() -> None:
+def test_many_numeric_levels_are_binned_by_quartile() -> None:
     numbers = np.random.default_rng(1).permutation(np.linspace(1.0, 2.0, 40))
     runs = pl.DataFrame({"x": numbers, "kpi": numbers})
     main = compute_main_effects(runs, ["x"], "kpi")
@@ -200,21 +200,21 @@ def test_many_numbers_are_put_into_quarters() -> None:
     assert main["level"][0] == "1 to 1.231"
 
 
-def test_runs_that_failed_are_left_out() -> None:
+def test_failed_runs_are_left_out() -> None:
     runs = pl.DataFrame({"a": ["x", "x", "y"], "kpi": [1.0, None, 3.0]})
     assert compute_main_effects(runs, ["a"], "kpi")["runs"].to_list() == [1, 1]
 
 
-def test_runs_that_are_all_equal_have_nothing_to_explain() -> None:
+def test_equal_runs_have_shares_of_zero() -> None:
     runs = pl.DataFrame({"a": ["x", "y"], "b": ["p", "q"], "kpi": [0.1 + 0.2, 0.3]})
     assert compute_main_effects(runs, ["a", "b"], "kpi")["share"].to_list() == [0.0] * 4
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_missing_columns_are_errors() -> None:
     runs = pl.DataFrame({"a": ["x"], "kpi": [None]}, schema={"a": pl.String, "kpi": pl.Float64})
     with pytest.raises(InputError, match="factors: the runs have no column 'b'"):
         compute_main_effects(runs, ["b"], "kpi")
     with pytest.raises(InputError, match="kpi: no run has 'kpi'"):
         compute_interactions(runs, ["a"], "kpi")
-    with pytest.raises(InputError, match="kpi: 'a' is no number"):
+    with pytest.raises(InputError, match="kpi: 'a' is not numeric"):
         compute_main_effects(runs, ["a"], "a")

@@ -1,4 +1,4 @@
-"""Predictions of a file that has changed since are neither confirmed nor bundled."""
+"""Predictions from a file that has changed since are neither confirmed nor bundled."""
 
 import json
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from twinloop.exploration.confirmation.plan import choose_candidates
 from twinloop.exploration.confirmation.run import confirm, preview_commands
 from twinloop.exploration.ranking.candidate import Candidate
 
-AGAIN = r"give the same `twinloop explore` again"
+AGAIN = r"run the same `twinloop explore` again"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A study of two logs and two platforms, the scenario being that of the first."""
+    """A study of two logs and two platforms, with the first log in the base scenario."""
     swf(tmp_path / "a.swf", 50)
     swf(tmp_path / "b.swf", 60)
     (tmp_path / "two.yaml").write_text("clusters: [{hosts: [{cores: 2}]}]\n")
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def of(study: tl.Study, log: str) -> Any:
-    """The candidates of one log, with the baseline, as a ranking."""
+    """The ranking of the candidates of one log, with the baseline."""
     ranking = study.rank()
     places = tuple(each for each in ranking.places if log in each.candidate.name)
     return replace(ranking, places=places)
@@ -50,20 +50,18 @@ def of(study: tl.Study, log: str) -> Any:
     ],
     ids=["confirm", "bundle", "preview"],
 )
-def test_what_would_run_a_file_that_has_changed_is_refused(
-    folder: Path, use: Callable[[Any, Path], object]
-) -> None:
+def test_a_changed_input_file_is_an_error(folder: Path, use: Callable[[Any, Path], object]) -> None:
     swf(folder / "b.swf", 10)
     study = tl.Study.load(folder / "s")
     with pytest.raises(tl.InputError, match=rf"b\.swf: has changed since .* \({AGAIN}"):
         use(study.top(4), folder / "out")
     assert not (folder / "out").exists()
     (note,) = study.notes
-    assert note.startswith(f"changed since it was simulated: {folder / 'b.swf'} (give the same")
+    assert note.startswith(f"changed since the simulation: {folder / 'b.swf'} (run the same")
     assert note in str(study)
 
 
-def test_a_file_that_changes_between_is_seen_without_a_folder(folder: Path) -> None:
+def test_a_change_is_detected_for_a_study_in_memory(folder: Path) -> None:
     base = tl.Scenario(platform="1x1", policy="fcfs", workload=str(folder / "a.swf"))
     ranking = tl.explore(base, {"policy": ["easy", "sjf"]}).top(2)
     swf(folder / "a.swf", 10)
@@ -71,7 +69,7 @@ def test_a_file_that_changes_between_is_seen_without_a_folder(folder: Path) -> N
         bundle(ranking, folder / "out")
 
 
-def test_only_what_would_be_run_counts(folder: Path) -> None:
+def test_only_inputs_of_chosen_candidates_are_checked(folder: Path) -> None:
     swf(folder / "b.swf", 10)
     study = tl.Study.load(folder / "s")
     assert bundle(of(study, "a.swf"), folder / "out").is_dir()
@@ -79,7 +77,7 @@ def test_only_what_would_be_run_counts(folder: Path) -> None:
         bundle(of(study, "b.swf"), folder / "other")
 
 
-def test_a_study_whose_files_are_gone_can_be_looked_at(folder: Path) -> None:
+def test_a_study_with_removed_files_can_be_loaded(folder: Path) -> None:
     before = tl.Study.load(folder / "s")
     platforms = [each.scenario.platform for each in before.candidates]
     for name in ("a.swf", "two.yaml"):
@@ -87,13 +85,13 @@ def test_a_study_whose_files_are_gone_can_be_looked_at(folder: Path) -> None:
     study = tl.Study.load(folder / "s")
     assert study.notes == ()
     assert str(study) == str(before)
-    # The platform is the one that was simulated, as that of the scenario is.
+    # The simulated platforms are stored in the study.
     assert [each.scenario.platform for each in study.candidates] == platforms
-    with pytest.raises(tl.InputError, match=r"a\.swf: is not there any more: .* was sim"):
+    with pytest.raises(tl.InputError, match=r"a\.swf: does not exist any more, and .* was sim"):
         bundle(study.top(4), folder / "out")
 
 
-def test_the_same_explore_again_makes_it_right(folder: Path) -> None:
+def test_the_same_exploration_updates_a_study(folder: Path) -> None:
     swf(folder / "a.swf", 10)
     base = tl.Scenario(platform="1x1", policy="fcfs", workload=str(folder / "a.swf"))
     tl.explore(base, folder / "factors.yaml", folder=folder / "s")
@@ -102,7 +100,7 @@ def test_the_same_explore_again_makes_it_right(folder: Path) -> None:
     assert bundle(study.top(2), folder / "out").is_dir()
 
 
-def test_files_that_come_into_a_folder_or_leave_it_are_seen(tmp_path: Path) -> None:
+def test_added_and_removed_files_of_a_folder_are_detected(tmp_path: Path) -> None:
     for name in ("1.json", "2.json"):
         (tmp_path / name).write_text("{}")
     scenario = tl.Scenario(platform="1x1", policy="fcfs", workload=str(tmp_path))
@@ -117,11 +115,11 @@ def test_files_that_come_into_a_folder_or_leave_it_are_seen(tmp_path: Path) -> N
         choose_candidates(many[:1], many[1])
     (tmp_path / "3.json").unlink()
     (tmp_path / "2.json").unlink()
-    with pytest.raises(tl.InputError, match=r"2\.json: is not there any more"):
+    with pytest.raises(tl.InputError, match=r"2\.json: does not exist any more"):
         choose_candidates(many[:1], many[1])
 
 
-def test_a_study_from_before_the_hashes_were_kept_is_read(folder: Path) -> None:
+def test_a_study_without_stored_hashes_can_be_read(folder: Path) -> None:
     manifest = folder / "s" / "study.json"
     kept = json.loads(manifest.read_text())
     assert set(kept["inputs"]) == {str(folder / name) for name in ("a.swf", "b.swf")}
@@ -131,16 +129,16 @@ def test_a_study_from_before_the_hashes_were_kept_is_read(folder: Path) -> None:
     study = tl.Study.load(folder / "s")
     assert study.notes == ()
     assert bundle(study.top(4), folder / "out").is_dir()
-    # The hash of the scenario's own log was kept all along.
+    # The hash of the log of the base scenario has always been stored.
     swf(folder / "a.swf", 10)
     assert "a.swf" in tl.Study.load(folder / "s").notes[0]
 
 
-def test_the_command_refuses_it(folder: Path) -> None:
+def test_the_command_reports_a_changed_file(folder: Path) -> None:
     swf(folder / "a.swf", 10)
     for words in (("-o", folder / "out"), ("--bundle", folder / "out"), ("--dry-run",)):
         found = run("confirm", folder / "s", *words, ends_with=2)
-        said = " ".join(found.stderr.split())
-        assert "a.swf: has changed since" in said
-        assert "give the same `twinloop explore` again" in said
+        message = " ".join(found.stderr.split())
+        assert "a.swf: has changed since" in message
+        assert "run the same `twinloop explore` again" in message
     assert "a.swf" in run("explore", folder / "s").stdout

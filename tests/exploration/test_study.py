@@ -1,4 +1,4 @@
-"""Laws of studies: every run once, the same whoever does it, nothing lost, failures recorded."""
+"""Studies: each run once, results independent of the workers, resumption, recorded failures."""
 
 import json
 import os
@@ -30,7 +30,7 @@ BASE = tl.Scenario(platform="2x4", policy="fifo", workload=LOG)
 
 
 def values(study: tl.Study) -> pl.DataFrame:
-    """All but how long it took."""
+    """All columns except the duration."""
     return study.runs.drop("seconds")
 
 
@@ -39,8 +39,8 @@ def study() -> tl.Study:
     return tl.explore(BASE, FACTORS)
 
 
-def test_every_run_is_that_scenario_simulated(study: tl.Study) -> None:
-    """The table against `simulate` and `metrics`, run by run."""
+def test_runs_equal_simulations_of_their_scenarios(study: tl.Study) -> None:
+    """Compare the table with `simulate` and `metrics`, run by run."""
     assert study.complete
     assert study.runs.height == 24
     for row in study.runs[::5].iter_rows(named=True):
@@ -63,12 +63,12 @@ def test_configurations_are_means_over_the_seeds(study: tl.Study) -> None:
 @pytest.mark.parametrize(
     "on", ["serial", "threads", pytest.param("processes", marks=pytest.mark.real)]
 )
-def test_it_is_the_same_whoever_runs_it(study: tl.Study, on: str) -> None:
+def test_results_do_not_depend_on_the_workers(study: tl.Study, on: str) -> None:
     workers = None if on == "serial" else 2
     assert values(tl.explore(BASE, FACTORS, on=on, workers=workers)).equals(values(study))
 
 
-def test_what_is_there_is_not_run_again_and_new_levels_are_added(tmp_path: Path) -> None:
+def test_stored_runs_are_reused_and_new_levels_are_added(tmp_path: Path) -> None:
     made: list[int] = []
     first = tl.explore(
         BASE, FACTORS, folder=tmp_path / "s", progress=lambda at: made.append(at.done)
@@ -91,11 +91,11 @@ def test_what_is_there_is_not_run_again_and_new_levels_are_added(tmp_path: Path)
     assert values(tl.Study.load(tmp_path / "s")).equals(values(wider))
 
 
-def test_scenarios_that_are_the_same_run_once() -> None:
+def test_identical_scenarios_are_simulated_once() -> None:
     made = []
     same = {"platform": ["2x4"], "shape": [{"platform": "2x4"}, {"platform": "4x2"}]}
     found = tl.explore(BASE, same, progress=made.append)
-    # `shape` has the last word: two scenarios.
+    # `shape` overrides `platform`: two scenarios.
     assert len(made) == 2
     twice = {
         "policy": {"levels": {"one": "easy", "the same": {"name": "easy"}, "other": "fifo"}},
@@ -107,7 +107,7 @@ def test_scenarios_that_are_the_same_run_once() -> None:
     assert times[0] == times[1]
 
 
-def test_a_run_that_fails_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_failed_run_is_recorded_and_the_study_continues(tmp_path: Path) -> None:
     (tmp_path / "good.csv").write_text("nothing of the kind\n")
     factors = {
         "policy": ["fifo", "easy"],
@@ -117,11 +117,11 @@ def test_a_run_that_fails_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> No
     assert (found.done, found.failed) == (6, 4)
     bad = found.runs.filter(pl.col("error").is_not_null())
     assert bad["makespan_s"].is_null().all()
-    assert any("good.csv" in said for said in bad["error"])
-    assert any("platform" in said for said in bad["error"])
+    assert any("good.csv" in error for error in bad["error"])
+    assert any("platform" in error for error in bad["error"])
     assert len(found.candidates) == 2
     assert found.rank()[0].name.startswith(("fifo", "easy"))
-    # Failed runs are over; they are made again only if asked for.
+    # Failed runs are simulated again only with `retry`.
     made: list[object] = []
     tl.explore(BASE, factors, folder=tmp_path / "s", progress=made.append)
     assert made == []
@@ -141,10 +141,8 @@ SCRIPT = textwrap.dedent("""
 
 @pytest.mark.real
 @pytest.mark.long
-def test_killed_at_any_moment_it_ends_with_the_same_results(
-    study: tl.Study, tmp_path: Path
-) -> None:
-    """Killed three times while it runs; verify/ does it ten times, and with calibrations."""
+def test_a_killed_study_resumes_with_the_same_results(study: tl.Study, tmp_path: Path) -> None:
+    """Kill a study three times; verify/ kills it ten times, also with calibrations."""
     folder = tmp_path / "s"
     counts = []
     for pause in (0.05, 0.15, 0.1):
@@ -172,7 +170,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_results(
     assert pl.read_parquet(folder / "runs.parquet").drop("seconds").equals(values(study))
 
 
-def test_a_fit_gives_its_values_and_its_doubt(tmp_path: Path) -> None:
+def test_a_fit_provides_values_and_uncertainty(tmp_path: Path) -> None:
     truth = tl.simulate(BASE.replace(**{"model.speed_factor": 0.8}))
     fit = tl.calibrate(
         truth,
@@ -192,7 +190,7 @@ def test_a_fit_gives_its_values_and_its_doubt(tmp_path: Path) -> None:
     assert back.fit is not None
     assert back.fit.values == fit.values
     assert back.candidate("fifo").draws["makespan_s"].tolist() == mine.draws["makespan_s"].tolist()
-    # A level has the last word on a value that was fitted.
+    # A level takes precedence over a fitted value.
     levels = tl.explore(BASE, {"model.speed_factor": [1, 2]}, fit)
     times = [
         metrics.figures(tl.simulate(BASE.replace(**{"model.speed_factor": s}))) for s in (1, 2)
@@ -200,7 +198,7 @@ def test_a_fit_gives_its_values_and_its_doubt(tmp_path: Path) -> None:
     assert levels.runs["makespan_s"].to_list() == pytest.approx([each.makespan for each in times])
 
 
-def test_money_and_carbon_are_kpis_where_they_have_a_price() -> None:
+def test_cost_and_carbon_are_kpis_if_prices_and_intensity_are_given() -> None:
     power = {"model": "linear", "idle": "100 W", "max": "300 W"}
     host = {"cores": 4, "count": 2, "power": power}
     priced = BASE.replace(
@@ -215,7 +213,7 @@ def test_money_and_carbon_are_kpis_where_they_have_a_price() -> None:
     assert not {"cost", "carbon_g"} & set(tl.explore(BASE, {"policy": ["fifo"]}).kpis)
 
 
-def test_the_baseline_is_the_scenario_as_it_is(study: tl.Study) -> None:
+def test_the_baseline_is_the_unchanged_scenario(study: tl.Study) -> None:
     assert study.baseline.name == "2x4, fifo"
     outside = tl.explore(BASE, {"policy": ["easy", "sjf"]})
     assert outside.baseline.configuration is None
@@ -224,7 +222,7 @@ def test_the_baseline_is_the_scenario_as_it_is(study: tl.Study) -> None:
     )
 
 
-def test_a_workload_in_memory_is_kept_with_the_study(tmp_path: Path) -> None:
+def test_a_workload_in_memory_is_stored_with_the_study(tmp_path: Path) -> None:
     log = tl.generate("poisson", seed=3, tasks=30)
     held = BASE.replace(workload=log)
     made = tl.explore(held, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
@@ -233,24 +231,24 @@ def test_a_workload_in_memory_is_kept_with_the_study(tmp_path: Path) -> None:
     assert values(back).equals(values(made))
 
 
-def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_folders_and_invalid_inputs_are_errors(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(tl.InputError, match="is no study"):
+    with pytest.raises(tl.InputError, match="is not a study"):
         tl.explore(BASE, FACTORS, folder=tmp_path / "mine")
-    with pytest.raises(tl.InputError, match="no study is kept there"):
+    with pytest.raises(tl.InputError, match="contains no study"):
         tl.Study.load(tmp_path / "mine")
-    with pytest.raises(tl.InputError, match="none of the runs can be made"):
+    with pytest.raises(tl.InputError, match="no run can be simulated"):
         tl.explore(BASE, {"policy": ["no-such-policy"]})
     with pytest.raises(tl.InputError, match="'makespam_s' is no KPI"):
         tl.explore(BASE, {"policy": ["fifo"]}).rank("makespam_s")
 
 
-# --- what must not be mixed up -------------------------------------------------------------------
+# --- inputs, seeds and folders -------------------------------------------------------------------
 
 
 def swf(path: Path, seconds: int) -> Path:
-    """A log of three jobs that take so long."""
+    """Write a log of three jobs with this run time."""
     path.write_text(
         "".join(
             f"{i} {i} -1 {seconds} 1 -1 -1 1 {seconds} -1 1 1 1 1 1 -1 -1 -1\n" for i in (1, 2, 3)
@@ -259,7 +257,7 @@ def swf(path: Path, seconds: int) -> Path:
     return path
 
 
-def test_a_log_that_changed_is_read_again(tmp_path: Path) -> None:
+def test_a_changed_log_is_simulated_again(tmp_path: Path) -> None:
     log = swf(tmp_path / "log.swf", 50)
     base = tl.Scenario(platform="1x1", policy="fifo", workload=str(log))
     factors = {"policy": ["fifo", "easy"]}
@@ -270,23 +268,23 @@ def test_a_log_that_changed_is_read_again(tmp_path: Path) -> None:
     assert second.runs["makespan_s"].to_list() == [1500.0, 1500.0]
 
 
-def test_a_run_gets_its_own_workload_whoever_reads_at_the_same_time(
+def test_a_run_gets_its_own_workload_despite_concurrent_loads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Busy(deque[Any]):
-        """Somebody else reads another workload just after us."""
+        """A cache in which another thread stores another workload after each append."""
 
         def append(self, item: Any) -> None:
             super().append(item)
             super().append((item[0], runner.LoadedWorkload(BASE.replace(seed=99))))
 
-    monkeypatch.setattr(runner, "_READ", Busy(maxlen=8))
+    monkeypatch.setattr(runner, "_LOADED", Busy(maxlen=8))
     mine = runner.Runner(BASE)({"seed": 3})["kpis"]["makespan_s"]
     assert mine == pytest.approx(metrics.figures(tl.simulate(BASE.replace(seed=3))).makespan)
 
 
-def test_candidates_are_compared_by_the_seeds_that_all_have(study: tl.Study) -> None:
-    """A candidate without its worst seed would look better than it is."""
+def test_candidates_are_compared_by_shared_seeds(study: tl.Study) -> None:
+    """A candidate without its worst seed would appear too good."""
     worst = study.runs.sort("makespan_s")["run"][-1]
     lost = study.planned_runs[worst]
     results = dict(study.results)
@@ -300,21 +298,21 @@ def test_candidates_are_compared_by_the_seeds_that_all_have(study: tl.Study) -> 
         assert each.scenario.seed == other
 
 
-def survivor() -> tl.Study:
-    """Two policies and three seeds; the one that is slower always failed with the hard seeds."""
+def make_study_with_failures() -> tl.Study:
+    """Two policies and three seeds; the slower policy failed for the difficult seeds."""
     kpis = [{"makespan_s": s, "wait_p95_s": s} for s in (10.0, 100.0, 130.0, 20.0, 101.0, 131.0)]
     study = tl.explore(BASE, {"factors": {"policy": ["fifo", "easy"]}, "seeds": 3}, on="serial")
     results = dict(study.results)
     runs = sorted(study.planned_runs, key=lambda run: (run.configuration, run.seed))
     for run, figures in zip(runs, kpis, strict=True):
         lost = run.configuration == 1 and run.seed > 0
-        told = {"kpis": None, "error": "lost"} if lost else {"kpis": figures}
-        results[run.key] = {**results[run.key], **told}
+        outcome = {"kpis": None, "error": "lost"} if lost else {"kpis": figures}
+        results[run.key] = {**results[run.key], **outcome}
     return replace(study, results=results)
 
 
-def test_a_configuration_that_fails_with_hard_seeds_looks_no_better_for_it() -> None:
-    study = survivor()
+def test_failures_with_difficult_seeds_do_not_improve_a_mean() -> None:
+    study = make_study_with_failures()
     assert study.seeds == (0,)
     table = study.configurations
     assert table["makespan_s"].to_list() == [10.0, 20.0]
@@ -328,8 +326,8 @@ def test_a_configuration_that_fails_with_hard_seeds_looks_no_better_for_it() -> 
     assert study.runs.height == 6
 
 
-def test_a_mean_is_null_where_a_seed_lacks_the_kpi() -> None:
-    """The ranking leaves such a candidate out; tables, front and effects have no mean of it."""
+def test_a_mean_is_null_if_a_seed_lacks_the_kpi() -> None:
+    """The ranking excludes such a candidate; tables, front and effects have no mean of it."""
     study = tl.explore(BASE, {"factors": {"policy": ["fifo", "easy"]}, "seeds": 2}, on="serial")
     hard = max((run for run in study.planned_runs if run.configuration), key=lambda run: run.seed)
     results = dict(study.results)
@@ -346,7 +344,7 @@ def test_a_mean_is_null_where_a_seed_lacks_the_kpi() -> None:
     assert less.runs["wait_p95_s"].null_count() == 1
 
 
-def test_where_no_seed_is_shared_each_has_all_that_it_has(study: tl.Study) -> None:
+def test_without_shared_seeds_all_runs_are_used(study: tl.Study) -> None:
     kept = {run.key: run for run in study.planned_runs if run.configuration % 2 == run.seed}
     few = replace(study, results={key: study.results[key] for key in kept})
     assert few.seeds == ()
@@ -354,7 +352,7 @@ def test_where_no_seed_is_shared_each_has_all_that_it_has(study: tl.Study) -> No
     assert few.configurations["makespan_s"].null_count() == 0
 
 
-def test_what_is_predicted_of_a_scenario_is_of_its_seed(study: tl.Study) -> None:
+def test_predictions_of_a_scenario_are_those_of_its_seed(study: tl.Study) -> None:
     for each in study.candidates[:3]:
         alone = each.of_its_scenario()
         found = metrics.figures(tl.simulate(each.scenario)).makespan
@@ -362,7 +360,7 @@ def test_what_is_predicted_of_a_scenario_is_of_its_seed(study: tl.Study) -> None
         assert each.predicted["makespan_s"] == pytest.approx(each.by_seed["makespan_s"].mean())
 
 
-def test_a_folder_that_somebody_writes_is_left_alone(tmp_path: Path) -> None:
+def test_a_locked_folder_is_not_changed(tmp_path: Path) -> None:
     tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
     before = (tmp_path / "s" / "study.json").read_bytes()
     with (
@@ -373,7 +371,7 @@ def test_a_folder_that_somebody_writes_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "s" / "study.json").read_bytes() == before
 
 
-def test_one_that_was_killed_over_its_first_files_goes_on(tmp_path: Path) -> None:
+def test_a_study_killed_before_its_manifest_resumes(tmp_path: Path) -> None:
     there = tmp_path / "s"
     log = tl.generate("poisson", seed=3, tasks=10)
     log.save(there / "workload")
@@ -383,7 +381,7 @@ def test_one_that_was_killed_over_its_first_files_goes_on(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("row", ["{}", "[1, 2]", "5", '{"key": "a"}', "garbage"])
-def test_a_damaged_journal_is_said_with_its_line(tmp_path: Path, row: str) -> None:
+def test_errors_of_a_damaged_journal_name_the_line(tmp_path: Path, row: str) -> None:
     tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
     journal = tmp_path / "s" / "journal.jsonl"
     head, *rows = journal.read_text().splitlines()
@@ -392,7 +390,7 @@ def test_a_damaged_journal_is_said_with_its_line(tmp_path: Path, row: str) -> No
         tl.Study.load(tmp_path / "s")
     with pytest.raises(tl.InputError, match=r"journal.jsonl:2: "):
         tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
-    # A last line that is not whole is what a kill leaves, and no damage.
+    # An incomplete last line is left by a kill and is ignored.
     journal.write_text("\n".join([head, *rows]) + '\n{"key": "x')
     assert tl.Study.load(tmp_path / "s").complete
 
@@ -427,7 +425,7 @@ def test_a_row_of_a_study_has_the_right_types(tmp_path: Path, field: str, value:
     assert journal.read_bytes() == kept
 
 
-def test_runs_that_are_compared_have_the_same_number_of_draws(tmp_path: Path) -> None:
+def test_compared_runs_have_the_same_number_of_draws(tmp_path: Path) -> None:
     tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
     journal = tmp_path / "s" / "journal.jsonl"
     head, *rows = journal.read_text().splitlines()
@@ -441,7 +439,7 @@ def test_runs_that_are_compared_have_the_same_number_of_draws(tmp_path: Path) ->
         tl.Study.load(tmp_path / "s")
 
 
-def test_a_baseline_that_fails_leaves_the_others(tmp_path: Path) -> None:
+def test_candidates_are_ranked_if_the_baseline_fails(tmp_path: Path) -> None:
     broken = BASE.replace(workload=str(tmp_path / "nosuch.swf"))
     found = tl.explore(broken, {"load": [{"workload": LOG, "policy": p} for p in ("fifo", "sjf")]})
     assert found.top(1)[0].predicted["makespan_s"] > 0
@@ -449,7 +447,9 @@ def test_a_baseline_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert "as given" in str(found)
 
 
-def test_a_study_can_be_used_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_does_not_depend_on_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     swf(tmp_path / "log.swf", 50)
     base = tl.Scenario(platform="1x1", policy="fcfs", workload="log.swf")

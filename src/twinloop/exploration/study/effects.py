@@ -1,4 +1,4 @@
-"""What each factor of a study does to a KPI, alone and together with another one."""
+"""Main effects and two-factor interactions of the factors of a study (analysis of variance)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from twinloop.metrics.confidence import moments
 
 Floats = NDArray[np.float64]
 
-#: What the level of a factor is called where it is not active.
+#: The label of a factor that is not active.
 INACTIVE: Final = "-"
-#: Numbers with more levels than this are put into quarters.
-MOST_LEVELS: Final = 8
+#: Numeric factors with more levels than this are binned by quartile.
+MAX_LEVELS: Final = 8
 _BINS: Final = 4
 
 _MAIN: Final = {
@@ -35,25 +35,25 @@ _PAIRS: Final = {
 
 
 def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
-    """What each level of each factor does to a KPI: a row per factor and level.
+    """Compute the main effects on a KPI: a row per factor and level.
 
-    `mean` is that over all runs with the level, `low` and `high` its 95 % confidence interval
-    (null where there is one run), and `effect` how far it lies from the mean of all runs in which
-    the factor is active. Where it is not, the level is called `-`, and has no effect. In a design
-    that is not balanced these means contain what other factors do; `share` does not.
+    `mean` is the mean of all runs with the level, `low` and `high` its 95 % confidence interval
+    (null for a single run), and `effect` its difference from the mean of all runs in which the
+    factor is active. Runs in which it is not active have the level `-`, without an effect. In an
+    unbalanced design these means include effects of other factors; `share` does not.
 
-    `share` is the part of the variance between the runs that the factor explains: the sum of
-    squares by which the least squares fit of all factors is better than that of all others (type
-    II), over the whole. In a balanced factorial it is the classical one of the analysis of
-    variance, and the shares of factors, interactions and noise add up to 1. A factor that is not
-    active everywhere explains only differences between runs in which it is; that some have it and
-    others not belongs to the factor on which that depends.
+    `share` is the fraction of the variance between the runs that the factor explains: the type II
+    sum of squares, i.e. the difference between the least-squares fits with and without the factor,
+    divided by the total sum of squares. In a balanced factorial design it is that of the classical
+    analysis of variance, and the shares of factors, interactions and residuals add up to 1. A
+    factor that is active in some runs only explains differences between these runs; the difference
+    from the other runs belongs to the factor in its condition `when`.
 
-    A number with more than eight levels, as of a Latin hypercube, is put into quarters of as many
-    runs each, such as `1 to 1.23`. Runs that failed, and so have no KPI, are left out.
+    A numeric factor with more than eight levels, as in a Latin hypercube, is binned by quartile,
+    for example `1 to 1.23`. Failed runs, which have no KPI, are left out.
 
     Args:
-        runs: A row per run: a column for each factor, null where it is not active, and the KPI.
+        runs: A row per run: a column for each factor, null if it is not active, and the KPI.
         factors: Names of the columns of factors.
         kpi: Name of the column to explain.
 
@@ -65,19 +65,19 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     >>> [round(share, 3) for share in table["share"].unique(maintain_order=True)]
     [0.059, 0.941]
     """
-    known = _Known(runs, factors, kpi)
-    whole = known.explained(known.factors)
+    model = _LinearModel(runs, factors, kpi)
+    whole = model.explain(model.factors)
     rows: list[dict[str, Any]] = []
-    for name, factor in known.factors.items():
-        others = {other: each for other, each in known.factors.items() if other != name}
-        share = known.share(whole - known.explained(others))
-        active = known.values[factor.active]
+    for name, factor in model.factors.items():
+        others = {other: each for other, each in model.factors.items() if other != name}
+        share = model.share(whole - model.explain(others))
+        active = model.values[factor.active]
         middle = _mean(active) if len(active) else 0.0
         for code, label in (*enumerate(factor.labels), (-1, INACTIVE)):
-            found = known.values[factor.codes == code]
+            found = model.values[factor.codes == code]
             if not len(found):
                 continue
-            low, high = _limits(found)
+            low, high = _compute_interval(found)
             rows.append(
                 {
                     "factor": name,
@@ -94,13 +94,13 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
 
 
 def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
-    """What levels of two factors do together: a row per pair of factors and pair of levels.
+    """Compute two-factor interactions: a row per pair of factors and pair of levels.
 
-    `mean` is that over the runs with both levels; pairs of levels that no run has are left out.
-    `interaction` is what is left of it when all factors are taken to add up: the mean of the
-    residuals of their least squares fit. In a balanced factorial that is mean - mean of the level
-    - mean of the other level + mean of all. `share` is the part of the variance that this pair of
-    factors explains beyond all factors alone. Levels are as in `compute_main_effects`.
+    `mean` is the mean of the runs with both levels; pairs of levels without a run are left out.
+    `interaction` is the mean of the residuals of the additive least-squares fit of all factors. In
+    a balanced factorial design it is mean - mean of the level - mean of the other level + overall
+    mean. `share` is the fraction of the variance that the pair of factors explains beyond the
+    additive fit. Levels are as in `compute_main_effects`.
 
     >>> runs = pl.DataFrame({"policy": ["fifo", "fifo", "easy", "easy"], "cores": [8, 16, 8, 16],
     ...                      "makespan_s": [100.0, 60.0, 60.0, 100.0]})
@@ -110,13 +110,13 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     >>> round(table["share"][0], 3)
     1.0
     """
-    known = _Known(runs, factors, kpi)
-    left = known.residuals()
-    whole = known.explained(known.factors)
+    model = _LinearModel(runs, factors, kpi)
+    left = model.residuals()
+    whole = model.explain(model.factors)
     rows: list[dict[str, Any]] = []
-    for (name, one), (other_name, other) in combinations(known.factors.items(), 2):
-        both = _products(one.columns, other.columns)
-        share = known.share(known.explained(known.factors, both) - whole)
+    for (name, one), (other_name, other) in combinations(model.factors.items(), 2):
+        both = _multiply_columns(one.columns, other.columns)
+        share = model.share(model.explain(model.factors, both) - whole)
         for code, label in enumerate(one.labels):
             for other_code, other_label in enumerate(other.labels):
                 here = (one.codes == code) & (other.codes == other_code)
@@ -129,7 +129,7 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
                         "level": label,
                         "other_level": other_label,
                         "runs": int(here.sum()),
-                        "mean": _mean(known.values[here]),
+                        "mean": _mean(model.values[here]),
                         "interaction": _mean(left[here]),
                         "share": share,
                     }
@@ -138,27 +138,27 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
 
 
 class _Factor:
-    """The levels of a factor by number, in the order in which they first occur; -1: not active."""
+    """A factor with its levels coded as integers in order of occurrence; -1: not active."""
 
     def __init__(self, column: pl.Series) -> None:
         self.active = column.is_not_null().to_numpy()
         self.codes = np.full(len(column), -1, dtype=np.int64)
         present = column.drop_nulls()
-        if present.dtype.is_numeric() and present.n_unique() > MOST_LEVELS:
-            self.labels, codes = _quarters(present)
+        if present.dtype.is_numeric() and present.n_unique() > MAX_LEVELS:
+            self.labels, codes = _bin_by_quartile(present)
         else:
             levels = present.unique(maintain_order=True)
-            self.labels = [_said(level) for level in levels]
+            self.labels = [_format_level(level) for level in levels]
             places = {level: code for code, level in enumerate(levels)}
             codes = np.array([places[level] for level in present], dtype=np.int64)
         self.codes[self.active] = codes
 
     @property
     def columns(self) -> Floats:
-        """A column per level, each with a mean of 0 where the factor is active, and 0 elsewhere.
+        """A column per level, centred over the runs in which the factor is active, else 0.
 
-        So a factor that is active in some runs only says nothing about the difference between
-        these and the others.
+        A factor that is active in some runs only therefore explains no difference between these
+        runs and the others.
         """
         here = (self.codes[:, np.newaxis] == np.arange(len(self.labels))).astype(np.float64)
         if len(self.labels):
@@ -166,8 +166,8 @@ class _Factor:
         return np.asarray(here, dtype=np.float64)
 
 
-class _Known:
-    """The runs that have the KPI, and what models of them explain."""
+class _LinearModel:
+    """Additive linear models of a KPI, fitted by least squares to the runs that have it."""
 
     def __init__(self, runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> None:
         for name in (kpi, *factors):
@@ -178,7 +178,7 @@ class _Known:
                     remedy=f"one of: {', '.join(runs.columns)}",
                 )
         if not runs[kpi].dtype.is_numeric():
-            raise InputError(f"'{kpi}' is no number", field="kpi")
+            raise InputError(f"'{kpi}' is not numeric", field="kpi")
         fine = runs.filter(pl.col(kpi).cast(pl.Float64).is_finite())
         if not fine.height:
             raise InputError(
@@ -190,44 +190,44 @@ class _Known:
         self._total = float(self._centred @ self._centred)
 
     def share(self, squares: float) -> float:
-        """A sum of squares as a part of the whole; of none at all: nothing."""
-        # Rounding leaves something of a sum of squares where all runs are equal.
+        """Divide a sum of squares by the total one; 0 if all runs are equal."""
+        # With equal runs, rounding errors leave a sum of squares above 0.
         if self._total <= 1e-24 * float(self.values @ self.values):
             return 0.0
         return min(max(squares / self._total, 0.0), 1.0)
 
-    def explained(self, factors: dict[str, _Factor], more: Floats | None = None) -> float:
-        """The sum of squares that these factors explain, if they add up."""
-        fitted = self._fitted(factors, more)
+    def explain(self, factors: dict[str, _Factor], more: Floats | None = None) -> float:
+        """Return the sum of squares that the additive model of these factors explains."""
+        fitted = self._predict(factors, more)
         return float(fitted @ fitted)
 
     def residuals(self) -> Floats:
-        """What all factors leave, if they add up."""
-        left: Floats = self._centred - self._fitted(self.factors, None)
+        """Return the residuals of the additive model of all factors."""
+        left: Floats = self._centred - self._predict(self.factors, None)
         return left
 
-    def _fitted(self, factors: dict[str, _Factor], more: Floats | None) -> Floats:
+    def _predict(self, factors: dict[str, _Factor], more: Floats | None) -> Floats:
         parts = [factor.columns for factor in factors.values()]
-        design = np.hstack([np.zeros((len(self.values), 0)), *parts, *_given(more)])
+        design = np.hstack([np.zeros((len(self.values), 0)), *parts, *_list_columns(more)])
         design -= design.mean(axis=0)
-        # Columns repeat each other: the shortest solution is taken. They are few and the rows
-        # many, so their products are solved for.
+        # The columns are collinear, so the minimum-norm solution is taken. There are few columns
+        # and many rows, so the normal equations are solved.
         solution = np.linalg.pinv(design.T @ design, rcond=1e-10, hermitian=True)
         fitted: Floats = design @ (solution @ (design.T @ self._centred))
         return fitted
 
 
-def _given(more: Floats | None) -> Iterable[Floats]:
+def _list_columns(more: Floats | None) -> Iterable[Floats]:
     return () if more is None else (more,)
 
 
-def _products(one: Floats, other: Floats) -> Floats:
+def _multiply_columns(one: Floats, other: Floats) -> Floats:
     found: Floats = (one[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(len(one), -1)
     return found
 
 
-def _quarters(numbers: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
-    """Names and numbers of the quarters; equal numbers are in the same."""
+def _bin_by_quartile(numbers: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the labels and codes of quartile bins; equal values are in the same bin."""
     values = numbers.cast(pl.Float64).to_numpy()
     edges = np.quantile(values, np.arange(1, _BINS) / _BINS)
     found = np.searchsorted(np.unique(edges), values, side="left")
@@ -239,7 +239,7 @@ def _quarters(numbers: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
     return labels, codes.ravel()
 
 
-def _said(level: Any) -> str:
+def _format_level(level: Any) -> str:
     return f"{level:.6g}" if isinstance(level, float) else str(level)
 
 
@@ -247,8 +247,8 @@ def _mean(values: Floats) -> float:
     return float(values.mean())
 
 
-def _limits(values: Floats) -> tuple[float | None, float | None]:
-    """The 95 % confidence interval of a mean, by Student's t."""
+def _compute_interval(values: Floats) -> tuple[float | None, float | None]:
+    """Return the 95 % confidence interval of a mean by Student's t."""
     from scipy import special
 
     if len(values) < 2:

@@ -1,4 +1,7 @@
-"""Hashes of the files that the runs of a study read: predictions are of what was in them then."""
+"""Hashes of the input files of a study.
+
+Predictions hold for the contents of the files at the time of the simulation.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from twinloop.scenario import Scenario
 if TYPE_CHECKING:
     from twinloop.exploration.ranking.candidate import Candidate
 
-#: The hash of each file by its path; None: it was not there.
+#: The hash of each file by its path; None: the file did not exist.
 Hashes = Mapping[str, str | None]
 
-AGAIN: Final = "give the same `twinloop explore` again: it simulates what has changed"
+AGAIN: Final = "run the same `twinloop explore` again: it simulates the changed configurations"
 
 
 def hash_input(path: str | Path) -> str | None:
-    """The hash of a file; None: it is not there.
+    """Return the hash of a file; None if it does not exist.
 
     >>> hash_input("nowhere.swf") is None
     True
@@ -29,16 +32,16 @@ def hash_input(path: str | Path) -> str | None:
     if not is_file(Path(path)):
         return None
     now = Path(path).stat()
-    return _hash_of(str(path), now.st_mtime_ns, now.st_size)
+    return _hash_version(str(path), now.st_mtime_ns, now.st_size)
 
 
 @lru_cache(maxsize=64)
-def _hash_of(path: str, _changed: int, _size: int) -> str:
+def _hash_version(path: str, _changed: int, _size: int) -> str:
     return hash_file(Path(path))
 
 
 def find_changed_inputs(known: Hashes) -> list[str]:
-    """The files that are there and are not what they were, by their paths.
+    """Return the paths of existing files whose contents have changed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -54,21 +57,21 @@ def find_changed_inputs(known: Hashes) -> list[str]:
 
 
 def check_inputs_unchanged(candidates: Iterable[Candidate]) -> None:
-    """Complain if a candidate would run files that are not those that its prediction is of."""
+    """Raise an error if an input file of a candidate has changed since its simulation."""
     for each in candidates:
-        for name, old in _read_by(each.scenario, each.inputs).items():
+        for name, old in _select_hashes(each.scenario, each.inputs).items():
             now = hash_input(name)
             if now != old:
                 what = f"has changed since {each.name} was simulated"
                 if now is None:
-                    what = f"is not there any more: {each.name} was simulated with it"
+                    what = f"does not exist any more, and {each.name} was simulated with it"
                 raise InputError(what, file=name, remedy=AGAIN)
 
 
-def _read_by(scenario: Scenario, known: Hashes) -> dict[str, str | None]:
-    """The hashes of the files of one scenario, as far as they are known.
+def _select_hashes(scenario: Scenario, known: Hashes) -> dict[str, str | None]:
+    """Select the known hashes of the files of one scenario.
 
-    Of a folder, also files that were in it then, and files that are new in it.
+    For a folder they include files that have been removed from it, and new ones without a hash.
     """
     if not known:
         return {}

@@ -1,4 +1,4 @@
-"""The runs of a study: each configuration with each seed, known by what would be simulated."""
+"""The plan of a study: a run per configuration and seed, identified by a hash of its inputs."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from twinloop.scenario.carbon import check_carbon
 from twinloop.scenario.identity import Identities, values_to_hash
 from twinloop.scenario.stored_workload import store_workload
 
-#: Where a workload that was given in memory is kept in the folder of a study.
+#: The folder, inside that of a study, of a workload that was given in memory.
 WORKLOAD: Final = "workload"
 
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One run: a configuration with a seed."""
+    """One run of a study: a configuration with a seed."""
 
     configuration: int
     seed: int
-    #: What it changes in the scenario, the seed among it.
+    #: The changes of the scenario, including the seed.
     changes: dict[str, Any]
-    #: Of all that decides how it comes out; the same for runs that are the same.
+    #: The hash of everything that determines the result; identical runs have the same key.
     key: str
-    #: Why there is no such scenario; None: there is.
+    #: The error of an invalid scenario; None: it is valid.
     refused: str | None = None
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What a study is to run."""
+    """The configurations and runs of a study."""
 
     configurations: tuple[Configuration, ...]
     runs: tuple[StudyRun, ...]
-    #: The scenario as it is, with each seed.
+    #: The runs of the unchanged scenario, one for each seed.
     baseline: tuple[StudyRun, ...]
-    #: The design with the seeds that are run: one, where nothing is random.
+    #: The design with the seeds that are simulated: one, if nothing is random.
     design: Design
-    #: What the user should know of it.
+    #: Notes for the user.
     notes: tuple[str, ...] = ()
-    #: The classes of policies that are named as `module:Class`: workers may not have the module.
+    #: The classes of policies named as `module:Class`; workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
     #: The hashes of all files that the runs read.
     inputs: Hashes = field(default_factory=dict)
@@ -60,20 +60,20 @@ class StudyPlan:
 def plan_runs(
     scenario: Scenario,
     design: Design,
-    beside: Mapping[str, Any],
+    extra: Mapping[str, Any],
     *,
     by: str = "makespan_s",
     allow_code: bool = False,
 ) -> StudyPlan:
-    """The runs of a design: all configurations with the first seed, then with the next one.
+    """Plan the runs of a design: all configurations with the first seed, then with the next one.
 
     Args:
-        scenario: What is changed.
-        design: How.
-        beside: What else decides how a run comes out.
-        by: The KPI that the runs are to be ranked by: it is an error if none of them can have it.
-        allow_code: Whether a policy named as `module:Class` may be imported: its code is part of
-            what identifies a run.
+        scenario: The base scenario.
+        design: The design.
+        extra: Further inputs that determine the result of a run.
+        by: The KPI to rank by; an error is raised if no run can have it.
+        allow_code: Whether a policy named as `module:Class` may be imported; its code is part of
+            the identity of a run.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
@@ -84,111 +84,122 @@ def plan_runs(
     configurations = tuple(design.configurations())
     if len(configurations) * max(1, len(design.seeds)) > MOST:
         count = f"{len(configurations) * len(design.seeds):,}"
-        raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
-    known = Identities(allow_code=allow_code)
+        raise InputError(f"the design has {count} runs, more than {MOST:,}", field="factors")
+    identities = Identities(allow_code=allow_code)
     kpi = Objective.of(by).kpi
     inputs: dict[str, str | None] = {}
-    told = [_described(scenario, each, beside, known, kpi, inputs) for each in configurations]
-    fixed = [one.fixed for one in told if one.refused is None]
+    planned = [
+        _plan_configuration(scenario, each, extra, identities, kpi, inputs)
+        for each in configurations
+    ]
+    fixed = [one.fixed for one in planned if one.refused is None]
     notes = _seed_notes(design, fixed)
     if fixed and all(fixed) and len(design.seeds) > 1:
         design = design.model_copy(update={"seeds": design.seeds[:1]})
     seeds = design.seeds or (None,)
     runs = [
-        StudyRun(each.number, *_keyed(one, seed), refused=one.refused)
+        StudyRun(each.number, *_make_run_fields(one, seed), refused=one.refused)
         for seed in seeds
-        for each, one in zip(configurations, told, strict=True)
+        for each, one in zip(configurations, planned, strict=True)
     ]
     if all(run.refused for run in runs):
-        raise InputError(f"none of the runs can be made: {runs[0].refused}", field="factors")
-    lacking = [one.lacks for one in told if one.refused is None]
+        raise InputError(f"no run can be simulated: {runs[0].refused}", field="factors")
+    lacking = [one.lacks for one in planned if one.refused is None]
     if lacking and all(lacking):
         raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
-    baseline = _baseline(scenario, design, beside, known, inputs)
-    return StudyPlan(configurations, tuple(runs), baseline, design, notes, known.code, inputs)
+    baseline = _plan_baseline(scenario, design, extra, identities, inputs)
+    return StudyPlan(configurations, tuple(runs), baseline, design, notes, identities.code, inputs)
 
 
 def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
-    """What is to be said of seeds that change nothing."""
+    """Note seeds that have no effect."""
     if len(design.seeds) < 2 or not any(fixed):
         return ()
-    asked = f"{len(design.seeds)} seeds were asked for"
+    requested = f"{len(design.seeds)} seeds were requested"
     if all(fixed):
         return (
-            f"{asked}, and nothing in it is random (workload, failures, policy): each "
-            "configuration was run once, and has no spread over seeds",
+            f"{requested}, but nothing in the scenario is random (workload, failures, policy): "
+            "each configuration was simulated once and has no spread over seeds",
         )
     return (
-        f"{asked}, and in {sum(fixed)} of {len(fixed)} configurations nothing is random: each of "
-        "these was run once, and is the same with every seed",
+        f"{requested}, but in {sum(fixed)} of {len(fixed)} configurations nothing is random: each "
+        "of these was simulated once, with the same result for every seed",
     )
 
 
-def _baseline(
+def _plan_baseline(
     scenario: Scenario,
     design: Design,
-    beside: Mapping[str, Any],
-    known: Identities,
+    extra: Mapping[str, Any],
+    identities: Identities,
     inputs: dict[str, str | None],
 ) -> tuple[StudyRun, ...]:
-    """The runs of the scenario as it is, with each seed."""
-    as_it_is = Configuration(-1, "", {}, {})
-    one = _described(scenario, as_it_is, beside, known, "makespan_s", inputs)
+    """Plan the runs of the unchanged scenario, one for each seed."""
+    unchanged = Configuration(-1, "", {}, {})
+    one = _plan_configuration(scenario, unchanged, extra, identities, "makespan_s", inputs)
     return tuple(
-        StudyRun(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
+        StudyRun(-1, *_make_run_fields(one, seed), refused=one.refused)
+        for seed in design.seeds or (None,)
     )
 
 
 @dataclass(frozen=True)
-class _Described:
-    """A configuration as its runs have it in common, whatever their seed."""
+class _PlannedConfiguration:
+    """The properties that the runs of a configuration have in common."""
 
     changes: dict[str, Any]
-    #: All that decides how its runs come out, the seed among it.
-    told: dict[str, Any]
+    #: Everything that determines the results of its runs, including the seed.
+    identity: dict[str, Any]
     seed: int
     refused: str | None = None
-    #: Whether nothing in it is random, so that all seeds give the same run.
+    #: Whether nothing in it is random, so that all seeds give the same result.
     fixed: bool = False
-    #: Why its runs cannot have the KPI that they are to be ranked by; None: they can.
+    #: The reason why its runs cannot have the KPI to rank by; None: they can.
     lacks: str | None = None
 
 
-def _described(
+def _plan_configuration(
     scenario: Scenario,
     configuration: Configuration,
-    beside: Mapping[str, Any],
-    known: Identities,
+    extra: Mapping[str, Any],
+    identities: Identities,
     kpi: str,
     inputs: dict[str, str | None],
-) -> _Described:
-    """What the runs of a configuration are; the hashes of their files go to `inputs`."""
+) -> _PlannedConfiguration:
+    """Identify the runs of a configuration; the hashes of their files are added to `inputs`."""
     changes = configuration.changes
     try:
         one = apply_changes(scenario, changes)
         check_carbon(one)
         files = [(path.as_posix(), hash_input(path)) for path in one._files()]
         inputs.update(files)
-        told = _decisive(one, beside, known, [sha256 for _, sha256 in files])
-        fixed = not known.is_random(one)
-        return _Described(changes, told, one.seed, fixed=fixed, lacks=explain_missing_kpi(one, kpi))
+        identity = _collect_identity(one, extra, identities, [sha256 for _, sha256 in files])
+        return _PlannedConfiguration(
+            changes,
+            identity,
+            one.seed,
+            fixed=not identities.is_random(one),
+            lacks=explain_missing_kpi(one, kpi),
+        )
     except CodeNotAllowed:
         raise
     except InputError as error:
-        said = " ".join(str(error).split())
-        told = {"refused": said, "changes": configuration.labels}
-        return _Described(changes, told, scenario.seed, said)
+        message = " ".join(str(error).split())
+        identity = {"refused": message, "changes": configuration.labels}
+        return _PlannedConfiguration(changes, identity, scenario.seed, message)
 
 
-def _keyed(one: _Described, seed: int | None) -> tuple[int, dict[str, Any], str]:
-    """The seed, the changes and the key of a run."""
+def _make_run_fields(
+    one: _PlannedConfiguration, seed: int | None
+) -> tuple[int, dict[str, Any], str]:
+    """Return the seed, the changes and the key of a run."""
     number = one.seed if seed is None else seed
-    key = _digest({**one.told, "seed": None if one.fixed else number})
+    key = _hash_identity({**one.identity, "seed": None if one.fixed else number})
     return number, add_seed(one.changes, seed), key
 
 
 def add_seed(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
-    """Changes of a scenario, a seed among them; None: the one that it has.
+    """Add a seed to changes of a scenario; None: the seed of the scenario stays.
 
     >>> add_seed({"policy": "easy"}, 2)
     {'policy': 'easy', 'seed': 2}
@@ -196,38 +207,39 @@ def add_seed(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     return dict(changes) if seed is None else {**changes, "seed": seed}
 
 
-def _decisive(
-    scenario: Scenario, beside: Mapping[str, Any], known: Identities, inputs: list[str | None]
+def _collect_identity(
+    scenario: Scenario, extra: Mapping[str, Any], identities: Identities, inputs: list[str | None]
 ) -> dict[str, Any]:
-    told = values_to_hash(scenario.to_dict(complete=True))
-    seed = told.pop("seed")
-    told.pop("name", None)
+    values = values_to_hash(scenario.to_dict(complete=True))
+    seed = values.pop("seed")
+    values.pop("name", None)
     if scenario.workload.path is not None:
-        told["workload"]["path"] = Path(scenario.workload.path).name  # what is in it decides
-    objects = known.identify(scenario)
+        # The file is identified by the hash of its contents, not by its folder.
+        values["workload"]["path"] = Path(scenario.workload.path).name
+    objects = identities.identify(scenario)
     own = {"objects": objects} if objects else {}
     return {
-        "scenario": told,
+        "scenario": values,
         "inputs": inputs,
         "by": __version__,
         **own,
-        **beside,
+        **extra,
         "seed": seed,
     }
 
 
-def _digest(told: Any) -> str:
-    text = json.dumps(told, sort_keys=True, default=str)
+def _hash_identity(identity: Any) -> str:
+    text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def store_study_workload(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario with a workload that was given in memory written into the folder."""
+    """Return the scenario with a workload in memory stored in the folder."""
     return store_workload(scenario, folder, WORKLOAD)
 
 
 def count_duplicates(runs: Sequence[StudyRun]) -> int:
-    """How many runs are the same as an earlier one.
+    """Count the runs that are identical to an earlier one.
 
     >>> count_duplicates([StudyRun(number, 0, {}, key) for number, key in enumerate("aba")])
     1

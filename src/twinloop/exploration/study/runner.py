@@ -1,4 +1,4 @@
-"""A run of a study: a scenario simulated, and its KPIs; with a fit, under every calibration."""
+"""One run of a study: the KPIs of a scenario, with a fit also for draws of its parameters."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from twinloop.scenario.carbon import has_carbon
 if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
 
-#: How many calibrations of those that the data allows are tried in each run of a study.
+#: Default number of draws of parameter values with which each run of a study is simulated.
 DRAWS: Final = 64
-#: The KPIs whose doubt is looked at.
-DOUBTED: Final = (
+#: The KPIs whose uncertainty is computed from draws.
+DRAWN_KPIS: Final = (
     "makespan_s",
     "wait_mean_s",
     "wait_p95_s",
@@ -45,7 +45,7 @@ DOUBTED: Final = (
 
 @dataclass(frozen=True)
 class Runner:
-    """Simulates the base scenario with some fields changed; goes to each worker once.
+    """A function that simulates the base scenario with changes; sent to each worker once.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
@@ -55,33 +55,33 @@ class Runner:
 
     scenario: Scenario
     allow_code: bool = False
-    #: Values of the model by name, a column for each, a row for each calibration.
+    #: Draws of the values of the model, a column per value name.
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    #: The classes of policies that are named as `module:Class`, which a worker may not find.
+    #: The classes of policies named as `module:Class`; workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
-    #: Tells studies apart on workers that live longer than one: files may change between them.
+    #: Identifies the study on long-lived workers, as files may change between studies.
     mark: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The KPIs of one run, and what they are under each calibration."""
+        """Simulate one run; return its KPIs and their values for each draw."""
         scenario = self._with_policy(apply_changes(self.scenario, changes))
-        # A level of the study has the last word on a value that was fitted as well.
+        # A level of the study takes precedence over a fitted value.
         levels = {name.removeprefix("model.") for name in changes}
-        moved = {name: column for name, column in self.draws.items() if name not in levels}
-        ready = CompiledScenario(
-            declare_values(scenario, list(moved)),
+        varied = {name: column for name, column in self.draws.items() if name not in levels}
+        compiled = CompiledScenario(
+            declare_values(scenario, list(varied)),
             allow_code=self.allow_code,
-            workload=_loaded(self.mark, scenario),
+            workload=_load_workload(self.mark, scenario),
         )
         priced = scenario.prices is not None or has_carbon(scenario)
-        told: dict[str, Any] = _priced(ready) if priced else {"kpis": ready.run()}
-        told["kpis"] = {name: told["kpis"][name] for name in KPIS if name in told["kpis"]}
-        if moved and isinstance(ready.policy, BuiltInPolicy):
-            told["draws"] = _doubt(ready, moved)
-        return told
+        row: dict[str, Any] = _run_with_costs(compiled) if priced else {"kpis": compiled.run()}
+        row["kpis"] = {name: row["kpis"][name] for name in KPIS if name in row["kpis"]}
+        if varied and isinstance(compiled.policy, BuiltInPolicy):
+            row["draws"] = _run_draws(compiled, varied)
+        return row
 
     def _with_policy(self, scenario: Scenario) -> Scenario:
-        """The scenario with a policy that is named as code made of the class that came along."""
+        """Replace a policy named as code by an object of the class sent with the runner."""
         named = scenario.policy
         found = None if named.object is not None else self.code.get(named.name)
         if found is None:
@@ -89,39 +89,39 @@ class Runner:
         return scenario.replace(policy=construct_policy(named.name, found, named.options))
 
 
-def _priced(ready: CompiledScenario) -> dict[str, Any]:
-    """The KPIs of a run with its money and carbon, from one simulation; why one is not known."""
-    run = ready.run_to_end()
-    scenario = ready.scenario
+def _run_with_costs(compiled: CompiledScenario) -> dict[str, Any]:
+    """Simulate a run once; return its KPIs with cost and carbon, and reasons for missing ones."""
+    run = compiled.run_to_end()
+    scenario = compiled.scenario
     kpis: dict[str, float | None] = dict(run.kpis())
     intensities = {each.carbon for each in scenario.effective_platform().clusters}
-    trace = cost_trace_from_run(ready, run, per_node=len(intensities) > 1)
+    trace = cost_trace_from_run(compiled, run, per_node=len(intensities) > 1)
     emission = compute_emission(trace)
     kpis["carbon_g"] = emission.grams
     if scenario.prices is not None:
         kpis["cost"] = cost(trace, scenario.prices).total
-    told: dict[str, Any] = {"kpis": {k: v for k, v in kpis.items() if v is not None}}
+    row: dict[str, Any] = {"kpis": {k: v for k, v in kpis.items() if v is not None}}
     notes = [" ".join(note.split()) for note in emission.notes]
     if not emission.is_known and notes:
-        told["unknown"] = {"carbon_g": notes[0]}
+        row["unknown"] = {"carbon_g": notes[0]}
     elif notes:
-        told["notes"] = notes
-    return told
+        row["notes"] = notes
+    return row
 
 
-def _doubt(
-    ready: CompiledScenario, moved: Mapping[str, NDArray[np.float64]]
+def _run_draws(
+    compiled: CompiledScenario, varied: Mapping[str, NDArray[np.float64]]
 ) -> dict[str, list[float]]:
-    """The KPIs under each calibration."""
-    known = {name: column for name, column in moved.items() if name in ready.value_names}
-    rows = make_value_rows(ready, len(next(iter(moved.values()))), known)
-    # On one thread: it is the runs of a study that go on at the same time.
-    many = ready.run_many(rows, outputs=DOUBTED, threads=1)
-    return {name: many[name].tolist() for name in DOUBTED if np.isfinite(many[name]).all()}
+    """Simulate a run with each draw; return the values of the KPIs."""
+    known = {name: column for name, column in varied.items() if name in compiled.value_names}
+    rows = make_value_rows(compiled, len(next(iter(varied.values()))), known)
+    # On one thread, because the runs of a study are already parallel.
+    many = compiled.run_many(rows, outputs=DRAWN_KPIS, threads=1)
+    return {name: many[name].tolist() for name in DRAWN_KPIS if np.isfinite(many[name]).all()}
 
 
 def select_draws(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
-    """The calibrations that the data allows, evenly chosen where there are more than `most`."""
+    """Return the draws of a fit, evenly thinned to at most `most`."""
     if fit is None or fit.draws is None or not most or not fit.draws.height:
         return {}
     chosen = np.unique(np.linspace(0, fit.draws.height - 1, most).round().astype(int))
@@ -132,15 +132,15 @@ def select_draws(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
     }
 
 
-#: What was read last, for the runs of a study that have the same: seldom more than the seeds.
-_READ: deque[tuple[str, LoadedWorkload]] = deque(maxlen=8)
+#: The last loaded workloads, shared by runs of a study; there is rarely more than one per seed.
+_LOADED: deque[tuple[str, LoadedWorkload]] = deque(maxlen=8)
 
 
-def _loaded(mark: str, scenario: Scenario) -> LoadedWorkload:
-    """The workload of a scenario, read or made once for all runs of a study that have it."""
-    for of, each in tuple(_READ):
+def _load_workload(mark: str, scenario: Scenario) -> LoadedWorkload:
+    """Load the workload of a scenario, once for all runs of a study that share it."""
+    for of, each in tuple(_LOADED):
         if of == mark and each.is_valid_for(scenario):
             return each
     made = LoadedWorkload(scenario)
-    _READ.append((mark, made))
+    _LOADED.append((mark, made))
     return made

@@ -1,4 +1,4 @@
-"""The folder of a study: what was asked, what came out, and a copy of the fit."""
+"""The folder of a study: its plan, the results of its runs, and a copy of the fit."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from twinloop.exploration.study.plan import StudyPlan, StudyRun, add_seed
 from twinloop.exploration.study.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 
-#: What the journal of every study begins with.
+#: The first row of the journal of a study.
 HEADER: Final = {"study": 1}
-_AGAIN: Final = "give the same `twinloop explore` again: it writes it anew, and keeps all runs"
-#: What the folder of the fit begins with.
+_REPAIR: Final = "run the same `twinloop explore` again: it rewrites the file and keeps all runs"
+#: Prefix of the name of the folder of the fit.
 FITTED: Final = "fit-"
 
 
 def save_plan(
     folder: Path, scenario: Scenario, design: Design, plan: StudyPlan, fit: Fit | None, by: str
 ) -> None:
-    """Write what is asked, before anything runs."""
-    told = {
+    """Write the manifest of a study before the first run."""
+    manifest = {
         "twinloop": __version__,
         "scenario": scenario.to_manifest(),
         "design": design.to_dict(),
@@ -45,17 +45,17 @@ def save_plan(
         "keys": [run.key for run in plan.runs],
         "notes": list(plan.notes),
         "inputs": dict(plan.inputs),
-        "fit": None if fit is None else _keep_fit(folder, fit),
+        "fit": None if fit is None else _store_fit(folder, fit),
     }
     with write_atomically(folder / MANIFEST) as stream:
-        stream.write(json.dumps(told, indent=1, allow_nan=False, default=str).encode())
+        stream.write(json.dumps(manifest, indent=1, allow_nan=False, default=str).encode())
 
 
-def _keep_fit(folder: Path, fit: Fit) -> str:
-    """A copy of the fit beside its study, under a name of its own: a study may get another one."""
+def _store_fit(folder: Path, fit: Fit) -> str:
+    """Store a copy of the fit under a name with its hash, as a study may get another fit later."""
     name = f"{FITTED}{hash_fit(fit)[:8]}"
     if not (folder / name / FIT_MANIFEST).exists():
-        # Whole or not at all: one that was killed over it left some of it.
+        # Renamed when it is complete; an interrupted copy is removed.
         new = folder / f".{name}"
         for left in (new, folder / name):
             shutil.rmtree(left, ignore_errors=True)
@@ -64,15 +64,15 @@ def _keep_fit(folder: Path, fit: Fit) -> str:
 
 
 def hash_fit(fit: Fit) -> str:
-    """What tells two fits apart: their values, and the calibrations that the data allows."""
-    told = json.dumps(fit.values, sort_keys=True, default=str).encode()
+    """Return a hash of the values and the draws of a fit."""
+    content = json.dumps(fit.values, sort_keys=True, default=str).encode()
     if fit.draws is not None:
-        told += fit.draws.write_csv().encode()
-    return hashlib.sha256(told).hexdigest()
+        content += fit.draws.write_csv().encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 class _JournalRow(StoredJson):
-    """What a line of the journal holds: a run that is over."""
+    """A row of the journal: the result of a run."""
 
     key: str
     kpis: dict[str, float | None] | None
@@ -83,23 +83,23 @@ class _JournalRow(StoredJson):
     unknown: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _is_over(self) -> Self:
+    def _check_result(self) -> Self:
         if (self.kpis is None) == (self.error is None):
             raise ValueError("a run has either `kpis` or an `error`")
         if len(set(map(len, self.draws.values()))) > 1:
-            raise ValueError("`draws` has more values of one KPI than of another")
+            raise ValueError("`draws` has different numbers of values for different KPIs")
         return self
 
 
 def read_results(
     rows: Iterable[Any], file: Path | None = None, keys: Collection[str] = ()
 ) -> dict[str, Mapping[str, Any]]:
-    """What became of each run, by its key; of a run that was made again, the last.
+    """Return the result of each run by its key; the last one of a repeated run.
 
     Args:
-        rows: What the journal holds.
-        file: The journal, for errors.
-        keys: The runs that are compared, so that all have draws of the same calibrations.
+        rows: The rows of the journal.
+        file: The journal, for error messages.
+        keys: The keys of compared runs, which must have the same number of draws.
 
     >>> read_results([{"key": "a", "kpis": {}, "seconds": 0.1, "error": None}]).keys()
     dict_keys(['a'])
@@ -114,15 +114,15 @@ def read_results(
         if here and checked.key in compared:
             draws = draws or here
             if here != draws:
-                said = f"has {here} values of each KPI, where runs before have {draws}"
+                what = f"has {here} values of each KPI, but earlier runs have {draws}"
                 raise InputError(
-                    said, file=file, line=number, field="draws", remedy=TRUNCATE_REMEDY
+                    what, file=file, line=number, field="draws", remedy=TRUNCATE_REMEDY
                 )
     return found
 
 
 def is_study(folder: Path) -> bool:
-    """Whether a folder keeps a study; another program may call a file of its own `study.json`.
+    """Whether a folder contains a study; a `study.json` may also be from another program.
 
     >>> is_study(Path("nowhere"))
     False
@@ -130,12 +130,12 @@ def is_study(folder: Path) -> bool:
     try:
         kept = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
-        return (folder / MANIFEST).is_file() and (folder / JOURNAL).is_file()  # a damaged one
+        return (folder / MANIFEST).is_file() and (folder / JOURNAL).is_file()  # damaged
     return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
 
 
 class _StudyFile(StoredJson):
-    """What `study.json` holds."""
+    """The contents of `study.json`."""
 
     scenario: dict[str, Any]
     design: dict[str, Any]
@@ -148,30 +148,32 @@ class _StudyFile(StoredJson):
 
 
 def load_study(folder: Path, *, allow_code: bool = False) -> Study:
-    """The study that is kept in a folder, as far as it has come."""
+    """Read a study from its folder, with the results so far."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise InputError("no study is kept there", file=folder, remedy=f"it would have {MANIFEST}")
-    kept = read_stored_json(path, _StudyFile, _AGAIN)
+        raise InputError(
+            "contains no study", file=folder, remedy=f"the folder of a study contains {MANIFEST}"
+        )
+    kept = read_stored_json(path, _StudyFile, _REPAIR)
     try:
         design = Design.from_dict(kept.design)
         scenario = Scenario.from_manifest(kept.scenario)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        said = f"is damaged, or is of another version: {error}"
-        raise InputError(said, file=path, remedy=_AGAIN) from None
+        what = f"is damaged or from another version: {error}"
+        raise InputError(what, file=path, remedy=_REPAIR) from None
     keys, baseline, fit, by = kept.keys, kept.baseline, kept.fit, kept.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
-        said = "does not fit together: it is damaged, or of another version"
-        raise InputError(said, file=path, remedy=_AGAIN)
+        what = "is inconsistent: it is damaged or from another version"
+        raise InputError(what, file=path, remedy=_REPAIR)
     runs = tuple(
         StudyRun(
-            each.number, _seed(each.changes, seed, scenario), add_seed(each.changes, seed), key
+            each.number, _get_seed(each.changes, seed, scenario), add_seed(each.changes, seed), key
         )
         for (each, seed), key in zip(pairs, keys, strict=True)
     )
-    as_it_is = tuple(
+    baseline_runs = tuple(
         StudyRun(-1, scenario.seed if seed is None else seed, add_seed({}, seed), key)
         for seed, key in zip(design.seeds or (None,), baseline, strict=True)
     )
@@ -183,23 +185,23 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
         configurations,
         runs,
         read_results(rows, journal, {*keys, *baseline}),
-        as_it_is,
+        baseline_runs,
         None if fit is None else Fit.load(join_below(folder, fit, file=path, field="fit")),
         folder,
         by,
         allow_code,
         tuple(kept.notes),
-        _inputs(kept),
+        _get_input_hashes(kept),
     )
 
 
-def _inputs(kept: _StudyFile) -> dict[str, str | None]:
-    """The hashes of what was read; a study of before these were kept has those of its scenario."""
+def _get_input_hashes(kept: _StudyFile) -> dict[str, str | None]:
+    """Return the hashes of the input files; old studies have only those of their scenario."""
     if kept.inputs is not None:
         return kept.inputs
     found = kept.scenario.get("inputs")
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _seed(changes: Mapping[str, Any], seed: int | None, scenario: Scenario) -> int:
+def _get_seed(changes: Mapping[str, Any], seed: int | None, scenario: Scenario) -> int:
     return int(changes.get("seed", scenario.seed)) if seed is None else seed

@@ -1,4 +1,4 @@
-"""A Study: a set of scenarios made from factors and levels, and their results."""
+"""The result of a study: the configurations of its factors, their runs, and rankings."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 #: Files of the folder of a study.
 MANIFEST: Final = "study.json"
 JOURNAL: Final = "journal.jsonl"
-#: What the scenario is called that was given, where it is none of the configurations.
+#: The name of the base scenario if it is not one of the configurations.
 AS_GIVEN: Final = "as given"
-#: How many of the best are looked at for what the fit cannot know.
-SUPPORTED: Final = 50
+#: How many of the best candidates are checked for extrapolation beyond the fit.
+MAX_EXAMINED: Final = 50
 
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """What was asked, and what came out so far.
+    """A study: its design and the results so far.
 
-    `runs` has a row per run: its configuration, the level of each factor (null where the factor
-    is not active), the seed, the KPIs, and the error of a run that failed. `configurations` has a
-    row per configuration: the mean of each KPI over the seeds, with `_sd`, `_min` and `_max`. Like
-    candidates, front and effects it is over the `seeds` that all configurations have, and a KPI is
-    null where a run with one of them lacks it.
+    `runs` has a row per run: its configuration, the level of each factor (null if the factor is not
+    active), the seed, the KPIs, and the error of a failed run. `configurations` has a row per
+    configuration: the mean of each KPI over the seeds, with `_sd`, `_min` and `_max`. This table,
+    the candidates, the Pareto front and the effects use only the `seeds` that all configurations
+    have. A KPI is null if a run with one of these seeds lacks it.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10 + i, "cores": 1 + i % 3} for i in range(20)]
@@ -63,23 +63,23 @@ class Study:
     design: Design
     planned_configurations: tuple[Configuration, ...]
     planned_runs: tuple[StudyRun, ...]
-    #: What became of each run that is done, by its key: `kpis`, `seconds`, `error`, `draws`,
+    #: The result of each run that has ended, by its key: `kpis`, `seconds`, `error`, `draws`,
     #: `notes`.
     results: Mapping[str, Mapping[str, Any]] = field(compare=False)
-    #: The scenario as it is, with each seed.
+    #: The runs of the unchanged scenario, one for each seed.
     planned_baseline: tuple[StudyRun, ...] = ()
     fit: Fit | None = field(default=None, compare=False)
     folder: Path | None = None
-    #: The KPI that is to be good.
+    #: The KPI to optimise.
     by: str = "makespan_s"
     #: Whether policies named as `module:Class` may be imported and run.
     allow_code: bool = False
-    #: What was said when it was planned.
+    #: Notes of the plan.
     planning_notes: tuple[str, ...] = ()
-    #: The hashes of all files that the runs read, by path; None: the file was not there.
+    #: The hashes of all files that the runs read, by path; None: the file did not exist.
     inputs: Hashes = field(default_factory=dict, compare=False)
 
-    # --- what there is ---------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -88,65 +88,68 @@ class Study:
 
     @property
     def planned(self) -> int:
-        """How many runs the design has."""
+        """The number of runs of the design."""
         return len(self.planned_runs)
 
     @cached_property
     def done(self) -> int:
-        """How many runs are over, the failed ones among them."""
+        """The number of runs that have ended, including failed ones."""
         return sum(run.key in self.results for run in self.planned_runs)
 
     @cached_property
     def failed(self) -> int:
-        """How many runs failed."""
+        """The number of failed runs."""
         found = (self.results.get(run.key) for run in self.planned_runs)
         return sum(one is not None and one["error"] is not None for one in found)
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
-        """Why runs failed, each reason once."""
+        """The distinct errors of failed runs."""
         found = (self.results.get(run.key) for run in self.planned_runs)
-        said = (one["error"] for one in found if one is not None and one["error"] is not None)
-        return tuple(dict.fromkeys(map(str, said)))
+        errors = (one["error"] for one in found if one is not None and one["error"] is not None)
+        return tuple(dict.fromkeys(map(str, errors)))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing of it as a whole, in sentences."""
+        """Notes on the study as a whole."""
         found = [*self.planning_notes]
-        if other := find_changed_inputs(self.inputs):
-            found.append(f"changed since it was simulated: {', '.join(other)} ({AGAIN})")
-        if self._is_replicated_in_vain:
+        if changed := find_changed_inputs(self.inputs):
+            found.append(f"changed since the simulation: {', '.join(changed)} ({AGAIN})")
+        if self._has_equal_seeds:
             found.append(
-                "the seeds made no difference: with every seed each configuration is the same"
+                "the seeds made no difference: each configuration has the same result with every "
+                "seed"
             )
-        said = describe_fewer_completions(self._outlines, self.baseline) if self._outlines else None
-        found += [] if said is None else [said]
+        fewer = (
+            describe_fewer_completions(self._outlines, self.baseline) if self._outlines else None
+        )
+        found += [] if fewer is None else [fewer]
         done = [self.results[run.key] for run in self.planned_runs if run.key in self.results]
         noted = Counter(note for one in done for note in one.get("notes") or ())
         found += [f"{note} ({times:,} of {len(done):,} runs)" for note, times in noted.items()]
         return tuple(found)
 
     @property
-    def _is_replicated_in_vain(self) -> bool:
-        """Whether the runs of all configurations are the same with each of several seeds."""
+    def _has_equal_seeds(self) -> bool:
+        """Whether the results of each configuration are equal for all of several seeds."""
         if len(self.seeds) < 2 or self.planning_notes or not self.kpis:
             return False
-        same = self._whole.group_by("configuration").agg(pl.col(self.kpis).n_unique())
+        same = self._compared_runs.group_by("configuration").agg(pl.col(self.kpis).n_unique())
         return bool((same.select(pl.max_horizontal(self.kpis)).to_series() == 1).all())
 
     @property
     def complete(self) -> bool:
-        """Whether all runs are over."""
+        """Whether all runs have ended."""
         return self.done == self.planned
 
     @property
     def repeated(self) -> int:
-        """How many runs are the same as another one, and so were made once."""
+        """The number of runs that are identical to an earlier one and were not simulated again."""
         return count_duplicates(self.planned_runs)
 
     @cached_property
     def kpis(self) -> tuple[str, ...]:
-        """The KPIs that the runs have."""
+        """The KPIs that at least one run has."""
         found = {
             name
             for one in self.results.values()
@@ -157,14 +160,14 @@ class Study:
 
     @cached_property
     def runs(self) -> pl.DataFrame:
-        """A row per run that is over."""
+        """A row per run that has ended."""
         from twinloop.exploration.study.tables import make_runs_table
 
         return make_runs_table(self)
 
     @cached_property
     def configurations(self) -> pl.DataFrame:
-        """A row per configuration of which a run is over: means over the `seeds`, and spread."""
+        """A row per configuration with an ended run: means over the `seeds`, and spread."""
         from twinloop.exploration.study.tables import make_configurations_table
 
         return make_configurations_table(self)
@@ -173,53 +176,53 @@ class Study:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """The configurations of which a run did not fail, as candidates."""
-        return tuple(map(self._whole_of, self._outlines))
+        """The configurations with at least one successful run, as candidates."""
+        return tuple(map(self._complete_candidate, self._outlines))
 
     def candidate(self, configuration: int | str) -> Candidate:
-        """One configuration, by its number or its name."""
+        """Return one configuration by its number or its name."""
         for each in self._outlines:
             if configuration in (each.configuration, each.name):
-                return self._supported(self._whole_of(each))
+                return self._add_extrapolations(self._complete_candidate(each))
         raise InputError(
-            f"the study has no configuration {configuration!r} that ran",
+            f"the study has no configuration {configuration!r} with a successful run",
             field="configuration",
             remedy="`configurations` lists them",
         )
 
     @cached_property
     def baseline(self) -> Candidate:
-        """The scenario that was given, unchanged: what all candidates are held against.
+        """The unchanged base scenario, with which all candidates are compared.
 
-        Where its runs failed, or are still to come, nothing is predicted of it.
+        It has no predictions if its runs failed or have not ended yet.
         """
         keys = {run.key for run in self.planned_baseline[:1]}
         same = {run.configuration for run in self.planned_runs if run.key in keys}
         for each in self._outlines:
             if each.configuration in same:
-                return self._supported(self._whole_of(each))
-        runs = {run.seed: run for run in self.planned_baseline if self._well(run)}
+                return self._add_extrapolations(self._complete_candidate(each))
+        runs = {run.seed: run for run in self.planned_baseline if self._has_succeeded(run)}
         chosen = [seed for seed in self.seeds if seed in runs] or list(runs)
         found = [self.results[runs[seed].key] for seed in chosen]
         if not found:
             return Candidate(AS_GIVEN, self.scenario, {}, inputs=self.inputs)
         first = self.scenario.replace(seed=chosen[0])
         made = Candidate.of_runs(AS_GIVEN, first, found)
-        return self._supported(replace(made, inputs=self.inputs))
+        return self._add_extrapolations(replace(made, inputs=self.inputs))
 
-    def _well(self, run: StudyRun) -> bool:
-        """Whether a run is over and did not fail."""
+    def _has_succeeded(self, run: StudyRun) -> bool:
+        """Whether a run has ended and did not fail."""
         found = self.results.get(run.key)
         return found is not None and found["error"] is None
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds that candidates are compared by: those that all of them have.
+        """The seeds for which all candidates have a successful run; only these are compared.
 
-        Of a configuration none of whose runs is over or all failed there is nothing to compare.
+        Configurations without any successful run are ignored.
         """
         sets = [
-            {run.seed for run in runs if self._well(run)}
+            {run.seed for run in runs if self._has_succeeded(run)}
             for runs in self._by_configuration.values()
         ]
         shared = set.intersection(*([each for each in sets if each] or [set()]))
@@ -228,10 +231,10 @@ class Study:
 
     @cached_property
     def _outlines(self) -> tuple[Candidate, ...]:
-        """All candidates with the scenario still unchanged: of thousands, few are ever run."""
+        """All candidates, still with the base scenario, as few of thousands are ever executed."""
         made = []
         for number, runs in self._by_configuration.items():
-            whole = self._compared(runs)
+            whole = self._select_compared(runs)
             if whole:
                 known = self.planned_configurations[number]
                 found = [self.results[run.key] for run in whole]
@@ -240,29 +243,29 @@ class Study:
                 )
         return tuple(made)
 
-    def _compared(self, runs: Sequence[StudyRun]) -> list[StudyRun]:
-        """The runs that a candidate is made of; all that it has where no seed is shared."""
-        well = [run for run in runs if self._well(run)]
-        return [run for run in well if run.seed in self.seeds] or well
+    def _select_compared(self, runs: Sequence[StudyRun]) -> list[StudyRun]:
+        """Select the successful runs with shared seeds; all of them if no seed is shared."""
+        successful = [run for run in runs if self._has_succeeded(run)]
+        return [run for run in successful if run.seed in self.seeds] or successful
 
-    def _whole_of(self, outline: Candidate) -> Candidate:
+    def _complete_candidate(self, outline: Candidate) -> Candidate:
         if outline.configuration is None:
             return outline
-        first = self._compared(self._by_configuration[outline.configuration])[0]
+        first = self._select_compared(self._by_configuration[outline.configuration])[0]
         scenario = apply_changes(self.scenario, first.changes)
         return replace(outline, scenario=scenario, inputs=self.inputs)
 
-    def _supported(self, candidate: Candidate) -> Candidate:
-        """The candidate with what it leans on that the fit cannot know."""
+    def _add_extrapolations(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with its extrapolations beyond the data of the fit."""
         if self.fit is None:
             return candidate
         from twinloop.exploration.extrapolation.support import find_extrapolations
 
         try:
-            leans = find_extrapolations(candidate.scenario, self.fit, allow_code=self.allow_code)
+            found = find_extrapolations(candidate.scenario, self.fit, allow_code=self.allow_code)
         except TwinloopError as error:
-            leans = (f"What it leans on could not be examined: {error}",)
-        return replace(candidate, unsupported=leans)
+            found = (f"The extrapolation beyond the fitted runs could not be examined: {error}",)
+        return replace(candidate, unsupported=found)
 
     @cached_property
     def _by_configuration(self) -> dict[int, list[StudyRun]]:
@@ -271,20 +274,20 @@ class Study:
             found.setdefault(run.configuration, []).append(run)
         return found
 
-    # --- deciding --------------------------------------------------------------------------------
+    # --- decision --------------------------------------------------------------------------------
 
     def pareto(self, *objectives: str | Objective) -> pl.DataFrame:
-        """The configurations that no other one beats in all objectives, best by the first first.
+        """Return the Pareto front of the objectives, sorted by the first objective.
 
-        By default what the study is by, and energy per task, or wait where no energy is known. A
-        configuration that completes fewer of its tasks than another is not on the front: it is no
-        better for what it leaves undone.
+        The default objectives are the KPI of the study and the energy per task, or the wait if the
+        energy is not known. A configuration that completes a smaller share of its tasks than
+        another is not on the front, because less work improves all other KPIs.
         """
         from twinloop.exploration.ranking.pareto import find_front
 
         chosen = [Objective.of(each) for each in objectives or self.objectives]
         for each in chosen:
-            self._checked(each.kpi)
+            self._check_kpi(each.kpi)
         table = self.configurations
         values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
         short = compute_shortfalls(self._outlines, self.baseline)
@@ -306,35 +309,35 @@ class Study:
 
     @property
     def objectives(self) -> tuple[str, str]:
-        """The trade-off that is looked at unless another is asked for, `by` first."""
+        """The default objectives of the Pareto front, `by` first."""
         energy = "energy_per_task_j" in self.kpis and bool(self.runs["energy_per_task_j"].max())
         usual = ("energy_per_task_j" if energy else "wait_p95_s", "makespan_s")
         return (self.by, next(kpi for kpi in usual if kpi != Objective.of(self.by).kpi))
 
     def rank(self, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
-        """All candidates, best first.
+        """Rank all candidates, best first.
 
         Args:
-            by: A KPI; several, of which a later one decides between those that are equal in the
-                earlier ones; or a mapping of KPIs and weights. By default what the study is by.
-            tolerance: Values that differ by no more than this share count as equal.
+            by: A KPI; several KPIs in lexicographic order; or a mapping of KPIs to weights. By
+                default the KPI of the study.
+            tolerance: Relative difference up to which values count as equal.
         """
-        return self._ranked(by, None, tolerance)
+        return self._rank(by, None, tolerance)
 
     def top(self, k: int = 3, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
-        """The best candidates; see `rank`."""
+        """Rank the best `k` candidates; see `rank`."""
         if k < 1:
             raise InputError(f"must be 1 or more, not {k}", field="k")
-        return self._ranked(by, k, tolerance)
+        return self._rank(by, k, tolerance)
 
-    def _ranked(self, by: Any, k: int | None, tolerance: float) -> Ranking:
+    def _rank(self, by: Any, k: int | None, tolerance: float) -> Ranking:
         from twinloop.exploration.ranking.ranking import rank_candidates
 
         by = self.by if by is None else by
         if not self._outlines:
-            raise InputError("no run of the study is over that did not fail", file=self.folder)
+            raise InputError("no run of the study has succeeded yet", file=self.folder)
         if isinstance(by, str):
-            self._checked(by)
+            self._check_kpi(by)
         found = rank_candidates(
             self._outlines,
             by,
@@ -344,50 +347,50 @@ class Study:
             tolerance=tolerance,
             fit=self.fit,
         )
-        whole = [self._whole_of(each) for each in found]
-        whole = [*map(self._supported, whole[:SUPPORTED]), *whole[SUPPORTED:]]
+        whole = [self._complete_candidate(each) for each in found]
+        whole = [*map(self._add_extrapolations, whole[:MAX_EXAMINED]), *whole[MAX_EXAMINED:]]
         places = zip(found.places, whole, strict=True)
         return replace(found, places=tuple(replace(at, candidate=each) for at, each in places))
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
-        """The main effect of each level of each factor on a KPI; see `compute_main_effects`."""
+        """Return the main effects of the factors on a KPI; see `compute_main_effects`."""
         from twinloop.exploration.study.effects import compute_main_effects
 
-        kpi = self._checked(kpi)
-        return compute_main_effects(self._having(kpi), self.factors, kpi)
+        kpi = self._check_kpi(kpi)
+        return compute_main_effects(self._select_with_kpi(kpi), self.factors, kpi)
 
     def interactions(self, kpi: str | None = None) -> pl.DataFrame:
-        """What two factors do together that neither does alone; see `compute_interactions`."""
+        """Return the two-factor interactions for a KPI; see `compute_interactions`."""
         from twinloop.exploration.study.effects import compute_interactions
 
-        kpi = self._checked(kpi)
-        return compute_interactions(self._having(kpi), self.factors, kpi)
+        kpi = self._check_kpi(kpi)
+        return compute_interactions(self._select_with_kpi(kpi), self.factors, kpi)
 
     @property
-    def _whole(self) -> pl.DataFrame:
-        """The runs that configurations are compared by."""
+    def _compared_runs(self) -> pl.DataFrame:
+        """The runs by which configurations are compared."""
         from twinloop.exploration.study.tables import is_compared
 
         return self.runs.filter(is_compared(self))
 
-    def _having(self, kpi: str) -> pl.DataFrame:
-        """Those of configurations that have a KPI with every seed, as a ranking has them."""
+    def _select_with_kpi(self, kpi: str) -> pl.DataFrame:
+        """Select the runs of configurations that have a KPI for every seed, as a ranking does."""
         lacks = pl.col(kpi).null_count().over("configuration") > 0
-        return self._whole.filter(~lacks)
+        return self._compared_runs.filter(~lacks)
 
-    def _checked(self, kpi: str | None) -> str:
+    def _check_kpi(self, kpi: str | None) -> str:
         kpi = Objective.of(self.by if kpi is None else kpi).kpi
         if kpi not in self.kpis:
             why = self.why_unknown(kpi)
             raise InputError(
                 f"the runs have no {kpi}" + ("" if why is None else f": {why}"),
                 field="kpi",
-                remedy=f"they have: {', '.join(self.kpis) or 'nothing yet'}",
+                remedy=f"available: {', '.join(self.kpis) or 'none yet'}",
             )
         return kpi
 
     def why_unknown(self, kpi: str) -> str | None:
-        """Why the runs have no such KPI; None: they have it, or did not say."""
+        """Return the reason why no run has a KPI; None if a run has it or no reason is known."""
         if kpi in self.kpis:
             return None
         for one in self.results.values():
@@ -395,7 +398,7 @@ class Study:
                 return str(why)
         return explain_missing_kpi(self.scenario, kpi)
 
-    # --- keeping and showing ---------------------------------------------------------------------
+    # --- storage and output ----------------------------------------------------------------------
 
     def export(self, folder: str | Path) -> tuple[Path, ...]:
         """Write both tables as CSV and as Parquet."""
@@ -405,14 +408,14 @@ class Study:
 
     @classmethod
     def load(cls, folder: str | Path, *, allow_code: bool = False) -> Study:
-        """Read a study back, also one that is still running."""
+        """Read a study from its folder, also while it is running."""
         from twinloop.exploration.study.storage import load_study
 
         return load_study(Path(folder), allow_code=allow_code)
 
     @property
     def plot(self) -> Any:
-        """Its pictures, as Plotly figures: `study.plot.pareto()`; see `StudyPlots`."""
+        """Plotly figures of the study: `study.plot.pareto()`; see `StudyPlots`."""
         return load_component("study-plots")(self)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The two tables of a study: a row per run, and a row per configuration."""
+"""The tables of a study: a row per run, and a row per configuration."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from twinloop.description.files import write_atomically
 if TYPE_CHECKING:
     from twinloop.exploration.study.study import Study
 
-#: The tables that are exported, each as CSV and as Parquet.
+#: The exported tables, each as CSV and as Parquet.
 TABLES: Final = ("runs", "configurations")
 
 
 def make_runs_table(study: Study) -> pl.DataFrame:
-    """A row per run that is over, with the level of each factor and the KPIs."""
-    numeric = _numeric(study)
+    """Make the table of ended runs, with the level of each factor and the KPIs."""
+    numeric = _find_numeric_factors(study)
     labels = [
-        {name: _column(each.labels.get(name), numeric=numeric[name]) for name in numeric}
+        {name: _format_label(each.labels.get(name), numeric=numeric[name]) for name in numeric}
         for each in study.planned_configurations
     ]
     rows = []
@@ -36,7 +36,7 @@ def make_runs_table(study: Study) -> pl.DataFrame:
                     "configuration": run.configuration,
                     **labels[run.configuration],
                     "seed": run.seed,
-                    **{name: _number(kpis.get(name)) for name in study.kpis},
+                    **{name: _finite_or_none(kpis.get(name)) for name in study.kpis},
                     "seconds": found["seconds"],
                     "error": found["error"],
                 }
@@ -54,13 +54,13 @@ def make_runs_table(study: Study) -> pl.DataFrame:
 
 
 def make_configurations_table(study: Study) -> pl.DataFrame:
-    """A row per configuration of which a run is over: means over the seeds, and their spread.
+    """Make the table of configurations: means over the seeds, and their spread.
 
-    The seeds are those that all configurations have: over other seeds, one that fails with the hard
-    ones would look better than it is. A KPI is null where a run with one of these seeds lacks it.
+    Only seeds that all configurations have are used; otherwise, a configuration whose runs fail for
+    difficult seeds would appear too good. A KPI is null if a run with one of these seeds lacks it.
     `runs` and `failed_runs` count all runs.
     """
-    here = is_compared(study)
+    compared = is_compared(study)
     names = pl.DataFrame(
         {
             "configuration": [each.number for each in study.planned_configurations],
@@ -72,10 +72,10 @@ def make_configurations_table(study: Study) -> pl.DataFrame:
         expression
         for name in study.kpis
         for expression in (
-            _whole(name, _mean, here).alias(name),
-            _whole(name, _deviation, here).alias(f"{name}_sd"),
-            _whole(name, pl.Expr.min, here).alias(f"{name}_min"),
-            _whole(name, pl.Expr.max, here).alias(f"{name}_max"),
+            _aggregate(name, _mean, compared).alias(name),
+            _aggregate(name, _deviation, compared).alias(f"{name}_sd"),
+            _aggregate(name, pl.Expr.min, compared).alias(f"{name}_min"),
+            _aggregate(name, pl.Expr.max, compared).alias(f"{name}_max"),
         )
     ]
     found = study.runs.group_by("configuration", maintain_order=True).agg(
@@ -88,19 +88,19 @@ def make_configurations_table(study: Study) -> pl.DataFrame:
 
 
 def is_compared(study: Study) -> pl.Expr:
-    """Whether a row of `runs` counts: it did not fail, and all have its seed, if they share any."""
-    well = pl.col("error").is_null()
-    return well & pl.col("seed").is_in(study.seeds) if study.seeds else well
+    """Whether a row of `runs` is compared: a successful run with a shared seed, if there is one."""
+    successful = pl.col("error").is_null()
+    return successful & pl.col("seed").is_in(study.seeds) if study.seeds else successful
 
 
-def _whole(name: str, figure: Callable[[pl.Expr], pl.Expr], here: pl.Expr) -> pl.Expr:
-    """A figure of the runs that count; null where one of them lacks the KPI."""
-    values = pl.col(name).filter(here)
+def _aggregate(name: str, figure: Callable[[pl.Expr], pl.Expr], compared: pl.Expr) -> pl.Expr:
+    """Compute a statistic of the compared runs; null if one of them lacks the KPI."""
+    values = pl.col(name).filter(compared)
     return pl.when(values.null_count() == 0).then(figure(values))
 
 
 def _mean(values: pl.Expr) -> pl.Expr:
-    """The mean; of equal values one of them, which a sum would miss by a last digit."""
+    """The mean; exact for equal values, without the rounding error of a sum."""
     return pl.when(values.min() == values.max()).then(values.min()).otherwise(values.mean())
 
 
@@ -128,8 +128,8 @@ def export(study: Study, folder: Path) -> tuple[Path, ...]:
     return tuple(made)
 
 
-def _numeric(study: Study) -> dict[str, bool]:
-    """Which factors have numbers for levels."""
+def _find_numeric_factors(study: Study) -> dict[str, bool]:
+    """Find out for each factor whether all its levels are numbers."""
     return {
         name: all(
             isinstance(each.labels[name], float)
@@ -140,11 +140,11 @@ def _numeric(study: Study) -> dict[str, bool]:
     }
 
 
-def _number(value: Any) -> float | None:
+def _finite_or_none(value: Any) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _column(label: Any, *, numeric: bool) -> Any:
+def _format_label(label: Any, *, numeric: bool) -> Any:
     if label is None or numeric:
         return label
     return f"{label:g}" if isinstance(label, float) else label

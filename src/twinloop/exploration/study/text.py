@@ -1,4 +1,4 @@
-"""A study in words, for a terminal."""
+"""The summary of a study as text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.exploration.study.study import Study
 
-#: How many of the best are shown.
+#: Number of configurations in a table.
 SHOWN = 10
 
 
 def study_to_text(study: Study, top: int = SHOWN) -> str:
-    """What was run, what came out best, and what cannot be told apart."""
-    lines, by = [_state(study)], study.by
+    """Format the progress, the ranking, the Pareto front and the effects of a study."""
+    lines, by = [_describe_progress(study)], study.by
     if study.failed:
-        lines += [f"  failed: {said}" for said in study.errors[:3]]
-    lines += [f"  note: {said}" for said in study.notes]
+        lines += [f"  failed: {error}" for error in study.errors[:3]]
+    lines += [f"  note: {note}" for note in study.notes]
     kpi = Objective.of(by).kpi
     if kpi in study.kpis and study.failed < study.done:
         lines += ["", *str(study.rank(by)[:top]).split("\n")]
         front = study.pareto()
         first, second = (Objective.of(each).kpi for each in study.objectives)
         if front.height > 1:
-            lines += ["", f"Not beaten in {first} and {second} at once:"]
+            lines += ["", f"Pareto front of {first} and {second}:"]
             lines += format_table(
                 ("configuration", first, second),
                 [
@@ -37,24 +37,24 @@ def study_to_text(study: Study, top: int = SHOWN) -> str:
                     for row in front.head(SHOWN).iter_rows(named=True)
                 ],
             )
-        lines += _factors(study, kpi)
+        lines += _list_effects(study, kpi)
     return join_lines(lines)
 
 
-def _state(study: Study) -> str:
-    said = (
+def _describe_progress(study: Study) -> str:
+    text = (
         f"{format_count(len(study.planned_configurations), 'configuration')} of "
         f"{', '.join(study.factors)}: {study.done:,} of {study.planned:,} runs done"
     )
     if study.failed:
-        said += f", {study.failed:,} of them failed"
+        text += f", {study.failed:,} of them failed"
     if study.repeated:
-        said += f"; {study.repeated:,} are the same as others and were made once"
-    return said
+        text += f"; {study.repeated:,} are identical to others and were simulated once"
+    return text
 
 
-def _factors(study: Study, by: str) -> list[str]:
-    """How much of the differences each factor makes, and between which ends."""
+def _list_effects(study: Study, by: str) -> list[str]:
+    """List the share of the variance of each factor, and its lowest and highest level."""
     effects = study.effects(by)
     if effects.is_empty():
         return []
@@ -64,12 +64,12 @@ def _factors(study: Study, by: str) -> list[str]:
         ends = [f"{ordered['level'][at]} ({ordered['mean'][at]:.4g})" for at in (0, -1)]
         share = ordered["share"][0]
         rows.append((str(factor), "-" if share is None else f"{share:.0%}", *ends))
-    head = f"What makes the difference in {by}:"
+    head = f"Effects of the factors on {by} (share of the variance):"
     return ["", head, *format_table(("factor", "share", "lowest at", "highest at"), rows)]
 
 
 def format_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table, the first column to the left and all others to the right.
+    """Format a table as lines, the first column left-aligned and the others right-aligned.
 
     >>> format_table(("policy", "wait"), [("easy", "12"), ("fifo", "3")])
     ['  policy  wait', '  easy      12', '  fifo       3']
