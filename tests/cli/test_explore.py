@@ -60,7 +60,7 @@ def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
         (("factors.yaml", "-o", "study"), "names no scenario"),
         (("scenario.yaml", "nosuch.yaml", "-o", "study"), "nosuch.yaml"),
         (("nosuch.yaml", "factors.yaml", "-o", "study"), "nosuch.yaml"),
-        (("scenario.yaml", "factors.yaml", "-o", "study", "--by", "waits"), "is no KPI"),
+        (("scenario.yaml", "factors.yaml", "-o", "study", "--by", "waits"), "is not a KPI"),
         (("scenario.yaml", "factors.yaml", "-o", "study", "--fit", "x"), "no calibration"),
         (
             ("scenario.yaml", "factors.yaml", "-o", "study", "--on", "moon"),

@@ -1,4 +1,4 @@
-"""What completes fewer tasks is no better for it: rankings, fronts and confirmations."""
+"""Candidates that complete fewer tasks are not preferred: rankings, fronts, confirmations."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.ranking import Ranking, rank_candidates
 
 SCENARIO = tl.Scenario(platform="2x8", workload="log.swf", policy="easy")
-#: Two small tasks, and one that is most of the work and needs eight cores.
+#: Two small tasks, and a task of eight cores with most of the work.
 SIZES = {"id": ["a", "b", "c"], "cores": [1.0, 1.0, 8.0], "work": [10.0, 10.0, 8000.0]}
 WORK = tl.Workload(tasks=pl.DataFrame({**SIZES, "submit": 0.0, "limit": [1.0, 1.0, 8.0]}))
 
@@ -37,26 +37,25 @@ def study() -> tl.Study:
     return tl.explore(base, {"platform": ["1x4", "1x8", "2x8"]})
 
 
-def test_a_platform_that_rejects_most_of_the_work_is_ranked_last_and_named(
+def test_a_platform_that_rejects_tasks_is_ranked_last_and_named(
     study: tl.Study,
 ) -> None:
     ranking = study.top(3)
     assert names(ranking) == ["2x8", "1x8", "1x4"]
-    said = "fewer tasks complete in 1x4 (2 of 3 tasks) than in others"
-    assert said in study.notes
-    assert f"F{said[1:]}: what completes fewer is ranked after all that complete more." in str(
-        ranking
-    )
+    note = "fewer tasks complete in 1x4 (2 of 3 tasks) than in others"
+    assert note in study.notes
+    remark = "candidates that complete fewer tasks are ranked after all others."
+    assert f"F{note[1:]}: {remark}" in str(ranking)
     assert [place.fewer for place in ranking.places] == [False, False, True]
     assert "fewer tasks" in str(ranking).splitlines()[5]
 
 
-def test_what_completes_fewer_tasks_is_not_on_the_front(study: tl.Study) -> None:
+def test_candidates_that_complete_fewer_tasks_are_not_on_the_front(study: tl.Study) -> None:
     assert study.pareto("makespan_s")["name"].to_list() == ["2x8"]
     assert study.pareto("makespan_s", "max:utilisation")["name"].to_list() == ["2x8", "1x8"]
 
 
-def test_where_all_complete_equally_few_nothing_is_said() -> None:
+def test_equal_numbers_of_completed_tasks_are_not_noted() -> None:
     base = tl.Scenario(platform="1x4", workload=WORK, policy="fcfs")
     study = tl.explore(base, {"policy": ["fcfs", "easy"]})
     assert study.runs["completed"].to_list() == [2.0, 2.0]
@@ -64,14 +63,14 @@ def test_where_all_complete_equally_few_nothing_is_said() -> None:
     assert study.pareto("makespan_s").height == 2
 
 
-def test_of_different_workloads_the_share_is_compared() -> None:
-    """Three of three tasks are more than three of four."""
+def test_shares_are_compared_for_different_workloads() -> None:
+    """Three of three tasks are a larger share than three of four."""
     some = candidate("some", 10, completed=3)
     small = candidate("small", 20, kpis={"tasks": 3.0, "completed": 3.0})
     assert names(rank_candidates([some, small], baseline=small)) == ["small", "some"]
 
 
-def test_the_baseline_tells_what_can_complete() -> None:
+def test_the_baseline_shows_how_many_tasks_can_complete() -> None:
     fast, slow = candidate("fast", 10, completed=2), candidate("slow", 20, completed=3)
     found = rank_candidates([fast, slow], baseline=candidate("base", 30))
     assert names(found) == ["slow", "fast"]
@@ -83,7 +82,7 @@ def test_a_baseline_that_completes_fewer_is_named() -> None:
     assert found.notes[0].startswith("Fewer tasks complete in as given (1.50 of 4 tasks) than in")
 
 
-def test_runs_that_do_not_say_how_many_completed_are_ranked_as_before() -> None:
+def test_candidates_without_completion_counts_are_ranked() -> None:
     many = [Candidate(str(s), SCENARIO, {"makespan_s": s}) for s in (30.0, 10.0)]
     found = rank_candidates([*many, candidate("known", 20)], baseline=many[0])
     assert names(found) == ["10.0", "known", "30.0"]
@@ -91,7 +90,7 @@ def test_runs_that_do_not_say_how_many_completed_are_ranked_as_before() -> None:
 
 
 @pytest.mark.parametrize("by", ["makespan_s", {"makespan_s": 1, "energy_j": 1}])
-def test_what_does_less_has_no_part_in_ties_and_probabilities(by: Any) -> None:
+def test_candidates_that_complete_fewer_tasks_are_excluded_from_ties(by: Any) -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
     done = [candidate("a", 100), candidate("b", 120)]
     alone = rank_candidates(done, by, baseline=done[0], noise=noise)
@@ -105,7 +104,7 @@ def test_what_does_less_has_no_part_in_ties_and_probabilities(by: Any) -> None:
         assert found.table["score"].to_list()[:2] == alone.table["score"].to_list()
 
 
-def test_what_does_less_decides_not_what_is_equal() -> None:
+def test_candidates_that_complete_fewer_tasks_do_not_affect_equality() -> None:
     """By hand: 100 and 109 are within 10 % of each other, and not within 10 % of 95."""
     slow = candidate("slow", 109, kpis={"energy_j": 1.0})
     fast = candidate("fast", 100, kpis={"energy_j": 2.0})
@@ -120,7 +119,7 @@ def test_what_does_less_decides_not_what_is_equal() -> None:
 
 
 def limited(kill: bool = True) -> tl.Scenario:
-    """Two tasks, of which one asks for less time than it takes."""
+    """Two tasks, one of which requests less time than it needs."""
     tasks = [
         {"id": "a", "run_time": 10, "requested_time": 5},
         {"id": "b", "run_time": 10, "requested_time": 20},
@@ -130,41 +129,41 @@ def limited(kill: bool = True) -> tl.Scenario:
     return base.replace(**changes)
 
 
-def counted(trace: tl.Trace, one: Candidate) -> str | None:
+def find_error(trace: tl.Trace, one: Candidate) -> str | None:
     return measure_run(PlannedRun(1, 0, 1, "01-one-1"), trace, one, None).error
 
 
-def test_a_run_that_killed_what_was_predicted_did_not_fail() -> None:
+def test_a_run_with_predicted_kills_is_valid() -> None:
     scenario = limited()
     trace = tl.simulate(scenario)
     assert trace.tasks["status"].to_list() == ["killed", "completed"]
-    assert counted(trace, Candidate("one", scenario, {"killed": 1.0})) is None
-    # Without a prediction the scenario tells that tasks are killed in it.
-    assert counted(trace, Candidate("one", scenario, {})) is None
+    assert find_error(trace, Candidate("one", scenario, {"killed": 1.0})) is None
+    # Without a prediction, the scenario shows that tasks are killed.
+    assert find_error(trace, Candidate("one", scenario, {})) is None
 
 
-def test_a_run_that_killed_more_than_was_predicted_failed() -> None:
+def test_a_run_with_more_kills_than_predicted_is_an_error() -> None:
     scenario, unlimited = limited(), limited(kill=False)
     trace = tl.simulate(scenario)
-    said = "1 of 2 tasks did not complete, such as a (killed)"
-    assert counted(trace, Candidate("one", scenario, {"killed": 0.0})) == said
-    assert counted(trace, Candidate("one", unlimited, {})) == said
+    message = "1 of 2 tasks did not complete, such as a (killed)"
+    assert find_error(trace, Candidate("one", scenario, {"killed": 0.0})) == message
+    assert find_error(trace, Candidate("one", unlimited, {})) == message
 
 
-def test_a_run_that_rejected_tasks_failed_unless_the_twin_said_so() -> None:
+def test_a_run_with_rejected_tasks_is_an_error_unless_predicted() -> None:
     scenario = tl.Scenario(platform="1x4", workload=WORK, policy="fcfs")
     trace = tl.simulate(scenario)
-    said = "1 of 3 tasks did not complete, such as c (rejected)"
-    assert counted(trace, Candidate("one", scenario, {})) == said
-    assert counted(trace, Candidate("one", scenario, {"rejected": 1.0})) is None
+    message = "1 of 3 tasks did not complete, such as c (rejected)"
+    assert find_error(trace, Candidate("one", scenario, {})) == message
+    assert find_error(trace, Candidate("one", scenario, {"rejected": 1.0})) is None
     twice = trace.tasks.with_columns(pl.lit("rejected").alias("status"))
-    more = counted(trace.replace(tasks=twice), Candidate("one", scenario, {"rejected": 1.0}))
+    more = find_error(trace.replace(tasks=twice), Candidate("one", scenario, {"rejected": 1.0}))
     assert more is not None
     assert more.startswith("3 of 3 tasks did not complete")
     assert more.endswith("; 1 rejected were predicted")
 
 
-def test_shares_that_are_means_are_compared_as_numbers() -> None:
+def test_rounding_errors_of_shares_are_ignored() -> None:
     means = [float(np.mean(row)) for row in ([4, 3, 3], [3, 4, 3])]
     found = rank_candidates(
         [candidate("a", 20, means[0]), candidate("b", 10, means[1])], baseline=candidate("c", 9, 3)
@@ -172,7 +171,7 @@ def test_shares_that_are_means_are_compared_as_numbers() -> None:
     assert names(found) == ["b", "a"]
 
 
-def test_the_command_says_in_json_which_complete_fewer(tmp_path: Path) -> None:
+def test_the_json_output_marks_candidates_that_complete_fewer_tasks(tmp_path: Path) -> None:
     tasks = [
         {"id": task, "run_time": work / cores, "cores": cores}
         for task, cores, work in zip(*SIZES.values(), strict=True)

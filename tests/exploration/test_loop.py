@@ -168,7 +168,7 @@ def test_a_folder_of_another_loop_is_left_alone(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"by": "turnarounds"}, "by: 'turnarounds' is no KPI"),
+        ({"by": "turnarounds"}, "by: 'turnarounds' is not a KPI"),
         ({"probes": {"x": {"polcy": "fifo"}}}, r"probes.x: .*polcy.*'policy'"),
         ({"what_if": {"seed": -1}}, "what_if: seed"),
         ({"factors": {"policy": []}}, r"factors\.factors\.policy"),

@@ -1,4 +1,4 @@
-"""The Pareto front against its definition, row by row."""
+"""The Pareto front, compared with its definition row by row."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from twinloop.exploration.ranking.pareto import find_front
 
 
 def by_definition(rows: list[list[float]], lower: list[bool]) -> list[bool]:
-    """Nobody is as good in all columns and better in one; what is not known is not on it."""
-    signs = [1.0 if way else -1.0 for way in lower]
+    """No other row is as good in all columns and better in one; rows with NaN are excluded."""
+    signs = [1.0 if low else -1.0 for low in lower]
 
     def beats(one: list[float], other: list[float]) -> bool:
         pairs = [(s * a, s * b) for s, a, b in zip(signs, one, other, strict=True)]
@@ -37,14 +37,14 @@ def tables(draw: st.DrawFn) -> tuple[list[list[float]], list[bool]]:
 
 
 @given(tables())
-def test_the_front_is_what_its_definition_says(table: tuple[list[list[float]], list[bool]]) -> None:
+def test_the_front_matches_its_definition(table: tuple[list[list[float]], list[bool]]) -> None:
     rows, lower = table
     found = find_front(np.array(rows, dtype=float).reshape(len(rows), len(lower)), lower)
     assert found.tolist() == by_definition(rows, lower)
 
 
 @pytest.mark.parametrize("columns", [2, 3, 4])
-def test_more_rows_than_are_compared_at_once(columns: int) -> None:
+def test_more_rows_than_a_block(columns: int) -> None:
     rng = np.random.default_rng(columns)
     rows = rng.integers(0, 30, (700, columns)).astype(float)
     assert find_front(rows, [True] * columns).tolist() == by_definition(
@@ -53,24 +53,24 @@ def test_more_rows_than_are_compared_at_once(columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [2, 3, 5])
-def test_ten_thousand_rows_none_of_which_beats_another(columns: int) -> None:
-    """On the plane of all shares that add up to one, less of one is more of another."""
+def test_ten_thousand_rows_without_domination(columns: int) -> None:
+    """All rows have the same sum, so a lower value in one column is a higher one in another."""
     whole = np.random.default_rng(0).integers(0, 2**20, (10_000, columns))
     whole[:, -1] = -whole[:, :-1].sum(axis=1)
     assert find_front(whole, [True] * columns).all()
-    # One that is better than all of them in everything is alone.
+    # A row that is better than all others in every column is alone on the front.
     best = np.vstack([whole, np.full(columns, -(2**40))])
     assert np.flatnonzero(find_front(best, [True] * columns)).tolist() == [10_000]
 
 
-def test_of_nothing_there_is_no_front() -> None:
+def test_an_empty_table_has_no_front() -> None:
     assert find_front(np.empty((0, 2)), [True, True]).tolist() == []
 
 
 @pytest.mark.parametrize(
     ("values", "lower"), [([[1.0, 2.0]], [True]), ([1.0, 2.0], [True]), ([[]], [])]
 )
-def test_a_table_that_does_not_fit_its_objectives_is_refused(
+def test_a_table_with_a_wrong_number_of_columns_is_an_error(
     values: list[object], lower: list[bool]
 ) -> None:
     with pytest.raises(InputError, match="values: must have a row per configuration"):

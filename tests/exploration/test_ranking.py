@@ -1,4 +1,4 @@
-"""Rankings: who is first, how sure that is, and how it reads."""
+"""Rankings: the order, its uncertainty, and the text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def published() -> list[Candidate]:
     ]
 
 
-# --- the order -----------------------------------------------------------------------------------
+# --- order ---------------------------------------------------------------------------------------
 
 
 def test_the_published_candidates_have_the_published_roles(published: list[Candidate]) -> None:
@@ -58,7 +58,7 @@ def test_the_published_candidates_have_the_published_roles(published: list[Candi
         ("wait_p95_s", "Spread-IC- 2.0"),
     ):
         assert rank_candidates(published, by, baseline=published[1])[0].name == best
-    # All makespans lie within 3 % of the best: then the wait decides.
+    # All makespans are within 3 % of the best, so the wait decides.
     by_wait = rank_candidates(
         published, ["makespan_s", "wait_p95_s"], baseline=published[1], tolerance=0.03
     )
@@ -79,7 +79,7 @@ def test_a_weighted_score_is_the_mean_of_scaled_values() -> None:
     assert same.table["score"].to_list() == [0.0]
 
 
-def test_of_utilisation_more_is_better() -> None:
+def test_utilisation_is_maximised() -> None:
     many = [Candidate(str(u), SCENARIO, {"utilisation": u}) for u in (0.5, 0.9, 0.7)]
     assert names(rank_candidates(many, "utilisation", baseline=many[0])) == ["0.9", "0.7", "0.5"]
     weighted = rank_candidates(many, {"utilisation": 1}, baseline=many[0])
@@ -98,7 +98,7 @@ def test_without_tolerance_the_order_is_that_of_tuples(values: list[tuple[int, i
 
 
 @given(pairs, st.floats(0.0, 1.0))
-def test_nobody_far_behind_is_put_before_the_best(
+def test_the_first_candidate_is_within_the_tolerance_of_the_best(
     values: list[tuple[int, int]], tolerance: float
 ) -> None:
     many = [candidate(str(i), *map(float, pair)) for i, pair in enumerate(values)]
@@ -109,15 +109,15 @@ def test_nobody_far_behind_is_put_before_the_best(
     assert found[0].predicted["energy_j"] == min(second for _, second in near)
 
 
-def test_candidates_that_failed_are_left_out_and_named() -> None:
+def test_failed_candidates_are_left_out_and_named() -> None:
     many = [candidate("fine"), candidate("failed", math.nan), Candidate("empty", SCENARIO, {})]
     found = rank_candidates(many, baseline=many[0])
     assert names(found) == ["fine"]
     assert [each.name for each in found.left_out] == ["failed", "empty"]
-    assert "Left out, as they have no value to be ranked by: failed, empty." in str(found)
+    assert "Not ranked, because a value is missing: failed, empty." in str(found)
 
 
-# --- the doubt -----------------------------------------------------------------------------------
+# --- uncertainty ---------------------------------------------------------------------------------
 
 
 def test_probabilities_are_of_each_against_the_next() -> None:
@@ -137,23 +137,23 @@ def test_probabilities_are_of_each_against_the_next() -> None:
     assert kept.table["probability"][1] == held[1]
 
 
-def test_near_ties_are_called_ties() -> None:
-    """Two of 100 s and two of 150 s, with a scatter of 2 %: nobody can tell these pairs apart."""
+def test_close_candidates_are_tied() -> None:
+    """Two of 100 s and two of 150 s, with a scatter of 2 %: these pairs are not distinguishable."""
     many = [candidate(n, s) for n, s in (("a", 100), ("b", 101), ("c", 150), ("d", 151))]
     many.append(candidate("e", 300))
     found = rank_candidates(many, baseline=many[-1], noise=SCATTER)
     assert found.table["tie"].to_list() == [1, 1, 2, 2, None]
-    assert "their order is less than 90 % sure" in str(found)
+    assert "the probability of their order is below 90 %" in str(found)
     assert "not known" not in found.notes[0]
     assert found.table["best"].to_list()[0] > 0.5 > found.table["best"].to_list()[1]
 
 
-def test_without_a_fit_equal_ones_are_tied_and_the_text_says_what_is_not_known() -> None:
+def test_without_a_fit_equal_candidates_are_tied() -> None:
     many = [candidate("a"), candidate("b"), candidate("c", 100.001)]
     found = rank_candidates(many, baseline=many[2])
     assert found.table["tie"].to_list() == [1, 1, None]
     assert found.table["probability"].null_count() == found.table["best"].null_count() == 3
-    assert "without a fit the doubt about the model is not known" in str(found)
+    assert "without a fit, the uncertainty of the model is unknown" in str(found)
 
 
 def test_without_a_fit_seeds_that_disagree_are_a_tie() -> None:
@@ -170,7 +170,7 @@ def test_without_a_fit_seeds_that_disagree_are_a_tie() -> None:
         assert ranking.table["tie"].to_list() == ([1, 1] if tied else [None, None])
 
 
-def test_ties_are_with_the_best_of_a_group_and_no_chains() -> None:
+def test_ties_are_with_the_best_of_a_group_without_chains() -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 50.0}}
     many = [candidate(f"c{i}", 100.0 * 1.02**i) for i in range(8)]
     ties = rank_candidates(many, baseline=many[-1], noise=noise).table["tie"].to_list()
@@ -181,13 +181,13 @@ def test_ties_are_with_the_best_of_a_group_and_no_chains() -> None:
     assert len({tie for tie in ties if tie is not None}) > 1
 
 
-def test_what_is_not_known_of_the_doubt_is_said() -> None:
+def test_unknown_parts_of_the_uncertainty_are_noted() -> None:
     drawn = [candidate("a", 1, draws={"makespan_s": np.array([1.0, 2.0])}), candidate("b", 2)]
-    assert "the probabilities are those of the calibrations alone" in str(
+    assert "the probabilities include only the uncertainty of the calibration" in str(
         rank_candidates(drawn, baseline=drawn[0])
     )
     plain = [candidate("a", 1), candidate("b", 2)]
-    assert "the scatter of real runs alone" in str(
+    assert "include only the scatter of real runs" in str(
         rank_candidates(plain, baseline=plain[0], noise=SCATTER)
     )
 
@@ -195,7 +195,7 @@ def test_what_is_not_known_of_the_doubt_is_said() -> None:
 @pytest.mark.parametrize(
     "by", [["makespan_s", "energy_j"], {"makespan_s": 1, "energy_j": 1}], ids=["one by one", "sum"]
 )
-def test_orders_of_several_kpis_have_their_doubt(by: Any) -> None:
+def test_orders_of_several_kpis_have_probabilities(by: Any) -> None:
     rng = np.random.default_rng(1)
     shifts = rng.normal(0, 5, 200)
     many = [
@@ -213,10 +213,10 @@ def test_orders_of_several_kpis_have_their_doubt(by: Any) -> None:
     assert share[0] <= held <= share[1]
 
 
-# --- reading it ----------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
-def mixed() -> Ranking:
+def make_ranking() -> Ranking:
     many = [
         candidate("pack, overcommit 2", 80, levels={"policy": "pack", "overcommit": 2, "name": 1},
                   unsupported=("It puts 2 tasks on a core.",)),
@@ -226,8 +226,8 @@ def mixed() -> Ranking:
     return rank_candidates(many, ["makespan_s", "energy_j"], baseline=many[1], noise=SCATTER)
 
 
-def test_the_table_has_levels_values_and_doubt() -> None:
-    table = mixed().table
+def test_the_table_has_levels_values_and_uncertainty() -> None:
+    table = make_ranking().table
     assert table.columns == [
         *("rank", "name", "policy", "overcommit", "name (level)", "makespan_s", "energy_j"),
         *("probability", "best", "tie", "unsupported"),
@@ -237,15 +237,15 @@ def test_the_table_has_levels_values_and_doubt() -> None:
     assert table["unsupported"].to_list() == ["It puts 2 tasks on a core.", None, None]
 
 
-def test_the_text_says_it_all() -> None:
-    lines = str(mixed()).splitlines()
+def test_the_text_of_a_ranking() -> None:
+    lines = str(make_ranking()).splitlines()
     assert lines[0] == (
         "3 candidates lexicographic by makespan_s, then energy_j; "
         "the baseline is fifo, makespan_s 100"
     )
     assert lines[2].split() == [
         *("candidate", "makespan_s", "(s)", "energy_j", "(J)", "to", "baseline"),
-        *("beats", "the", "next", "is", "the", "best", "tie"),
+        *("P(beats", "next)", "P(best)", "tie"),
     ]
     first = lines[3].split()
     assert first[0] == "1"
@@ -255,14 +255,14 @@ def test_the_text_says_it_all() -> None:
     assert all(len(line) < 130 for line in lines[:6])
 
 
-def test_in_a_notebook_names_are_escaped() -> None:
-    html = mixed()._repr_html_()
+def test_names_are_escaped_in_html() -> None:
+    html = make_ranking()._repr_html_()
     assert "spread &lt;&amp;&gt;" in html
     assert html.count("<tr>") == 4
 
 
 def test_a_slice_is_a_ranking_that_keeps_its_ranks() -> None:
-    whole = mixed()
+    whole = make_ranking()
     rest = whole[1:]
     assert isinstance(rest, Ranking)
     assert rest.table["rank"].to_list() == [2, 3]
@@ -278,17 +278,17 @@ def test_a_slice_is_a_ranking_that_keeps_its_ranks() -> None:
 @pytest.mark.parametrize(
     ("by", "options", "message"),
     [
-        ("makespam_s", {}, "is no KPI"),
+        ("makespam_s", {}, "is not a KPI"),
         ([], {}, "by: names no KPI"),
         (["energy_j", Objective("energy_j")], {}, "names a KPI twice"),
         ({"energy_j": -1.0}, {}, "must not be negative"),
         ({"energy_j": 0.0}, {}, "not all 0"),
-        ("energy_j", {"tolerance": 0.1}, "tolerance: says something of several"),
+        ("energy_j", {"tolerance": 0.1}, "tolerance: applies only to several KPIs"),
         (["energy_j", "makespan_s"], {"tolerance": -0.1}, "tolerance: must not be negative"),
         ("energy_j", {"k": 0}, "k: must be at least 1"),
         ("cost", {}, "no candidate has cost"),
     ],
 )
-def test_what_cannot_be_ranked_by_is_said(by: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_criteria_are_errors(by: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         rank_candidates([candidate("a")], by, baseline=candidate("a"), **options)

@@ -1,4 +1,4 @@
-"""Laws of ranks, tau and paired intervals; a published table; a simulated experiment."""
+"""Ranks, Kendall's tau and paired intervals: definitions, a published table, simulations."""
 
 import math
 from itertools import combinations
@@ -23,7 +23,7 @@ PAIRS = FEW.flatmap(
         st.lists(st.integers(-5, 5).map(float), min_size=len(one), max_size=len(one)),
     )
 )
-#: Few different figures, so that many are equal; some are missing.
+#: Few distinct values, so that many are equal; some are missing.
 FIGURES = st.one_of(st.integers(-3, 3).map(float), st.just(math.nan), st.floats(-1e3, 1e3))
 
 
@@ -77,7 +77,7 @@ def test_the_paired_interval_is_that_of_the_t_test(pair: tuple[list[float], list
 
 
 @given(PAIRS)
-def test_whoever_is_compared_the_other_way_round_is_judged_alike(
+def test_swapped_configurations_get_the_same_verdict(
     pair: tuple[list[float], list[float]],
 ) -> None:
     one, other = pair
@@ -88,10 +88,10 @@ def test_whoever_is_compared_the_other_way_round_is_judged_alike(
 
 
 @given(PAIRS, st.floats(-1e3, 1e3))
-def test_drift_that_a_block_shares_changes_nothing(
+def test_drift_of_a_block_changes_nothing(
     pair: tuple[list[float], list[float]], drift: float
 ) -> None:
-    """Blocks are there for that: what all runs of a repetition share falls out."""
+    """An effect that all runs of a repetition share cancels; this is the purpose of blocks."""
     one, other = pair
     moved = [drift * repetition for repetition in range(len(one))]
     before, after = (
@@ -105,7 +105,7 @@ def test_drift_that_a_block_shares_changes_nothing(
     )
 
 
-def test_repetitions_that_one_lacks_are_left_out() -> None:
+def test_missing_repetitions_are_left_out() -> None:
     found = PairedDifference.of([1.0, math.nan, 3.0], [0.0, 7.0, math.nan])
     assert found == PairedDifference(1.0, None, None, 1)
     assert judge_difference(1.0, found) == "not assessable"
@@ -114,7 +114,7 @@ def test_repetitions_that_one_lacks_are_left_out() -> None:
     assert compute_tau([math.nan, 2.0, 1.0], [9.0, 2.0, 1.0]) == 1.0
 
 
-def test_the_published_table_comes_out() -> None:
+def test_ranks_of_a_published_table() -> None:
     """Xie, From Reality to Simulation, table 5.10: Pack-IC+, FirstFit, Spread-IC-."""
     table = {
         "makespan": ([4205.65, 4229.52, 4297.19], [4440.66, 4358.72, 4412.81]),
@@ -130,30 +130,30 @@ def test_the_published_table_comes_out() -> None:
         assert (compute_ranks(predicted).tolist(), compute_ranks(real).tolist()) == published[
             metric
         ]
-    # By hand: of three pairs of the makespan, one is in the right order and two are not.
+    # By hand: of three pairs of the makespan, one is in the right order and two are reversed.
     assert compute_tau(*table["makespan"]) == pytest.approx(-1 / 3)
     assert compute_tau(*table["energy per task"]) == pytest.approx(-1 / 3)
     assert compute_tau(*table["95 % wait"]) == 1.0
 
 
-def test_the_interval_holds_the_truth_nine_times_in_ten() -> None:
+def test_the_interval_covers_the_truth_in_nine_of_ten_cases() -> None:
     random = np.random.default_rng(7)
     for repetitions in (2, 5):
         drift = random.normal(0, 10, (2000, repetitions))
         one = drift + 3.0 + random.normal(0, 1, drift.shape)
         other = drift + random.normal(0, 1, drift.shape)
-        held = 0
+        covered = 0
         for first, second in zip(one, other, strict=True):
             found = PairedDifference.of(first, second)
             assert found is not None
             assert found.low is not None
             assert found.high is not None
-            held += found.low <= 3.0 <= found.high
+            covered += found.low <= 3.0 <= found.high
         # The standard error of a share of 0.9 in 2,000 is 0.0067.
-        assert 0.87 < held / 2000 < 0.93
+        assert 0.87 < covered / 2000 < 0.93
 
 
-def test_a_difference_beyond_the_noise_is_found_and_none_is_not() -> None:
+def test_verdicts_on_large_and_on_absent_differences() -> None:
     random = np.random.default_rng(3)
     verdicts: dict[float, list[str]] = {0.0: [], 5.0: []}
     for truth, found in verdicts.items():
@@ -162,11 +162,11 @@ def test_a_difference_beyond_the_noise_is_found_and_none_is_not() -> None:
             found.append(judge_difference(1.0, PairedDifference.of(noise[0] + truth, noise[1])))
     assert verdicts[5.0].count("holds") > 495
     assert verdicts[5.0].count("reversed") == 0
-    # Without a difference, each side is taken for the truth in 5 of 100 cases.
+    # Without a difference, each sign is found in 5 of 100 cases.
     assert 0.85 < verdicts[0.0].count("tie") / 500 < 0.95
 
 
-def test_of_two_configurations_the_scatter_of_all_is_that_of_their_differences() -> None:
+def test_the_pooled_variance_of_two_configurations_is_that_of_their_differences() -> None:
     rng = np.random.default_rng(4)
     for repetitions in (2, 3, 4):
         one, other = rng.normal(10, 1, (2, repetitions)).tolist()
@@ -176,10 +176,12 @@ def test_of_two_configurations_the_scatter_of_all_is_that_of_their_differences()
 
 
 @pytest.mark.parametrize(("configurations", "repetitions"), [(4, 2), (3, 3), (6, 2)])
-def test_the_interval_of_few_pairs_holds_nine_of_ten(configurations: int, repetitions: int) -> None:
-    """Blocks that drift, configurations that differ, one scatter: the truth is in it as often."""
+def test_the_pooled_interval_covers_the_truth_in_nine_of_ten_cases(
+    configurations: int, repetitions: int
+) -> None:
+    """Blocks with drift, different configurations, and the same variance for all."""
     rng = np.random.default_rng(2)
-    count, held = 2000, 0
+    count, covered = 2000, 0
     means = np.arange(configurations, dtype=float)[:, None]
     for _ in range(count):
         drift = rng.normal(0, 5, repetitions)
@@ -188,12 +190,12 @@ def test_the_interval_of_few_pairs_holds_nine_of_ten(configurations: int, repeti
         assert found is not None
         assert found.low is not None
         assert found.high is not None
-        held += found.low <= means[0, 0] - means[-1, 0] <= found.high
-    # Four standard deviations of a share of 90 % in so many.
-    assert abs(held / count - 0.9) < 4 * (0.09 / count) ** 0.5
+        covered += found.low <= means[0, 0] - means[-1, 0] <= found.high
+    # Four standard errors of a share of 90 %.
+    assert abs(covered / count - 0.9) < 4 * (0.09 / count) ** 0.5
 
 
-def test_five_pairs_speak_for_themselves() -> None:
+def test_the_variance_of_five_pairs_is_not_pooled() -> None:
     one, other, wild = [1.0, 2, 3, 4, 5], [2.0, 3, 4, 5, 6.5], [0.0, 50, -50, 80, 9]
     assert PairedDifference.of(one, other, beside=[one, other, wild]) == PairedDifference.of(
         one, other

@@ -240,7 +240,7 @@ def test_foreign_folders_and_invalid_inputs_are_errors(tmp_path: Path) -> None:
         tl.Study.load(tmp_path / "mine")
     with pytest.raises(tl.InputError, match="no run can be simulated"):
         tl.explore(BASE, {"policy": ["no-such-policy"]})
-    with pytest.raises(tl.InputError, match="'makespam_s' is no KPI"):
+    with pytest.raises(tl.InputError, match="'makespam_s' is not a KPI"):
         tl.explore(BASE, {"policy": ["fifo"]}).rank("makespam_s")
 
 

@@ -147,7 +147,7 @@ def test_the_page_of_many_configurations_lists_the_best_with_a_note(
 def test_a_scatter_has_two_objectives_that_exist() -> None:
     with pytest.raises(InputError, match="two objectives"):
         plot_pareto(make_study(), "makespan_s")
-    with pytest.raises(InputError, match="is no KPI"):
+    with pytest.raises(InputError, match="is not a KPI"):
         plot_pareto(make_study(), "makespan_s", "speed")
 
 

@@ -35,7 +35,11 @@ from twinloop.exploration.confirmation.text import (
     describe_recommendation,
 )
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.comparison import Judged, PairedDifference, judge_difference
+from twinloop.exploration.ranking.comparison import (
+    DifferenceVerdict,
+    PairedDifference,
+    judge_difference,
+)
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.scenario.stored_workload import read_scenario, store_workload
 from twinloop.trace import Trace, read
@@ -63,7 +67,7 @@ class Recommendation:
     real: float | None
     low: float | None
     high: float | None
-    verdict: Judged
+    verdict: DifferenceVerdict
     #: The probability that was foretold; None: nothing was.
     probability: float | None
     #: What it leans on that the data of the fit could not tell.
@@ -180,7 +184,7 @@ class Confirmation:
         return self.objectives[0].kpi
 
     @property
-    def status(self) -> Judged:
+    def status(self) -> DifferenceVerdict:
         """The verdict on the first recommendation."""
         return self.recommendations[0].verdict
 

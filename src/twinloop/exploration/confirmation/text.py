@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.description.safe_text import join_lines
-from twinloop.exploration.ranking.comparison import Judged, PairedDifference
+from twinloop.exploration.ranking.comparison import DifferenceVerdict, PairedDifference
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.text_tables import align_columns, make_markdown_table
 from twinloop.trace.trace import format_count
@@ -36,7 +36,7 @@ def describe_recommendation(
     of_predicted: float | None,
     real: PairedDifference | None,
     of_real: float | None,
-    verdict: Judged,
+    verdict: DifferenceVerdict,
 ) -> str:
     """What became of a recommendation, in a sentence.
 

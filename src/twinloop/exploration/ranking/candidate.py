@@ -1,4 +1,4 @@
-"""A candidate: one configuration of a study, with what was predicted of it."""
+"""A candidate: one configuration of a study with its predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinloop.scenario import Scenario
 
 @dataclass(frozen=True, repr=False)
 class Candidate:
-    """A configuration, its scenario, and its predicted KPIs.
+    """A configuration with its scenario and its predicted KPIs.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -26,28 +26,28 @@ class Candidate:
     <Candidate easy: makespan_s 120>
     """
 
-    #: Its levels in words, as people call it.
+    #: The name of the configuration, made of its levels.
     name: str
-    #: What to run, with the first of the seeds; the fitted model in it.
+    #: The scenario to run, with the first seed and the fitted model.
     scenario: Scenario
     #: The mean over the seeds of each KPI.
     predicted: Mapping[str, float]
-    #: The standard deviation over the seeds; a KPI is left out where there is one seed only.
+    #: The standard deviation over the seeds; empty for a single seed.
     spread: Mapping[str, float] = field(default_factory=dict)
-    #: With a fit: each KPI under every calibration that the data allows, in the same order for
-    #: all candidates of a study.
+    #: With a fit: the values of each KPI for draws of the parameters, in the same order for all
+    #: candidates of a study.
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    #: The level of each factor that is active.
+    #: The level of each active factor.
     levels: Mapping[str, Any] = field(default_factory=dict)
-    #: Its number in the study; None: it comes from elsewhere.
+    #: Its number in the study; None: it is not from a study.
     configuration: int | None = None
-    #: Each KPI with every seed, in the same order for all candidates of a study.
+    #: The values of each KPI for all seeds, in the same order for all candidates of a study.
     by_seed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    #: The same with the first seed alone, which is the one in the scenario; None: there is one.
+    #: The same candidate with the first seed only, that of the scenario; None: there is only one.
     alone: Candidate | None = field(default=None, repr=False, compare=False)
-    #: What it leans on that the data of the fit could not tell, in sentences.
+    #: Sentences on its extrapolations beyond the data of the fit.
     unsupported: tuple[str, ...] = ()
-    #: The hashes of the files that its study read, by path, when it was simulated.
+    #: The hashes of the input files of its study at the time of the simulation, by path.
     inputs: Hashes = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -59,7 +59,7 @@ class Candidate:
         levels: Mapping[str, Any] | None = None,
         configuration: int | None = None,
     ) -> Candidate:
-        """A candidate from what became of its runs, one for each seed.
+        """Make a candidate from the results of its runs, one for each seed.
 
         >>> from twinloop.scenario import Scenario
         >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -89,7 +89,7 @@ class Candidate:
         )
 
     def of_its_scenario(self) -> Candidate:
-        """What is predicted of its scenario, which has one seed, and not of the mean over seeds.
+        """Return the candidate with predictions for the seed of its scenario, not for the mean.
 
         >>> from twinloop.scenario import Scenario
         >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")

@@ -1,4 +1,4 @@
-"""Rankings held against each other: ranks, Kendall's tau, and differences of paired runs."""
+"""Comparison of rankings: ranks, Kendall's tau, and differences of paired runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from twinloop.metrics.confidence import moments
 
-#: How often the interval of a difference holds it.
+#: Confidence level of the interval of a difference.
 LEVEL: Final = 0.9
 
-#: From so many pairs on, these alone say how much their difference scatters.
-ALONE: Final = 5
+#: With fewer pairs, the variance is pooled over all configurations.
+MIN_UNPOOLED_PAIRS: Final = 5
 
-Judged = Literal["holds", "reversed", "tie", "not assessable", "not measured"]
+DifferenceVerdict = Literal["holds", "reversed", "tie", "not assessable", "not measured"]
 #: All verdicts on a recommendation.
-VERDICTS: Final[tuple[Judged, ...]] = (
+VERDICTS: Final[tuple[DifferenceVerdict, ...]] = (
     "holds",
     "reversed",
     "tie",
@@ -29,18 +29,18 @@ VERDICTS: Final[tuple[Judged, ...]] = (
 
 
 def compute_ranks(values: ArrayLike, *, lower: bool = True) -> NDArray[np.float64]:
-    """Average ranks: 1 is the best, equal values share the mean of their ranks, NaN has none.
+    """Compute average ranks: 1 is the best, equal values get the mean of their ranks, NaN none.
 
     Args:
-        values: One figure per configuration.
-        lower: Whether a lower figure is better.
+        values: One value per configuration.
+        lower: Whether a lower value is better.
 
     >>> compute_ranks([30.0, 10.0, 20.0, 20.0]).tolist()
     [4.0, 1.0, 2.5, 2.5]
     >>> compute_ranks([30.0, float("nan"), 20.0], lower=False).tolist()
     [1.0, nan, 2.0]
     """
-    # SciPy's statistics take a second to import, which only a confirmation needs.
+    # Imported here, because the import of SciPy's statistics takes a second.
     from scipy.stats import rankdata
 
     given = np.asarray(values, dtype=np.float64)
@@ -49,9 +49,9 @@ def compute_ranks(values: ArrayLike, *, lower: bool = True) -> NDArray[np.float6
 
 
 def compute_tau(one: ArrayLike, other: ArrayLike) -> float | None:
-    """Kendall's tau-b of two figures of the same configurations; None: one has no order at all.
+    """Compute Kendall's tau-b of two series of values; None if all values of one are equal.
 
-    1 is the same order, -1 the opposite one. Configurations that lack a figure (NaN) are left out.
+    1 is the same order, -1 the reverse order. Configurations without a value (NaN) are left out.
 
     >>> compute_tau([1, 2, 3], [10, 20, 30]), compute_tau([1, 2, 3], [3, 2, 1])
     (1.0, -1.0)
@@ -62,14 +62,14 @@ def compute_tau(one: ArrayLike, other: ArrayLike) -> float | None:
 
     first, second = (np.asarray(each, dtype=np.float64) for each in (one, other))
     known = ~(np.isnan(first) | np.isnan(second))
-    if np.count_nonzero(known) < 2:  # of which SciPy warns
+    if np.count_nonzero(known) < 2:  # SciPy would warn
         return None
     found = float(kendalltau(first[known], second[known], variant="b").statistic)
     return None if math.isnan(found) else found
 
 
 class PairedDifference(NamedTuple):
-    """The mean difference of runs that were made side by side, and the interval of it.
+    """The mean difference of paired runs, with its confidence interval.
 
     >>> PairedDifference.of([11.0, 12.0, 13.0], [10.0, 10.0, 10.0]).mean
     2.0
@@ -78,7 +78,7 @@ class PairedDifference(NamedTuple):
     """
 
     mean: float
-    #: Limits of the interval; None: one pair has none.
+    #: Limits of the interval; None for a single pair.
     low: float | None
     high: float | None
     pairs: int
@@ -92,19 +92,18 @@ class PairedDifference(NamedTuple):
         beside: Iterable[Sequence[float]] = (),
         level: float = LEVEL,
     ) -> PairedDifference | None:
-        """Repetition r of one against repetition r of the other, which ran in the same block.
+        """Compare repetition r of one configuration with repetition r of the other (same block).
 
-        The interval is that of Student's t. Two or three differences hardly tell how much they
-        scatter; so with fewer than five pairs, all configurations that ran in the same blocks do:
-        what remains of them after the means of blocks and of configurations is taken to scatter
-        alike in all (a randomised block design). Repetitions that one of the two lacks (NaN) are
-        left out; None: no pair remains.
+        The interval is that of the paired t-test. With fewer than five pairs their variance is
+        poorly known; it is then estimated from all configurations in the same blocks: the residual
+        variance of a randomised block design, which is assumed to be equal for all configurations.
+        Repetitions that one of the two lacks (NaN) are left out; None if no pair remains.
 
         Args:
-            one: The runs of one configuration, repetition by repetition.
-            other: Those of another.
-            beside: Those of all configurations, these two among them.
-            level: How often the interval holds the difference.
+            one: The runs of one configuration, by repetition.
+            other: The runs of the other configuration.
+            beside: The runs of all configurations, including these two.
+            level: The confidence level of the interval.
 
         >>> one, other, third, last = [11.0, 12.6], [10.0, 11.0], [13.0, 14.1], [9.0, 10.2]
         >>> alone = PairedDifference.of(one, other)
@@ -122,25 +121,25 @@ class PairedDifference(NamedTuple):
             return cls(float(found[0]), None, None, len(found))
         mean, deviation = moments(found)
         variance, freedom = deviation**2, len(found) - 1
-        if len(found) < ALONE:
-            variance, freedom = _pooled(list(beside)) or (variance, freedom)
+        if len(found) < MIN_UNPOOLED_PAIRS:
+            variance, freedom = _pool_variance(list(beside)) or (variance, freedom)
         half = math.sqrt(variance / len(found)) * float(stdtrit(freedom, (1.0 + level) / 2.0))
         return cls(mean, mean - half, mean + half, len(found))
 
     @property
     def sign(self) -> int:
-        """1 or -1 if the two really differ, as far as the interval tells; else 0."""
+        """1 or -1 if the interval excludes zero, else 0."""
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
 
-def _pooled(columns: Sequence[Sequence[float]]) -> tuple[float, int] | None:
-    """The variance of a difference of two runs of one block, and its degrees of freedom.
+def _pool_variance(columns: Sequence[Sequence[float]]) -> tuple[float, int] | None:
+    """Return the variance of a difference of two runs of a block, and its degrees of freedom.
 
-    Of two configurations it is the variance of their differences.
+    For two configurations it is the variance of their differences.
 
-    >>> _pooled([[11.0, 12.0, 13.0], [10.0, 10.0, 10.0]])
+    >>> _pool_variance([[11.0, 12.0, 13.0], [10.0, 10.0, 10.0]])
     (1.0, 2)
     """
     runs = np.asarray(columns, dtype=np.float64)
@@ -154,11 +153,12 @@ def _pooled(columns: Sequence[Sequence[float]]) -> tuple[float, int] | None:
     return 2.0 * float((rest**2).sum()) / freedom, freedom
 
 
-def judge_difference(predicted: float | None, real: PairedDifference | None) -> Judged:
-    """What has become of a predicted difference.
+def judge_difference(predicted: float | None, real: PairedDifference | None) -> DifferenceVerdict:
+    """Compare a predicted difference with the measured one.
 
-    *holds*: the interval excludes zero, on the side that was predicted; *reversed*: on the other;
-    *tie*: it does not. One pair of runs is *not assessable*, nor is a prediction of no difference.
+    *holds*: the interval excludes zero, with the predicted sign; *reversed*: with the other sign;
+    *tie*: the interval contains zero. A single pair of runs, or a prediction of no difference, is
+    *not assessable*.
 
     >>> longer = PairedDifference.of([11.0, 12.0, 13.0], [10.0, 10.0, 10.0])
     >>> judge_difference(1.0, longer), judge_difference(-1.0, longer), judge_difference(0.0, longer)

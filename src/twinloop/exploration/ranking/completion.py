@@ -1,7 +1,7 @@
-"""How much of its work a candidate does: the share of its tasks that complete.
+"""The share of completed tasks of a candidate.
 
-A task that is rejected, killed or never placed is in no mean and not in the makespan, so that to do
-less would look better than to do all.
+A task that is rejected, killed or never placed is excluded from means and from the makespan, so a
+configuration that completes fewer tasks would appear better.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.trace.trace import format_count
 
-#: How many candidates a sentence names.
+#: Maximum number of candidates named in a sentence.
 _NAMED: Final = 3
 
 
 def compute_completed_share(one: Candidate) -> float | None:
-    """The share of its tasks that are predicted to complete; None: the runs do not say.
+    """Compute the predicted share of completed tasks; None if it is not known.
 
-    A share, and not a number, as candidates may have different workloads.
+    A share instead of a count, because candidates may have different workloads.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -30,11 +30,11 @@ def compute_completed_share(one: Candidate) -> float | None:
     tasks, completed = (one.predicted.get(kpi, math.nan) for kpi in ("tasks", "completed"))
     if not (math.isfinite(completed) and tasks > 0):
         return None
-    return round(completed / tasks, 12)  # means over seeds may differ in the last digit
+    return round(completed / tasks, 12)  # removes rounding errors of means over seeds
 
 
 def compute_shortfalls(candidates: Sequence[Candidate], baseline: Candidate) -> list[float]:
-    """How far each lies below the most complete one; 0 where the runs do not say.
+    """Compute the difference of each share from the highest one; 0 if a share is not known.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -50,7 +50,7 @@ def compute_shortfalls(candidates: Sequence[Candidate], baseline: Candidate) -> 
 
 
 def describe_fewer_completions(candidates: Sequence[Candidate], baseline: Candidate) -> str | None:
-    """Which of them complete fewer tasks than others, in words; None: none does.
+    """Describe the candidates that complete fewer tasks than others; None if there are none.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -65,12 +65,12 @@ def describe_fewer_completions(candidates: Sequence[Candidate], baseline: Candid
     behind = [each for each, lack in zip(compared, short, strict=True) if lack]
     if not behind:
         return None
-    named = ", ".join(f"{each.name} ({_completed(each)})" for each in behind[:_NAMED])
+    named = ", ".join(f"{each.name} ({_format_completed(each)})" for each in behind[:_NAMED])
     more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
     return f"fewer tasks complete in {named}{more} than in others"
 
 
-def _completed(one: Candidate) -> str:
+def _format_completed(one: Candidate) -> str:
     tasks, completed = one.predicted["tasks"], one.predicted["completed"]
     of = format_count(int(tasks), "task") if tasks % 1 == 0 else f"{tasks:,.2f} tasks"
     return f"{completed:,.0f} of {of}" if completed % 1 == 0 else f"{completed:,.2f} of {of}"

@@ -1,4 +1,4 @@
-"""By what candidates are put in order: one KPI, several one after the other, or a weighted sum."""
+"""Criteria of a ranking: one KPI, several KPIs in lexicographic order, or a weighted sum."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ By = str | Objective | Sequence[str | Objective] | Mapping[str, float]
 
 @dataclass(frozen=True)
 class RankingRule:
-    """A rule that puts candidates in order.
+    """A rule that orders candidates.
 
     >>> print(RankingRule.of("makespan_s"))
     by makespan_s
@@ -30,16 +30,16 @@ class RankingRule:
     """
 
     objectives: tuple[Objective, ...]
-    #: Of the objectives, in a weighted sum; else none.
+    #: The weights of the objectives in a weighted sum; else empty.
     weights: tuple[float, ...] = ()
-    #: Values so near to the lowest of their group, relative to it, count as equal.
+    #: Relative distance from the lowest value of a group up to which values count as equal.
     tolerance: float = 0.0
-    #: The best of each objective, and how far the worst lies from it.
+    #: The best value and the range of each objective, by which a weighted sum is scaled.
     scale: Floats = field(default_factory=lambda: np.empty((2, 0)), compare=False)
 
     @classmethod
     def of(cls, by: By, tolerance: float = 0.0) -> RankingRule:
-        """Read what a user gives."""
+        """Make a rule from a KPI, several KPIs, or weights of KPIs."""
         named = (by,) if isinstance(by, str | Objective) else tuple(by)
         objectives = tuple(Objective.of(each) for each in named)
         if not objectives:
@@ -50,9 +50,9 @@ class RankingRule:
             raise InputError(f"must not be negative, not {tolerance}", field="tolerance")
         if tolerance and (len(objectives) == 1 or isinstance(by, Mapping)):
             raise InputError(
-                "says something of several KPIs one after the other only",
+                "applies only to several KPIs in lexicographic order",
                 field="tolerance",
-                remedy="name a second KPI, that decides among equals",
+                remedy="name a second KPI, which decides between equal values",
             )
         if not isinstance(by, Mapping):
             return cls(objectives, tolerance=tolerance)
@@ -61,7 +61,7 @@ class RankingRule:
             raise InputError(
                 f"the weights must not be negative, and not all 0, but are {weights}",
                 field="by",
-                remedy="max: before the name of a KPI says that more of it is better",
+                remedy="write max: before the name of a KPI to maximise it",
             )
         return cls(objectives, weights)
 
@@ -76,27 +76,27 @@ class RankingRule:
         return f"lexicographic by {f'{near}, then '.join(names)}"
 
     @property
-    def deciding(self) -> tuple[Objective, ...]:
-        """Those whose doubt is that of the order."""
+    def deciding_objectives(self) -> tuple[Objective, ...]:
+        """The objectives whose uncertainty determines that of the order."""
         return self.objectives if self.weights else self.objectives[:1]
 
-    def knows(self, candidate: Candidate) -> bool:
-        """Whether a candidate has all that it is put in order by."""
+    def can_rank(self, candidate: Candidate) -> bool:
+        """Whether a candidate has values of all objectives."""
         return all(
             math.isfinite(candidate.predicted.get(each.kpi, math.nan)) for each in self.objectives
         )
 
-    def scaled(self, candidates: Sequence[Candidate]) -> RankingRule:
-        """The rule that scales what it weighs by the values of these candidates."""
-        values = np.array([self._signed(each) for each in candidates])
+    def with_scale(self, candidates: Sequence[Candidate]) -> RankingRule:
+        """Return the rule with the scale of the values of these candidates."""
+        values = np.array([self._get_signed_values(each) for each in candidates])
         return replace(self, scale=np.array([values.min(axis=0), np.ptp(values, axis=0)]))
 
     def values(self, candidate: Candidate) -> Floats:
-        """What decides about a candidate, one after the other; less is better."""
-        return self.weighed(self._signed(candidate))
+        """Return the values by which a candidate is ordered; lower is better."""
+        return self.weigh(self._get_signed_values(candidate))
 
-    def weighed(self, values: Floats) -> Floats:
-        """Values as they are, or the score that they make, in the last dimension."""
+    def weigh(self, values: Floats) -> Floats:
+        """Replace values in the last dimension by their weighted score, if there are weights."""
         if not self.weights:
             return values
         low, wide = self.scale
@@ -104,11 +104,11 @@ class RankingRule:
         found: Floats = parts @ (np.array(self.weights) / sum(self.weights))
         return found[..., np.newaxis]
 
-    def rows(self, values: Floats) -> list[int]:
-        """The rows of a table of such values, best first; equal ones stay as they were."""
-        return _in_order(values, np.arange(len(values)), 0, self.tolerance)
+    def sort_rows(self, values: Floats) -> list[int]:
+        """Return the indices of rows of values, best first; equal rows keep their order."""
+        return _sort_rows(values, np.arange(len(values)), 0, self.tolerance)
 
-    def _signed(self, candidate: Candidate) -> Floats:
+    def _get_signed_values(self, candidate: Candidate) -> Floats:
         return np.array(
             [
                 candidate.predicted[each.kpi] * (1.0 if each.lower else -1.0)
@@ -117,15 +117,17 @@ class RankingRule:
         )
 
 
-def _in_order(values: Floats, rows: NDArray[np.intp], column: int, tolerance: float) -> list[int]:
-    """Rows by a column, and those that are equal in it by the next ones."""
+def _sort_rows(values: Floats, rows: NDArray[np.intp], column: int, tolerance: float) -> list[int]:
+    """Sort rows by a column, and rows that are equal in it by the next columns."""
     rows = rows[np.argsort(values[rows, column], kind="stable")]
     if column + 1 == values.shape[1] or len(rows) == 1:
         return [int(row) for row in rows]
     found: list[int] = []
     while len(rows):
-        here = values[rows, column]
-        equal = int(np.searchsorted(here, here[0] + tolerance * abs(here[0]), side="right"))
-        found += _in_order(values, rows[:equal], column + 1, tolerance)
+        current = values[rows, column]
+        equal = int(
+            np.searchsorted(current, current[0] + tolerance * abs(current[0]), side="right")
+        )
+        found += _sort_rows(values, rows[:equal], column + 1, tolerance)
         rows = rows[equal:]
     return found

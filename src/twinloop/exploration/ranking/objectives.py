@@ -1,4 +1,4 @@
-"""What a study is to be good at: a KPI, and which way is better."""
+"""Objectives of a study: a KPI and the direction of improvement."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from twinloop.metrics import FIGURES
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import has_carbon, has_carbon_series
 
-#: Figures that a run of a study may have: those of the core, and what it costs.
+#: KPIs of a run of a study: those of the core, carbon emissions and cost.
 KPIS: Final = (*(name for name in KPI_NAMES if name != "events"), "carbon_g", "cost")
-#: Those of which more is better; of all others less is.
+#: KPIs to maximise; all others are minimised.
 MORE_IS_BETTER: Final = frozenset({"completed", "throughput_per_s", "utilisation"})
-#: Those that need hosts with a power model.
-_POWERED: Final = frozenset({"energy_j", "energy_per_task_j", "carbon_g"})
+#: KPIs that need hosts with a power model.
+_NEEDS_POWER: Final = frozenset({"energy_j", "energy_per_task_j", "carbon_g"})
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A KPI, and which way is better.
+    """A KPI and whether a lower value is better.
 
     >>> Objective.of("makespan_s"), Objective.of("utilisation").lower
     (Objective(kpi='makespan_s', lower=True), False)
@@ -30,23 +30,23 @@ class Objective:
     False
     >>> Objective.of("makespam_s")
     Traceback (most recent call last):
-    twinloop.InputError: objective: 'makespam_s' is no KPI (did you mean 'makespan_s'?)
+    twinloop.InputError: objective: 'makespam_s' is not a KPI (did you mean 'makespan_s'?)
     """
 
     kpi: str
     lower: bool = True
 
     @classmethod
-    def of(cls, said: str | Objective) -> Objective:
-        """Read `makespan_s`, or `min:` or `max:` before it where the usual way is not meant."""
-        if isinstance(said, Objective):
-            return said
-        way, _, kpi = said.rpartition(":")
-        if kpi not in KPIS or way not in ("", "min", "max"):
+    def of(cls, given: str | Objective) -> Objective:
+        """Read a KPI such as `makespan_s`; `min:` or `max:` before it overrides the direction."""
+        if isinstance(given, Objective):
+            return given
+        direction, _, kpi = given.rpartition(":")
+        if kpi not in KPIS or direction not in ("", "min", "max"):
             raise InputError(
-                f"{said!r} is no KPI", field="objective", remedy=suggest_name(kpi, KPIS)
+                f"{given!r} is not a KPI", field="objective", remedy=suggest_name(kpi, KPIS)
             )
-        return cls(kpi, way == "min" if way else kpi not in MORE_IS_BETTER)
+        return cls(kpi, direction == "min" if direction else kpi not in MORE_IS_BETTER)
 
     @property
     def unit(self) -> str:
@@ -55,15 +55,15 @@ class Objective:
 
     @property
     def meaning(self) -> str:
-        """What the KPI is, in words."""
+        """The description of the KPI."""
         return FIGURES[self.kpi].meaning
 
     def __str__(self) -> str:
-        return self.kpi if self.lower != (self.kpi in MORE_IS_BETTER) else _against(self)
+        return self.kpi if self.lower != (self.kpi in MORE_IS_BETTER) else _format_direction(self)
 
 
 def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
-    """Why no run of a scenario can have a KPI, as far as that is known beforehand.
+    """Return the reason why no run of a scenario can have a KPI; None if there is none.
 
     >>> plain = Scenario(platform="1x1", policy="easy", workload="log.swf")
     >>> explain_missing_kpi(plain, "energy_j")
@@ -75,7 +75,7 @@ def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
         return "the scenario has no prices (prices: {core_hour: 0.02, kwh: 0.25})"
     if kpi == "carbon_g" and not has_carbon(scenario):
         return "no cluster of the platform has a carbon intensity (carbon: 300 g/kWh)"
-    if kpi in _POWERED:
+    if kpi in _NEEDS_POWER:
         hosts = scenario.effective_platform().hosts()
         if all(host.power is None for _, host in hosts):
             return "no host has a power model"
@@ -88,5 +88,5 @@ def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
     return None
 
 
-def _against(objective: Objective) -> str:
+def _format_direction(objective: Objective) -> str:
     return f"{'min' if objective.lower else 'max'}:{objective.kpi}"

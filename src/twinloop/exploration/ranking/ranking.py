@@ -1,4 +1,4 @@
-"""Candidates in order, best first, and how far the order can be trusted."""
+"""Rankings of candidates with the probabilities of their order."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from twinloop.metrics.confidence import moments
 if TYPE_CHECKING:
     from twinloop.calibration import Fit
 
-#: Neighbours whose order is less sure than this are tied.
+#: Candidates are tied if the probability of their order is below this.
 SURE: Final = 0.9
-_DOUBT: Final = ("probability", "best", "tie", "unsupported")
+_UNCERTAINTY: Final = ("probability", "best", "tie", "unsupported")
 
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """A candidate in its place.
+    """A candidate with its rank.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -48,34 +48,35 @@ class RankedCandidate:
 
     rank: int
     candidate: Candidate
-    #: Of a weighted ranking: from 0, best in everything, to 1, among those that complete most.
+    #: The score of a weighted ranking: from 0, the best value of every KPI, to 1, scaled over the
+    #: candidates that complete most tasks.
     score: float | None = None
-    #: That a real run of it is better than one of the next in the whole ranking; None: not known,
-    #: or the next completes fewer tasks.
+    #: The probability that a real run of it is better than one of the next candidate; None: not
+    #: known, or the next candidate completes fewer tasks.
     probability: float | None = None
-    #: That a real run of it is better than those of all others that complete as many tasks; None:
-    #: not known, or others complete more.
+    #: The probability that a real run of it is better than those of all other candidates that
+    #: complete as many tasks; None: not known, or other candidates complete more.
     best: float | None = None
-    #: Those with the same number are tied; None: it is tied with nobody.
+    #: Number of the group of tied candidates; None: there is no tie.
     tie: int | None = None
-    #: Whether it completes fewer tasks than others, and so comes after them.
+    #: Whether it completes fewer tasks than others and is ranked after them for this reason.
     fewer: bool = False
 
 
 @dataclass(frozen=True, repr=False)
 class Ranking(Sequence[Candidate]):
-    """Candidates in order, best first, with the doubt about their order.
+    """Candidates in order, best first, with the uncertainty of their order.
 
-    It is a sequence of candidates; a slice of it is a ranking again, in which ranks and
-    probabilities stay those of the whole. `rank_candidates` makes one.
+    A ranking is a sequence of candidates. A slice of it is a ranking with the ranks and
+    probabilities of the whole. `rank_candidates` makes a ranking.
 
-    A candidate that completes fewer of its tasks than another comes after it, whatever its KPIs: a
-    task that was rejected or killed is in no mean, and not in the makespan.
+    A candidate that completes a smaller share of its tasks is ranked after the others, whatever its
+    KPIs, because rejected and killed tasks are excluded from means and from the makespan.
 
-    A candidate is tied with the best of a group if their order holds with a probability of less
-    than 90 %; the first that is not begins a group of its own. Without a fit the doubt about the
-    model is not known; then two are tied if they are equal, or if the 90 % interval of their
-    difference, seed by seed, has zero in it.
+    A candidate is tied with the best of a group if the probability of their order is below 90 %;
+    else it starts a new group. Without a fit, the uncertainty of the model is not known; then two
+    candidates are tied if they are equal, or if the 90 % confidence interval of their difference
+    over the seeds (paired t-test) contains zero.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -89,16 +90,16 @@ class Ranking(Sequence[Candidate]):
     """
 
     objectives: tuple[Objective, ...]
-    #: By what, in words.
+    #: The rule of the ranking as text.
     how: str
     places: tuple[RankedCandidate, ...]
-    #: What the candidates are to be better than.
+    #: The unchanged scenario, with which the candidates are compared.
     baseline: Candidate
     #: The fit that the predictions come from.
     fit: Fit | None = field(default=None, compare=False)
-    #: Candidates that have no value to be ranked by: their runs failed.
+    #: Candidates without a value to rank by, for example because their runs failed.
     left_out: tuple[Candidate, ...] = ()
-    #: How far the order can be trusted, in sentences.
+    #: Sentences on the uncertainty of the order.
     notes: tuple[str, ...] = ()
 
     @property
@@ -108,36 +109,36 @@ class Ranking(Sequence[Candidate]):
 
     @property
     def weighted(self) -> bool:
-        """Whether it is by a weighted score."""
+        """Whether the ranking uses a weighted score."""
         return any(place.score is not None for place in self.places)
 
     @property
     def table(self) -> pl.DataFrame:
-        """A row per candidate: `rank`, `name`, its levels, what it is ranked by, and the doubt.
+        """A row per candidate: `rank`, `name`, its levels, its objectives, and the uncertainty.
 
-        `score` is there in a weighted ranking only. `unsupported` says what a candidate leans on
-        that the data could not tell; null: on nothing. A factor that is called like another column
-        has ` (level)` behind its name.
+        `score` exists in a weighted ranking only. `unsupported` describes extrapolations beyond the
+        data of the fit; null: none. A factor with the name of another column gets the suffix
+        ` (level)`.
         """
         many = self.candidates
         kpis = [objective.kpi for objective in self.objectives]
-        taken = {"rank", "name", "score", *kpis, *_DOUBT}
+        reserved = {"rank", "name", "score", *kpis, *_UNCERTAINTY}
         found = [
             pl.Series("rank", [place.rank for place in self.places], dtype=pl.Int64),
             pl.Series("name", [each.name for each in many], dtype=pl.String),
         ]
         for name in dict.fromkeys(name for each in many for name in each.levels):
-            title = f"{name} (level)" if name in taken else name
-            found.append(_column(title, [each.levels.get(name) for each in many]))
+            title = f"{name} (level)" if name in reserved else name
+            found.append(_make_level_column(title, [each.levels.get(name) for each in many]))
         for kpi in kpis:
             found.append(pl.Series(kpi, [each.predicted[kpi] for each in many], dtype=pl.Float64))
-        for name in (*(("score",) if self.weighted else ()), *_DOUBT[:-1]):
+        for name in (*(("score",) if self.weighted else ()), *_UNCERTAINTY[:-1]):
             dtype = pl.Int64 if name == "tie" else pl.Float64
             found.append(
                 pl.Series(name, [getattr(place, name) for place in self.places], dtype=dtype)
             )
-        leans = [" ".join(each.unsupported) or None for each in many]
-        return pl.DataFrame([*found, pl.Series("unsupported", leans, dtype=pl.String)])
+        unsupported = [" ".join(each.unsupported) or None for each in many]
+        return pl.DataFrame([*found, pl.Series("unsupported", unsupported, dtype=pl.String)])
 
     @overload
     def __getitem__(self, at: int) -> Candidate: ...
@@ -176,19 +177,18 @@ def rank_candidates(
     tolerance: float = 0.0,
     fit: Fit | None = None,
 ) -> Ranking:
-    """Put candidates in order, and say how far that can be trusted.
+    """Rank candidates, and compute the probabilities of their order.
 
     Args:
-        candidates: What to rank.
-        by: A KPI; several, of which the first counts, and each next one among equals
-            (lexicographic); or weights of KPIs, `{"makespan_s": 2, "energy_j": 1}`. A weighted
-            score is the mean of the KPIs, each scaled so that the best candidate has 0 and the
-            worst 1.
-        baseline: What they are to be better than; it also tells how many tasks can complete.
-        noise: How far real runs lie from the twin, by KPI; by default what the fit says.
-        k: How many to keep; by default all.
-        tolerance: In a lexicographic order, values so near to the best of their group, relative
-            to it, count as equal.
+        candidates: The candidates.
+        by: A KPI; several KPIs in lexicographic order; or weights of KPIs,
+            `{"makespan_s": 2, "energy_j": 1}`. A weighted score is the weighted mean of the KPIs,
+            each scaled to 0 for the best and 1 for the worst candidate.
+        baseline: The unchanged scenario; it also shows how many tasks can complete.
+        noise: The scatter of real runs around the twin, by KPI; by default that of the fit.
+        k: The number of candidates to return; by default all.
+        tolerance: In a lexicographic order, the relative distance from the best value of a group
+            up to which values count as equal.
         fit: The fit that the predictions come from.
 
     >>> from twinloop.scenario import Scenario
@@ -205,59 +205,67 @@ def rank_candidates(
     if k is not None and k < 1:
         raise InputError(f"must be at least 1, not {k}", field="k")
     order = RankingRule.of(by, tolerance)
-    fine = [each for each in candidates if order.knows(each)]
-    if not fine:
+    ranked = [each for each in candidates if order.can_rank(each)]
+    if not ranked:
         names = " and ".join(objective.kpi for objective in order.objectives)
         raise InputError(
             f"no candidate has {names}",
             field="by",
-            remedy="energy needs hosts with a power model; runs that failed have no KPIs",
+            remedy="energy needs hosts with a power model; failed runs have no KPIs",
         )
-    lacks = np.array(compute_shortfalls(fine, baseline))
-    # What does less has no say in how others are scaled, nor in what is equal.
-    order = order.scaled([fine[row] for row in np.flatnonzero(lacks == lacks.min())])
-    values = np.array([order.values(each) for each in fine])
-    classes = [np.flatnonzero(lacks == lack) for lack in np.unique(lacks)]
-    rows = [int(some[row]) for some in classes for row in order.rows(values[some])]
-    fine, values, lacks = [fine[row] for row in rows], values[rows], lacks[rows]
-    shown = len(fine) if k is None else min(k, len(fine))
-    pairs = range(min(shown, len(fine) - 1))
-    holds: list[float | None] = [None] * shown
+    shortfalls = np.array(compute_shortfalls(ranked, baseline))
+    # Candidates that complete fewer tasks affect neither the scale nor the equality of others.
+    order = order.with_scale(
+        [ranked[row] for row in np.flatnonzero(shortfalls == shortfalls.min())]
+    )
+    values = np.array([order.values(each) for each in ranked])
+    classes = [np.flatnonzero(shortfalls == lack) for lack in np.unique(shortfalls)]
+    rows = [int(some[row]) for some in classes for row in order.sort_rows(values[some])]
+    ranked, values, shortfalls = [ranked[row] for row in rows], values[rows], shortfalls[rows]
+    shown = len(ranked) if k is None else min(k, len(ranked))
+    pairs = range(min(shown, len(ranked) - 1))
+    probabilities: list[float | None] = [None] * shown
     best: Sequence[float | None] = [None] * shown
-    sure = any(has_uncertainty(fine, objective, noise) for objective in order.deciding)
-    if sure:
-        found = order.weighed(sample_outcomes(fine, order.objectives, noise))
+    has_probabilities = any(
+        has_uncertainty(ranked, objective, noise) for objective in order.deciding_objectives
+    )
+    if has_probabilities:
+        found = order.weigh(sample_outcomes(ranked, order.objectives, noise))
         best = [
             *count_wins(found[:, : len(classes[0])], order.tolerance).tolist(),
-            *[None] * len(fine),
+            *[None] * len(ranked),
         ]
-        holds[: len(pairs)] = [
-            _holds(order, fine[i : i + 2], noise, found, i) if lacks[i] == lacks[i + 1] else None
+        probabilities[: len(pairs)] = [
+            _compute_order_probability(order, ranked[i : i + 2], noise, found, i)
+            if shortfalls[i] == shortfalls[i + 1]
+            else None
             for i in pairs
         ]
 
-    def tied(first: int, later: int) -> bool:
-        if lacks[first] != lacks[later]:
+    def is_tied(first: int, later: int) -> bool:
+        if shortfalls[first] != shortfalls[later]:
             return False
-        if not sure:
-            return _equal(order, fine[first], fine[later])
+        if not has_probabilities:
+            return _is_tied_over_seeds(order, ranked[first], ranked[later])
         if later == first + 1:
-            held = holds[first]
+            probability = probabilities[first]
         else:
-            pair = (fine[first], fine[later])
-            held = _holds(order, pair, noise, found[:, [first, later]], 0)
-        return held is not None and held < SURE
+            pair = (ranked[first], ranked[later])
+            probability = _compute_order_probability(
+                order, pair, noise, found[:, [first, later]], 0
+            )
+        return probability is not None and probability < SURE
 
-    groups = _groups(shown, tied)
+    groups = _find_tie_groups(shown, is_tied)
     places = tuple(
         RankedCandidate(
             rank=i + 1,
-            candidate=fine[i],
+            candidate=ranked[i],
             score=float(values[i, 0]) if order.weights else None,
-            probability=holds[i],
+            probability=probabilities[i],
             best=best[i],
             tie=groups[i],
-            fewer=bool(lacks[i]),
+            fewer=bool(shortfalls[i]),
         )
         for i in range(shown)
     )
@@ -267,26 +275,31 @@ def rank_candidates(
         places=places,
         baseline=baseline,
         fit=fit,
-        left_out=tuple(each for each in candidates if not order.knows(each)),
+        left_out=tuple(each for each in candidates if not order.can_rank(each)),
         notes=(
-            *_completion_notes(fine, baseline),
-            *_notes(order, fine, noise, tied=any(groups), sure=sure),
+            *_list_completion_notes(ranked, baseline),
+            *_list_notes(
+                order, ranked, noise, has_ties=any(groups), has_probabilities=has_probabilities
+            ),
         ),
     )
 
 
-def _holds(
+def _compute_order_probability(
     order: RankingRule, pair: Sequence[Candidate], noise: Noise, found: Floats, first: int
 ) -> float | None:
-    """That the first of two neighbours is better: by the formula, or by outcomes drawn."""
+    """Compute the probability that the first of two candidates is better.
+
+    By the formula for one KPI, else from sampled outcomes.
+    """
     if len(order.objectives) > 1:
         return float(count_wins(found[:, first : first + 2], order.tolerance)[0])
-    held = compute_probability_better(pair[0], pair[1], order.objectives[0], noise)
-    return None if math.isnan(held) else held
+    probability = compute_probability_better(pair[0], pair[1], order.objectives[0], noise)
+    return None if math.isnan(probability) else probability
 
 
-def _equal(order: RankingRule, one: Candidate, other: Candidate) -> bool:
-    """Whether two are equal, or the interval of their difference over the seeds has zero in it."""
+def _is_tied_over_seeds(order: RankingRule, one: Candidate, other: Candidate) -> bool:
+    """Whether two are equal, or the interval of their difference over the seeds contains zero."""
     from scipy import special
 
     if not (order.values(one) - order.values(other)).any():
@@ -301,12 +314,12 @@ def _equal(order: RankingRule, one: Candidate, other: Candidate) -> bool:
     return bool(abs(mean) <= error * special.stdtrit(len(apart) - 1, (1.0 + SURE) / 2.0))
 
 
-def _groups(count: int, tied: Callable[[int, int], bool]) -> list[int | None]:
-    """The number of the group of each that is tied with the best of it."""
+def _find_tie_groups(count: int, is_tied: Callable[[int, int], bool]) -> list[int | None]:
+    """Return the number of the tie group of each candidate; None without a tie."""
     found: list[int | None] = [None] * count
     first, number = 0, 0
     for later in range(1, count):
-        if tied(first, later):
+        if is_tied(first, later):
             number += found[first] is None
             found[first] = found[later] = number
         else:
@@ -314,45 +327,50 @@ def _groups(count: int, tied: Callable[[int, int], bool]) -> list[int | None]:
     return found
 
 
-def _completion_notes(candidates: Sequence[Candidate], baseline: Candidate) -> Iterator[str]:
-    said = describe_fewer_completions(candidates, baseline)
-    if said is not None:
+def _list_completion_notes(candidates: Sequence[Candidate], baseline: Candidate) -> Iterator[str]:
+    text = describe_fewer_completions(candidates, baseline)
+    if text is not None:
         yield (
-            f"{said[0].upper()}{said[1:]}: what completes fewer is ranked after all that "
-            "complete more."
+            f"{text[0].upper()}{text[1:]}: candidates that complete fewer tasks are ranked after "
+            "all others."
         )
 
 
-def _notes(
-    order: RankingRule, candidates: Sequence[Candidate], noise: Noise, *, tied: bool, sure: bool
+def _list_notes(
+    order: RankingRule,
+    candidates: Sequence[Candidate],
+    noise: Noise,
+    *,
+    has_ties: bool,
+    has_probabilities: bool,
 ) -> Iterator[str]:
-    if tied:
-        yield "Those with the same number under 'tie' are tied: " + (
-            f"their order is less than {100 * SURE:g} % sure."
-            if sure
-            else "they are equal, or the seeds cannot tell them apart."
+    if has_ties:
+        yield "Candidates with the same number under 'tie' are tied: " + (
+            f"the probability of their order is below {100 * SURE:g} %."
+            if has_probabilities
+            else "they are equal, or their difference over the seeds is not significant."
         )
-    if not sure:
+    if not has_probabilities:
         yield (
-            "How sure the order is, nobody can say: without a fit the doubt about the model is not "
-            "known."
+            "The probability of the order is not known: without a fit, the uncertainty of the "
+            "model is unknown."
         )
         return
-    for objective in order.deciding:
+    for objective in order.deciding_objectives:
         if estimate_scatter(objective.kpi, noise) is None:
             yield (
-                f"How much {objective.kpi} scatters from one real run to the next is not known: "
-                "the probabilities are those of the calibrations alone."
+                f"The scatter of {objective.kpi} between real runs is not known: the "
+                "probabilities include only the uncertainty of the calibration."
             )
         elif not any(len(each.draws.get(objective.kpi, ())) for each in candidates):
             yield (
-                f"Other calibrations were not tried: of {objective.kpi}, the probabilities are "
-                "those of the scatter of real runs alone."
+                f"The uncertainty of the calibration is not known: the probabilities for "
+                f"{objective.kpi} include only the scatter of real runs."
             )
 
 
-def _column(name: str, levels: Sequence[Any]) -> pl.Series:
-    """A column of levels: numbers if all of them are, else their text."""
+def _make_level_column(name: str, levels: Sequence[Any]) -> pl.Series:
+    """Make a column of levels: numbers if all of them are numbers, else text."""
     present = [level for level in levels if level is not None]
     if all(type(level) is int for level in present):
         return pl.Series(name, levels, dtype=pl.Int64)

@@ -1,4 +1,4 @@
-"""A ranking in words: at the prompt, and in a notebook."""
+"""Rankings as text and as HTML."""
 
 from __future__ import annotations
 
@@ -17,92 +17,97 @@ if TYPE_CHECKING:
 
 
 def ranking_to_text(ranking: Ranking) -> str:
-    """The table and what is to be said about it, for the prompt."""
-    rows = [_titles(ranking), *_rows(ranking)]
+    """Format a ranking as a text table with remarks."""
+    rows = [_list_titles(ranking), *_list_rows(ranking)]
     lines = align_columns(rows, right=(0, *range(2, len(rows[0]) - 1)))
-    remarks = list(_remarks(ranking))
-    return join_lines([_heading(ranking), "", *lines, *([""] if remarks else []), *remarks])
+    remarks = list(_list_remarks(ranking))
+    return join_lines([_make_heading(ranking), "", *lines, *([""] if remarks else []), *remarks])
 
 
 def ranking_to_html(ranking: Ranking) -> str:
-    """The same as HTML."""
+    """Format a ranking as an HTML table with remarks."""
 
     def row(cells: Sequence[str], tag: str) -> str:
         return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
-    body = "".join(row(cells, "td") for cells in _rows(ranking))
-    remarks = "".join(f"<p>{escape(line)}</p>" for line in _remarks(ranking))
+    head = row(_list_titles(ranking), "th")
+    body = "".join(row(cells, "td") for cells in _list_rows(ranking))
+    remarks = "".join(f"<p>{escape(line)}</p>" for line in _list_remarks(ranking))
     return (
-        f"<p>{escape(_heading(ranking))}</p><table><thead>{row(_titles(ranking), 'th')}</thead>"
+        f"<p>{escape(_make_heading(ranking))}</p><table><thead>{head}</thead>"
         f"<tbody>{body}</tbody></table>{remarks}"
     )
 
 
-def _heading(ranking: Ranking) -> str:
+def _make_heading(ranking: Ranking) -> str:
     first, baseline = ranking.objectives[0].kpi, ranking.baseline
     value = baseline.predicted.get(first, math.nan)
-    than = f"{baseline.name}, {first} {_short(value)}"
+    than = f"{baseline.name}, {first} {_format_value(value)}"
     return f"{format_count(len(ranking), 'candidate')} {ranking.how}; the baseline is {than}"
 
 
-def _titles(ranking: Ranking) -> list[str]:
+def _list_titles(ranking: Ranking) -> list[str]:
     units = [f"{each.kpi} ({each.unit})" if each.unit else each.kpi for each in ranking.objectives]
     score = ["score"] if ranking.weighted else []
-    doubt = ["beats the next", "is the best"] if _doubted(ranking) else []
-    return ["", "candidate", *units, "to baseline", *score, *doubt, "tie", ""]
+    probabilities = ["P(beats next)", "P(best)"] if _has_probabilities(ranking) else []
+    return ["", "candidate", *units, "to baseline", *score, *probabilities, "tie", ""]
 
 
-def _doubted(ranking: Ranking) -> bool:
-    """Whether anything is known of how sure the order is."""
+def _has_probabilities(ranking: Ranking) -> bool:
+    """Whether a probability of the order is known."""
     return any(place.probability is not None or place.best is not None for place in ranking.places)
 
 
-def _rows(ranking: Ranking) -> Iterator[list[str]]:
+def _list_rows(ranking: Ranking) -> Iterator[list[str]]:
     for place in ranking.places:
         candidate = place.candidate
         yield [
             str(place.rank),
             candidate.name,
-            *(_short(candidate.predicted[each.kpi]) for each in ranking.objectives),
-            _to_baseline(ranking, candidate),
+            *(_format_value(candidate.predicted[each.kpi]) for each in ranking.objectives),
+            _format_change(ranking, candidate),
             *(["" if place.score is None else f"{place.score:.3f}"] if ranking.weighted else []),
-            *([_percent(place.probability), _percent(place.best)] if _doubted(ranking) else []),
+            *(
+                [_format_percent(place.probability), _format_percent(place.best)]
+                if _has_probabilities(ranking)
+                else []
+            ),
             "" if place.tie is None else str(place.tie),
-            ", ".join(_marks(place)),
+            ", ".join(_list_marks(place)),
         ]
 
 
-def _marks(place: RankedCandidate) -> Iterator[str]:
+def _list_marks(place: RankedCandidate) -> Iterator[str]:
     if place.fewer:
         yield "fewer tasks"
     if place.candidate.unsupported:
         yield "unsupported"
 
 
-def _to_baseline(ranking: Ranking, candidate: Candidate) -> str:
+def _format_change(ranking: Ranking, candidate: Candidate) -> str:
     kpi = ranking.objectives[0].kpi
     than = ranking.baseline.predicted.get(kpi, math.nan)
     change = candidate.predicted[kpi] / than - 1.0 if than else math.nan
     return f"{100 * change:+.1f} %" if math.isfinite(change) else "-"
 
 
-def _remarks(ranking: Ranking) -> Iterator[str]:
+def _list_remarks(ranking: Ranking) -> Iterator[str]:
     yield from ranking.notes
     if left := ranking.left_out:
         named = ", ".join(each.name for each in left[:3])
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        yield f"Left out, as they have no value to be ranked by: {named}{more}."
-    leaning: dict[str, list[str]] = {}
+        yield f"Not ranked, because a value is missing: {named}{more}."
+    ranks_by_sentence: dict[str, list[str]] = {}
     for place in ranking.places:
         for sentence in place.candidate.unsupported:
-            leaning.setdefault(sentence, []).append(str(place.rank))
-    for sentence, ranks in leaning.items():
+            ranks_by_sentence.setdefault(sentence, []).append(str(place.rank))
+    for sentence, ranks in ranks_by_sentence.items():
         yield f"Unsupported ({', '.join(ranks)}): {sentence}"
 
 
-def _short(value: float) -> str:
+def _format_value(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
-def _percent(value: float | None) -> str:
+def _format_percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.0f} %"

@@ -1,16 +1,16 @@
-"""How sure it is that one candidate is really better than another.
+"""The probability that one candidate is better than another in real runs.
 
-Two things make the order of candidates unsure: other calibrations fit the data as well, and real
-runs scatter about the twin. For a calibration d that the data allows, let x and y be what the twin
-predicts of two candidates. Real runs of them are taken to be x (1 + s z) and y (1 + s z'), with z
-and z' independent and normal, and s the scatter that the fit saw, known from f degrees of freedom.
-So the one with x is the lower with
+The order of candidates is uncertain for two reasons: the parameters of the twin are uncertain, and
+real runs scatter around the twin. For a draw d of the parameters, let x and y be the predictions
+for two candidates. Their real runs are modelled as x (1 + s z) and y (1 + s z'), with z and z'
+independent and normal, and s the scatter estimated by the fit with f degrees of freedom. The first
+candidate has the lower value with the probability
 
     P = mean over d of F((y - x) / (s sqrt(x² + y²)); f)
 
-F being the distribution function of Student's t. Both candidates are judged by the same
-calibrations, so what a calibration does to both of them alike does not make their order unsure.
-What of s is an error of the twin that both share is not known, so nothing of it is taken to cancel.
+where F is the distribution function of Student's t. Both candidates are predicted with the same
+draws, so an effect of the parameters that is equal for both does not make their order uncertain.
+The part of s that is an error of the twin common to both is not known, so none of it cancels.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ Floats = NDArray[np.float64]
 #: By KPI: `share`, a standard deviation relative to the prediction, and `freedom`.
 Noise = Mapping[str, Mapping[str, float]]
 
-#: Outcomes that are drawn where there is scatter, at least, and numbers that these are at most.
-_DRAWN, _MOST = 4000, 4_000_000
-#: KPIs that scatter like another one, to which they are in proportion.
-_LIKE: Final = {"energy_per_task_j": "energy_j"}
+#: Minimum number of outcomes sampled with scatter, and maximum number of values in them.
+_MIN_OUTCOMES, _MAX_VALUES = 4000, 4_000_000
+#: KPIs with the relative scatter of another one, to which they are proportional.
+_SAME_SCATTER: Final = {"energy_per_task_j": "energy_j"}
 
 
 def compute_probability_better(
     one: Candidate, other: Candidate, by: str | Objective, noise: Noise
 ) -> float:
-    """The probability that a real run of `one` is better than a real run of `other`.
+    """Compute the probability that a real run of `one` is better than a real run of `other`.
 
-    Where the scatter of real runs is not known for this KPI, the calibrations decide alone: the
-    share of them under which it is better, equal ones counting half. Without calibrations (the fit
-    had no analysis) the predictions stand for them. Where neither is known the answer is NaN: then
-    nobody knows how sure the order is. Calibrations under which one of them failed do not count.
+    If the scatter of real runs is not known for this KPI, the probability is the share of draws for
+    which `one` is better; equal values count half. Without draws (a fit without analysis) the
+    predictions are used instead. The result is NaN if neither is known. Draws for which one of the
+    candidates failed are ignored.
 
     Args:
         one: A candidate.
-        other: Another one, of the same study.
+        other: Another candidate of the same study.
         by: The KPI.
-        noise: How far real runs lie from the twin, by KPI: `Fit.noise`.
+        noise: The scatter of real runs around the twin, by KPI: `Fit.noise`.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -72,45 +72,45 @@ def compute_probability_better(
     pair = pair[np.isfinite(pair).all(axis=1)]
     if not len(pair):
         return math.nan
-    apart = pair[:, 1] - pair[:, 0]
+    difference = pair[:, 1] - pair[:, 0]
     if scatter is None:
-        return float(np.mean((np.sign(apart) + 1.0) / 2.0))
+        return float(np.mean((np.sign(difference) + 1.0) / 2.0))
     share, freedom = scatter
     spread = share * np.hypot(pair[:, 0], pair[:, 1])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        standard = np.where(apart == 0.0, 0.0, apart / spread)
+        standard = np.where(difference == 0.0, 0.0, difference / spread)
     return float(np.mean(special.stdtr(freedom, standard)))
 
 
 def has_uncertainty(candidates: Sequence[Candidate], objective: Objective, noise: Noise) -> bool:
-    """Whether anything is known of the doubt about a KPI: calibrations, or scatter."""
+    """Whether the uncertainty of a KPI is known, from draws or from scatter."""
     calibrated = any(len(each.draws.get(objective.kpi, ())) for each in candidates)
     return calibrated or estimate_scatter(objective.kpi, noise) is not None
 
 
 def estimate_scatter(kpi: str, noise: Noise) -> tuple[float, float] | None:
-    """The scatter of a KPI from run to run, and from how many degrees of freedom it is known.
+    """Return the relative scatter of a KPI between runs, and its degrees of freedom.
 
-    Energy per task scatters as energy does.
+    The energy per task has the relative scatter of the energy.
 
     >>> estimate_scatter("energy_per_task_j", {"energy_j": {"share": 0.05, "freedom": 3.0}})
     (0.05, 3.0)
     """
-    found = noise.get(kpi, noise.get(_LIKE.get(kpi, kpi)))
+    found = noise.get(kpi, noise.get(_SAME_SCATTER.get(kpi, kpi)))
     return None if found is None else (float(found["share"]), float(found["freedom"]))
 
 
 def collect_draws(candidates: Sequence[Candidate], objective: Objective) -> Floats:
-    """A row per calibration, a column per candidate; less is better.
+    """Collect draws: a row per draw, a column per candidate; lower is better.
 
-    Candidates for which there are none have their prediction in each row.
+    Candidates without draws have their prediction in each row.
     """
     kpi = objective.kpi
     lengths = {len(each.draws[kpi]) for each in candidates if len(each.draws.get(kpi, ()))}
     if len(lengths) > 1:
         counts = " and ".join(map(str, sorted(lengths)))
         raise InputError(
-            f"candidates were tried with {counts} calibrations, so they cannot be paired",
+            f"candidates have {counts} draws, so they cannot be paired",
             field="candidates",
             remedy="compare candidates of one study",
         )
@@ -124,10 +124,10 @@ def collect_draws(candidates: Sequence[Candidate], objective: Objective) -> Floa
 def sample_outcomes(
     candidates: Sequence[Candidate], objectives: Sequence[Objective], noise: Noise, seed: int = 0
 ) -> Floats:
-    """What real runs of all candidates may give: outcomes x candidates x KPIs; less is better.
+    """Sample outcomes of real runs: outcomes x candidates x KPIs; lower is better.
 
-    Each calibration is drawn as often as the others. A run that is slower than its twin is so in
-    all its KPIs: they have one z in common.
+    Each draw of the parameters is used equally often. The KPIs of a run have a common z, because a
+    run that is slower than its twin is worse in all KPIs.
     """
     rng = np.random.default_rng(seed)
     drawn = [collect_draws(candidates, objective) for objective in objectives]
@@ -135,7 +135,7 @@ def sample_outcomes(
     rows = max(map(len, drawn))
     size = len(candidates) * len(objectives)
     if any(scatters):
-        rows *= max(1, min(_DRAWN, _MOST // max(size, 1)) // rows)
+        rows *= max(1, min(_MIN_OUTCOMES, _MAX_VALUES // max(size, 1)) // rows)
     z = rng.standard_normal((rows, len(candidates))) if any(scatters) else None
     found = np.empty((rows, len(candidates), len(objectives)))
     for column, (table, scatter) in enumerate(zip(drawn, scatters, strict=True)):
@@ -149,11 +149,11 @@ def sample_outcomes(
 
 
 def count_wins(found: Floats, tolerance: float = 0.0) -> Floats:
-    """How often each candidate is the best, by the first KPI, of those equal by the next.
+    """Compute the share of outcomes in which each candidate is the best (lexicographic order).
 
     Args:
-        found: Outcomes x candidates x KPIs; less is better. NaN loses.
-        tolerance: Values so near to the lowest, relative to it, count as equal.
+        found: Outcomes x candidates x KPIs; lower is better. NaN is the worst.
+        tolerance: Relative distance from the lowest value up to which values count as equal.
 
     >>> count_wins(np.array([[[1.0, 9.0], [1.0, 5.0], [2.0, 1.0]]])).tolist()
     [0.0, 1.0, 0.0]
