@@ -1,4 +1,4 @@
-"""How many tasks run on a core and on a host at a time, and on what hosts."""
+"""Load levels of simulated runs: simultaneous tasks per core and per host, and the hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCHEMA: Final = {"kind": pl.String(), "load": pl.Float64(), "tasks": pl.Int64()
 
 @dataclass(frozen=True)
 class LoadLevels:
-    """What was seen in simulated runs: by kind of task, and of the hosts that were used.
+    """Maximum loads in simulated runs by kind of task, and the hosts in use.
 
     >>> from twinloop.scenario import Scenario
     >>> tasks = [{"id": f"t{i}", "run_time": 5, "kind": "cache" if i else "cpu"} for i in range(4)]
@@ -26,16 +26,16 @@ class LoadLevels:
     ({'cpu': 1.0, 'cache': 1.0}, {'cpu': 2, 'cache': 2})
     """
 
-    #: The most cores that tasks wanted over those of their host, with such a task among them.
+    #: Maximum ratio of requested cores to the cores of a host, while a task of the kind runs there.
     load: Mapping[str, float]
-    #: The most tasks on a host at a time, with such a task among them.
+    #: Maximum number of simultaneous tasks on a host, while a task of the kind runs there.
     tasks: Mapping[str, int]
-    #: Clocks (MHz; 0: not known) and speeds.
+    #: Clock rates (MHz; 0: not known) and speeds of the hosts.
     hosts: frozenset[tuple[float, float]]
 
     @classmethod
     def of(cls, runs: Iterable[CompiledScenario]) -> LoadLevels:
-        """Simulate these, and look."""
+        """Simulate scenarios and compute their load levels."""
         load: dict[str, float] = {}
         tasks: dict[str, int] = {}
         hosts: set[tuple[float, float]] = set()
@@ -44,7 +44,7 @@ class LoadLevels:
             placed = trace.placements.join(
                 trace.tasks.select(task="id", kind=pl.col("kind").fill_null("")), on="task"
             )
-            for kind, most, count in _most(placed, trace.nodes).iter_rows():
+            for kind, most, count in _compute_maxima(placed, trace.nodes).iter_rows():
                 load[kind] = max(load.get(kind, 0.0), most)
                 tasks[kind] = max(tasks.get(kind, 0), count)
             used = set(placed["machine"])
@@ -54,16 +54,16 @@ class LoadLevels:
         return cls(load, tasks, frozenset(hosts))
 
 
-def _most(placed: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """The highest load and the most tasks of a host by kind, while one of that kind was there."""
+def _compute_maxima(placed: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Compute by kind the maximum load and number of tasks of a host while such a task runs."""
     placed = placed.select("machine", "kind", "cores", "start", "end").drop_nulls()
-    placed = placed.join(nodes.select(machine="node", has="cores"), on="machine")
-    load = pl.col("cores") / pl.col("has")
-    comes = placed.select("machine", "kind", t="start", load=load, change=pl.lit(1))
-    goes = placed.select("machine", "kind", t="end", load=-load, change=pl.lit(-1))
-    # At the same time some go before others come.
+    placed = placed.join(nodes.select(machine="node", host_cores="cores"), on="machine")
+    load = pl.col("cores") / pl.col("host_cores")
+    starts = placed.select("machine", "kind", t="start", load=load, change=pl.lit(1))
+    ends = placed.select("machine", "kind", t="end", load=-load, change=pl.lit(-1))
+    # At equal times, ends come before starts.
     steps = (
-        pl.concat([goes, comes])
+        pl.concat([ends, starts])
         .sort("machine", "t", "change")
         .with_columns(pl.col("load").cum_sum().over("machine").round(9))
         .with_columns(tasks=pl.col("change").cum_sum().over("machine"))

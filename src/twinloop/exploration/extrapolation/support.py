@@ -1,4 +1,4 @@
-"""What a candidate leans on that the data of the fit could not tell."""
+"""Extrapolations of a scenario beyond the runs of a fit."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.calibration import Fit
 
-#: A value matters to a candidate if it may change its makespan by more than this.
-MATTERS: Final = 0.05
-#: Speeds and clocks that differ by less are the same.
-_SAME: Final = 0.01
+#: Relative change of the makespan above which an unidentifiable value is reported.
+MIN_CHANGE: Final = 0.05
+#: Relative difference up to which speeds and clock rates count as equal.
+_SPEED_TOLERANCE: Final = 0.01
 _CONTENTION: Final = "contention."
 
 
 def find_extrapolations(
     scenario: Scenario, fit: Fit, *, allow_code: bool = False
 ) -> tuple[str, ...]:
-    """What a scenario leans on that the data of a fit could not tell, in sentences.
+    """Find the extrapolations of a scenario beyond the runs of a fit, as sentences.
 
-    That is: more tasks on a core or a host at a time than in any run that was fitted, unless
-    contention between them was fitted and the data told it; kinds of tasks that no such run had;
-    hosts of another speed or clock; and values that are not identifiable and change its makespan
-    by more than 5 %, as the calibrations which the data allows vary, and by so much more than those
-    of the fitted runs themselves. Values that compensate each other in the data are varied
-    together, since they may compensate each other here as well.
+    Extrapolations are: more simultaneous tasks on a core or a host than in any fitted run, unless
+    the contention between them was fitted and is identifiable; kinds of tasks that do not occur in
+    the fitted runs; hosts of another speed or clock rate; and values that are not identifiable and
+    change the makespan, over the draws of the fit, by more than 5 % and by 5 % more than that of
+    the fitted runs. Values that compensate each other in the data are varied together,
+    because they may also compensate each other in this scenario.
 
-    How many tasks run on a core at a time is seen in simulations of the scenario and of those that
-    were fitted; a task that uses two cores counts twice.
+    The number of simultaneous tasks on a core comes from simulations of the scenario and of the
+    fitted runs; a task that uses two cores counts twice.
 
     Args:
-        scenario: What is to be predicted with the fit.
+        scenario: The scenario to predict with the fit.
         fit: The fit.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
 
     Returns:
-        Sentences; none: everything that it leans on was seen.
+        Sentences; empty if the scenario is within the range of the fitted runs.
 
     >>> from twinloop.calibration import calibrate
     >>> from twinloop.engine import simulate
@@ -61,124 +61,133 @@ def find_extrapolations(
     >>> find_extrapolations(plain, fit)
     ()
     >>> print(*find_extrapolations(plain.replace(**{"policy.options": {"overcommit": 2}}), fit))
-    Up to 2 tasks per core run at a time, and no run that was fitted had more than 1: contention
-    between them is not in the model.
+    Up to 2 tasks per core run at the same time, but at most 1 in the fitted runs: the model has no
+    contention between them.
     """
     if not fit.scenarios:
-        return ("The fit is that of a black box: nobody knows what its runs had.",)
+        return ("The fit is that of a black box, so the range of its runs is not known.",)
     try:
-        past = FittedRange.of(fit, allow_code=allow_code)
+        fitted_range = FittedRange.of(fit, allow_code=allow_code)
     except TwinloopError as error:
-        return (f"What the runs that were fitted had cannot be found out any more: {error}",)
-    # One that has been given the values of this fit may have been moved away from them since.
-    given = scenario.model.fitted_on == fit.model.fitted_on != ()
+        return (f"The fitted runs cannot be simulated any more: {error}",)
+    # A scenario that already has the fitted model may have other values since, which it keeps.
+    has_fit = scenario.model.fitted_on == fit.model.fitted_on != ()
     compiled = compile_with_fit(
-        scenario if given else fit.apply(scenario), fit, allow_code=allow_code
+        scenario if has_fit else fit.apply(scenario), fit, allow_code=allow_code
     )
-    case = _Case(fit, past, compiled, UnidentifiedValues(fit, compiled), LoadLevels.of([compiled]))
-    crowded = tuple(_crowding(case))
-    loose = [
+    case = _Case(
+        fit, fitted_range, compiled, UnidentifiedValues(fit, compiled), LoadLevels.of([compiled])
+    )
+    higher_loads = tuple(_find_higher_loads(case))
+    unidentified = [
         group
-        for group in case.loose.groups
-        if not (crowded and all(name.startswith(_CONTENTION) for name in group))
+        for group in case.unidentified.groups
+        if not (higher_loads and all(name.startswith(_CONTENTION) for name in group))
     ]
-    return (*_kinds(case), *_hosts(case), *crowded, *_matter(case, loose))
+    return (
+        *_find_new_kinds(case),
+        *_find_new_hosts(case),
+        *higher_loads,
+        *_find_sensitive_values(case, unidentified),
+    )
 
 
 class _Case(NamedTuple):
-    """A scenario, and all that is known of it and of the runs that were fitted."""
+    """A scenario, its load levels, and the range of the fitted runs."""
 
     fit: Fit
-    past: FittedRange
+    fitted_range: FittedRange
     compiled: CompiledScenario
-    loose: UnidentifiedValues
-    had: LoadLevels
+    unidentified: UnidentifiedValues
+    levels: LoadLevels
 
-    def matters(self, names: Sequence[str]) -> float:
-        """What these values change in the makespan; 0: not more than in the fitted runs."""
+    def compute_change(self, names: Sequence[str]) -> float:
+        """Compute the change of the makespan with these values; 0 if it is not reported."""
         found = compute_makespan_change(self.compiled, self.fit, names) if names else 0.0
-        if found <= MATTERS or found <= MATTERS + self.past.open(self.fit, names):
+        if found <= MIN_CHANGE:
             return 0.0
-        return found
+        usual = self.fitted_range.compute_change(self.fit, names)
+        return found if found > MIN_CHANGE + usual else 0.0
 
 
 # --- sentences -----------------------------------------------------------------------------------
 
 
-def _kinds(case: _Case) -> Iterator[str]:
-    seen = case.past.seen
+def _find_new_kinds(case: _Case) -> Iterator[str]:
+    seen = case.fitted_range.seen
     counts = case.compiled.workload.tasks["kind"].drop_nulls().value_counts(sort=True)
     for kind, count in sorted(counts.iter_rows()):
         if kind not in seen.load:
             yield (
                 f"{format_count(count, 'task')} {'is' if count == 1 else 'are'} of the kind "
-                f"'{kind}', and no run that was fitted had any: {_those(sorted(seen.load))}."
+                f"'{kind}', which does not occur in the fitted runs: "
+                f"{_describe_kinds(sorted(seen.load))}."
             )
 
 
-def _those(kinds: Sequence[str]) -> str:
+def _describe_kinds(kinds: Sequence[str]) -> str:
     named = [f"'{kind}'" for kind in kinds if kind]
-    return f"they had {_listed(named)}" if named else "their tasks were of no kind"
+    return f"they contain {_join_words(named)}" if named else "their tasks have no kind"
 
 
-def _hosts(case: _Case) -> Iterator[str]:
-    seen = case.past.seen
+def _find_new_hosts(case: _Case) -> Iterator[str]:
+    seen = case.fitted_range.seen
 
     def differ(one: float, other: float) -> bool:
-        return bool(one and other) and abs(one / other - 1.0) > _SAME
+        return bool(one and other) and abs(one / other - 1.0) > _SPEED_TOLERANCE
 
-    for mhz, speed in sorted(case.had.hosts):
+    for mhz, speed in sorted(case.levels.hosts):
         if any(not differ(mhz, m) and not differ(speed, s) for m, s in seen.hosts):
             continue
         clocks = sorted({m for m, _ in seen.hosts if m})
         if mhz and clocks and all(differ(mhz, m) for m in clocks):
-            here, there = f"{mhz:,.0f} MHz", _listed([f"{m:,.0f}" for m in clocks]) + " MHz"
+            here, there = f"{mhz:,.0f} MHz", _join_words([f"{m:,.0f}" for m in clocks]) + " MHz"
         else:
             speeds = sorted({s for _, s in seen.hosts})
-            here, there = f"speed {speed:.3g}", _listed([f"{s:.3g}" for s in speeds])
-        yield f"It runs on hosts of {here}, and the runs that were fitted ran on such of {there}."
+            here, there = f"speed {speed:.3g}", _join_words([f"{s:.3g}" for s in speeds])
+        yield f"It uses hosts of {here}, but the fitted runs used hosts of {there}."
 
 
-def _crowding(case: _Case) -> Iterator[str]:
-    """More tasks on a core, or else on a host, at a time than was seen."""
-    had, seen = case.had, case.past.seen
+def _find_higher_loads(case: _Case) -> Iterator[str]:
+    """Report more simultaneous tasks on a core, or else on a host, than in the fitted runs."""
+    levels, seen = case.levels, case.fitted_range.seen
     for most, before, where in (
-        (had.load, seen.load, "per core"),
-        (had.tasks, seen.tasks, "on one host"),
+        (levels.load, seen.load, "per core"),
+        (levels.tasks, seen.tasks, "on one host"),
     ):
         highest = max(before.values(), default=0)
-        # One task that has its core for itself meets nobody.
+        # A single task has no contention.
         beyond = {
-            kind: (much, before.get(kind, highest))
-            for kind, much in most.items()
-            if much > max(before.get(kind, highest), 1) + 1e-9
+            kind: (count, before.get(kind, highest))
+            for kind, count in most.items()
+            if count > max(before.get(kind, highest), 1) + 1e-9
         }
         if not beyond:
             continue
-        why = _contention(case, sorted(beyond))
+        why = _explain_contention(case, sorted(beyond))
         if why is None:
             return
-        much = max(much for much, _ in beyond.values())
+        count = max(count for count, _ in beyond.values())
         least = min(known for _, known in beyond.values())
         named = [f"'{kind}'" for kind in sorted(beyond) if kind]
         partly = len(beyond) < len(most)
-        among = f", some of the kind {_listed(named)}" if named and partly else ""
-        such = " with such" if among else ""
+        among = f", some of the kind {_join_words(named)}" if named and partly else ""
+        such = " with this kind" if among else ""
         yield (
-            f"Up to {much:.3g} tasks {where} run at a time{among}, and no run{such} that was "
-            f"fitted had more than {least:.3g}: {why}."
+            f"Up to {count:.3g} tasks {where} run at the same time{among}, but at most {least:.3g} "
+            f"in the fitted runs{such}: {why}."
         )
         return
 
 
-def _contention(case: _Case, kinds: Sequence[str]) -> str | None:
-    """Why the contention between tasks of these kinds is not known; None: the data told it."""
+def _explain_contention(case: _Case, kinds: Sequence[str]) -> str | None:
+    """Explain why the contention between tasks of these kinds is not known; None if it is."""
     rule, fitted = case.compiled.scenario.model.contention, case.fit.values
     if rule.linear is None and rule.table is None and rule.kinds is None:
-        return "contention between them is not in the model"
+        return "the model has no contention between them"
     wanted = [name for name in case.compiled.value_names if name.startswith(_CONTENTION)]
-    moved = [name for name in wanted if name in fitted]
-    if not moved or not case.loose.fitted.issuperset(moved):
+    varied = [name for name in wanted if name in fitted]
+    if not varied or not case.unidentified.fitted.issuperset(varied):
         return "the contention in the model was not fitted to any run"
     lacking = [
         f"'{kind}'"
@@ -186,40 +195,42 @@ def _contention(case: _Case, kinds: Sequence[str]) -> str | None:
         if rule.kinds is not None and f"contention.kinds.{kind}.sensitivity" not in fitted
     ]
     if lacking:
-        return f"the model knows no contention for tasks of the kind {_listed(lacking)}"
-    if not case.loose.analysed:
-        return "whether the data can tell the contention between them was not analysed"
-    loose = any(name in moved for group in case.loose.groups for name in group)
-    if not loose or not (much := case.matters(moved)):
+        return f"the model has no contention for tasks of the kind {_join_words(lacking)}"
+    if not case.unidentified.analysed:
+        return "the identifiability of the contention between them was not analysed"
+    unidentified = any(name in varied for group in case.unidentified.groups for name in group)
+    if not unidentified or not (change := case.compute_change(varied)):
         return None
     return (
-        "the data could not tell the contention between them, which changes the makespan by "
-        f"{_percent(much)}"
+        "the contention between them is not identifiable from these runs and changes the makespan "
+        f"by {_format_percent(change)}"
     )
 
 
-def _matter(case: _Case, groups: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Values that the data could not tell, and that matter here."""
+def _find_sensitive_values(case: _Case, groups: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Report unidentifiable values that change the makespan of the scenario."""
     for group in groups:
-        if much := case.matters(group):
-            does = "compensate each other in the data" if len(group) > 1 else "the data cannot tell"
+        if change := case.compute_change(group):
+            reason = (
+                "compensate each other in the data" if len(group) > 1 else "is not identifiable"
+            )
             yield (
-                f"Its makespan changes by {_percent(much)} with "
-                f"{_listed([_between(case.fit, name) for name in group])}, which {does}."
+                f"Its makespan changes by {_format_percent(change)} with "
+                f"{_join_words([_format_range(case.fit, name) for name in group])}, which {reason}."
             )
 
 
-def _between(fit: Fit, name: str) -> str:
-    """A value and between what it may lie."""
+def _format_range(fit: Fit, name: str) -> str:
+    """Format the name of a value with its 90 % interval over the draws."""
     if fit.draws is None or name not in fit.draws.columns:
         return name
     low, high = np.quantile(fit.draws[name].to_numpy(), [0.05, 0.95])
     return f"{name} (from {low:.3g} to {high:.3g})"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.0f} %"

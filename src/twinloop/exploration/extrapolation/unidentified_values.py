@@ -1,4 +1,4 @@
-"""Values that the data of a fit could not tell, and what they change in a scenario."""
+"""Unidentifiable values of a fit, and their influence on the makespan of a scenario."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from twinloop.scenario import Scenario
 if TYPE_CHECKING:
     from twinloop.calibration import Fit
 
-#: How many of the calibrations are tried to see what a value changes.
-_TRIED: Final = 64
+#: Maximum number of draws with which the influence of a value is computed.
+_MAX_DRAWS: Final = 64
 
 
 class FittedRange:
-    """What the runs of a fit had, and how much of it values that it could not tell leave open.
+    """The load levels of the runs of a fit, and the influence of values on their makespans.
 
     >>> from twinloop.calibration import calibrate
     >>> from twinloop.engine import simulate
@@ -43,52 +43,52 @@ class FittedRange:
             CompiledScenario(each, allow_code=allow_code) for each in fit.scenarios
         )
         self._allow_code = allow_code
-        self._open: dict[tuple[str, ...], float] = {}
+        self._changes: dict[tuple[str, ...], float] = {}
 
     @classmethod
     def of(cls, fit: Fit, *, allow_code: bool = False) -> FittedRange:
-        """That of a fit; it takes some simulations, and is kept as long as the fit is."""
+        """Return the range of a fit, cached for the lifetime of the fit as it needs simulations."""
         key = id(fit)
-        kept = _kept.get(key)
-        if kept is not None and kept[0]() is fit:
-            return kept[1]
+        cached = _CACHE.get(key)
+        if cached is not None and cached[0]() is fit:
+            return cached[1]
         made = cls(fit, allow_code=allow_code)
-        _kept[key] = (weakref.ref(fit, lambda _: _kept.pop(key, None)), made)
+        _CACHE[key] = (weakref.ref(fit, lambda _: _CACHE.pop(key, None)), made)
         return made
 
-    def open(self, fit: Fit, names: Sequence[str]) -> float:
-        """What these values change in the makespans of the fitted runs themselves, at most."""
+    def compute_change(self, fit: Fit, names: Sequence[str]) -> float:
+        """Compute the maximum change of the makespans of the fitted runs with these values."""
         key = tuple(names)
-        if key not in self._open:
-            self._open[key] = max(
+        if key not in self._changes:
+            self._changes[key] = max(
                 compute_makespan_change(
                     compile_with_fit(each, fit, allow_code=self._allow_code), fit, names
                 )
                 for each in fit.scenarios
             )
-        return self._open[key]
+        return self._changes[key]
 
 
-_kept: dict[int, tuple[weakref.ref[Fit], FittedRange]] = {}
+_CACHE: dict[int, tuple[weakref.ref[Fit], FittedRange]] = {}
 
 
 class UnidentifiedValues:
-    """Which values of a scenario come from a fit whose data could not tell them."""
+    """The values of a scenario that come from a fit and are not identifiable."""
 
     def __init__(self, fit: Fit, compiled: CompiledScenario) -> None:
         own = dict(zip(compiled.value_names, compiled.values().tolist(), strict=True))
-        #: The values that are as the fit has them; what a scenario sets itself is its own.
+        #: The names of values that equal those of the fit; the scenario sets the others itself.
         self.fitted = {
             name for name, value in own.items() if math.isclose(value, fit.values.get(name, -1.0))
         }
         known = fit.identifiability
-        #: Whether it is known what the data could tell.
+        #: Whether the identifiability was analysed.
         self.analysed = known is not None and fit.draws is not None
-        #: The values that it could not; those that compensate each other together.
+        #: The unidentifiable values, grouped if they compensate each other.
         self.groups: list[tuple[str, ...]] = []
-        # What an unfinished analysis does not know counts as not told.
-        untold = (*known.unidentifiable, *known.unknown) if known else ()
-        left = [name for name in untold if name in self.fitted]
+        # Values that an unfinished analysis has not examined count as unidentifiable.
+        names = (*known.unidentifiable, *known.unknown) if known else ()
+        left = [name for name in names if name in self.fitted]
         for group in known.groups if known else ():
             here = tuple(name for name in group if name in self.fitted)
             if set(here) & set(left):
@@ -98,7 +98,7 @@ class UnidentifiedValues:
 
 
 def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> CompiledScenario:
-    """The scenario compiled so that all values of the fit can be varied."""
+    """Compile a scenario so that all values of the fit can be varied."""
     names = (
         [] if fit.draws is None else [name for name in fit.draws.columns if is_model_value(name)]
     )
@@ -106,11 +106,11 @@ def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) 
 
 
 def compute_makespan_change(compiled: CompiledScenario, fit: Fit, names: Sequence[str]) -> float:
-    """What values change in a makespan, relative to it, as nine in ten calibrations have them."""
+    """Compute the relative 90 % range of the makespan over the draws of these values."""
     draws = fit.draws
     if draws is None:
         return 0.0
-    rows = np.unique(np.linspace(0, draws.height - 1, _TRIED).round().astype(np.intp))
+    rows = np.unique(np.linspace(0, draws.height - 1, _MAX_DRAWS).round().astype(np.intp))
     values = {
         name: draws[name].to_numpy()[rows]
         for name in names
@@ -118,11 +118,11 @@ def compute_makespan_change(compiled: CompiledScenario, fit: Fit, names: Sequenc
     }
     if not values:
         return 0.0
-    tried = make_value_rows(compiled, len(rows), values)
+    rows_of_values = make_value_rows(compiled, len(rows), values)
     if isinstance(compiled.policy, BuiltInPolicy):
-        found = compiled.run_many(tried, outputs=["makespan_s"])["makespan_s"]
+        found = compiled.run_many(rows_of_values, outputs=["makespan_s"])["makespan_s"]
     else:
-        found = np.array([compiled.run(row)["makespan_s"] for row in tried])
+        found = np.array([compiled.run(row)["makespan_s"] for row in rows_of_values])
     found = found[np.isfinite(found)]
     if not len(found):
         return 0.0
