@@ -219,7 +219,7 @@ def test_a_confirmation_stores_returned_traces_in_its_folder(folders: Path, tmp_
     # Runs of another confirmation under these names are not replaced.
     first = tmp_path / "kept" / kept.runs["trace"][0]
     tl.simulate(made.replace(seed=9)).save(first, overwrite=True)
-    with pytest.raises(InputError, match="holds another run called"):
+    with pytest.raises(InputError, match="contains another run named"):
         confirm([easy], baseline=base, traces=folders / "bundle", folder=tmp_path / "kept",
                 announce=lambda text: None)  # fmt: skip
 

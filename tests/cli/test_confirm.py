@@ -65,7 +65,7 @@ def test_the_best_of_a_study_is_run_and_judged(study: Path, tmp_path: Path) -> N
     assert one["real"] == pytest.approx(sum(paired) / 2)
     assert one["sentence"].endswith(document["status"])
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("will make 4 runs: 2 configurations, 2 times each")
+    assert lines[0].startswith("will execute 4 runs: 2 configurations, 2 times each")
     assert "4 of 4 runs" in done.stderr
     # Every command of every configuration is in a file that the announcement names.
     file = tmp_path / "real" / "commands.txt"

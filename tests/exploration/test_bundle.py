@@ -1,4 +1,4 @@
-"""Bundles: what is written to be run elsewhere, and what is made of what comes back."""
+"""Bundles: files for runs on another machine, and the evaluation of returned runs."""
 
 import json
 import os
@@ -27,11 +27,11 @@ LOG = """\
 
 
 def quiet(text: str) -> None:
-    """Says nothing."""
+    """Ignore a message."""
 
 
-def logged(path: Path, *, speed: float = 1.0) -> Path:
-    """A log of the tasks of LOG, each so many times as long."""
+def write_log(path: Path, *, speed: float = 1.0) -> Path:
+    """Write a log with the tasks of LOG, their run times multiplied by a factor."""
     lines = LOG.splitlines()
     for i, line in enumerate(lines[1:], start=1):
         words = line.split()
@@ -44,7 +44,7 @@ def logged(path: Path, *, speed: float = 1.0) -> Path:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[list[Candidate], Candidate]:
-    log = logged(tmp_path / "elsewhere" / "log.swf")
+    log = write_log(tmp_path / "elsewhere" / "log.swf")
     fcfs = tl.Scenario(platform="1x2", policy="fcfs", workload=str(log))
     fifo = tl.Scenario(platform="1x2", policy="easy", workload=str(log))
     return [Candidate("fcfs, plain", fcfs, {"makespan_s": 5.0})], Candidate(
@@ -70,20 +70,20 @@ def test_a_bundle_can_be_moved(pair: Any, tmp_path: Path) -> None:
     assert f"runs/{plan['runs'][0]['name']}.swf" in readme
     for run in plan["runs"]:
         assert f" {run['name']} " in (moved / "run.sh").read_text()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         bundle(pair[0], moved, baseline=pair[1])
 
 
-def test_logs_of_another_scheduler_are_judged_and_missing_ones_named(
+def test_logs_of_another_scheduler_are_evaluated_and_missing_ones_named(
     pair: Any, tmp_path: Path
 ) -> None:
     made = bundle(pair[0], tmp_path / "bundle", baseline=pair[1], repetitions=3, seed=3)
     runs = json.loads((made / "plan.json").read_text())["runs"]
     for run in runs[:-1]:
         speed = (10 if run["configuration"] == "easy" else 8) + run["repetition"] / 10
-        logged(made / "runs" / f"{run['name']}.swf", speed=speed)
+        write_log(made / "runs" / f"{run['name']}.swf", speed=speed)
     found = confirm(pair[0], baseline=pair[1], traces=made, announce=quiet)
-    # By hand: tasks of 1, 2 and 3 s in a log in which all start at 0: the makespan is the longest.
+    # By hand: tasks of 1, 2 and 3 s that all start at 0, so the makespan is the longest run time.
     assert found.runs.sort("order")["makespan_s"].to_list() == pytest.approx(
         [
             3 * ((10 if run["configuration"] == "easy" else 8) + run["repetition"] / 10)
@@ -94,10 +94,10 @@ def test_logs_of_another_scheduler_are_judged_and_missing_ones_named(
     assert found.recommendations[0].real == pytest.approx(-6.0)
     assert found.seed == 3
     assert f"1 of 6 runs are missing: {runs[-1]['name']}" in found.notes
-    # Kept elsewhere, it still knows where the runs are.
+    # A confirmation in another folder contains copies of the runs.
     kept = confirm(pair[0], baseline=pair[1], traces=made, folder=tmp_path / "kept", announce=quiet)
     assert Confirmation.load(tmp_path / "kept").traces == found.traces == kept.traces
-    # Interrupted while it copied them, it goes on.
+    # An interrupted copy is resumed.
     for file in ("confirmation.json", "runs.parquet"):
         (tmp_path / "kept" / file).unlink()
     shutil.rmtree(tmp_path / "kept" / "runs" / runs[1]["name"])
@@ -105,22 +105,22 @@ def test_logs_of_another_scheduler_are_judged_and_missing_ones_named(
         confirm(pair[0], baseline=pair[1], traces=made, folder=tmp_path / "kept", announce=quiet)
         == kept
     )
-    # The folder of the runs does as well.
+    # The folder of the runs is accepted, too.
     again = confirm(pair[0], baseline=pair[1], traces=made / "runs", announce=quiet)
     assert again.recommendations == found.recommendations
 
-    logged(made / "runs" / f"{runs[0]['name']}.txt")
-    with pytest.raises(InputError, match="are both called like one run"):
+    write_log(made / "runs" / f"{runs[0]['name']}.txt")
+    with pytest.raises(InputError, match="have the name of the same run"):
         confirm(pair[0], baseline=pair[1], traces=made, announce=quiet)
 
 
-def test_runs_of_something_else_are_refused(pair: Any, tmp_path: Path) -> None:
+def test_runs_of_other_scenarios_are_errors(pair: Any, tmp_path: Path) -> None:
     made = bundle(pair[0], tmp_path / "bundle", baseline=pair[1], repetitions=1)
-    with pytest.raises(InputError, match="none of the 2 runs is there"):
+    with pytest.raises(InputError, match="contains none of the 2 runs"):
         confirm(pair[0], baseline=pair[1], traces=made, announce=quiet)
     name = json.loads((made / "plan.json").read_text())["runs"][0]["name"]
     (made / "runs" / f"{name}.swf").write_text("".join(LOG.splitlines(keepends=True)[:3]))
-    with pytest.raises(InputError, match="has 2 tasks, and its scenario 3 tasks"):
+    with pytest.raises(InputError, match="has 2 tasks, but its scenario has 3 tasks"):
         confirm(pair[0], baseline=pair[1], traces=made, announce=quiet)
     (made / "runs" / f"{name}.swf").write_text(
         LOG.replace("3 0 0 3 2 -1 -1 2", "3 0 0 3 1 -1 -1 1")
@@ -135,9 +135,9 @@ def test_runs_of_something_else_are_refused(pair: Any, tmp_path: Path) -> None:
         confirm([pair[1]], baseline=pair[0][0], traces=made, announce=quiet)
 
 
-def test_places_on_this_machine_are_not_taken_along(pair: Any, tmp_path: Path) -> None:
+def test_paths_on_this_machine_are_errors(pair: Any, tmp_path: Path) -> None:
     there = pair[0][0].scenario.replace(**{"workload.folder": str(tmp_path)})
-    with pytest.raises(InputError, match=r"workload\.folder: fcfs: .* is a place on this machine"):
+    with pytest.raises(InputError, match=r"workload\.folder: fcfs: .* is a path on this machine"):
         bundle([Candidate("fcfs", there, {})], tmp_path / "bundle", baseline=pair[1])
     held = pair[0][0].scenario.replace(workload=tl.read(tmp_path / "elsewhere" / "log.swf"))
     with pytest.raises(InputError, match="cannot contain an object in memory"):
@@ -146,7 +146,7 @@ def test_places_on_this_machine_are_not_taken_along(pair: Any, tmp_path: Path) -
 
 
 @pytest.mark.real
-def test_the_script_makes_the_runs_and_goes_on(tmp_path: Path) -> None:
+def test_the_script_executes_the_runs_and_resumes(tmp_path: Path) -> None:
     def short(name: str, seconds: float) -> Candidate:
         task = {"id": "a", "command": ["sleep", str(seconds)], "run_time": seconds}
         scenario = tl.Scenario(platform="1x1", policy="fifo", workload={"tasks": [task]})
@@ -170,13 +170,13 @@ def test_the_script_makes_the_runs_and_goes_on(tmp_path: Path) -> None:
         return done.stdout
 
     first, second = (run["name"] for run in json.loads((made / "plan.json").read_text())["runs"])
-    # A program that fails leaves nothing that looks like a run.
+    # A failing program leaves no run.
     script(ends_with=1)
     assert not list((made / "runs").iterdir())
     environment["TWINLOOP"] = f"{sys.executable} -m twinloop"
-    # What is there is not made again.
+    # An existing run is not repeated.
     tl.execute(slow.scenario if "slow" in first else fast.scenario, made / "runs" / first)
-    assert f"{first}: is there" in script()
+    assert f"{first}: exists" in script()
     assert (made / "runs" / second / "manifest.json").is_file()
     assert sorted(entry.name for entry in (made / "runs").iterdir()) == sorted([first, second])
     found = confirm([fast], baseline=slow, traces=made, announce=quiet)

@@ -1,4 +1,4 @@
-"""Confirmations: the order of runs, the verdicts, and real runs, kept and taken up again."""
+"""Confirmations: the order of runs, the verdicts, and real runs, stored and resumed."""
 
 import json
 import math
@@ -29,7 +29,7 @@ from twinloop.exploration.ranking.candidate import Candidate
 
 
 def waiting(seconds: float, tasks: int = 2, **more: Any) -> tl.Scenario:
-    """Tasks of a known length, one after the other, also on a machine that is busy."""
+    """A scenario of sleeping tasks, whose duration does not depend on the load of the machine."""
     command = ["sleep", str(seconds)]
     listed = [{"id": f"t{i}", "command": command, "run_time": seconds} for i in range(tasks)]
     return tl.Scenario(
@@ -38,13 +38,15 @@ def waiting(seconds: float, tasks: int = 2, **more: Any) -> tl.Scenario:
 
 
 def named(name: str, predicted: float = 1.0, **more: Any) -> Candidate:
-    """A candidate that is never run."""
+    """A candidate that is never executed."""
     scenario = tl.Scenario(platform="1x1", policy="fifo", workload="log.swf", name=name)
     return Candidate(name, scenario.replace(seed=len(name)), {"makespan_s": predicted}, **more)
 
 
-def judged(predicted: dict[str, float], real: dict[str, list[float]], **more: Any) -> Confirmation:
-    """What a confirmation makes of these makespans; the last one is the baseline."""
+def make_confirmation(
+    predicted: dict[str, float], real: dict[str, list[float]], **more: Any
+) -> Confirmation:
+    """Make a confirmation from makespans; the last candidate is the baseline."""
     every = [named(name, value) for name, value in predicted.items()]
     rows = [
         {"candidate": name, "repetition": r, "makespan_s": None if math.isnan(s) else s}
@@ -54,11 +56,13 @@ def judged(predicted: dict[str, float], real: dict[str, list[float]], **more: An
     return Confirmation.of(every[:-1], every[-1], rows, ["makespan_s"], **more)
 
 
-# --- the plan ------------------------------------------------------------------------------------
+# --- plan ----------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 6), st.integers(1, 7), st.integers(0, 1000))
-def test_each_block_has_all_of_them_once(count: int, repetitions: int, seed: int) -> None:
+def test_each_block_contains_each_configuration_once(
+    count: int, repetitions: int, seed: int
+) -> None:
     every = [named("x" * (i + 1)) for i in range(count + 1)]
     plan = ConfirmationPlan(tuple(every[:-1]), every[-1], repetitions, seed)
     for number, block in enumerate(plan.blocks(), start=1):
@@ -66,7 +70,7 @@ def test_each_block_has_all_of_them_once(count: int, repetitions: int, seed: int
         assert {run.repetition for run in block} == {number}
     assert [run.order for run in plan.runs] == list(range(1, (count + 1) * repetitions + 1))
     assert len({run.name for run in plan.runs}) == len(plan.runs)
-    # More repetitions change none before.
+    # Additional repetitions do not change earlier ones.
     longer = ConfirmationPlan(tuple(every[:-1]), every[-1], repetitions + 1, seed)
     assert longer.runs[: len(plan.runs)] == plan.runs
 
@@ -79,12 +83,12 @@ def test_orders_are_random_and_depend_on_the_seed() -> None:
         for block in ConfirmationPlan(every[:2], every[2], 10, seed).blocks()
     ]
     counts = Counter(orders)
-    # Six orders of three; 200 draws, of which each has a sixth, about (sd 5.3).
+    # Six orders of three; each is expected in a sixth of 200 draws (sd 5.3).
     assert len(counts) == 6
     assert all(10 < times < 60 for times in counts.values())
 
 
-def test_names_that_differ_in_signs_alone_have_files_of_their_own() -> None:
+def test_names_that_differ_only_in_signs_have_different_files() -> None:
     every = [named("pack +"), named("pack -"), named("!")]
     assert ConfirmationPlan((every[0], every[1]), every[2], 1).slugs == (
         "pack",
@@ -93,7 +97,7 @@ def test_names_that_differ_in_signs_alone_have_files_of_their_own() -> None:
     )
 
 
-def test_what_runs_is_told_apart_and_what_is_only_modelled_is_not() -> None:
+def test_fingerprints_depend_on_real_runs_and_not_on_the_model() -> None:
     base = waiting(0.1)
 
     def of(scenario: tl.Scenario) -> str:
@@ -119,23 +123,23 @@ def test_what_runs_is_told_apart_and_what_is_only_modelled_is_not() -> None:
 @pytest.mark.parametrize(
     ("candidates", "baseline", "problem"),
     [
-        ([named("a")], None, "nobody said what the candidates are compared with"),
-        ([named("a")], named("a"), "there is no candidate beside the baseline"),
-        ([named("a"), named("bb")], Candidate("a", named("ccc").scenario, {}), "are called 'a'"),
+        ([named("a")], None, "there is no baseline to compare the candidates with"),
+        ([named("a")], named("a"), "there is no candidate other than the baseline"),
+        ([named("a"), named("bb")], Candidate("a", named("ccc").scenario, {}), "have the name 'a'"),
     ],
 )
-def test_what_cannot_be_planned(
+def test_invalid_candidates_are_errors(
     candidates: list[Candidate], baseline: Candidate | None, problem: str
 ) -> None:
     with pytest.raises(InputError, match=problem):
         confirm(candidates, baseline=baseline)
 
 
-# --- the verdicts --------------------------------------------------------------------------------
+# --- verdicts ------------------------------------------------------------------------------------
 
 
 def test_verdicts_and_sentences() -> None:
-    found = judged(
+    found = make_confirmation(
         {"fast": 86.0, "slow": 95.0, "like": 97.0, "base": 100.0},
         {
             "fast": [87.0, 88.0, 89.0, 88.0, 88.0],
@@ -161,7 +165,7 @@ def test_verdicts_and_sentences() -> None:
     assert found.reversed
 
 
-def test_more_is_better_for_some_metrics() -> None:
+def test_some_metrics_are_maximised() -> None:
     every = [Candidate("a", named("a").scenario, {"utilisation": 0.9})]
     every.append(Candidate("b", named("bb").scenario, {"utilisation": 0.5}))
     rows = [
@@ -176,13 +180,13 @@ def test_more_is_better_for_some_metrics() -> None:
 
 
 def test_one_repetition_has_no_interval() -> None:
-    found = judged({"a": 9.0, "b": 10.0}, {"a": [9.0], "b": [10.0]})
+    found = make_confirmation({"a": 9.0, "b": 10.0}, {"a": [9.0], "b": [10.0]})
     assert found.status == "not assessable"
     assert "one repetition has no interval" in found.recommendations[0].sentence
     assert found.ranks["same"].to_list() == [True]
 
 
-def test_what_was_not_measured_is_left_out_and_said() -> None:
+def test_missing_metrics_are_left_out_and_noted() -> None:
     every = [named("a"), named("bb")]
     rows = [
         {"candidate": each.name, "repetition": r, "makespan_s": r + len(each.name)}
@@ -197,8 +201,8 @@ def test_what_was_not_measured_is_left_out_and_said() -> None:
     assert nothing.by == "energy_per_task_j"
 
 
-def test_repetitions_that_failed_are_left_out_of_both() -> None:
-    found = judged(
+def test_failed_repetitions_are_left_out_of_both() -> None:
+    found = make_confirmation(
         {"a": 9.0, "b": 10.0},
         {"a": [9.0, math.nan, 9.2, 9.1], "b": [10.0, 50.0, 10.1, 10.2]},
     )
@@ -207,8 +211,8 @@ def test_repetitions_that_failed_are_left_out_of_both() -> None:
     assert one.real == pytest.approx(-1.0)
 
 
-def test_it_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
-    found = judged(
+def test_a_stored_confirmation_is_read_back(tmp_path: Path) -> None:
+    found = make_confirmation(
         {"a": 9.0, "b": 10.0},
         {"a": [9.0, 9.1], "b": [10.0, 10.3]},
         probabilities={"a": 0.8},
@@ -227,7 +231,7 @@ def test_it_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
 
 
 def test_a_budget_cuts_repetitions_but_not_below_two() -> None:
-    """Of 10 s a block: 25 s are two of five, 5 s are two as well, and one if one was asked for."""
+    """Blocks of 10 s: 25 s allow two of five, 5 s also two, and one if one was requested."""
 
     def blocks(seconds: float, asked: int) -> int:
         number = 0
@@ -237,7 +241,7 @@ def test_a_budget_cuts_repetitions_but_not_below_two() -> None:
 
     assert [blocks(s, 5) for s in (5, 19, 25, 30, 49, 50, 500)] == [2, 2, 2, 3, 4, 5, 5]
     assert blocks(1, 1) == 1
-    with pytest.raises(InputError, match="must be a time"):
+    with pytest.raises(InputError, match="must be a positive time"):
         TimeBudget.of(0)
 
 
@@ -248,26 +252,26 @@ NAMES = ("short", "long")
 
 
 def pair() -> tuple[list[Candidate], Candidate]:
-    """A configuration with a sixth of the work of the other."""
+    """A candidate with a sixth of the work of the baseline."""
     short = Candidate("short", waiting(0.1), {"makespan_s": 0.2, "wait_p95_s": 0.1})
     long = Candidate("long", waiting(0.6), {"makespan_s": 1.2, "wait_p95_s": 0.6})
     return [short], long
 
 
 @pytest.mark.real
-def test_real_runs_are_judged_kept_and_taken_up_again(tmp_path: Path) -> None:
+def test_real_runs_are_evaluated_stored_and_resumed(tmp_path: Path) -> None:
     candidates, baseline = pair()
-    said: list[str] = []
+    messages: list[str] = []
     steps: list[ConfirmationProgress] = []
     first = confirm(
         candidates,
         baseline=baseline,
         repetitions=2,
         folder=tmp_path / "kept",
-        announce=said.append,
+        announce=messages.append,
         progress=steps.append,
     )
-    # What a busy machine makes of it is not known beforehand, but what follows from that.
+    # The times depend on the load of the machine; the verdict follows from them.
     seconds = {name: first.runs.filter(candidate=name).sort("repetition") for name in NAMES}
     paired = stats.ttest_rel(*(seconds[name]["makespan_s"].to_numpy() for name in NAMES))
     interval = paired.confidence_interval(0.9)
@@ -275,15 +279,15 @@ def test_real_runs_are_judged_kept_and_taken_up_again(tmp_path: Path) -> None:
     assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
     verdict = "holds" if interval.high < 0 else "reversed" if interval.low > 0 else "tie"
     assert first.status == one.verdict == verdict
-    assert said[0].startswith("will make 4 runs: 2 configurations, 2 times each, about 3 s")
-    assert "  short: 2 x sleep" in said
-    assert len(said) == len(set(said))
+    assert messages[0].startswith("will execute 4 runs: 2 configurations, 2 times each, about 3 s")
+    assert "  short: 2 x sleep" in messages
+    assert len(messages) == len(set(messages))
     assert (steps[-1].done, steps[-1].planned) == (4, 4)
     assert first.runs["order"].to_list() == [1, 2, 3, 4]
     assert first.runs.group_by("repetition").len()["len"].to_list() == [2, 2]
     assert first.runs["makespan_s"].min() >= 0.2  # type: ignore[operator]
     assert first.objectives[0].kpi == "makespan_s"
-    # The figures are those of the traces, which are there.
+    # The figures are those of the stored traces.
     for row in first.runs.to_dicts():
         trace = tl.read(tmp_path / "kept" / row["trace"])
         assert row["makespan_s"] == tl.metrics.figures(trace).makespan
@@ -291,7 +295,7 @@ def test_real_runs_are_judged_kept_and_taken_up_again(tmp_path: Path) -> None:
         assert any(note.startswith("no energy was measured") for note in first.notes)
     assert Confirmation.load(tmp_path / "kept") == first
 
-    # A run that was cut short is made again, the others are not.
+    # Only an interrupted run is repeated.
     kept = tmp_path / "kept" / first.runs["trace"][3]
     before = {row: _bytes(tmp_path / "kept" / row) for row in first.runs["trace"][:3]}
     (kept / "manifest.json").unlink()
@@ -320,7 +324,7 @@ def _bytes(folder: Path) -> bytes:
 
 
 @pytest.mark.real
-def test_a_run_that_fails_stops_no_other(tmp_path: Path) -> None:
+def test_a_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
     tasks = [{"id": "a", "command": ["sh", "-c", "exit 3"], "run_time": 0.1}]
     broken = Candidate("broken", waiting(0.1).replace(workload={"tasks": tasks}), {})
     fine = Candidate("fine", waiting(0.02, tasks=1), {"makespan_s": 0.02})
@@ -328,9 +332,9 @@ def test_a_run_that_fails_stops_no_other(tmp_path: Path) -> None:
     found = confirm(
         [fine, broken], baseline=base, repetitions=3, budget=0.01, announce=lambda text: None
     )
-    # Two repetitions at least, whatever they take.
+    # At least two repetitions, whatever their duration.
     assert found.repetitions == 2
-    assert any(note.startswith("2 of 3 repetitions: one more would") for note in found.notes)
+    assert any(note.startswith("2 of 3 repetitions were executed") for note in found.notes)
     assert (
         found.runs.filter(candidate="broken")["error"].to_list()
         == ["1 of 1 task did not complete, such as a (failed)"] * 2
@@ -340,7 +344,7 @@ def test_a_run_that_fails_stops_no_other(tmp_path: Path) -> None:
     assert found.runs.filter(pl.col("error").is_null())["makespan_s"].null_count() == 0
 
 
-def test_a_run_that_was_interrupted_is_no_run(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_not_complete(tmp_path: Path) -> None:
     (one,), _ = pair()
     for interrupted in (True, False):
         trace = tl.simulate(one.scenario)
@@ -351,7 +355,7 @@ def test_a_run_that_was_interrupted_is_no_run(tmp_path: Path) -> None:
     assert load_complete_run(tmp_path / "nothing", one) is None
 
 
-def test_that_something_else_was_running_is_said(tmp_path: Path) -> None:
+def test_another_load_is_noted(tmp_path: Path) -> None:
     (one,), base = pair()
     for run in ConfirmationPlan((one,), base, 1).runs:
         scenario = (one, base)[run.configuration].scenario
@@ -361,10 +365,10 @@ def test_that_something_else_was_running_is_said(tmp_path: Path) -> None:
         )
         trace.replace(tasks=tasks).save(tmp_path / run.name)
     found = confirm([one], baseline=base, repetitions=1, traces=tmp_path, announce=print)
-    said = [note for note in found.notes if "disturbed" in note]
-    assert len(said) == 1
-    assert said[0].startswith("2 of 2 runs disturbed: 0")
-    assert "another load was running" in said[0]
+    messages = [note for note in found.notes if "disturbed" in note]
+    assert len(messages) == 1
+    assert messages[0].startswith("2 of 2 runs disturbed: 0")
+    assert "another load was running" in messages[0]
 
 
 def test_tasks_without_commands_are_an_error_before_anything_runs(tmp_path: Path) -> None:
@@ -379,15 +383,15 @@ def test_tasks_without_commands_are_an_error_before_anything_runs(tmp_path: Path
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_foreign_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     candidates, baseline = pair()
-    with pytest.raises(InputError, match=r"is no confirmation: it holds mine\.txt"):
+    with pytest.raises(InputError, match=r"is not a confirmation: it contains mine\.txt"):
         confirm(candidates, baseline=baseline, folder=tmp_path, announce=lambda text: None)
 
 
-def test_a_perfect_twin_is_never_reversed_whatever_the_seeds(tmp_path: Path) -> None:
-    """What is run has one of the seeds of a study: it is held against what that seed predicts."""
+def test_a_perfect_twin_is_never_reversed_for_any_seed(tmp_path: Path) -> None:
+    """A run has one of the seeds of the study and is compared with the prediction for it."""
     log = {"generate": {"name": "poisson", "parameters": {"tasks": 60, "cores": "1:2,4:1"}}}
     base = tl.Scenario(platform="1x4", policy="easy", workload=log)
     study = tl.explore(base, {"factors": {"policy": ["fcfs", "sjf", "easy"]}, "seeds": 3})
@@ -403,13 +407,13 @@ def test_a_perfect_twin_is_never_reversed_whatever_the_seeds(tmp_path: Path) -> 
 
 
 @pytest.mark.real
-def test_a_disk_that_gets_full_ends_it_and_loses_no_run(tmp_path: Path) -> None:
-    """No run after that is made in vain, and the same command makes those that are missing."""
+def test_a_full_disk_ends_a_confirmation_without_loss_of_runs(tmp_path: Path) -> None:
+    """No further run is started, and a second confirmation executes the missing runs."""
     one, base = (Candidate(name, waiting(0.0, name=name), {"makespan_s": 0.0}) for name in "ab")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     seen: list[int] = []
 
-    def told(at: ConfirmationProgress) -> None:
+    def fill_disk(at: ConfirmationProgress) -> None:
         seen.append(at.done)
         if at.done == 2:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
@@ -417,7 +421,7 @@ def test_a_disk_that_gets_full_ends_it_and_loses_no_run(tmp_path: Path) -> None:
     asked = {"baseline": base, "repetitions": 3, "folder": tmp_path / "real"}
     try:
         with pytest.raises(UnwritableError) as error:
-            confirm([one], progress=told, announce=lambda text: None, **asked)  # type: ignore[arg-type]
+            confirm([one], progress=fill_disk, announce=lambda text: None, **asked)  # type: ignore[arg-type]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(tmp_path / "real") in str(error.value)

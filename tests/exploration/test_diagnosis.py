@@ -1,4 +1,4 @@
-"""The diagnosis on synthetic truth: it names the hidden cause, among decoys."""
+"""Diagnosis of simulated confirmations: the hidden cause is found among other options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,20 +36,20 @@ def bag(tasks: int, shortest: float, longest: float, **more: Any) -> dict[str, A
 
 
 def predicted(name: str, scenario: tl.Scenario) -> Candidate:
-    """A candidate with what the model in its scenario says of it."""
+    """A candidate with the prediction of the model in its scenario."""
     makespan = tl.metrics.figures(tl.simulate(scenario)).makespan
     assert makespan is not None
     return Candidate(name, scenario, {"makespan_s": makespan})
 
 
-def real(scenario: tl.Scenario, truth: Mapping[str, Any], pace: float) -> tl.Trace:
-    """A run in a world that has the hidden model, a little slower or faster each time."""
+def real(scenario: tl.Scenario, truth: Mapping[str, Any], speed_factor: float) -> tl.Trace:
+    """Simulate a real run with the hidden model, with a slightly different speed."""
     hidden = {f"model.{name}": value for name, value in truth.items()}
     base = scenario.replace(model={})
-    return tl.simulate(base.replace(**hidden).replace(**{"model.speed_factor": pace}))
+    return tl.simulate(base.replace(**hidden).replace(**{"model.speed_factor": speed_factor}))
 
 
-def confirmed(
+def simulate_confirmation(
     candidates: Sequence[Candidate], baseline: Candidate, truth: Mapping[str, Any]
 ) -> Confirmation:
     random = np.random.default_rng(5)
@@ -81,7 +81,7 @@ CONTENTION = {
 
 
 def sharing(**model: Any) -> tuple[list[Candidate], Candidate]:
-    """Tasks that share cores, against one at a time: without contention, sharing packs better."""
+    """Shared cores against one task per core: without contention, sharing is predicted better."""
     tasks = bag(14, 0.5, 3.0)
     shared = predicted("three on a core", scenario(SHARING, tasks, **model))
     alone = predicted("one on a core", scenario("fcfs", tasks, **model))
@@ -89,7 +89,7 @@ def sharing(**model: Any) -> tuple[list[Candidate], Candidate]:
 
 
 def sizes(**model: Any) -> tuple[list[Candidate], Candidate]:
-    """Many small tasks against few long ones of somewhat more work."""
+    """Many small tasks against few long tasks with slightly more work."""
     small = predicted("many small", scenario("fcfs", bag(40, 0.4, 0.6), **model))
     large = predicted("few long", scenario("fcfs", bag(8, 2.6, 3.4), **model))
     return [small], large
@@ -97,10 +97,10 @@ def sizes(**model: Any) -> tuple[list[Candidate], Candidate]:
 
 @pytest.fixture(scope="module")
 def contended() -> Confirmation:
-    return confirmed(*sharing(service_factor=1.01), CONTENTION)
+    return simulate_confirmation(*sharing(service_factor=1.01), CONTENTION)
 
 
-def test_contention_is_named_among_decoys(contended: Confirmation) -> None:
+def test_contention_is_found_among_other_options(contended: Confirmation) -> None:
     assert contended.status == "reversed"
     found = diagnose(
         contended, budget=120, options=(contention, start_up, services, speed, no_delay)
@@ -109,9 +109,9 @@ def test_contention_is_named_among_decoys(contended: Confirmation) -> None:
     assert (found.cause, found.turned) == ("contention", "on")
     assert "lacked contention" in found.sentence
     assert "4 runs of the confirmation itself" in found.fitted_to
-    assert "not that it would have foretold" in found.fitted_to
+    assert "it is not a prediction of them" in found.fitted_to
     rows = {row["option"]: row for row in found.table.to_dicts()}
-    # The decoys were tried: off ones turned on, and the one that was on turned off.
+    # All other options were switched: on if they were off, and off if they were on.
     assert {name: row["tried"] for name, row in rows.items()} == {
         SAME: "-",
         "contention": "on",
@@ -126,8 +126,8 @@ def test_contention_is_named_among_decoys(contended: Confirmation) -> None:
     assert rows[SAME]["right"] == 0
 
 
-def test_start_up_is_named_among_decoys() -> None:
-    made = confirmed(*sizes(service_factor=1.01), {"startup_overhead": 0.25})
+def test_start_up_overhead_is_found_among_other_options() -> None:
+    made = simulate_confirmation(*sizes(service_factor=1.01), {"startup_overhead": 0.25})
     assert made.status == "reversed"
     found = diagnose(made, budget=120, options=(contention, start_up, latencies, speed))
     assert found is not None
@@ -135,10 +135,10 @@ def test_start_up_is_named_among_decoys() -> None:
     assert found.table.height == 5
 
 
-def test_wrong_values_are_no_fault_of_an_option() -> None:
-    """The model holds tasks up that share a core, and reality does not: free, it would not have."""
+def test_wrong_values_are_not_caused_by_an_option() -> None:
+    """The model has contention that the real runs do not have; a new fit removes it."""
     candidates, alone = sharing(**CONTENTION, service_factor=1.01)
-    made = confirmed(candidates, alone, {})
+    made = simulate_confirmation(candidates, alone, {})
     assert made.recommendations[0].predicted is not None
     assert made.recommendations[0].predicted > 0
     assert made.status == "reversed"
@@ -148,35 +148,35 @@ def test_wrong_values_are_no_fault_of_an_option() -> None:
     assert (rows["contention"]["was"], rows["contention"]["tried"]) == ("on", "off")
     assert rows["contention"]["right"] == rows[SAME]["right"] == 1
     assert found.cause is None
-    assert found.sentence.startswith("No option of the model is to blame: fitted again")
+    assert found.sentence.startswith("No option of the model is the cause: fitted again")
 
 
-def test_where_the_runs_of_the_fit_suffice_those_of_the_confirmation_stay_out(
+def test_the_runs_of_the_calibration_can_suffice(
     contended: Confirmation,
 ) -> None:
     probe = scenario({"name": "spread-ic", "options": {"overcommit": 2}}, bag(12, 0.5, 1.5))
-    runs = [real(probe, CONTENTION, pace) for pace in (1.0, 1.001)]
+    runs = [real(probe, CONTENTION, speed_factor) for speed_factor in (1.0, 1.001)]
     found = diagnose(
         contended, runs, budget=80, with_confirmed=False, options=(contention, start_up, speed)
     )
     assert found is not None
     assert found.cause == "contention"
-    assert found.fitted_to == "Each was fitted to 2 runs that the fit was made on."
+    assert found.fitted_to == "Each model was fitted to 2 runs of the calibration."
 
 
-def test_a_cause_that_is_no_option_is_not_made_up(contended: Confirmation) -> None:
+def test_a_cause_outside_the_options_is_not_found(contended: Confirmation) -> None:
     found = diagnose(contended, budget=80, options=(speed, start_up))
     assert found is not None
     assert found.cause is None
     assert found.sentence.startswith("No single option")
 
 
-def test_nothing_is_looked_for_where_nothing_is_reversed() -> None:
+def test_without_a_reversal_there_is_no_diagnosis() -> None:
     candidates, alone = sharing()
-    assert diagnose(confirmed(candidates, alone, {})) is None
+    assert diagnose(simulate_confirmation(candidates, alone, {})) is None
 
 
-def test_it_is_kept_and_shown(contended: Confirmation, tmp_path: Any) -> None:
+def test_a_diagnosis_is_stored_and_shown(contended: Confirmation, tmp_path: Any) -> None:
     found = diagnose(contended, budget=100, options=(contention, speed))
     assert found is not None
     again = Diagnosis.from_dict(found.to_dict())

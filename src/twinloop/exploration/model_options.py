@@ -1,4 +1,4 @@
-"""Options of the Model: parts of it that can be on or off, each fitted when it is on."""
+"""Options of the Model: parts that can be switched on or off, and that are fitted when on."""
 
 from __future__ import annotations
 
@@ -20,104 +20,106 @@ from twinloop.engine import CompiledScenario
 from twinloop.scenario import Model, Scenario
 from twinloop.trace import Trace
 
-#: A latency is looked for up to this (s).
-_LATENCY: Final = 1.0
-_FACTORS: Final = (0.5, 2.0)
-#: The latencies that runs measure.
-_MEASURED: Final = ("dispatch_latency", "release_latency")
+#: Upper limit of a fitted latency (s).
+_MAX_LATENCY: Final = 1.0
+_FACTOR_RANGE: Final = (0.5, 2.0)
+#: The latencies, which recorded runs measure.
+_LATENCY_FIELDS: Final = ("dispatch_latency", "release_latency")
 
 
 @dataclass(frozen=True)
 class ModelOption:
-    """A part of the Model that is on or off.
+    """A part of the Model that can be switched on or off.
 
     >>> start_up.name, start_up.is_on(Model(startup_overhead=0.5), (), ())
     ('start-up overhead', True)
     """
 
     name: str
-    #: The fields of the Model that it consists of.
+    #: Its fields of the Model.
     fields: tuple[str, ...]
-    #: What is searched for when it is on.
+    #: A function that lists the parameters to fit when it is on.
     values: Callable[[Sequence[Case]], list[Parameter]] = field(compare=False)
-    #: What is set when it is on, by field.
+    #: The values that are set when it is on, by field.
     set: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    #: Whether recorded runs measure it: then it is on with what they measured.
+    #: Whether recorded runs measure it; it is then on with the measured values.
     measured: bool = False
 
-    def serves(self, cases: Sequence[Case]) -> bool:
-        """Whether it says anything about these runs."""
+    def is_applicable(self, cases: Sequence[Case]) -> bool:
+        """Whether the option has an effect for these runs."""
         return bool(self.measured or self.set or self.values(cases))
 
     def is_on(self, model: Model, fitted: Iterable[str], runs: Sequence[Trace]) -> bool:
-        """Whether it is on in a model, or was free in the fit that made it."""
+        """Whether the option is on in a model, or was fitted."""
         if any(name.split(".")[0] in self.fields for name in fitted):
             return True
-        usual = Model()
-        if any(getattr(model, name) != getattr(usual, name) for name in self.fields):
+        default = Model()
+        if any(getattr(model, name) != getattr(default, name) for name in self.fields):
             return True
         return self.measured and bool(average_latencies(runs))
 
-    def off(self, model: Model) -> Model:
-        """The model without it."""
-        usual = Model()
-        return model.replace(**{name: getattr(usual, name) for name in self.fields})
+    def without(self, model: Model) -> Model:
+        """Return the model with the option off."""
+        default = Model()
+        return model.replace(**{name: getattr(default, name) for name in self.fields})
 
 
-def _kinds(cases: Sequence[Case]) -> list[str]:
+def _list_kinds(cases: Sequence[Case]) -> list[str]:
     return sorted({kind for case in cases for kind in case.compiled.names.kinds if kind})
 
 
-def _contention(cases: Sequence[Case]) -> list[Parameter]:
-    kinds = _kinds(cases)
+def _list_contention_parameters(cases: Sequence[Case]) -> list[Parameter]:
+    kinds = _list_kinds(cases)
     if not kinds:
         return [LinearParameter("contention.linear.slope", 0.0, 1.0)]
     found: list[Parameter] = []
     for kind in kinds:
-        # Only products of pressure and sensitivity show: one kind needs no pressure of its own.
+        # Only products of pressure and sensitivity are identifiable: one kind needs no pressure.
         if len(kinds) > 1:
             found.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
         found.append(LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, 1.0))
     return found
 
 
-def _start_up(cases: Sequence[Case]) -> list[Parameter]:
+def _list_start_up_parameters(cases: Sequence[Case]) -> list[Parameter]:
     return [each for each in choose_default_space(cases) if each.name == "startup_overhead"]
 
 
-def _latencies(cases: Sequence[Case]) -> list[Parameter]:
+def _list_latency_parameters(cases: Sequence[Case]) -> list[Parameter]:
     if average_latencies([trace for case in cases for trace in case.traces]):
-        return []  # they are measured, and need no search
-    return [LinearParameter(name, 0.0, _LATENCY) for name in _MEASURED]
+        return []  # they are measured
+    return [LinearParameter(name, 0.0, _MAX_LATENCY) for name in _LATENCY_FIELDS]
 
 
-def _services(cases: Sequence[Case]) -> list[Parameter]:
+def _list_service_parameters(cases: Sequence[Case]) -> list[Parameter]:
     return [
         each for each in choose_default_space(cases) if each.name.startswith("service_factors.")
     ]
 
 
-def _speed(cases: Sequence[Case]) -> list[Parameter]:
+def _list_speed_parameters(cases: Sequence[Case]) -> list[Parameter]:
     single = [each for each in choose_default_space(cases) if each.name == "service_factor"]
-    return single or [LinearParameter("service_factor", *_FACTORS)]
+    return single or [LinearParameter("service_factor", *_FACTOR_RANGE)]
 
 
-contention = ModelOption("contention", ("contention",), _contention)
-start_up = ModelOption("start-up overhead", ("startup_overhead",), _start_up)
-latencies = ModelOption("latencies of the scheduler", _MEASURED, _latencies, measured=True)
-services = ModelOption("service by kind", ("service_factors",), _services)
-speed = ModelOption("speed", ("speed_factor", "service_factor"), _speed)
+contention = ModelOption("contention", ("contention",), _list_contention_parameters)
+start_up = ModelOption("start-up overhead", ("startup_overhead",), _list_start_up_parameters)
+latencies = ModelOption(
+    "latencies of the scheduler", _LATENCY_FIELDS, _list_latency_parameters, measured=True
+)
+services = ModelOption("service by kind", ("service_factors",), _list_service_parameters)
+speed = ModelOption("speed", ("speed_factor", "service_factor"), _list_speed_parameters)
 no_delay = ModelOption(
     "sharing without delay", ("sharing",), lambda cases: [], {"sharing": "no-delay"}
 )
 
-#: The options that are tried unless others are given.
+#: The default options of a diagnosis.
 DEFAULTS: Final = (contention, start_up, latencies, services, speed, no_delay)
 
 
 @dataclass(frozen=True)
 class FittedOptions:
-    """A model with some options on: what is set in it, the values that were found, their loss."""
+    """A model with some options on, its fitted values, and their loss."""
 
     model: Model
     values: Mapping[str, Any]
@@ -125,10 +127,10 @@ class FittedOptions:
 
 
 class Refit:
-    """Fits of one model to the same runs, with these or those options on.
+    """Fits of one model to the same runs with different options on.
 
-    Scenarios are compiled with room for the values of all options, and so once for all of them, but
-    for those that set what is no value.
+    Scenarios are compiled once with the values of all options, and again only for options that set
+    other fields.
     """
 
     def __init__(
@@ -146,32 +148,32 @@ class Refit:
         self._measured = average_latencies(runs)
         groups: dict[str, list[Trace]] = {}
         for trace in runs:
-            # What a run was predicted with changes no run: all get the model that is tried.
-            kept = {**read_declared_scenario(trace).to_manifest(), "model": None}
-            groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(trace)
+            # Runs are grouped by scenario without its model, which is replaced in each fit.
+            declared = {**read_declared_scenario(trace).to_manifest(), "model": None}
+            groups.setdefault(json.dumps(declared, sort_keys=True, default=str), []).append(trace)
         self._groups = tuple(groups.values())
         self._cases: dict[Model, list[Case]] = {}
         self._compiled: dict[tuple[Model, Scenario], CompiledScenario] = {}
         self._names: tuple[str, ...] = ()
-        #: The runs by their scenarios, with all options off.
-        self.cases = self._cases_with(self._bare({}))
+        #: The runs by scenario, with all options off.
+        self.cases = self._get_cases(self._switch_all_off({}))
         found = (each.name for option in options for each in option.values(self.cases))
         self._names = tuple(found)
         self._cases.clear()
 
-    def fitted(self, on: Collection[ModelOption]) -> FittedOptions:
-        """The model with these options on and all others off."""
+    def fit(self, on: Collection[ModelOption]) -> FittedOptions:
+        """Fit the model with these options on and all others off."""
         changes: dict[str, Any] = {}
         for option in on:
             changes |= option.set
             changes |= self._measured if option.measured else {}
-        model = self._bare(changes)
+        model = self._switch_all_off(changes)
         free = [
             each for option in self._options if option in on for each in option.values(self.cases)
         ]
-        # With nothing to search for, the loss of the model as it is remains.
-        space = Space(free or [LinearParameter("speed_factor", *_FACTORS)])
-        objective = TwinObjective(space, self._cases_with(model), get_loss(DEFAULT_LOSS))
+        # Without free parameters, only the loss of the model is computed.
+        space = Space(free or [LinearParameter("speed_factor", *_FACTOR_RANGE)])
+        objective = TwinObjective(space, self._get_cases(model), get_loss(DEFAULT_LOSS))
         if not free:
             return FittedOptions(model, {}, objective.at({}))
         history = refine_by_least_squares(
@@ -180,18 +182,18 @@ class Refit:
         return FittedOptions(model, history.best_values, history.best_loss)
 
     def kpis(self, scenario: Scenario, found: FittedOptions) -> Mapping[str, float]:
-        """What a model that was fitted says of a scenario."""
+        """Simulate a scenario with a fitted model and return its KPIs."""
         key = (found.model, scenario)
         if key not in self._compiled:
-            told = self._with_model(scenario, found.model)
-            self._compiled[key] = CompiledScenario(told, allow_code=self._allow_code)
+            changed = self._with_model(scenario, found.model)
+            self._compiled[key] = CompiledScenario(changed, allow_code=self._allow_code)
         return self._compiled[key].run(dict(found.values))
 
-    def _bare(self, changes: Mapping[str, Any]) -> Model:
-        """The model with all options off, and what these set."""
+    def _switch_all_off(self, changes: Mapping[str, Any]) -> Model:
+        """Return the model with all options off and these changes."""
         model = self._model
         for option in self._options:
-            model = option.off(model)
+            model = option.without(model)
         rule = self._model.contention
         if contention in self._options and rule.kinds is not None:
             kinds = {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in rule.kinds}
@@ -199,11 +201,11 @@ class Refit:
         return model.replace(**changes) if changes else model
 
     def _with_model(self, scenario: Scenario, model: Model) -> Scenario:
-        # What a platform draws is its own, whoever models the rest.
+        # Overrides of the platform (power models) belong to the scenario, not to the model.
         own = model.replace(overrides=scenario.model.overrides)
         return declare_values(scenario.replace(model=own), self._names)
 
-    def _cases_with(self, model: Model) -> list[Case]:
+    def _get_cases(self, model: Model) -> list[Case]:
         if model not in self._cases:
             self._cases[model] = [
                 Case.of(

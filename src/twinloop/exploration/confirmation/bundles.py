@@ -1,4 +1,4 @@
-"""A bundle: what to run on a platform that is not at hand, and what came back from there."""
+"""Bundles: the runs of a confirmation on another platform, and their return."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from twinloop.trace.formats import list_path_options, list_related_files
 
 SCENARIOS: Final = "scenarios"
 INPUTS: Final = "inputs"
-#: How many missing runs are named.
-_NAMED: Final = 5
+#: Maximum number of missing runs named in a note.
+_MAX_NAMED: Final = 5
 
 
 def bundle(
@@ -51,18 +51,18 @@ def bundle(
     repetitions: int = 5,
     seed: int = 0,
 ) -> Path:
-    """Write what to run elsewhere into a folder that is not there yet.
+    """Write a bundle for runs on another platform into a new folder.
 
-    It holds `plan.json`, a scenario for each configuration with copies of all files that it reads,
-    `run.sh`, which makes the runs in their order, and `README.md`, which says what must come back.
-    `confirm(..., traces=folder)` reads that.
+    It contains `plan.json`, a scenario for each configuration with copies of its input files,
+    `run.sh`, which executes the runs in their order, and `README.md`, which lists the files to
+    return. `confirm(..., traces=folder)` reads a returned bundle.
 
     Args:
-        ranking: What is recommended, best first: `study.top(3)`.
-        folder: Where to write it.
-        baseline: What it is compared with; a ranking knows its own.
-        repetitions: How often each is run.
-        seed: Where the randomness of the order starts.
+        ranking: The recommended candidates, best first: `study.top(3)`.
+        folder: The folder to write, which must not exist.
+        baseline: The baseline; by default that of the ranking.
+        repetitions: The number of repetitions.
+        seed: The random seed of the order of the runs.
 
     >>> import tempfile
     >>> fifo = Scenario(platform="1x1", policy="fifo", workload={"tasks": [
@@ -77,72 +77,72 @@ def bundle(
     plan = ConfirmationPlan(candidates, base, repetitions, seed)
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            "is there already", file=folder, remedy="name a folder that is not there yet"
-        )
-    portable = [_check(each) for each in plan.all]
+        raise InputError("exists already", file=folder, remedy="name a folder that does not exist")
+    portable = [_check_portable(each) for each in plan.all]
     with write_folder_atomically(folder, lambda path: OwnedFiles()) as new:
         (new / RUNS).mkdir()
         inputs: dict[str, str] = {}
         for scenario, slug in zip(portable, plan.slugs, strict=True):
-            moved = _with_inputs(scenario, new, inputs)
+            moved = _copy_inputs(scenario, new, inputs)
             with write_atomically(new / SCENARIOS / f"{slug}.yaml") as stream:
                 stream.write(moved.to_yaml().encode())
         plan.save(new, inputs=inputs)
-        for name, text in (("run.sh", _script(plan)), ("README.md", _readme(plan))):
+        for name, text in (("run.sh", _make_script(plan)), ("README.md", _make_readme(plan))):
             with write_atomically(new / name) as stream:
                 stream.write(text.encode())
         (new / "run.sh").chmod(0o755)
     return folder
 
 
-def _check(one: Candidate) -> Scenario:
-    """The scenario of a candidate, if it can be moved to another machine."""
+def _check_portable(one: Candidate) -> Scenario:
+    """Return the scenario of a candidate; an error if it cannot be moved to another machine."""
     work = one.scenario.workload
-    held = {"workload.folder": work.folder}
-    held |= {f"workload.tasks[{i}].folder": task.folder for i, task in enumerate(work.tasks)}
-    held |= {f"workload.prepare[{i}].creates": s.creates for i, s in enumerate(work.prepare)}
-    for field, path in held.items():
+    paths = {"workload.folder": work.folder}
+    paths |= {f"workload.tasks[{i}].folder": task.folder for i, task in enumerate(work.tasks)}
+    paths |= {f"workload.prepare[{i}].creates": s.creates for i, s in enumerate(work.prepare)}
+    for field, path in paths.items():
         if path is not None:
             raise InputError(
-                f"{one.name}: '{path}' is a place on this machine, and cannot be taken along",
+                f"{one.name}: '{path}' is a path on this machine and cannot be part of a bundle",
                 field=field,
-                remedy="leave it out: tasks then run in the folder of the bundle",
+                remedy="remove it: tasks then run in the folder of the bundle",
             )
-    one.scenario.to_yaml()  # an object in memory is no file, and says so
+    one.scenario.to_yaml()  # raises an error for an object in memory
     return one.scenario
 
 
-def _with_inputs(scenario: Scenario, new: Path, inputs: dict[str, str]) -> Scenario:
-    """The scenario that reads copies of its files, which are made here."""
+def _copy_inputs(scenario: Scenario, new: Path, inputs: dict[str, str]) -> Scenario:
+    """Copy the input files of a scenario; return the scenario that reads the copies."""
     changes: dict[str, Any] = {}
     work = scenario.workload
     if work.path is not None:
         neighbours = list_related_files(Path(work.path), {})
-        changes["workload.path"] = _copied(work.path, new, inputs, neighbours)
+        changes["workload.path"] = _copy_file(work.path, new, inputs, neighbours)
         for name in list_path_options() & work.options.keys():
-            copy = _copied(str(work.options[name]), new, inputs)
+            copy = _copy_file(str(work.options[name]), new, inputs)
             changes[f"workload.options.{name}"] = copy
     for number, cluster in enumerate(scenario.effective_platform().clusters):
         if isinstance(cluster.carbon, str):
-            changes[f"platform.clusters[{number}].carbon"] = _copied(cluster.carbon, new, inputs)
+            changes[f"platform.clusters[{number}].carbon"] = _copy_file(cluster.carbon, new, inputs)
     if scenario.failures is not None and scenario.failures.trace is not None:
-        changes["failures.trace"] = _copied(scenario.failures.trace, new, inputs)
+        changes["failures.trace"] = _copy_file(scenario.failures.trace, new, inputs)
     return scenario.replace(**changes) if changes else scenario
 
 
-def _copied(given: str, new: Path, inputs: dict[str, str], neighbours: Sequence[Path] = ()) -> str:
-    """The path of a copy as a scenario in the bundle has it; its hashes go to `inputs`.
+def _copy_file(
+    given: str, new: Path, inputs: dict[str, str], neighbours: Sequence[Path] = ()
+) -> str:
+    """Copy a file or folder; return the path of the copy relative to a scenario of the bundle.
 
     Args:
         given: The file or folder.
         new: The bundle.
-        inputs: The hashes of all copies, by their paths in the bundle.
-        neighbours: Files that are read with it, and found beside it by their names.
+        inputs: The hashes of all copies by their paths in the bundle; those of the copy are added.
+        neighbours: Further files in the same folder that are read with it.
     """
     source = Path(given)
     if not source.exists():
-        raise InputError("is not there, so it cannot be copied", file=source)
+        raise InputError("does not exist, so it cannot be copied", file=source)
     files = list_input_files(source) if source.is_dir() else [source, *neighbours]
     if not files:
         raise InputError("is empty", file=source)
@@ -161,17 +161,17 @@ def _copied(given: str, new: Path, inputs: dict[str, str], neighbours: Sequence[
     return f"../{named.relative_to(new).as_posix()}"
 
 
-def _script(plan: ConfirmationPlan) -> str:
+def _make_script(plan: ConfirmationPlan) -> str:
     lines = [
         "#!/bin/sh",
-        "# Makes the runs of plan.json in their order. What is there is not made again, so it can",
-        "# be interrupted, and started anew. TWINLOOP names the program, if it is not twinloop.",
+        "# Executes the runs of plan.json in their order. Existing runs are not repeated, so the",
+        "# script can be interrupted and restarted. TWINLOOP is the program, by default twinloop.",
         "set -u",
         'cd "$(dirname "$0")" || exit 2',
         "incomplete=0",
         "run() {",
         f'    if [ -e "{RUNS}/$2" ]; then',
-        '        echo "$2: is there"',
+        '        echo "$2: exists"',
         "        return",
         "    fi",
         '    echo "$2"',
@@ -179,7 +179,7 @@ def _script(plan: ConfirmationPlan) -> str:
         f'    ${{TWINLOOP:-twinloop}} execute "{SCENARIOS}/$1.yaml" -o "{RUNS}/$2{UNFINISHED}" '
         "--overwrite $3",
         "    status=$?",
-        "    # 1: it is over, but a task did not complete, which is for the reader to judge.",
+        "    # Status 1: the run has ended, but a task did not complete; `confirm` evaluates this.",
         f'    if [ "$status" -gt 1 ] || [ ! -f "{RUNS}/$2{UNFINISHED}/{MANIFEST}" ]; then',
         '        echo "$2: ended with $status" >&2',
         '        [ "$status" -lt 128 ] || exit "$status"',
@@ -197,7 +197,7 @@ def _script(plan: ConfirmationPlan) -> str:
     return "\n".join([*lines, 'exit "$incomplete"', ""])
 
 
-def _readme(plan: ConfirmationPlan) -> str:
+def _make_readme(plan: ConfirmationPlan) -> str:
     runs = plan.runs
     listed = "\n".join(
         f"| {slug}.yaml | {each.name}{' (the baseline)' if each is plan.baseline else ''} |"
@@ -205,75 +205,74 @@ def _readme(plan: ConfirmationPlan) -> str:
     )
     code = sorted({n for e in plan.all if CODE_PATTERN.fullmatch(n := e.scenario.policy.name)})
     needs = (
-        f"\nThe policies {', '.join(code)} are Python code, which is not in this bundle: their "
+        f"\nThe policies {', '.join(code)} are Python code that is not part of this bundle: their "
         "modules must be importable.\n"
         if code
         else ""
     )
     return f"""# Runs to confirm a recommendation
 
-A simulator has recommended configurations. This bundle runs them, and the one that they are
-compared with, {plan.repetitions} times each: {len(runs)} runs. Each repetition has all of them in a
-random order, so that nothing that changes with time favours one of them.
+A simulator has recommended configurations. This bundle runs them and the baseline
+{plan.repetitions} times each: {len(runs)} runs. Each repetition contains all configurations in a
+random order, so that changes over time affect all of them equally.
 
 | scenario | configuration |
 |---|---|
 {listed}
 
-`inputs/` holds the files that they read, with their hashes in `{PLAN}`, which lists all runs.
+`inputs/` contains their input files. `{PLAN}` lists all runs and the hashes of the input files.
 {needs}
 ## With Twinloop
 
     ./run.sh
 
-It runs the commands of all tasks as you, on nodes laid onto the machine that it is started on, and
-needs nothing but `twinloop` (another name: `TWINLOOP=/path/to/twinloop ./run.sh`). It can be
-interrupted, and goes on when it is started again. Each run becomes a folder, the first of them
-`{RUNS}/{runs[0].name}`.
+The script runs the commands of all tasks as your user on this machine, which is divided into the
+nodes of the scenario. It needs only `twinloop` (another path: `TWINLOOP=/path/to/twinloop
+./run.sh`). It can be interrupted and resumes when it is started again. Each run is stored in a
+folder, the first one in `{RUNS}/{runs[0].name}`.
 
 ## With your own scheduler
 
-Submit the tasks of a scenario to your scheduler, configured as the scenario says, and bring its
-accounting log of that run: one file for each run, called like the run, with whatever ending suits
-it, in `{RUNS}/`:
+Submit the tasks of a scenario to your scheduler, configured as in the scenario, and store the
+accounting log of each run as one file in `{RUNS}/`, with the name of the run and any extension:
 
     {RUNS}/{runs[0].name}.swf
     {RUNS}/{runs[min(1, len(runs) - 1)].name}.swf
     ...
 
-Any format that `twinloop inspect` reads will do (a log of Slurm's `sacct`, SWF, GWF, a folder of
-tables). Keep to the order in `{PLAN}`, one run after the other, and nothing else beside. A log must
-have all tasks of its run and no others.
+All formats that `twinloop inspect` reads are possible (a log of Slurm's `sacct`, SWF, GWF, a folder
+of tables). Execute the runs in the order of `{PLAN}`, one after the other, without other load on
+the machine. A log must contain exactly the tasks of its run.
 
-## What must come back
+## Files to return
 
-The folder `{RUNS}/`, beside `{PLAN}`. Runs that are missing are named, and the rest is judged.
-Then, where the study is:
+Return the folder `{RUNS}/` together with `{PLAN}`. Missing runs are reported, and the others are
+evaluated. Then, on the machine with the study:
 
     twinloop confirm STUDY --traces BUNDLE
 """
 
 
 @dataclass(frozen=True)
-class _Return:
+class _ReturnedBundle:
     plan: ConfirmationPlan
     folder: Path
     runs: tuple[PlannedRun, ...]
 
     @classmethod
-    def of(cls, plan: ConfirmationPlan, folder: Path) -> _Return:
+    def of(cls, plan: ConfirmationPlan, folder: Path) -> _ReturnedBundle:
         if not folder.is_dir():
-            raise InputError("is no folder", file=folder, remedy="name the bundle that came back")
+            raise InputError("is not a folder", file=folder, remedy="name the returned bundle")
         found = load_plan(folder)
         if found is None:
             return cls(plan, folder, plan.runs)
-        kept, file = found
-        plan = replace(plan, repetitions=kept["repetitions"], seed=kept["seed"])
-        plan.refuse_other(kept, file)
-        return cls(plan, folder, tuple(_planned(kept, plan, file)))
+        stored, file = found
+        plan = replace(plan, repetitions=stored["repetitions"], seed=stored["seed"])
+        plan.refuse_other(stored, file)
+        return cls(plan, folder, tuple(_read_planned_runs(stored, plan, file)))
 
-    def place(self, run: PlannedRun) -> Path | None:
-        """Where a run is, whatever the ending of its name."""
+    def find_run(self, run: PlannedRun) -> Path | None:
+        """Find the folder or file of a run, with any extension; None if it is missing."""
         inner = self.folder / RUNS
         where = inner if inner.is_dir() else self.folder
         found = sorted(
@@ -285,42 +284,44 @@ class _Return:
         if len(found) > 1:
             names = " and ".join(entry.name for entry in found[:2])
             raise InputError(
-                f"{names} are both called like one run", file=where, remedy="keep one of them"
+                f"{names} have the name of the same run", file=where, remedy="keep one of them"
             )
         return found[0] if found else None
 
 
-def _planned(kept: Mapping[str, Any], plan: ConfirmationPlan, file: Path) -> list[PlannedRun]:
+def _read_planned_runs(
+    stored: Mapping[str, Any], plan: ConfirmationPlan, file: Path
+) -> list[PlannedRun]:
     names = [each.name for each in plan.all]
     try:
         return [
             PlannedRun(
                 each["order"], names.index(each["configuration"]), each["repetition"], each["name"]
             )
-            for each in kept["runs"]
+            for each in stored["runs"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"its runs cannot be read: {error}", file=file, field="runs") from None
+        raise InputError(f"cannot be read: {error}", file=file, field="runs") from None
 
 
 def match_returned_plan(plan: ConfirmationPlan, folder: Path) -> ConfirmationPlan:
-    """The plan with the repetitions and the seed of the one that came back, if one did."""
-    return _Return.of(plan, folder).plan
+    """Return the plan with the repetitions and the seed of the returned plan, if there is one."""
+    return _ReturnedBundle.of(plan, folder).plan
 
 
 def load_returned_runs(
     plan: ConfirmationPlan, folder: Path, *, allow_code: bool = False
 ) -> ExecutedRuns:
-    """The runs that came back; an error if one is that of another scenario, or none is there.
+    """Read the returned runs; an error if there is none, or if one is of another scenario.
 
-    `folder` is the bundle, or the folder of its runs. Where its plan is there, it says how many
-    runs there are and how they are called.
+    `folder` is the bundle, or the folder of its runs. If it contains the plan, this gives the
+    number and the names of the runs.
     """
-    given = _Return.of(plan, folder)
+    given = _ReturnedBundle.of(plan, folder)
     made: list[ExecutedRun] = []
     missing: list[str] = []
     for run in given.runs:
-        path = given.place(run)
+        path = given.find_run(run)
         if path is None:
             missing.append(run.name)
             continue
@@ -336,13 +337,13 @@ def load_returned_runs(
         made.append(measure_run(run, trace, one, where))
     if not made:
         raise InputError(
-            f"none of the {len(given.runs)} runs is there",
+            f"contains none of the {len(given.runs)} runs",
             file=folder,
-            remedy=f"the first is called {given.runs[0].name}",
+            remedy=f"the name of the first run is {given.runs[0].name}",
         )
     notes = [f"{each.run.name} failed: {each.error}" for each in made if each.error is not None]
     if missing:
-        more = ", ..." if len(missing) > _NAMED else ""
-        named = ", ".join(missing[:_NAMED]) + more
+        more = ", ..." if len(missing) > _MAX_NAMED else ""
+        named = ", ".join(missing[:_MAX_NAMED]) + more
         notes.append(f"{len(missing)} of {len(given.runs)} runs are missing: {named}")
     return ExecutedRuns(tuple(made), tuple(notes), given.plan.seed)

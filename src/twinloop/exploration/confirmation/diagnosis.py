@@ -1,8 +1,8 @@
-"""Why a ranking was wrong: the option of the model that would have ranked it right.
+"""Diagnosis of a wrong ranking: the option of the model that gives the measured order.
 
 After section 5.4.3 of Xie's *From Reality to Simulation*: the model is fitted again with each of
-its options turned on where it was off and off where it was on, all candidates are ranked again, and
-what would have ranked them right is named.
+its options switched, all candidates are ranked again, and the option with which the ranking is
+correct is reported.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
     from twinloop.exploration.confirmation.result import Confirmation
 
-#: What the row is called in which nothing is turned.
+#: The name of the row in which no option is switched.
 SAME: Final = "none: the same model, fitted again"
-#: An option is to blame only if its loss is below this share of the one without.
-_BETTER: Final = 0.9
+#: An option is a cause only if its loss is below this fraction of the loss without the switch.
+_MAX_LOSS_RATIO: Final = 0.9
 _SCHEMA: Final[dict[str, Any]] = {
     "option": pl.String,
     "was": pl.String,
@@ -46,10 +46,11 @@ _SCHEMA: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """Which option of the model would have ranked the candidates right.
+    """The option of the model with which the candidates are ranked correctly.
 
-    `table` has a row per option: whether it was on, what was tried, the loss of that fit, how many
-    of the pairs that really differ it ranks right, and Kendall's tau to the real order.
+    `table` has a row per option: whether it was on, the setting that was tried, the loss of that
+    fit, the number of significantly different pairs that it ranks correctly, and Kendall's tau with
+    the measured order.
 
     >>> Diagnosis("makespan_s", "contention", "on", "contention would have.", "2 runs",
     ...           pl.DataFrame(schema=_SCHEMA))
@@ -58,24 +59,24 @@ class Diagnosis:
 
     #: The metric whose ranking was wrong.
     metric: str
-    #: The option that would have ranked right; None: none of them, or no option is to blame.
+    #: The option with which the ranking is correct; None: there is none.
     cause: str | None
-    #: What it should have been: `on` or `off`.
+    #: The correct setting of the option: `on` or `off`.
     turned: str | None
-    #: The answer in plain words.
+    #: The diagnosis as a sentence.
     sentence: str
-    #: What it was fitted to, in plain words.
+    #: A sentence on the runs that the models were fitted to.
     fitted_to: str
     table: pl.DataFrame = field(compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the diagnosis as plain data."""
         return {**vars(self), "table": self.table.to_dicts()}
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Diagnosis:
-        """One from plain data."""
-        return cls(**{**kept, "table": pl.DataFrame(kept["table"], schema=_SCHEMA)})
+    def from_dict(cls, data: Mapping[str, Any]) -> Diagnosis:
+        """Make a diagnosis from plain data."""
+        return cls(**{**data, "table": pl.DataFrame(data["table"], schema=_SCHEMA)})
 
     def __str__(self) -> str:
         return join_lines(
@@ -83,15 +84,15 @@ class Diagnosis:
         )
 
     def markdown(self) -> str:
-        """The diagnosis as a part of a Markdown document."""
-        said = [
+        """Format the diagnosis as a part of a Markdown document."""
+        lines = [
             self.sentence,
             "",
             self.fitted_to,
             "",
             *make_markdown_table(format_rows(self.table)),
         ]
-        return "\n".join(said) + "\n"
+        return "\n".join(lines) + "\n"
 
     def __repr__(self) -> str:
         return f"<Diagnosis: {self.cause or 'no option'} {self.turned or ''}".rstrip() + ">"
@@ -113,25 +114,25 @@ def diagnose(
     seed: int = 0,
     allow_code: bool = False,
 ) -> Diagnosis | None:
-    """Find the option of the model that would have ranked the configurations right.
+    """Find the option of the model with which the configurations are ranked correctly.
 
-    Pairs that really differ are those whose 90 % interval of the difference excludes zero. None:
-    all of these were ranked right.
+    Only pairs whose 90 % confidence interval of the difference excludes zero are considered. The
+    result is None if all of these were ranked correctly.
 
     Args:
-        confirmation: What was predicted, and what came of it.
-        traces: The runs that the fit was made on.
+        confirmation: The confirmation with the wrong ranking.
+        traces: The runs of the calibration.
         options: The options of the model to try.
-        budget: Of each fit: a number of evaluations, or a time such as `60s`.
-        fit: The fit that the predictions were made with, which says what was free in it.
-        with_confirmed: Whether the runs of the confirmation are fitted to as well. With them it is
-            said what explains the runs that are there; without, what would have foretold them.
-        seed: Where the randomness of the searches starts.
+        budget: The budget of each fit: a number of evaluations, or a time such as `60s`.
+        fit: The fit of the predictions, which determines the options that were on.
+        with_confirmed: Whether the models are also fitted to the runs of the confirmation. With
+            them, the diagnosis explains these runs; without them, it tests a prediction of them.
+        seed: The random seed of the searches.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
     """
     metric = confirmation.by
     if metric not in KPI_NAMES:
-        raise InputError(f"the simulator does not say {metric} by itself", field="by")
+        raise InputError(f"the simulator does not compute {metric}", field="by")
     if not confirmation.reversed:
         return None
     known = {digest_trace(trace): trace for trace in traces}
@@ -145,10 +146,10 @@ def diagnose(
     every = (*confirmation.candidates, confirmation.baseline)
     model = every[0].scenario.model
     refit = Refit(runs, model, options, budget=budget, seed=seed, allow_code=allow_code)
-    usable = [each for each in options if each.serves(refit.cases)]
+    usable = [each for each in options if each.is_applicable(refit.cases)]
     on = [each for each in usable if each.is_on(model, () if fit is None else fit.values, runs)]
-    real = _Real.of(confirmation)
-    rows = [{"option": SAME, "was": "-", "tried": "-", **real.ranked(refit, on)}]
+    real = _MeasuredOrder.of(confirmation)
+    rows = [{"option": SAME, "was": "-", "tried": "-", **real.evaluate(refit, on)}]
     for each in usable:
         was = each in on
         tried = [one for one in on if one is not each] if was else [*on, each]
@@ -157,31 +158,31 @@ def diagnose(
                 "option": each.name,
                 "was": "on" if was else "off",
                 "tried": "off" if was else "on",
-                **real.ranked(refit, tried),
+                **real.evaluate(refit, tried),
             }
         )
     table = pl.DataFrame(rows, schema=_SCHEMA)
-    cause = _cause(table)
+    cause = _find_cause(table)
     return Diagnosis(
         metric=metric,
         cause=None if cause is None or cause["option"] == SAME else cause["option"],
         turned=None if cause is None or cause["option"] == SAME else cause["tried"],
-        sentence=_sentence(cause, table, metric),
-        fitted_to=_fitted_to(len(known), len(more)),
+        sentence=_make_sentence(cause, table, metric),
+        fitted_to=_describe_runs(len(known), len(more)),
         table=table,
     )
 
 
 @dataclass(frozen=True)
-class _Real:
-    """What the configurations really did."""
+class _MeasuredOrder:
+    """The measured order of the configurations."""
 
     confirmation: Confirmation
-    #: By pair that really differs: the sign of its difference.
+    #: The sign of the difference of each significantly different pair.
     signs: Mapping[tuple[str, str], int]
 
     @classmethod
-    def of(cls, confirmation: Confirmation) -> _Real:
+    def of(cls, confirmation: Confirmation) -> _MeasuredOrder:
         by = confirmation.pairs.filter(metric=confirmation.by).drop_nulls(["low", "high"])
         return cls(
             confirmation,
@@ -192,9 +193,9 @@ class _Real:
             },
         )
 
-    def ranked(self, refit: Refit, on: Sequence[ModelOption]) -> dict[str, Any]:
-        """What a model with these options makes of the configurations."""
-        found = refit.fitted(on)
+    def evaluate(self, refit: Refit, on: Sequence[ModelOption]) -> dict[str, Any]:
+        """Fit a model with these options and compare its ranking with the measured order."""
+        found = refit.fit(on)
         confirmation = self.confirmation
         metric = confirmation.by
         predicted = {
@@ -215,30 +216,34 @@ class _Real:
         }
 
 
-def _cause(table: pl.DataFrame) -> dict[str, Any] | None:
-    """The row that ranks all pairs right with the smallest loss; None: no row does."""
+def _find_cause(table: pl.DataFrame) -> dict[str, Any] | None:
+    """Return the row that ranks all pairs correctly with the smallest loss; None without one."""
     right = table.filter(pl.col("right") == pl.col("pairs")).sort("loss").to_dicts()
     if not right:
         return None
     same = next((row for row in right if row["option"] == SAME), None)
-    # A value more always fits a little better.
-    if same is not None and right[0]["loss"] >= _BETTER * same["loss"]:
+    # An additional parameter always reduces the loss a little.
+    if same is not None and right[0]["loss"] >= _MAX_LOSS_RATIO * same["loss"]:
         return same
     return right[0]
 
 
-def _sentence(cause: Mapping[str, Any] | None, table: pl.DataFrame, metric: str) -> str:
-    pairs = format_count(table["pairs"][0], "pair that really differs", "pairs that really differ")
+def _make_sentence(cause: Mapping[str, Any] | None, table: pl.DataFrame, metric: str) -> str:
+    pairs = format_count(
+        table["pairs"][0],
+        "pair with a significant difference",
+        "pairs with significant differences",
+    )
     if cause is None:
         best = table.sort("right", descending=True).to_dicts()[0]
         return (
-            f"No single option of the model would have ranked the {pairs} right by {metric}: at "
-            f"most {best['right']} of them, with {best['option']}"
+            f"No single option of the model ranks the {pairs} correctly by {metric}: at most "
+            f"{best['right']} of them, with {best['option']}"
         ) + ("" if best["option"] == SAME else f" {best['tried']}")
     if cause["option"] == SAME:
         return (
-            f"No option of the model is to blame: fitted again, the same model ranks the {pairs} "
-            f"right by {metric}"
+            f"No option of the model is the cause: fitted again, the same model ranks the {pairs} "
+            f"correctly by {metric}"
         )
     others = [
         "the same model, fitted again"
@@ -247,21 +252,21 @@ def _sentence(cause: Mapping[str, Any] | None, table: pl.DataFrame, metric: str)
         for row in table.filter(pl.col("right") == pl.col("pairs")).to_dicts()
         if row["option"] != cause["option"]
     ]
-    beside = f" ({', '.join(others)} would too, and fit the runs less well)" if others else ""
+    also = f" (so does {', '.join(others)}, with a higher loss)" if others else ""
     lacked = "lacked" if cause["tried"] == "on" else "should not have"
     return (
         f"The model {lacked} {cause['option']}: with it {cause['tried']}, it ranks the {pairs} "
-        f"right by {metric}{beside}"
+        f"correctly by {metric}{also}"
     )
 
 
-def _fitted_to(before: int, confirmed: int) -> str:
+def _describe_runs(before: int, confirmed: int) -> str:
     parts = []
     if before:
-        parts.append(f"{format_count(before, 'run')} that the fit was made on")
+        parts.append(f"{format_count(before, 'run')} of the calibration")
     if confirmed:
         parts.append(f"{format_count(confirmed, 'run')} of the confirmation itself")
-    said = f"Each was fitted to {' and '.join(parts)}."
+    text = f"Each model was fitted to {' and '.join(parts)}."
     if confirmed:
-        said += " So it says what explains these runs, not that it would have foretold them."
-    return said
+        text += " So the diagnosis explains these runs; it is not a prediction of them."
+    return text

@@ -1,4 +1,4 @@
-"""What a confirmation runs, in which order, and by what its runs are known again."""
+"""The plan of a confirmation: its runs, their order, and the fingerprints of their scenarios."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from twinloop.trace.trace import format_count
 
 #: The file of a plan, and the folder of the runs that it lists.
 PLAN: Final = "plan.json"
-#: More repetitions than this no measurement needs, and no machine survives.
+#: Maximum number of repetitions.
 MOST_REPETITIONS: Final = 10_000
 RUNS: Final = "runs"
-#: What the name of a run ends with that was cut short.
+#: The suffix of the folder of an unfinished run.
 UNFINISHED: Final = ".unfinished"
-#: Parts of a scenario that change no real run: names, prices, and all of the model but these.
-_SAID_ONLY: Final = ("name", "prices", "start", "inputs", "model")
-_IN_REALITY: Final = ("kill_at_requested_time", "effective_capacity")
-#: Values of a platform that are facts about a machine, which no run can choose.
-_MODELLED: Final = re.compile(r"\.(mhz|speed|power\b.*)$")
+#: Fields of a scenario that do not affect real runs, except these fields of the model.
+_DESCRIPTIVE_FIELDS: Final = ("name", "prices", "start", "inputs", "model")
+_REAL_MODEL_FIELDS: Final = ("kill_at_requested_time", "effective_capacity")
+#: Fields of a platform that are properties of the machine, which a run cannot choose.
+_MACHINE_PROPERTIES: Final = re.compile(r"\.(mhz|speed|power\b.*)$")
 
 
 class PlannedRun(NamedTuple):
@@ -48,11 +48,11 @@ class PlannedRun(NamedTuple):
     '01-easy-1'
     """
 
-    #: Its place in the order, from 1 on.
+    #: Its position in the order, from 1.
     order: int
-    #: Which of the configurations: the candidates, then the baseline.
+    #: The index of its configuration: the candidates, then the baseline.
     configuration: int
-    #: Which repetition, from 1 on: those of one repetition are a block.
+    #: The number of its repetition, from 1; the runs of a repetition are a block.
     repetition: int
     #: The name of its folder.
     name: str
@@ -60,10 +60,11 @@ class PlannedRun(NamedTuple):
 
 @dataclass(frozen=True)
 class ConfirmationPlan:
-    """Candidates and the baseline, each so many times, in blocks of a random order.
+    """Repeated runs of candidates and baseline in a randomised block design.
 
-    Each repetition has all of them, so that what drifts from one to the next is shared by all. The
-    order of a repetition depends on the seed alone: more repetitions change none before.
+    Each repetition is a block with all configurations in random order, so that drift between
+    repetitions affects all of them. The order of a block depends only on the seed and its number,
+    so it does not change if repetitions are added.
 
     >>> easy = Candidate("easy", Scenario(platform="1x1", workload="log.swf", policy="easy"), {})
     >>> fifo = Candidate("fifo", Scenario(platform="1x1", workload="log.swf", policy="fifo"), {})
@@ -84,26 +85,26 @@ class ConfirmationPlan:
             raise InputError("must not be negative", field="seed")
         if not self.candidates:
             raise InputError(
-                "there is no candidate beside the baseline: nothing is recommended over it",
+                "there is no candidate other than the baseline",
                 field="ranking",
-                remedy="take more of them: study.top(3)",
+                remedy="use more candidates: study.top(3)",
             )
         twice = [n for n, times in Counter(each.name for each in self.all).items() if times > 1]
         if twice:
             raise InputError(
-                f"two configurations are called {twice[0]!r}",
+                f"two configurations have the name {twice[0]!r}",
                 field="candidates",
-                remedy="give each a name of its own",
+                remedy="give each configuration another name",
             )
 
     @property
     def all(self) -> tuple[Candidate, ...]:
-        """The candidates, and the baseline last."""
+        """The candidates, followed by the baseline."""
         return (*self.candidates, self.baseline)
 
     @property
     def slugs(self) -> tuple[str, ...]:
-        """A name for the files of each configuration."""
+        """The file name of each configuration."""
         found: list[str] = []
         for number, each in enumerate(self.all):
             slug = re.sub(r"[^a-z0-9]+", "-", each.name.lower()).strip("-")[:60].strip("-")
@@ -117,7 +118,7 @@ class ConfirmationPlan:
         return tuple(run for block in self.blocks() for run in block)
 
     def blocks(self) -> Iterator[tuple[PlannedRun, ...]]:
-        """The runs of each repetition."""
+        """Generate the runs of each repetition."""
         many, slugs = len(self.all), self.slugs
         for repetition in range(1, self.repetitions + 1):
             first = (repetition - 1) * many + 1
@@ -130,7 +131,7 @@ class ConfirmationPlan:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain data."""
+        """Return the plan as plain data."""
         return {
             "twinloop": __version__,
             "seed": self.seed,
@@ -152,49 +153,50 @@ class ConfirmationPlan:
         }
 
     def save(self, folder: Path, **more: Any) -> Path:
-        """Write it into a folder."""
+        """Write the plan into a folder, with further fields."""
         with write_atomically(folder / PLAN) as stream:
-            told = json.dumps(to_json_values(self.to_dict() | more), indent=2, allow_nan=False)
-            stream.write(f"{told}\n".encode())
+            text = json.dumps(to_json_values(self.to_dict() | more), indent=2, allow_nan=False)
+            stream.write(f"{text}\n".encode())
         return folder / PLAN
 
-    def refuse_other(self, kept: Mapping[str, Any], file: Path) -> None:
-        """Complain if a plan that is kept is one of other configurations, or in another order."""
+    def refuse_other(self, stored: Mapping[str, Any], file: Path) -> None:
+        """Raise an error if a stored plan has other configurations or another seed."""
         mine, theirs = (
             [(each["name"], each["fingerprint"]) for each in plan["configurations"]]
-            for plan in (self.to_dict(), kept)
+            for plan in (self.to_dict(), stored)
         )
-        if mine != theirs or kept["seed"] != self.seed:
+        if mine != theirs or stored["seed"] != self.seed:
             what = "of other configurations" if mine != theirs else "with another seed"
             names = ", ".join(str(name) for name, _ in theirs)
             raise InputError(
                 f"is the plan of a confirmation {what}: {names}",
                 file=file,
-                remedy="name another folder, or give what it was made of",
+                remedy="name another folder, or use the same configurations and seed",
             )
 
 
 def load_plan(folder: Path) -> tuple[dict[str, Any], Path] | None:
-    """The plan that a folder, or the one above it, keeps, and where; None: it keeps none."""
+    """Read the plan in a folder or its parent, with its path; None if there is none."""
     for file in (folder / PLAN, folder.parent / PLAN):
         if not file.is_file():
             continue
         try:
-            kept = json.loads(file.read_bytes())
+            stored = json.loads(file.read_bytes())
             for name in ("seed", "repetitions", "configurations"):
-                kept[name]
-            for each in kept["configurations"]:
+                stored[name]
+            for each in stored["configurations"]:
                 each["name"], each["fingerprint"]
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"is no plan of a confirmation: {error}", file=file) from None
-        return kept, file
+            raise InputError(f"is not the plan of a confirmation: {error}", file=file) from None
+        return stored, file
     return None
 
 
-def compute_fingerprint(kept: Mapping[str, Any]) -> str:
-    """What real runs of a scenario have in common, whatever its model and wherever its files.
+def compute_fingerprint(stored: Mapping[str, Any]) -> str:
+    """Compute a hash of the parts of a scenario that affect real runs.
 
-    `kept` is the scenario as a manifest has it.
+    It depends neither on the model nor on the paths of input files. `stored` is the scenario as
+    stored in a manifest.
 
     >>> scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
     >>> faster = scenario.replace(**{"model.speed_factor": 2.0, "name": "faster"})
@@ -205,7 +207,7 @@ def compute_fingerprint(kept: Mapping[str, Any]) -> str:
     False
     """
     hashes: dict[str, str] = {}
-    for name, known in dict(kept.get("inputs") or {}).items():
+    for name, known in dict(stored.get("inputs") or {}).items():
         if known is None:
             continue
         hashes[name] = known
@@ -213,35 +215,36 @@ def compute_fingerprint(kept: Mapping[str, Any]) -> str:
         for folder in [path.parent] if path.name == MANIFEST else list(path.parents):
             inside = path.relative_to(folder).as_posix()
             hashes[folder.as_posix()] = f"{hashes.get(folder.as_posix(), '')} {inside} {known}"
-    hashed = values_to_hash(kept)
-    said = {name: value for name, value in hashed.items() if name not in _SAID_ONLY}
-    model = kept.get("model") or {}
-    said["model"] = {name: model.get(name) for name in _IN_REALITY}
-    said["overrides"] = {
+    hashed = values_to_hash(stored)
+    values = {name: value for name, value in hashed.items() if name not in _DESCRIPTIVE_FIELDS}
+    model = stored.get("model") or {}
+    values["model"] = {name: model.get(name) for name in _REAL_MODEL_FIELDS}
+    values["overrides"] = {
         path: value
         for path, value in dict(model.get("overrides") or {}).items()
-        if not _MODELLED.search(path)
+        if not _MACHINE_PROPERTIES.search(path)
     }
-    told = json.dumps(_without_places(said, hashes), sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps(_replace_paths(values, hashes), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _without_places(value: Any, hashes: Mapping[str, str]) -> Any:
+def _replace_paths(value: Any, hashes: Mapping[str, str]) -> Any:
     if isinstance(value, Mapping):
         return {
-            name: _without_places(each, hashes)
+            name: _replace_paths(each, hashes)
             for name, each in value.items()
             if name not in ("folder", "creates")
         }
     if isinstance(value, list | tuple):
-        return [_without_places(each, hashes) for each in value]
+        return [_replace_paths(each, hashes) for each in value]
     return hashes.get(value, value) if isinstance(value, str) else value
 
 
 def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = False) -> str | None:
-    """Why a run cannot be one of this scenario; None: it can.
+    """Explain why a trace cannot be a run of this scenario; None if it can.
 
-    A log of another scheduler keeps no scenario: its tasks are counted, and their cores compared.
+    A log of another scheduler contains no scenario; then the numbers of tasks and cores are
+    compared.
     """
     if trace.manifest.scenario is not None:
         same = compute_fingerprint(trace.manifest.scenario) == compute_fingerprint(
@@ -253,8 +256,8 @@ def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = Fal
     ran = trace.tasks.filter(trace.tasks["status"].ne_missing("rejected"))
     if ran.height != len(expected):
         tasks = format_count(len(expected), "task")
-        return f"has {format_count(ran.height, 'task')}, and its scenario {tasks}"
-    # A task that was started again is as large as it was the first time.
+        return f"has {format_count(ran.height, 'task')}, but its scenario has {tasks}"
+    # Only the first placement of a restarted task is counted.
     first = pl.col("cores").filter(pl.col("start") == pl.col("start").min())
     placed = trace.placements.group_by("task").agg(first.sum())
     cores = placed["cores"].drop_nulls().sort().to_numpy()
@@ -266,7 +269,7 @@ def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = Fal
 def choose_candidates(
     ranking: Sequence[Candidate], baseline: Candidate | None
 ) -> tuple[tuple[Candidate, ...], Candidate, tuple[str, ...]]:
-    """The candidates beside the baseline, the baseline, and what is to be said of them.
+    """Return the candidates other than the baseline, the baseline, and notes on them.
 
     >>> scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
     >>> easy = Candidate("easy", scenario, {})
@@ -277,14 +280,14 @@ def choose_candidates(
     base = baseline if baseline is not None else getattr(ranking, "baseline", None)
     if base is None:
         raise InputError(
-            "nobody said what the candidates are compared with",
+            "there is no baseline to compare the candidates with",
             field="baseline",
-            remedy="baseline=study.baseline",
+            remedy="give one: baseline=study.baseline",
         )
     check_inputs_unchanged((*ranking, base))
-    # What is run has one seed: what is predicted of that is what it has to be compared with.
+    # A real run has one seed, so it is compared with the prediction for that seed.
     found = tuple(each.of_its_scenario() for each in ranking if each.scenario != base.scenario)
     notes = []
     if len(found) < len(ranking):
-        notes.append(f"{base.name} is the baseline: it is run once in each repetition, as that")
+        notes.append(f"{base.name} is the baseline and is run once in each repetition")
     return found, base.of_its_scenario(), tuple(notes)

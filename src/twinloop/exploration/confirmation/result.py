@@ -1,4 +1,4 @@
-"""A Confirmation: what was predicted of configurations, held against what they really did."""
+"""The result of a confirmation: predictions compared with measurements of real runs."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ from twinloop.trace.parquet import read_parquet
 if TYPE_CHECKING:
     from twinloop.exploration.confirmation.diagnosis import Diagnosis
 
-#: Files of the folder that a confirmation is kept in.
+#: Files of the folder of a confirmation.
 MANIFEST: Final = "confirmation.json"
 TABLE: Final = "runs.parquet"
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A candidate in the place of the baseline: what was predicted, and what came of it.
+    """A recommended candidate with its predicted and measured difference from the baseline.
 
-    Differences are those of the candidate less the baseline, `low` and `high` the limits of 90 %.
+    Differences are candidate minus baseline; `low` and `high` are the limits of the 90 % confidence
+    interval.
     """
 
     candidate: str
@@ -68,22 +69,22 @@ class Recommendation:
     low: float | None
     high: float | None
     verdict: DifferenceVerdict
-    #: The probability that was foretold; None: nothing was.
+    #: The predicted probability that the candidate is better; None: not known.
     probability: float | None
-    #: What it leans on that the data of the fit could not tell.
+    #: Sentences on its extrapolations beyond the data of the fit.
     unsupported: tuple[str, ...]
     sentence: str
 
 
 @dataclass(frozen=True, repr=False)
 class Confirmation:
-    """Which recommendations hold.
+    """The verdicts on recommendations, from real runs.
 
-    `runs` has a row per run, `table` a row per metric and configuration with what was predicted
-    and what was measured, `ranks` a row per metric on the whole order, `pairs` a row per metric and
-    two configurations. In `ranks`, `agree` and `disagree` count the pairs that really differ, as
-    far as the interval of their difference tells, and were ranked right or wrong; `ties` are the
-    rest.
+    `runs` has a row per run; `table` a row per metric and configuration with the predicted and the
+    measured value; `ranks` a row per metric on the whole order; `pairs` a row per metric and pair
+    of configurations. In `ranks`, `agree` and `disagree` count the pairs with a significant
+    difference (its interval excludes zero) that were ranked correctly and wrongly; `ties` counts
+    the others.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
@@ -98,10 +99,10 @@ class Confirmation:
     [1.0]
     """
 
-    #: What was recommended, in the order of the ranking.
+    #: The recommended candidates in the order of the ranking.
     candidates: tuple[Candidate, ...]
     baseline: Candidate
-    #: The metrics and which way is better; the first is the one that was recommended by.
+    #: The metrics with their directions; the first is the metric of the recommendation.
     objectives: tuple[Objective, ...]
     runs: pl.DataFrame = field(compare=False)
     table: pl.DataFrame = field(compare=False)
@@ -109,12 +110,12 @@ class Confirmation:
     pairs: pl.DataFrame = field(compare=False)
     recommendations: tuple[Recommendation, ...]
     seed: int = 0
-    #: What whoever reads it should know: what failed, was left out, or cut.
+    #: Notes on failed, omitted and missing runs.
     notes: tuple[str, ...] = ()
     diagnosis: Diagnosis | None = field(default=None, compare=False)
-    #: Where it is kept; None: nowhere.
+    #: The folder it is stored in; None: it is in memory only.
     folder: Path | None = field(default=None, compare=False)
-    #: The runs themselves by their order, as far as they are in memory.
+    #: The traces of runs in memory, by order.
     held: Mapping[int, Trace] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -132,20 +133,20 @@ class Confirmation:
         held: Mapping[int, Trace] | None = None,
         diagnosis: Diagnosis | None = None,
     ) -> Confirmation:
-        """Judge what ran.
+        """Compute the verdicts from the metrics of runs.
 
         Args:
-            candidates: What was recommended, in the order of the ranking.
-            baseline: What it is compared with.
-            runs: A row per run: `candidate` (the name), `repetition`, and its metrics, which a run
-                that failed does not have; also `order`, `trace`, `seconds` and `error`.
-            objectives: The metrics; the first is the one that was recommended by.
-            probabilities: How likely each candidate was said to be better, by its name.
-            seed: Of the order of the runs.
-            notes: What whoever reads it should know.
-            folder: Where it is kept.
-            held: The runs themselves by their order.
-            diagnosis: Why a ranking was reversed.
+            candidates: The recommended candidates in the order of the ranking.
+            baseline: The baseline.
+            runs: A row per run: `candidate` (the name), `repetition`, and its metrics, which a
+                failed run does not have; also `order`, `trace`, `seconds` and `error`.
+            objectives: The metrics; the first is the metric of the recommendation.
+            probabilities: The predicted probability that each candidate is better, by name.
+            seed: The random seed of the order of the runs.
+            notes: Notes for the reader.
+            folder: The folder of the confirmation.
+            held: The traces of the runs by order.
+            diagnosis: The diagnosis of a reversed ranking.
         """
         wanted = tuple(Objective.of(each) for each in objectives)
         frame = make_run_table(runs, [each.kpi for each in wanted], baseline.name)
@@ -158,7 +159,7 @@ class Confirmation:
             each.kpi: {one.name: get_repetitions(frame, one.name, each.kpi) for one in every}
             for each in wanted
         }
-        foretold = probabilities or {}
+        chances = probabilities or {}
         return cls(
             candidates=tuple(candidates),
             baseline=baseline,
@@ -168,7 +169,7 @@ class Confirmation:
             pairs=(pairs := make_pair_table(every, counted, columns)),
             ranks=make_rank_table(every, counted, columns, pairs),
             recommendations=tuple(
-                _recommended(each, baseline, wanted[0], columns, foretold.get(each.name))
+                _make_recommendation(each, baseline, wanted[0], columns, chances.get(each.name))
                 for each in candidates
             ),
             seed=seed,
@@ -180,7 +181,7 @@ class Confirmation:
 
     @property
     def by(self) -> str:
-        """The metric that was recommended by."""
+        """The metric of the recommendation."""
         return self.objectives[0].kpi
 
     @property
@@ -190,18 +191,18 @@ class Confirmation:
 
     @property
     def repetitions(self) -> int:
-        """How many repetitions there are."""
+        """The number of repetitions."""
         return int(self.runs["repetition"].n_unique())
 
     @property
     def reversed(self) -> bool:
-        """Whether two configurations that really differ were ranked the wrong way round."""
+        """Whether two significantly different configurations were ranked in the wrong order."""
         by = self.pairs.filter(metric=self.by)
         return bool((by["verdict"] == "reversed").any())
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """The runs that were measured, read where they are not in memory."""
+        """The traces of successful runs, read from the folder if they are not in memory."""
         found = []
         for order, path in self.runs.filter(pl.col("error").is_null())["order", "trace"].rows():
             if order in self.held:
@@ -210,10 +211,10 @@ class Confirmation:
                 found.append(read(join_below(self.folder, path, deep=True, field="trace")))
         return tuple(found)
 
-    # --- keeping ---------------------------------------------------------------------------------
+    # --- storage ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the runs, as plain data."""
+        """Return the confirmation without its runs as plain data."""
         return {
             "twinloop": __version__,
             "by": self.by,
@@ -230,17 +231,17 @@ class Confirmation:
             "pairs": self.pairs.to_dicts(),
             "notes": list(self.notes),
             "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
-            "candidates": [_kept(each) for each in self.candidates],
-            "baseline": _kept(self.baseline),
+            "candidates": [_candidate_to_dict(each) for each in self.candidates],
+            "baseline": _candidate_to_dict(self.baseline),
         }
 
     @property
     def plot(self) -> Any:
-        """Its pictures: `confirmation.plot.ranks()`; see `ConfirmationPlots`."""
+        """Plotly figures: `confirmation.plot.ranks()`; see `ConfirmationPlots`."""
         return load_component("confirmation-plots")(self)
 
     def save(self, folder: str | Path) -> Path:
-        """Keep it in a folder: `confirmation.json`, the table of runs, and `report.md`."""
+        """Store it in a folder: `confirmation.json`, the table of runs, and `report.md`."""
         folder = Path(folder)
         for each in (*self.candidates, self.baseline):
             store_workload(each.scenario, folder)
@@ -249,36 +250,36 @@ class Confirmation:
         with write_atomically(folder / "report.md") as stream:
             stream.write(self.markdown().encode())
         with write_atomically(folder / MANIFEST) as stream:
-            told = json.dumps(
+            text = json.dumps(
                 to_json_values(self.to_dict()), indent=2, allow_nan=False, default=str
             )
-            stream.write(told.encode())
+            stream.write(text.encode())
         return folder
 
     @classmethod
     def load(cls, folder: str | Path) -> Confirmation:
-        """Read one back; the runs themselves are read when they are asked for."""
+        """Read a confirmation from its folder; the traces of its runs are read on demand."""
         from twinloop.exploration.confirmation.diagnosis import Diagnosis
 
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
-            raise InputError("no confirmation is kept there", file=folder)
+            raise InputError("contains no confirmation", file=folder)
         try:
-            kept = json.loads(path.read_bytes())
-            told = kept["diagnosis"]
+            data = json.loads(path.read_bytes())
+            diagnosis = data["diagnosis"]
             return cls.of(
-                [_candidate(each, folder) for each in kept["candidates"]],
-                _candidate(kept["baseline"], folder),
+                [_candidate_from_dict(each, folder) for each in data["candidates"]],
+                _candidate_from_dict(data["baseline"], folder),
                 read_parquet(folder / TABLE).to_dicts(),
-                kept["metrics"],
+                data["metrics"],
                 probabilities={
-                    each["candidate"]: each["probability"] for each in kept["recommendations"]
+                    each["candidate"]: each["probability"] for each in data["recommendations"]
                 },
-                seed=kept["seed"],
-                notes=kept["notes"],
+                seed=data["seed"],
+                notes=data["notes"],
                 folder=folder,
-                diagnosis=None if told is None else Diagnosis.from_dict(told),
+                diagnosis=None if diagnosis is None else Diagnosis.from_dict(diagnosis),
             )
         except InputError as error:
             error.file = error.file or str(path)
@@ -288,13 +289,13 @@ class Confirmation:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"cannot be read: {error}", file=folder) from None
 
-    # --- showing ---------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         return confirmation_to_text(self)
 
     def markdown(self) -> str:
-        """The confirmation as a Markdown document."""
+        """Format the confirmation as a Markdown document."""
         return confirmation_to_markdown(self)
 
     def __repr__(self) -> str:
@@ -309,7 +310,7 @@ class Confirmation:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def _recommended(
+def _make_recommendation(
     one: Candidate,
     baseline: Candidate,
     objective: Objective,
@@ -321,7 +322,7 @@ def _recommended(
     predicted = predict_difference(one, baseline, metric)
     real = PairedDifference.of(mine, theirs, beside=columns[metric].values())
     verdict = judge_difference(predicted, real)
-    # Of the repetitions that both have, as the differences are.
+    # The mean over the repetitions that both have, as for the differences.
     base = compute_mean([t for m, t in zip(mine, theirs, strict=True) if not np.isnan(m)])
     return Recommendation(
         candidate=one.name,
@@ -347,7 +348,7 @@ def _recommended(
     )
 
 
-def _kept(one: Candidate) -> dict[str, Any]:
+def _candidate_to_dict(one: Candidate) -> dict[str, Any]:
     return {
         "name": one.name,
         "configuration": one.configuration,
@@ -359,13 +360,13 @@ def _kept(one: Candidate) -> dict[str, Any]:
     }
 
 
-def _candidate(kept: Mapping[str, Any], folder: Path) -> Candidate:
+def _candidate_from_dict(data: Mapping[str, Any], folder: Path) -> Candidate:
     return Candidate(
-        name=kept["name"],
-        scenario=read_scenario(kept["scenario"], folder),
-        predicted={k: np.nan if v is None else v for k, v in kept["predicted"].items()},
-        spread={k: np.nan if v is None else v for k, v in kept["spread"].items()},
-        levels=kept["levels"],
-        configuration=kept["configuration"],
-        unsupported=tuple(kept["unsupported"]),
+        name=data["name"],
+        scenario=read_scenario(data["scenario"], folder),
+        predicted={k: np.nan if v is None else v for k, v in data["predicted"].items()},
+        spread={k: np.nan if v is None else v for k, v in data["spread"].items()},
+        levels=data["levels"],
+        configuration=data["configuration"],
+        unsupported=tuple(data["unsupported"]),
     )

@@ -1,4 +1,4 @@
-"""Confirm: run the candidates and the baseline for real, and say which recommendation holds."""
+"""Confirmation of recommendations by real runs of the candidates and the baseline."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from twinloop.exploration.confirmation.plan import (
 )
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.confirmation.runs import (
+    ConfirmationCallback,
     ExecutedRun,
     ExecutedRuns,
     TimeBudget,
-    Told,
     execute_plan,
     survey_plan,
 )
@@ -42,7 +42,7 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
 
-#: Metrics that are always looked at, beside what was ranked by.
+#: Metrics that are compared by default, in addition to the objectives of the ranking.
 METRICS: Final = ("makespan_s", "wait_p95_s", "energy_per_task_j")
 
 
@@ -59,41 +59,43 @@ def confirm(
     isolation: str = "auto",
     allow_code: bool = False,
     announce: Callable[[str], None] | None = None,
-    progress: Told | None = None,
+    progress: ConfirmationCallback | None = None,
     diagnose: bool = True,
     fit: Fit | None = None,
     fitted_to: Sequence[Trace] = (),
 ) -> Confirmation:
-    """Run candidates and the baseline for real, and hold their order against the predicted one.
+    """Execute candidates and the baseline, and compare their order with the predicted one.
 
-    Each repetition runs all of them, in a random order, so that what drifts is shared. A candidate
-    is compared with the baseline, repetition by repetition: its recommendation *holds* if the 90 %
-    interval of the mean difference excludes zero on the predicted side, is *reversed* if on the
-    other, and else a *tie*. Where two configurations that really differ were ranked the wrong way
-    round, the diagnosis looks for the option of the model that would have ranked them right.
+    The runs follow a randomised block design: each repetition executes all configurations in random
+    order, so that drift affects all of them. A candidate is compared with the baseline, repetition
+    by repetition: its recommendation *holds* if the 90 % confidence interval of the mean difference
+    excludes zero and has the predicted sign, is *reversed* if it has the other sign, and else a
+    *tie*. If two significantly different configurations were ranked in the wrong order, the
+    diagnosis searches for the option of the model that gives the measured order.
 
-    It says first what it will run. A run that fails is noted, and the others go on; a run counts as
-    failed too in which a task fails, or more tasks are rejected or killed than were predicted. In
-    a folder whose confirmation was cut short, runs that are complete are kept.
+    The commands are announced before the first run. A failed run is noted, and the others continue.
+    A run also counts as failed if a task fails, or if more tasks are rejected or killed than
+    predicted. An interrupted confirmation resumes in its folder and keeps complete runs.
 
     Args:
-        ranking: What is recommended, best first: `study.top(3)`.
-        baseline: What it is compared with; a ranking knows its own.
-        repetitions: How often each is run.
-        budget: Time for all runs (s): as many repetitions as fit, but at least two.
-        metrics: What to compare beside what was ranked by, the first of which decides; by default
-            the makespan, the 95th percentile of the waits, and the energy per task.
-        folder: Where to keep it, with all runs.
-        seed: Where the randomness of the order starts.
-        traces: Run nothing, and read what came back from a bundle, which lies there. With a
-            folder, its runs are copied into that.
-        isolation: What keeps tasks to their nodes; see `twinloop.execute`.
+        ranking: The recommended candidates, best first: `study.top(3)`.
+        baseline: The baseline; by default that of the ranking.
+        repetitions: The number of repetitions.
+        budget: The time for all runs (s); limits the repetitions, but not below two.
+        metrics: The metrics to compare in addition to those of the ranking; the first of all
+            determines the verdict. By default the makespan, the 95th percentile of the waits, and
+            the energy per task.
+        folder: The folder to store the confirmation and its runs in.
+        seed: The random seed of the order of the runs.
+        traces: A returned bundle, whose runs are used instead of new ones. They are copied into
+            `folder`, if it is given.
+        isolation: The isolation of tasks from other nodes; see `twinloop.execute`.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
-        announce: Called with each thing that is worth saying; without, it goes to stderr.
-        progress: Told how far it is.
-        diagnose: Whether to look for the cause of a wrong order.
-        fit: The fit that the predictions are made with; a ranking knows its own.
-        fitted_to: The runs that it was made on, for the diagnosis.
+        announce: Called with each message; by default messages go to stderr.
+        progress: Called with the progress.
+        diagnose: Whether to search for the cause of a wrong order.
+        fit: The fit of the predictions; by default that of the ranking.
+        fitted_to: The runs of the fit, for the diagnosis.
 
     >>> from twinloop.scenario import Scenario
     >>> burn = ["twinloop-burn", "cpu", "--seconds", "0.05"]
@@ -106,27 +108,27 @@ def confirm(
     ('not assessable', 2)
     """
     candidates, base, notes = choose_candidates(ranking, baseline)
-    wanted = _objectives(ranking, metrics)
-    kept = None if folder is None else Path(folder)
-    where = None if traces is None else Path(traces)
+    wanted = _list_objectives(ranking, metrics)
+    target = None if folder is None else Path(folder)
+    bundle = None if traces is None else Path(traces)
     plan = ConfirmationPlan(candidates, base, repetitions, seed)
     if (fewer := describe_fewer_completions(candidates, base)) is not None:
-        notes = (*notes, f"{fewer}: they are not compared over the same work")
-    say = announce or _to_stderr
+        notes = (*notes, f"{fewer}: the runs do not do the same work")
+    say = announce or _print_to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
-    elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())
-    if where is not None and where.is_dir():
-        plan = match_returned_plan(plan, where)
-    if kept is not None and elsewhere:
-        _refuse_other(plan, kept)
-    if where is not None:
-        found = load_returned_runs(plan, where, allow_code=allow_code)
-        if kept is not None and elsewhere:
-            found = _copied(plan, found, kept)
+    elsewhere = target is not None and (bundle is None or target.resolve() != bundle.resolve())
+    if bundle is not None and bundle.is_dir():
+        plan = match_returned_plan(plan, bundle)
+    if target is not None and elsewhere:
+        _check_folder(plan, target)
+    if bundle is not None:
+        found = load_returned_runs(plan, bundle, allow_code=allow_code)
+        if target is not None and elsewhere:
+            found = _copy_runs(plan, found, target)
     else:
         found = execute_plan(
             plan,
-            kept,
+            target,
             budget=TimeBudget.of(budget),
             isolation=isolation,
             allow_code=allow_code,
@@ -136,79 +138,84 @@ def confirm(
     made = Confirmation.of(
         candidates,
         base,
-        [_row(plan, each, wanted) for each in found.runs],
+        [_make_row(plan, each, wanted) for each in found.runs],
         wanted,
-        probabilities=_foretold(candidates, base, wanted[0], fit),
+        probabilities=_compute_probabilities(candidates, base, wanted[0], fit),
         seed=found.seed,
-        notes=[*notes, *found.notes, *_disturbed(found), *_unmeasured(wanted, found)],
-        folder=kept or where,
+        notes=[
+            *notes,
+            *found.notes,
+            *_describe_disturbances(found),
+            *_explain_missing_energy(wanted, found),
+        ],
+        folder=target or bundle,
         held={each.run.order: each.trace for each in found.runs if each.trace is not None},
     )
     if diagnose and made.reversed:
-        say("a ranking is reversed: looking for the option that would have ranked it right")
-        made = _diagnosed(made, fit, fitted_to, allow_code)
-    if kept is not None:
-        made.save(kept)
+        say("a ranking is reversed: searching for the option that gives the measured order")
+        made = _add_diagnosis(made, fit, fitted_to, allow_code)
+    if target is not None:
+        made.save(target)
     return made
 
 
 def preview_commands(
     ranking: Sequence[Candidate], *, baseline: Candidate | None = None, allow_code: bool = False
 ) -> dict[str, CommandSurvey]:
-    """Every command that `confirm` would run, by the name of the configuration; nothing is run.
+    """List the commands that `confirm` would run, by configuration, without running any.
 
     Args:
-        ranking: What is recommended, best first.
-        baseline: What it is compared with; a ranking knows its own.
+        ranking: The recommended candidates, best first.
+        baseline: The baseline; by default that of the ranking.
         allow_code: Whether a policy named as `module:Class` may be imported.
     """
     candidates, base, _ = choose_candidates(ranking, baseline)
     return survey_plan(ConfirmationPlan(candidates, base, 1, 0), allow_code)
 
 
-def _objectives(
+def _list_objectives(
     ranking: Sequence[Candidate], metrics: Sequence[str | Objective] | None
 ) -> list[Objective]:
-    """What is compared, the first deciding."""
+    """List the metrics to compare; the first determines the verdict."""
     ranked = [Objective.of(each) for each in getattr(ranking, "objectives", ())]
     more = [Objective.of(each) for each in (METRICS if metrics is None else metrics)]
     known = {each.kpi: each for each in reversed([*ranked, *more])}
     order = dict.fromkeys(each.kpi for each in [*ranked, *more])
     if not order:
-        raise InputError("nobody said what to compare", field="metrics", remedy="makespan_s")
+        raise InputError("there is no metric to compare", field="metrics", remedy="makespan_s")
     return [known[kpi] for kpi in order]
 
 
-def _refuse_other(plan: ConfirmationPlan, folder: Path) -> None:
-    """A folder of another confirmation, or of something else, is not touched."""
+def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
+    """Raise an error for the folder of another confirmation, or with foreign files."""
     if folder.exists() and not folder.is_dir():
-        raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
+        raise InputError("is not a folder", file=folder, remedy="name a folder that does not exist")
     own = {PLAN, RUNS, "confirmation.json", "runs.parquet", "report.md", "report.html"}
     own.add(COMMANDS)
     for other in folder.iterdir() if folder.is_dir() else ():
         if other.name not in own and not other.name.startswith((".", "workload-")):
             raise InputError(
-                f"is there already, and is no confirmation: it holds {other.name}",
+                f"exists already and is not a confirmation: it contains {other.name}",
                 file=folder,
-                remedy="name a folder that is not there yet",
+                remedy="name a folder that does not exist",
             )
-    if (folder / PLAN).exists() and (kept := load_plan(folder)) is not None:
-        plan.refuse_other(*kept)
+    if (folder / PLAN).exists() and (stored := load_plan(folder)) is not None:
+        plan.refuse_other(*stored)
     elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own]):
-        # Without a plan, only a confirmation of runs that came back says that they are ours.
+        # Without a plan, the folder must be a confirmation of returned runs.
         if "confirmation.json" not in names:
             raise InputError(
-                f"is there already, and is no confirmation: it holds {min(names)}",
+                f"exists already and is not a confirmation: it contains {min(names)}",
                 file=folder,
-                remedy="name a folder that is not there yet",
+                remedy="name a folder that does not exist",
             )
         Confirmation.load(folder)
 
 
-def _copied(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> ExecutedRuns:
-    """The runs that came back as traces in the folder of the confirmation: it names no others.
+def _copy_runs(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> ExecutedRuns:
+    """Copy returned runs as traces into the folder of the confirmation.
 
-    The plan comes first, so that a folder in which copying was interrupted is known again.
+    The plan is written first, so that an interrupted copy can be resumed.
     """
     if not (folder / PLAN).exists():
         plan.save(folder)
@@ -221,16 +228,18 @@ def _copied(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> Execut
                 each.trace.save(place)
             elif Trace.load(place) != each.trace:
                 raise InputError(
-                    f"holds another run called {each.run.name}",
+                    f"contains another run named {each.run.name}",
                     file=folder,
-                    remedy="name a folder that is not there yet",
+                    remedy="name a folder that does not exist",
                 )
             path = f"{RUNS}/{each.run.name}"
         runs.append(replace(each, path=path))
     return replace(found, runs=tuple(runs))
 
 
-def _row(plan: ConfirmationPlan, each: ExecutedRun, wanted: Sequence[Objective]) -> dict[str, Any]:
+def _make_row(
+    plan: ConfirmationPlan, each: ExecutedRun, wanted: Sequence[Objective]
+) -> dict[str, Any]:
     return {
         "order": each.run.order,
         "candidate": plan.all[each.run.configuration].name,
@@ -242,36 +251,36 @@ def _row(plan: ConfirmationPlan, each: ExecutedRun, wanted: Sequence[Objective])
     }
 
 
-def _disturbed(found: ExecutedRuns) -> list[str]:
-    """That something else was running, where tasks did not get the cores that they had."""
-    told = [
-        said
+def _describe_disturbances(found: ExecutedRuns) -> list[str]:
+    """Note runs that were disturbed by another load on the machine."""
+    texts = [
+        text
         for each in found.runs
         if each.trace is not None
-        and (said := describe_disturbance(each.trace, each.run.name)) is not None
+        and (text := describe_disturbance(each.trace, each.run.name)) is not None
     ]
     return (
-        [f"{len(told)} of {format_count(len(found.runs), 'run')} disturbed: {told[0]}"]
-        if told
+        [f"{len(texts)} of {format_count(len(found.runs), 'run')} disturbed: {texts[0]}"]
+        if texts
         else []
     )
 
 
-def _unmeasured(wanted: Sequence[Objective], found: ExecutedRuns) -> list[str]:
-    """Why no energy was measured, where it was asked for."""
+def _explain_missing_energy(wanted: Sequence[Objective], found: ExecutedRuns) -> list[str]:
+    """Note the reasons for missing measurements of energy, if energy is compared."""
     if not any(each.kpi in ("energy_j", "energy_per_task_j", "carbon_g") for each in wanted):
         return []
-    said: list[str] = []
+    reasons: list[str] = []
     for each in found.runs:
         power = {} if each.trace is None else each.trace.manifest.facts.get("power")
-        said += power.get("said", ()) if isinstance(power, Mapping) else ()
-    return [f"no energy was measured: {text}" for text in dict.fromkeys(said)]
+        reasons += power.get("said", ()) if isinstance(power, Mapping) else ()
+    return [f"no energy was measured: {reason}" for reason in dict.fromkeys(reasons)]
 
 
-def _foretold(
+def _compute_probabilities(
     candidates: Sequence[Candidate], base: Candidate, by: Objective, fit: Fit | None
 ) -> dict[str, float | None]:
-    """How likely each candidate was said to be better."""
+    """Compute the predicted probability that each candidate is better than the baseline."""
     found: dict[str, float | None] = {}
     for each in candidates:
         if by.kpi not in KPIS or by.kpi not in each.predicted or by.kpi not in base.predicted:
@@ -281,7 +290,7 @@ def _foretold(
     return found
 
 
-def _diagnosed(
+def _add_diagnosis(
     made: Confirmation, fit: Fit | None, fitted_to: Sequence[Trace], allow_code: bool
 ) -> Confirmation:
     from twinloop.exploration.confirmation.diagnosis import diagnose
@@ -293,5 +302,5 @@ def _diagnosed(
     return replace(made, diagnosis=found)
 
 
-def _to_stderr(text: str) -> None:
+def _print_to_stderr(text: str) -> None:
     print(escape_controls(text), file=sys.stderr)

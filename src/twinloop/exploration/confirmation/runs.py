@@ -1,4 +1,4 @@
-"""The runs of a confirmation, made on this machine."""
+"""Execution of the runs of a confirmation on this machine."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.trace import format_count
 
-#: A run in which a task ends in one of these ways did less than the others.
-_UNDONE: Final = ("failed", "lost", "cancelled")
-#: So it did in these, beyond what was predicted: a limit of time kills in every run.
-_PREDICTED: Final = ("rejected", "killed")
+#: Statuses of tasks that make a run fail.
+_INCOMPLETE: Final = ("failed", "lost", "cancelled")
+#: Statuses that make a run fail if they are more frequent than predicted.
+_PREDICTABLE: Final = ("rejected", "killed")
 
 
 class ConfirmationProgress(NamedTuple):
-    """How far a confirmation is.
+    """The progress of a confirmation.
 
     >>> ConfirmationProgress(
     ...     done=3, planned=8, name="easy", repetition=1, seconds=6.0, left=10.0
@@ -47,50 +47,50 @@ class ConfirmationProgress(NamedTuple):
     10.0
     """
 
-    #: Runs that are over, and all that are planned.
+    #: The number of runs that have ended, and of planned runs.
     done: int
     planned: int
-    #: What runs now, and in which repetition.
+    #: The present configuration and repetition.
     name: str
     repetition: int
-    #: Since the first run began, and until the last is over, about (s).
+    #: The time since the start of the first run, and the estimated remaining time (s).
     seconds: float
     left: float | None
-    #: What the run looks like.
+    #: The progress of the present run.
     moment: RunProgress | None = None
 
 
-Told = Callable[[ConfirmationProgress], None]
+ConfirmationCallback = Callable[[ConfirmationProgress], None]
 
 
 @dataclass(frozen=True)
 class ExecutedRun:
-    """A run that was made, or failed."""
+    """A run that was executed, successfully or not."""
 
     run: PlannedRun
-    #: Where its trace is, relative to the folder; None: nowhere.
+    #: The path of its trace, relative to the folder; None: it is not stored.
     path: str | None
     trace: Trace | None
-    #: How long it took (s).
+    #: Its duration (s).
     seconds: float | None
-    #: Its metrics; none if it failed.
+    #: Its metrics; empty for a failed run.
     figures: Mapping[str, Any]
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class ExecutedRuns:
-    """All runs that were made, and what is to be said of them."""
+    """All executed runs, with notes on them."""
 
     runs: tuple[ExecutedRun, ...]
     notes: tuple[str, ...] = ()
-    #: Of their order.
+    #: The random seed of their order.
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class TimeBudget:
-    """The time that all runs may take (s); None: as long as they do.
+    """The time limit of all runs (s); None: no limit.
 
     >>> TimeBudget(100.0).fits(spent=60.0, blocks=2, asked=5), TimeBudget(100.0).fits(70.0, 2, 5)
     (True, False)
@@ -102,13 +102,16 @@ class TimeBudget:
 
     @classmethod
     def of(cls, seconds: float | None) -> TimeBudget:
-        """From what a user gives."""
+        """Make a budget from a number of seconds, which must be positive."""
         if seconds is not None and not 0 < seconds < math.inf:
-            raise InputError(f"must be a time, not {seconds}", field="budget")
+            raise InputError(f"must be a positive time, not {seconds}", field="budget")
         return cls(seconds)
 
     def fits(self, spent: float, blocks: int, asked: int) -> bool:
-        """Whether one more block is made: as long as those before, or the second of all."""
+        """Whether another block fits, with the mean duration of the earlier ones.
+
+        The first two blocks always fit.
+        """
         if self.seconds is None or blocks < min(2, asked):
             return True
         return spent + spent / blocks <= self.seconds
@@ -122,9 +125,9 @@ def execute_plan(
     isolation: str,
     allow_code: bool,
     say: Callable[[str], None],
-    progress: Told | None,
+    progress: ConfirmationCallback | None,
 ) -> ExecutedRuns:
-    """Make all runs of a plan that are not there yet, in its order."""
+    """Execute the missing runs of a plan in its order."""
     surveys = survey_plan(plan, allow_code)
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -132,45 +135,47 @@ def execute_plan(
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                problem = f"cannot be made: {error.strerror or error}"
+                problem = f"cannot be created: {error.strerror or error}"
                 raise InputError(problem, file=folder) from None
-            # Two in one folder would overwrite each other's runs.
+            # Two confirmations in one folder would overwrite each other's runs.
             stack.enter_context(hold_lock(folder))
             plan.save(folder)
-        _announce(plan, budget, say, surveys)
+        _announce_plan(plan, budget, say, surveys)
         say(f"every command: {escape_name(str(write_commands(where, surveys)))}")
-        here = _Here(plan, where, folder is not None, isolation, allow_code, _once(say), progress)
+        local = _LocalRuns(
+            plan, where, folder is not None, isolation, allow_code, _say_once(say), progress
+        )
         notes = []
         for number, block in enumerate(plan.blocks()):
-            if not budget.fits(here.spent, number, plan.repetitions):
+            if not budget.fits(local.spent, number, plan.repetitions):
                 notes.append(
-                    f"{number} of {plan.repetitions} repetitions: one more would have taken "
-                    f"longer than the {budget.seconds:g} s that were given"
+                    f"{number} of {plan.repetitions} repetitions were executed: another one would "
+                    f"exceed the budget of {budget.seconds:g} s"
                 )
                 break
             for run in block:
-                here.make(run)
-    failed = [each for each in here.made if each.error is not None]
+                local.execute(run)
+    failed = [each for each in local.made if each.error is not None]
     notes += [f"{each.run.name} failed: {each.error}" for each in failed]
-    if len(failed) == len(here.made):
-        raise InputError(f"every run failed: {failed[0].error}", field="scenario")
-    return ExecutedRuns(tuple(here.made), tuple(notes), plan.seed)
+    if len(failed) == len(local.made):
+        raise InputError(f"all runs failed: {failed[0].error}", field="scenario")
+    return ExecutedRuns(tuple(local.made), tuple(notes), plan.seed)
 
 
-class _Here:
-    """Runs on this machine, one after the other."""
+class _LocalRuns:
+    """The runs of a plan on this machine, executed one after the other."""
 
     def __init__(
         self,
         plan: ConfirmationPlan,
         folder: Path,
-        kept: bool,
+        is_stored: bool,
         isolation: str,
         allow_code: bool,
         say: Callable[[str], None],
-        progress: Told | None,
+        progress: ConfirmationCallback | None,
     ) -> None:
-        self.plan, self.folder, self.kept = plan, folder, kept
+        self.plan, self.folder, self.is_stored = plan, folder, is_stored
         self.isolation, self.allow_code = isolation, allow_code
         self.say, self.progress = say, progress
         self.made: list[ExecutedRun] = []
@@ -178,14 +183,14 @@ class _Here:
 
     @property
     def spent(self) -> float:
-        """What the runs took so far (s), also those that are kept from before."""
+        """The total duration of all runs so far (s), including stored ones."""
         return sum(each.seconds or 0.0 for each in self.made)
 
-    def make(self, run: PlannedRun) -> None:
-        """Make a run, unless it is there."""
+    def execute(self, run: PlannedRun) -> None:
+        """Execute a run, unless it is stored already."""
         one = self.plan.all[run.configuration]
         path = self.folder / RUNS / run.name
-        self._tell(one, run, None)
+        self._report_progress(one, run, None)
         begin = time.monotonic()
         try:
             trace = load_complete_run(path, one) or execute(
@@ -196,20 +201,20 @@ class _Here:
                 allow_code=self.allow_code,
                 announced=True,
                 announce=self.say,
-                on_progress=lambda moment: self._tell(one, run, moment),
+                on_progress=lambda moment: self._report_progress(one, run, moment),
             )
-            self.made.append(measure_run(run, trace, one, self._named(run)))
+            self.made.append(measure_run(run, trace, one, self._get_path(run)))
         except UnwritableError:
-            raise  # no other run could be kept either, and what there is can be resumed from
+            raise  # no other run could be stored either; the confirmation can be resumed
         except TwinloopError as error:
             seconds = time.monotonic() - begin
             self.made.append(ExecutedRun(run, None, None, seconds, {}, str(error)))
-        self._tell(one, run, None)
+        self._report_progress(one, run, None)
 
-    def _named(self, run: PlannedRun) -> str | None:
-        return f"{RUNS}/{run.name}" if self.kept else None
+    def _get_path(self, run: PlannedRun) -> str | None:
+        return f"{RUNS}/{run.name}" if self.is_stored else None
 
-    def _tell(self, one: Candidate, run: PlannedRun, moment: RunProgress | None) -> None:
+    def _report_progress(self, one: Candidate, run: PlannedRun, moment: RunProgress | None) -> None:
         if self.progress is None:
             return
         done, planned = len(self.made), len(self.plan.all) * self.plan.repetitions
@@ -221,32 +226,32 @@ class _Here:
 
 
 def load_complete_run(path: Path, one: Candidate) -> Trace | None:
-    """The run that is in a folder, if it was made to its end; None: it has to be made."""
+    """Read the run in a folder; None if there is none or it was interrupted."""
     if not (path / MANIFEST).is_file():
         return None
     trace = Trace.load(path)
     if (why := explain_mismatch(trace, one.scenario)) is not None:
         raise InputError(why, file=path, remedy="name another folder")
-    told = trace.manifest.facts.get("run")
-    cut = isinstance(told, Mapping) and told.get("interrupted")
-    return None if cut else trace
+    facts = trace.manifest.facts.get("run")
+    interrupted = isinstance(facts, Mapping) and facts.get("interrupted")
+    return None if interrupted else trace
 
 
 def measure_run(run: PlannedRun, trace: Trace, one: Candidate, path: str | None) -> ExecutedRun:
-    """A run with its metrics; one that did less than it should counts as failed."""
-    told = trace.manifest.facts.get("run")
-    wall = told.get("wall_s") if isinstance(told, Mapping) else None
-    error = None if one.scenario.failures is not None else _undone(trace, one)
+    """Compute the metrics of a run; a run with incomplete tasks counts as failed."""
+    facts = trace.manifest.facts.get("run")
+    wall = facts.get("wall_s") if isinstance(facts, Mapping) else None
+    error = None if one.scenario.failures is not None else _describe_incomplete(trace, one)
     found = {} if error else figures(trace, prices=one.scenario.prices).to_dict()
     return ExecutedRun(run, path, trace, wall, found, error)
 
 
-def _undone(trace: Trace, one: Candidate) -> str | None:
-    """What was not done of the tasks that should complete; None: all was done."""
+def _describe_incomplete(trace: Trace, one: Candidate) -> str | None:
+    """Describe tasks that should have completed but did not; None if there are none."""
     status = trace.tasks["status"]
-    undone, expected = trace.tasks.filter(status.is_in(_UNDONE)), ""
-    for ending in _PREDICTED:
-        found, predicted = trace.tasks.filter(status == ending), _expected(one, ending)
+    undone, expected = trace.tasks.filter(status.is_in(_INCOMPLETE)), ""
+    for ending in _PREDICTABLE:
+        found, predicted = trace.tasks.filter(status == ending), _get_expected(one, ending)
         if found.height > predicted:
             undone = pl.concat([undone, found])
             expected += f"; {predicted:.0f} {ending} were predicted" if predicted else ""
@@ -256,8 +261,8 @@ def _undone(trace: Trace, one: Candidate) -> str | None:
     return f"{many} did not complete, such as {undone['id'][0]} ({undone['status'][0]}){expected}"
 
 
-def _expected(one: Candidate, ending: str) -> float:
-    """How many tasks end in this way by the twin; without a prediction, by the scenario."""
+def _get_expected(one: Candidate, ending: str) -> float:
+    """Return the predicted number of tasks with this status; without one, infer its limit."""
     predicted = one.predicted.get(ending, math.nan)
     if math.isfinite(predicted):
         return predicted
@@ -265,28 +270,28 @@ def _expected(one: Candidate, ending: str) -> float:
     return math.inf if limited else 0.0
 
 
-def _announce(
+def _announce_plan(
     plan: ConfirmationPlan,
     budget: TimeBudget,
     say: Callable[[str], None],
     surveys: Mapping[str, CommandSurvey],
 ) -> None:
-    """Say what will be run, before anything is."""
+    """Announce the runs and their programs."""
     times = [each.predicted.get("makespan_s", math.nan) for each in plan.all]
     runs = format_count(len(plan.all) * plan.repetitions, "run")
-    said = f"will make {runs}: {len(plan.all)} configurations, {plan.repetitions} times each"
+    text = f"will execute {runs}: {len(plan.all)} configurations, {plan.repetitions} times each"
     if math.isfinite(sum(times)):
-        said += f", about {_long(sum(times) * plan.repetitions)}"
+        text += f", about {_format_duration(sum(times) * plan.repetitions)}"
     if budget.seconds is not None:
-        said += f"; as many repetitions as fit into {_long(budget.seconds)}"
-    say(said)
+        text += f"; as many repetitions as fit into {_format_duration(budget.seconds)}"
+    say(text)
     for each in plan.all:
         base = " (the baseline)" if each is plan.baseline else ""
         say(f"  {escape_name(each.name)}{base}: {summarise_programs(surveys[each.name])}")
 
 
 def survey_plan(plan: ConfirmationPlan, allow_code: bool) -> dict[str, CommandSurvey]:
-    """Every command of each configuration, by name; an error if a task has no command."""
+    """List the commands of each configuration by name; an error if a task has no command."""
     return {each.name: _survey(each, allow_code) for each in plan.all}
 
 
@@ -304,17 +309,17 @@ def _survey(one: Candidate, allow_code: bool) -> CommandSurvey:
         ) from None
 
 
-def _once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Says each thing once: all runs have much the same to say."""
+def _say_once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that passes each text on once, as the runs repeat many messages."""
     known: set[str] = set()
 
-    def said(text: str) -> None:
+    def say_new(text: str) -> None:
         if text not in known:
             known.add(text)
             say(text)
 
-    return said
+    return say_new
 
 
-def _long(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

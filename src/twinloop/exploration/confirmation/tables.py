@@ -34,7 +34,7 @@ _RUN: Final[dict[str, Any]] = {
 def make_run_table(
     runs: Sequence[Mapping[str, Any]], metrics: list[str], base: str
 ) -> pl.DataFrame:
-    """A row per run, its columns in order; null where a run does not say."""
+    """Make the table of runs; null where a run has no value."""
     rows = [
         {
             **dict.fromkeys(_RUN),
@@ -50,7 +50,7 @@ def make_run_table(
 
 
 def get_repetitions(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
-    """The metric in each repetition, NaN where it was not measured."""
+    """Return the metric in each repetition, NaN where it was not measured."""
     mine = dict(frame.filter(candidate=name).select("repetition", metric).iter_rows())
     last = int(frame["repetition"].max() or 0)  # type: ignore[arg-type]
     found = (mine.get(repetition) for repetition in range(1, last + 1))
@@ -58,7 +58,7 @@ def get_repetitions(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
 
 
 def compute_mean(values: Sequence[float]) -> float | None:
-    """The mean of what is known.
+    """Compute the mean of the values that are not NaN; None if there are none.
 
     >>> compute_mean([1.0, np.nan, 3.0]), compute_mean([np.nan])
     (2.0, None)
@@ -68,12 +68,12 @@ def compute_mean(values: Sequence[float]) -> float | None:
 
 
 def get_prediction(one: Candidate, metric: str) -> float | None:
-    """What was predicted of a metric; None: nothing was."""
+    """Return the prediction of a metric; None if there is none."""
     value = one.predicted.get(metric)
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-#: By metric and configuration: the figure in each repetition, NaN where there is none.
+#: By metric and configuration: the value in each repetition, NaN where there is none.
 Columns = Mapping[str, Mapping[str, Sequence[float]]]
 
 
@@ -83,13 +83,13 @@ def make_metric_table(
     objectives: Sequence[Objective],
     columns: Columns,
 ) -> pl.DataFrame:
-    """A row per metric and configuration."""
+    """Make the table of metrics: a row per metric and configuration."""
     rows = []
     for objective in objectives:
         metric = objective.kpi
         predicted = [get_prediction(each, metric) for each in every]
         real = [compute_mean(columns[metric][each.name]) for each in every]
-        places = [_places(values, objective.lower) for values in (predicted, real)]
+        places = [_rank_values(values, objective.lower) for values in (predicted, real)]
         for i, each in enumerate(every):
             known = [value for value in columns[metric][each.name] if not np.isnan(value)]
             rows.append(
@@ -113,7 +113,7 @@ def make_metric_table(
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(names, pl.Float64))
 
 
-def _places(values: Sequence[float | None], lower: bool) -> list[float | None]:
+def _rank_values(values: Sequence[float | None], lower: bool) -> list[float | None]:
     given = [np.nan if value is None else value for value in values]
     found = compute_ranks(given, lower=lower).tolist()
     return [None if np.isnan(each) else each for each in found]
@@ -122,7 +122,7 @@ def _places(values: Sequence[float | None], lower: bool) -> list[float | None]:
 def make_pair_table(
     every: Sequence[Candidate], objectives: Sequence[Objective], columns: Columns
 ) -> pl.DataFrame:
-    """A row per metric and two configurations."""
+    """Make the table of pairs: a row per metric and pair of configurations."""
     rows = []
     for metric in (each.kpi for each in objectives):
         for one, other in combinations(every, 2):
@@ -149,7 +149,7 @@ def make_pair_table(
 
 
 def predict_difference(one: Candidate, other: Candidate, metric: str) -> float | None:
-    """The predicted difference of two; None: one has no prediction."""
+    """Return the predicted difference of two candidates; None if one has no prediction."""
     mine, theirs = get_prediction(one, metric), get_prediction(other, metric)
     return None if mine is None or theirs is None else mine - theirs
 
@@ -160,7 +160,7 @@ def make_rank_table(
     columns: Columns,
     pairs: pl.DataFrame,
 ) -> pl.DataFrame:
-    """A row per metric: how far the predicted order is the real one."""
+    """Make the table of ranks: a row per metric on the agreement of both orders."""
     rows = []
     for objective in objectives:
         metric = objective.kpi
@@ -172,7 +172,9 @@ def make_rank_table(
         rows.append(
             {
                 "metric": metric,
-                "same": _places(both[0], True) == _places(both[1], True) if known else None,
+                "same": _rank_values(both[0], True) == _rank_values(both[1], True)
+                if known
+                else None,
                 "tau": compute_tau(both[0], both[1]),
                 "pairs": len(verdicts),
                 "agree": verdicts.count("holds"),

@@ -1,4 +1,4 @@
-"""A Confirmation in words."""
+"""Confirmations as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.exploration.confirmation.result import Confirmation
 
-#: How more and less of a metric are called, by the beginning of its name.
+#: Words for more, for less and for the quantity, by the prefix of the metric.
 _WORDS: Final = {
     "makespan": ("slower", "faster", ""),
     "wait": ("longer", "shorter", "waits"),
     "turnaround": ("longer", "shorter", "turnarounds"),
     "energy": ("more", "less", "energy"),
     "carbon": ("more", "less", "carbon"),
-    "cost": ("dearer", "cheaper", ""),
+    "cost": ("more expensive", "cheaper", ""),
 }
 
 
@@ -38,63 +38,65 @@ def describe_recommendation(
     of_real: float | None,
     verdict: DifferenceVerdict,
 ) -> str:
-    """What became of a recommendation, in a sentence.
+    """Describe the verdict on a recommendation in a sentence.
 
-    `predicted` and `real` are differences, `of_predicted` and `of_real` what they are shares of.
+    `predicted` and `real` are differences; `of_predicted` and `of_real` are the values of the
+    baseline to which they are relative.
 
     >>> print(describe_recommendation("pack-ic", "fifo", Objective.of("makespan_s"), predicted=-1.4,
     ...                of_predicted=10.0, real=PairedDifference(-1.2, -1.5, -0.8, 5), of_real=10.0,
     ...                verdict="holds"))
     pack-ic is 12 % faster than fifo (8 to 15 %), as predicted (14 %): holds
     """
-    says = _Difference(objective)
-    foretold = says.one(predicted, of_predicted)
+    texts = _DifferenceFormat(objective)
+    predicted_text = texts.one(predicted, of_predicted)
     start = f"{name} against {baseline}, {objective.kpi}"
     if real is None:
-        return f"{start}: {foretold} was predicted, and nothing measured: not measured"
-    found = says.one(real.mean, of_real)
+        return f"{start}: {predicted_text} was predicted, but nothing was measured: not measured"
+    found = texts.one(real.mean, of_real)
     if verdict == "not assessable" and real.low is None:
-        said = f"{found} ({foretold} was predicted); one repetition has no interval"
-        return f"{start}: {said}: not assessable"
-    span = says.span(real, of_real)
+        reason = f"{found} ({predicted_text} was predicted); one repetition has no interval"
+        return f"{start}: {reason}: not assessable"
+    span = texts.span(real, of_real)
     if verdict == "not assessable":
         return f"{start}: {found} ({span}); no difference was predicted: not assessable"
     if verdict == "tie":
-        return f"{start}: {span}, so nobody can tell ({foretold} was predicted): tie"
-    verb = says.verb
+        return f"{start}: {span}, not significant ({predicted_text} was predicted): tie"
+    verb = texts.verb
     if verdict == "holds":
-        size = says.size(predicted, of_predicted)
+        size = texts.size(predicted, of_predicted)
         return f"{name} {verb} {found} than {baseline} ({span}), as predicted ({size}): holds"
-    return f"{name} {verb} {found} than {baseline} ({span}), but {foretold} was predicted: reversed"
+    measured = f"{name} {verb} {found} than {baseline} ({span})"
+    return f"{measured}, but {predicted_text} was predicted: reversed"
 
 
-class _Difference:
-    """Differences of one metric, in words."""
+class _DifferenceFormat:
+    """The format of differences of one metric."""
 
     def __init__(self, objective: Objective) -> None:
         family = objective.kpi.split("_")[0]
         self.unit = objective.unit
         self.more, self.less, self.noun = _WORDS.get(family, ("higher", "lower", objective.meaning))
-        #: What one says before the difference.
+        #: The verb before the difference.
         self.verb = "has" if self.noun else "is"
 
     def size(self, difference: float | None, of: float | None) -> str:
-        """How large it is, as a share where it is one of something."""
+        """Format the magnitude of a difference, relative to `of` if it is given."""
         if difference is None:
             return "nothing"
         if of:
-            return f"{_digits(abs(100 * difference / of))} %"
-        return f"{_digits(abs(difference))} {self.unit}".rstrip()
+            return f"{_format_digits(abs(100 * difference / of))} %"
+        return f"{_format_digits(abs(difference))} {self.unit}".rstrip()
 
     def one(self, difference: float | None, of: float | None) -> str:
-        """One difference with its direction."""
+        """Format a difference with its direction."""
         if not difference:
             return "no difference"
         words = (self.size(difference, of), self.more if difference > 0 else self.less, self.noun)
         return " ".join(word for word in words if word)
 
     def span(self, real: PairedDifference, of: float | None) -> str:
-        """The interval: both ends with their directions where these differ."""
+        """Format the interval, with the directions of both limits if they differ."""
         if real.low is None or real.high is None:
             return "no interval"
         if real.low * real.high < 0:
@@ -104,12 +106,12 @@ class _Difference:
         return f"{self.size(near, of).removesuffix(unit)} to {self.size(far, of)}"
 
 
-def _digits(value: float) -> str:
+def _format_digits(value: float) -> str:
     return f"{value:.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
 def confirmation_to_text(found: Confirmation) -> str:
-    """The verdicts and the figures, for the prompt."""
+    """Format the verdicts and the figures as text."""
     return join_lines(_lines(found))
 
 
@@ -118,11 +120,11 @@ def _lines(found: Confirmation) -> Iterator[str]:
     yield f"{many} in {format_count(found.repetitions, 'repetition')}, by {found.by}"
     for each in found.recommendations:
         yield each.sentence
-        yield from (f"  unsupported: {said}" for said in each.unsupported)
+        yield from (f"  unsupported: {text}" for text in each.unsupported)
     yield ""
-    yield from align_columns(_figures(found))
+    yield from align_columns(_list_figures(found))
     yield ""
-    yield from align_columns(_orders(found))
+    yield from align_columns(_list_orders(found))
     if found.notes:
         yield ""
         yield from found.notes
@@ -132,14 +134,14 @@ def _lines(found: Confirmation) -> Iterator[str]:
 
 
 def confirmation_to_markdown(found: Confirmation) -> str:
-    """The same as a Markdown document."""
+    """Format the verdicts, all tables and the notes as a Markdown document."""
     parts = ["# Confirmation", ""]
     parts += [f"- **{each.verdict}**: {each.sentence}" for each in found.recommendations]
-    parts += [f"- unsupported: {said}" for r in found.recommendations for said in r.unsupported]
-    parts += ["", "## Predicted and measured", "", *make_markdown_table(_figures(found))]
-    parts += ["", "## Order", "", *make_markdown_table(_orders(found))]
-    parts += ["", "## All pairs", "", *make_markdown_table(_pairs(found))]
-    parts += ["", "## Runs", "", *make_markdown_table(_runs(found))]
+    parts += [f"- unsupported: {text}" for r in found.recommendations for text in r.unsupported]
+    parts += ["", "## Predicted and measured", "", *make_markdown_table(_list_figures(found))]
+    parts += ["", "## Order", "", *make_markdown_table(_list_orders(found))]
+    parts += ["", "## All pairs", "", *make_markdown_table(_list_pairs(found))]
+    parts += ["", "## Runs", "", *make_markdown_table(_list_runs(found))]
     if found.notes:
         parts += ["", "## Notes", "", *(f"- {note}" for note in found.notes)]
     if found.diagnosis is not None:
@@ -147,7 +149,7 @@ def confirmation_to_markdown(found: Confirmation) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _figures(found: Confirmation) -> list[list[str]]:
+def _list_figures(found: Confirmation) -> list[list[str]]:
     names = ("metric", "configuration", "predicted", "real", "sd", "rank", "real rank")
     rows = [list(names)]
     for row in found.table.to_dicts():
@@ -158,8 +160,8 @@ def _figures(found: Confirmation) -> list[list[str]]:
     return rows
 
 
-def _orders(found: Confirmation) -> list[list[str]]:
-    rows = [["metric", "same ranks", "tau", "pairs", "right", "wrong", "not told apart"]]
+def _list_orders(found: Confirmation) -> list[list[str]]:
+    rows = [["metric", "same ranks", "tau", "pairs", "right", "wrong", "not significant"]]
     for row in found.ranks.to_dicts():
         same = {True: "yes", False: "no", None: "-"}[row["same"]]
         counts = [str(row[name]) for name in ("pairs", "agree", "disagree", "ties")]
@@ -167,11 +169,11 @@ def _orders(found: Confirmation) -> list[list[str]]:
     return rows
 
 
-def _pairs(found: Confirmation) -> list[list[str]]:
+def _list_pairs(found: Confirmation) -> list[list[str]]:
     return format_rows(found.pairs)
 
 
-def _runs(found: Confirmation) -> list[list[str]]:
+def _list_runs(found: Confirmation) -> list[list[str]]:
     known = found.runs.drop("baseline", "trace")
     known = known if known["error"].count() else known.drop("error")
     known = known if known["seconds"].count() else known.drop("seconds")
@@ -179,7 +181,7 @@ def _runs(found: Confirmation) -> list[list[str]]:
 
 
 def format_cell(value: Any) -> str:
-    """A value of a table.
+    """Format a value of a table.
 
     >>> format_cell(None), format_cell(0.123456), format_cell("a")
     ('-', '0.1235', 'a')
@@ -188,7 +190,7 @@ def format_cell(value: Any) -> str:
 
 
 def format_rows(frame: pl.DataFrame) -> list[list[str]]:
-    """A table as rows of text, its columns first.
+    """Format a table as rows of text, with the names of the columns first.
 
     >>> format_rows(pl.DataFrame({"a": [1.0, None]}))
     [['a'], ['1'], ['-']]
