@@ -325,7 +325,7 @@ def test_a_loop_does_not_replace_the_recordings_that_it_takes(demo_runs: Path) -
     Path("mine", "thesis.tex").write_text("years of work")
     said = run("loop", "loop.yaml", "-o", "mine", "--overwrite", "--traces", RECORDED,
                ends_with=2).stderr  # fmt: skip
-    assert "is no loop, so it is not replaced" in said
+    assert "is not a loop, so it is not replaced" in said
     assert Path("mine", "thesis.tex").read_text() == "years of work"
 
 

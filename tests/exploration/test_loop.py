@@ -1,4 +1,4 @@
-"""Laws of the loop: every step once, the parts belong together, nothing is taken for another."""
+"""Closed loops: each step once, consistent parts, and errors for other folders and plans."""
 
 import html
 import re
@@ -20,8 +20,8 @@ DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"
 RECORDED = archive_path("demo")
 
 
-def quick() -> LoopPlan:
-    """The demo with fewer what-ifs, and fewer evaluations than it would take to be sure."""
+def make_quick_plan() -> LoopPlan:
+    """The plan of the demo with fewer configurations and evaluations."""
     factors = {
         "platform": ["2x1", "1x2"],
         "policy": ["fifo", "sjf", "pack-ic"],
@@ -33,42 +33,44 @@ def quick() -> LoopPlan:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Loop, list[str]]:
-    said: list[str] = []
+    messages: list[str] = []
     folder = tmp_path_factory.mktemp("loop") / "demo"
-    going = loop(quick(), folder, traces=RECORDED, say=lambda step, text: said.append(step))
-    return going, said
+    result = loop(
+        make_quick_plan(), folder, traces=RECORDED, say=lambda step, text: messages.append(step)
+    )
+    return result, messages
 
 
-def test_the_recorded_runs_go_round_the_whole_loop(made: tuple[Loop, list[str]]) -> None:
-    going, said = made
-    steps = list(dict.fromkeys(said))
+def test_recorded_runs_pass_through_all_steps(made: tuple[Loop, list[str]]) -> None:
+    result, messages = made
+    steps = list(dict.fromkeys(messages))
     wanted = ["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
     assert steps == wanted
-    assert going.before.mode == "predict"
-    assert going.unseen is not None
-    assert going.unseen.mode == "predict"
-    # It was fitted to this run, so it does not foretell it.
-    assert going.after.mode == "replay"
-    assert len(going.study.planned_configurations) == 8
-    assert going.confirmation is not None
-    assert going.confirmation.runs.height == 8
-    assert going.confirmation.runs["error"].null_count() == 8
-    best = going.study.top(1, "turnaround_mean_s")[0]
-    assert going.confirmation.candidates[0].name == best.name
-    assert len(going.lines) == 5
-    assert best.name in going.lines[3]
-    assert any("No energy was measured" in note for note in going.notes)
+    assert result.before.mode == "predict"
+    assert result.unseen is not None
+    assert result.unseen.mode == "predict"
+    # The twin was fitted to this run, so it is not a prediction.
+    assert result.after.mode == "replay"
+    assert len(result.study.planned_configurations) == 8
+    assert result.confirmation is not None
+    assert result.confirmation.runs.height == 8
+    assert result.confirmation.runs["error"].null_count() == 8
+    best = result.study.top(1, "turnaround_mean_s")[0]
+    assert result.confirmation.candidates[0].name == best.name
+    assert len(result.lines) == 5
+    assert best.name in result.lines[3]
+    assert any("No energy was measured" in note for note in result.notes)
 
 
-def test_every_command_is_known_before_anything_runs() -> None:
-    plan = quick()
+def test_all_commands_can_be_listed_without_a_run() -> None:
+    plan = make_quick_plan()
     surveys = preview_commands(plan)
     assert list(surveys) == ["real", *(f"probes/{name}" for name in plan.probes), "confirmation"]
     for survey in surveys.values():
         assert {name for name, _ in survey.programs} == {"twinloop-burn"}
     tasks = plan.scenario.workload.resolve(plan.scenario.seed).tasks.height
     assert sum(each.tasks for each in surveys["real"].commands) == tasks
-    # A factor that changes what is run adds its commands.
+    # A factor that changes the workload adds its commands.
     other = {"command": ["other", "{id}"], "tasks": [{"id": "x", "run_time": 1}]}
     more = plan.replace(factors={"factors": {"workload": [other], "policy": ["fifo", "sjf"]}})
     assert "other x" in [each.command for each in preview_commands(more)["confirmation"].commands]
@@ -87,61 +89,70 @@ def test_the_figures_of_the_confirmation_are_those_of_its_traces(
         assert row["turnaround_mean_s"] == pytest.approx(found.mean)
 
 
-def test_it_is_read_back_and_not_done_twice(made: tuple[Loop, list[str]]) -> None:
-    going, _ = made
-    said: list[str] = []
-    journal = going.folder / "study" / "journal.jsonl"
-    before = journal.read_bytes(), (going.folder / "fit" / "fit.json").read_bytes()
-    again = loop(quick(), going.folder, traces=RECORDED, say=lambda step, _: said.append(step))
-    assert "calibrate" not in said
-    assert before == (journal.read_bytes(), (going.folder / "fit" / "fit.json").read_bytes())
-    assert again.lines == going.lines == Loop.load(going.folder).lines
+def test_a_finished_loop_is_read_and_not_repeated(made: tuple[Loop, list[str]]) -> None:
+    result, _ = made
+    messages: list[str] = []
+    journal = result.folder / "study" / "journal.jsonl"
+    before = journal.read_bytes(), (result.folder / "fit" / "fit.json").read_bytes()
+    again = loop(
+        make_quick_plan(), result.folder, traces=RECORDED, say=lambda step, _: messages.append(step)
+    )
+    assert "calibrate" not in messages
+    assert before == (journal.read_bytes(), (result.folder / "fit" / "fit.json").read_bytes())
+    assert again.lines == result.lines == Loop.load(result.folder).lines
 
 
 def test_a_folder_of_recorded_runs_gives_the_same_loop(
     made: tuple[Loop, list[str]], demo_runs: Path, tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    again = loop(quick(), tmp_path / "new", traces=demo_runs, say=lambda _, text: said.append(text))
+    messages: list[str] = []
+    again = loop(
+        make_quick_plan(),
+        tmp_path / "new",
+        traces=demo_runs,
+        say=lambda _, text: messages.append(text),
+    )
     assert again.lines == made[0].lines
-    assert f"taking the recorded run {demo_runs}/real" in said
-    assert f"taking the recorded runs in {demo_runs}/confirmation" in said
+    assert f"using the recorded run {demo_runs}/real" in messages
+    assert f"using the recorded runs in {demo_runs}/confirmation" in messages
 
 
-def test_nothing_of_an_archive_stays_among_the_temporary_files(
+def test_an_unpacked_archive_is_removed(
     made: tuple[Loop, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    said: list[str] = []
+    messages: list[str] = []
 
     def stop(step: str, text: str) -> None:
-        said.append(text)
+        messages.append(text)
         raise KeyboardInterrupt
 
-    assert loop(quick(), made[0].folder, traces=RECORDED).lines == made[0].lines
+    assert loop(make_quick_plan(), made[0].folder, traces=RECORDED).lines == made[0].lines
     with pytest.raises(KeyboardInterrupt):
-        loop(quick(), tmp_path / "new", traces=RECORDED, say=stop)
-    assert said == [f"taking the recorded run {RECORDED}/real"]
+        loop(make_quick_plan(), tmp_path / "new", traces=RECORDED, say=stop)
+    assert messages == [f"using the recorded run {RECORDED}/real"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
 
 
-def test_an_archive_that_cannot_be_used_is_named_and_nothing_is_written(
+def test_an_unusable_archive_is_an_error_and_nothing_is_written(
     demo_runs: Path, tmp_path: Path
 ) -> None:
-    def refuse(archive: Path, problem: str) -> None:
+    def expect_error(archive: Path, problem: str) -> None:
         with pytest.raises(tl.InputError, match=f"{archive.name}: {problem}"):
-            loop(quick(), tmp_path / "new", traces=archive)
+            loop(make_quick_plan(), tmp_path / "new", traces=archive)
         assert not (tmp_path / "new").exists()
 
-    refuse(tmp_path / "nowhere.tar.zst", "has no recorded run 'real'")
-    refuse(pack_folder(demo_runs / "real", tmp_path / "one-run.tar.zst"), "has no recorded run")
-    refuse(DEMO / "loop.yaml", "is no tar archive, or a damaged one")
+    expect_error(tmp_path / "nowhere.tar.zst", "has no recorded run 'real'")
+    expect_error(
+        pack_folder(demo_runs / "real", tmp_path / "one-run.tar.zst"), "has no recorded run"
+    )
+    expect_error(DEMO / "loop.yaml", "is no tar archive, or a damaged one")
     cut = tmp_path / "cut.tar.zst"
     cut.write_bytes(RECORDED.read_bytes()[:-9])
-    refuse(cut, "cannot be read to its end")
+    expect_error(cut, "cannot be read to its end")
 
 
-def test_its_page_has_the_five_lines(made: tuple[Loop, list[str]], tmp_path: Path) -> None:
+def test_the_page_contains_the_five_lines(made: tuple[Loop, list[str]], tmp_path: Path) -> None:
     page = write_loop_page(made[0], tmp_path / "report.html").read_text()
     text = " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
     assert len(made[0].lines) == 5
@@ -149,24 +160,24 @@ def test_its_page_has_the_five_lines(made: tuple[Loop, list[str]], tmp_path: Pat
         assert " ".join(line.split()) in text
 
 
-def test_a_folder_of_another_loop_is_left_alone(
+def test_folders_with_other_contents_are_errors(
     made: tuple[Loop, list[str]], demo_runs: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(tl.InputError, match="holds another loop"):
-        loop(quick().replace(seed=5), made[0].folder, traces=RECORDED)
+    with pytest.raises(tl.InputError, match="contains another loop"):
+        loop(make_quick_plan().replace(seed=5), made[0].folder, traces=RECORDED)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(tl.InputError, match="is no loop"):
-        loop(quick(), tmp_path / "mine", traces=RECORDED)
-    with pytest.raises(tl.InputError, match="no loop is kept there"):
+    with pytest.raises(tl.InputError, match="is not a loop"):
+        loop(make_quick_plan(), tmp_path / "mine", traces=RECORDED)
+    with pytest.raises(tl.InputError, match="contains no loop"):
         Loop.load(tmp_path / "mine")
     shutil.copytree(demo_runs / "real", tmp_path / "half" / "real")
     with pytest.raises(tl.InputError, match="one per core"):
-        loop(quick(), tmp_path / "new", traces=tmp_path / "half")
+        loop(make_quick_plan(), tmp_path / "new", traces=tmp_path / "half")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "messages"),
     [
         ({"by": "turnarounds"}, "by: 'turnarounds' is not a KPI"),
         ({"probes": {"x": {"polcy": "fifo"}}}, r"probes.x: .*polcy.*'policy'"),
@@ -174,6 +185,6 @@ def test_a_folder_of_another_loop_is_left_alone(
         ({"factors": {"policy": []}}, r"factors\.factors\.policy"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(change: dict[str, object], said: str) -> None:
-    with pytest.raises(tl.InputError, match=said):
-        quick().replace(**change)
+def test_invalid_plans_are_errors(change: dict[str, object], messages: str) -> None:
+    with pytest.raises(tl.InputError, match=messages):
+        make_quick_plan().replace(**change)

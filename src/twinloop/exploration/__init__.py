@@ -1,4 +1,4 @@
-"""What if: factors and levels, studies of many runs, rankings with their doubt, and the proof.
+"""What-if studies: factors, designs, rankings with their uncertainty, and confirmation.
 
 >>> import twinloop as tl
 >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]

@@ -1,4 +1,4 @@
-"""The files that fits, studies, confirmations and loops own: what may be replaced with them."""
+"""The files of fits, studies, confirmations and loops, which `--overwrite` may replace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinloop.description.file_names import join_below
 from twinloop.description.locks import LOCK_FILE
 from twinloop.description.replacement import OwnedFiles
 from twinloop.execution.run_folder import find_command_file
-from twinloop.execution.run_folder import find_run_files as owned_by_run
+from twinloop.execution.run_folder import find_run_files as find_execution_files
 from twinloop.exploration.closed_loop.result import (
     CONFIRMATION,
     FIT,
@@ -34,58 +34,60 @@ from twinloop.exploration.confirmation.result import TABLE
 from twinloop.exploration.study import study as studies
 from twinloop.exploration.study.plan import WORKLOAD
 from twinloop.exploration.study.tables import TABLES
-from twinloop.trace.folder import find_owned_files as owned_by_trace
+from twinloop.trace.folder import find_owned_files as find_trace_files
 from twinloop.trace.parquet import read_parquet
 
-#: The page that is drawn from a folder, and the text that fits and confirmations have besides.
+#: The report of a folder, and the text report of fits and confirmations.
 _PAGE: Final = "report.html"
 _PAGES: Final = (_PAGE, "report.md")
-_FITTED: Final = re.compile(r"fit-[0-9a-f]{8}")
-_KEPT: Final = re.compile(r"workload-[0-9a-f]{12}")
+_FIT_FOLDER: Final = re.compile(r"fit-[0-9a-f]{8}")
+_WORKLOAD_FOLDER: Final = re.compile(r"workload-[0-9a-f]{12}")
 
 
 def list_loop_files(folder: Path) -> OwnedFiles:
-    """The files of a loop, as its `loop.json` names its parts; an error if it is no loop."""
+    """List the files of a loop from its manifest; an error if the folder is not a loop."""
     try:
-        kept = read_loop_manifest(folder) or {}
+        content = read_loop_manifest(folder) or {}
     except InputError:
-        kept = {}
-    plan = kept.get("plan")
+        content = {}
+    plan = content.get("plan")
     probes = plan.get("probes") if isinstance(plan, dict) else None
     beginning = OwnedFiles.of([RATES, LOCK_FILE]) | find_command_file(folder)
-    if set(_names(folder)) <= beginning.files:  # one that ended before it was described
+    if set(_list_names(folder)) <= beginning.files:  # interrupted before its manifest was written
         return beginning
-    if "twinloop" not in kept or not isinstance(probes, dict):
+    if "twinloop" not in content or not isinstance(probes, dict):
         raise InputError(
-            "is there and is no loop, so it is not replaced",
+            "exists and is not a loop, so it is not replaced",
             file=folder,
-            remedy="choose another name, or remove it yourself",
+            remedy="choose another name, or remove it",
         )
     found = beginning | OwnedFiles.of([MANIFEST, _PAGE])
-    found |= _owned_run(folder / REAL).add_prefix(REAL) | _owned_run(folder / TWIN).add_prefix(TWIN)
+    found |= _find_run_files(folder / REAL).add_prefix(REAL) | _find_run_files(
+        folder / TWIN
+    ).add_prefix(TWIN)
     for name in probes:
         place = join_below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
-        found |= _owned_run(place).add_prefix(f"{PROBES}/{name}")
+        found |= _find_run_files(place).add_prefix(f"{PROBES}/{name}")
     found |= list_fit_files(folder / FIT).add_prefix(FIT)
     found |= list_study_files(folder / STUDY).add_prefix(STUDY)
-    copied = kept.get("offline") is True
+    copied = content.get("offline") is True
     return found | list_confirmation_files(folder / CONFIRMATION, copied=copied).add_prefix(
         CONFIRMATION
     )
 
 
 def list_fit_files(folder: Path) -> OwnedFiles:
-    """The files of a fit, finished or not.
+    """List the files of a fit, finished or not.
 
     >>> "fit.json" in list_fit_files(Path("nowhere")).files
     True
     """
-    kept = _document(folder / fits.MANIFEST)
-    scenarios = kept.get("scenarios")
+    content = _read_json(folder / fits.MANIFEST)
+    scenarios = content.get("scenarios")
     count = len(scenarios) if isinstance(scenarios, list) else 1
     return (
         find_command_file(folder)
-        | _owned_workloads(folder)
+        | _find_workload_files(folder)
         | OwnedFiles.of(
             [
                 *(fits.MANIFEST, fits.JOURNAL, f"power-{fits.JOURNAL}"),
@@ -104,42 +106,42 @@ def list_fit_files(folder: Path) -> OwnedFiles:
 
 
 def list_study_files(folder: Path) -> OwnedFiles:
-    """The files of a study, with the copies of its fits and of a workload that was in memory.
+    """List the files of a study, with copies of its fits and of a workload in memory.
 
     >>> "runs.csv" in list_study_files(Path("nowhere")).files
     True
     """
     tables = [f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "parquet")]
     found = OwnedFiles.of([studies.MANIFEST, studies.JOURNAL, _PAGE, *tables])
-    found |= _owned_run(folder / WORKLOAD).add_prefix(WORKLOAD)
-    for name in _names(folder):
-        if _FITTED.fullmatch(name.removeprefix(".")):
+    found |= _find_run_files(folder / WORKLOAD).add_prefix(WORKLOAD)
+    for name in _list_names(folder):
+        if _FIT_FOLDER.fullmatch(name.removeprefix(".")):
             found |= list_fit_files(folder / name).add_prefix(name)
     return found
 
 
 def list_confirmation_files(folder: Path, *, copied: bool = False) -> OwnedFiles:
-    """The files of a confirmation, with the runs that its plan or its table names.
+    """List the files of a confirmation, with the runs in its plan or its table.
 
     Args:
-        folder: Where it is kept.
-        copied: Whether all runs in it are copies of runs that are kept elsewhere.
+        folder: The folder of the confirmation.
+        copied: Whether all its runs are copies of runs stored elsewhere.
     """
     found = OwnedFiles.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK_FILE, *_PAGES])
-    found |= find_command_file(folder) | _owned_workloads(folder)
-    planned = set(_planned(folder))
-    for name in _names(folder / RUNS):
+    found |= find_command_file(folder) | _find_workload_files(folder)
+    planned = set(_list_planned_runs(folder))
+    for name in _list_names(folder / RUNS):
         place = folder / RUNS / name
         if place.is_dir() and (copied or name in planned):
-            found |= _owned_run(place).add_prefix(f"{RUNS}/{name}")
+            found |= _find_run_files(place).add_prefix(f"{RUNS}/{name}")
         elif copied and any(name.startswith(f"{run}.") for run in planned):  # the log of a run
             found |= OwnedFiles.of([f"{RUNS}/{name}"])
     return found | (OwnedFiles(trees=frozenset({f".{RUNS}"})) if copied else OwnedFiles())
 
 
-def _planned(folder: Path) -> Iterator[str]:
-    """The names of the runs of a confirmation."""
-    runs = _document(folder / PLAN).get("runs")
+def _list_planned_runs(folder: Path) -> Iterator[str]:
+    """Generate the names of the runs of a confirmation."""
+    runs = _read_json(folder / PLAN).get("runs")
     for run in runs if isinstance(runs, list) else ():
         if isinstance(run, dict) and isinstance(run.get("name"), str):
             yield run["name"]
@@ -152,34 +154,34 @@ def _planned(folder: Path) -> Iterator[str]:
     yield from (str(path).removeprefix(f"{RUNS}/") for path in paths)
 
 
-def _owned_workloads(folder: Path) -> OwnedFiles:
-    """The workloads that were held in memory, each in a folder named by its hash."""
+def _find_workload_files(folder: Path) -> OwnedFiles:
+    """Find the files of stored workloads, each in a folder named by its hash."""
     found = OwnedFiles()
-    for name in _names(folder):
-        if _KEPT.fullmatch(name):
-            found |= _owned_run(folder / name).add_prefix(name)
+    for name in _list_names(folder):
+        if _WORKLOAD_FOLDER.fullmatch(name):
+            found |= _find_run_files(folder / name).add_prefix(name)
     return found
 
 
-def _owned_run(folder: Path) -> OwnedFiles:
-    """The files of a run or of another trace; none where there is neither."""
+def _find_run_files(folder: Path) -> OwnedFiles:
+    """Find the files of a run or of another trace; empty if there is neither."""
     try:
-        return owned_by_run(folder)
+        return find_execution_files(folder)
     except InputError:
-        pass  # a trace that was not recorded here
+        pass  # not an executed run
     try:
-        return owned_by_trace(folder)
+        return find_trace_files(folder)
     except DamagedTraceError:
         return OwnedFiles()
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _read_json(file: Path) -> dict[str, Any]:
     try:
-        kept = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

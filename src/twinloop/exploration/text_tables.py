@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 
 def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
-    """Rows as lines whose columns stand below each other, those at these places to the right.
+    """Format rows as lines with aligned columns; columns with these indices are right-aligned.
 
     >>> align_columns([["a", "b"], ["long", "c"]])
     ['a     b', 'long  c']
@@ -24,7 +24,7 @@ def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ())
 
 
 def make_markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as a Markdown table.
+    """Format rows as a Markdown table.
 
     >>> make_markdown_table([["a", "b"], ["1", "x|y"]])
     ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']

@@ -1,4 +1,4 @@
-"""What a whole loop does, in one file: what is run, probed, changed, and confirmed."""
+"""The plan of a closed loop: scenario, probes, what-if changes, factors and confirmation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from twinloop.exploration.ranking.objectives import Objective
 from twinloop.scenario import Scenario
 
 
-def _read(value: Any, info: ValidationInfo) -> Any:
-    """A text is the path of a scenario."""
+def _load_scenario(value: Any, info: ValidationInfo) -> Any:
+    """Load the scenario if its path is given."""
     if not isinstance(value, str):
         return value
     folder = get_read_folder(info)
@@ -28,7 +28,7 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 
 
 class LoopPlan(Description):
-    """A scenario, the probes beside it, what is asked, and how it is confirmed.
+    """The plan of a closed loop.
 
     In a file, paths in probes, `what_if` and levels are relative to that file.
 
@@ -47,35 +47,37 @@ class LoopPlan(Description):
     ('spread-ic', 7)
     """
 
-    name: str = Field("", description="name of the loop, for the reader")
-    scenario: Annotated[Scenario, BeforeValidator(_read), TextAlternative("path of a scenario")] = (
-        Field(description="what is run for real first, and what the twin is held against")
+    name: str = Field("", description="name of the loop")
+    scenario: Annotated[
+        Scenario, BeforeValidator(_load_scenario), TextAlternative("path of a scenario")
+    ] = Field(
+        description="the scenario that is executed first, and with which the twin is compared"
     )
     probes: dict[str, dict[str, Any]] = Field(
-        {}, description="short runs beside it, by name: what each changes in the scenario"
+        {}, description="short additional runs, by name: the changes of the scenario"
     )
     what_if: dict[str, Any] = Field(
-        {}, description="changes that make the scenario that is explored: another load, say"
+        {}, description="changes of the scenario for the study, for example another workload"
     )
-    factors: Design = Field(description="what is explored")
-    by: str = Field("makespan_s", description="the KPI that is to be good")
-    top: int = Field(3, ge=1, le=MOST, description="how many candidates are confirmed")
+    factors: Design = Field(description="the design of the study")
+    by: str = Field("makespan_s", description="the KPI to optimise")
+    top: int = Field(3, ge=1, le=MOST, description="number of candidates to confirm")
     repetitions: int = Field(
-        2, ge=1, le=MOST_REPETITIONS, description="how often each of them is run"
+        2, ge=1, le=MOST_REPETITIONS, description="number of repetitions of the confirmation"
     )
     budget: int = Field(2000, ge=10, le=10**9, description="evaluations of the calibration")
     analysis: int | None = Field(
-        None, ge=0, le=10**9, description="evaluations for what the data can tell"
+        None, ge=0, le=10**9, description="evaluations of the analysis of identifiability"
     )
     period: float = Field(1.0, gt=0, description="time between two samples of a run (s)")
     seed: int = Field(
-        0, ge=0, le=2**63 - 1, description="where the randomness of search and order starts"
+        0, ge=0, le=2**63 - 1, description="random seed of the search and of the order of runs"
     )
 
     @model_validator(mode="after")
-    def _fits(self, info: ValidationInfo) -> LoopPlan:
+    def _check_fields(self, info: ValidationInfo) -> LoopPlan:
         folder = get_read_folder(info)
-        plan = self if folder == Path() else self._located(folder)
+        plan = self if folder == Path() else self._resolve_paths(folder)
         findings = ProblemCollector()
         try:
             Objective.of(self.by)
@@ -83,16 +85,16 @@ class LoopPlan(Description):
             findings.add(("by",), error.problem, error.remedy)
         for name, changes in plan.probes.items():
             try:
-                check_entry_name(name)  # the folder of its run is called so
+                check_entry_name(name)  # it is the name of the folder of the run
             except InputError as error:
                 findings.add(("probes", name), error.problem, error.remedy)
-            _try(findings, ("probes", name), self.scenario, changes)
-        _try(findings, ("what_if",), self.scenario, plan.what_if)
+            _check_changes(findings, ("probes", name), self.scenario, changes)
+        _check_changes(findings, ("what_if",), self.scenario, plan.what_if)
         findings.check()
         return plan
 
-    def _located(self, folder: Path) -> LoopPlan:
-        """The plan with all files in its changes named by absolute paths."""
+    def _resolve_paths(self, folder: Path) -> LoopPlan:
+        """Return the plan with absolute paths of all files in its changes."""
         probes = {name: resolve_all_files(changes, folder) for name, changes in self.probes.items()}
         what_if = resolve_all_files(self.what_if, folder)
         return self.model_copy(update={"probes": probes, "what_if": what_if})
@@ -107,11 +109,11 @@ class LoopPlan(Description):
 
     @property
     def asked(self) -> Scenario:
-        """The scenario that is explored."""
+        """The base scenario of the study."""
         return apply_changes(self.scenario, self.what_if)
 
 
-def _try(
+def _check_changes(
     findings: ProblemCollector, where: tuple[str, ...], scenario: Scenario, changes: dict[str, Any]
 ) -> None:
     try:

@@ -1,4 +1,4 @@
-"""What one way round the whole loop gave: what was measured, simulated, fitted, confirmed."""
+"""The result of a closed loop: real runs, twins, fit, study and confirmation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 
-#: The file that says what a folder of a loop is of, and its parts.
+#: The manifest of a loop, and the folders of its parts.
 MANIFEST: Final = "loop.json"
 REAL: Final = "real"
 PROBES: Final = "probes"
@@ -34,20 +34,20 @@ TWIN: Final = "twin"
 FIT: Final = "fit"
 STUDY: Final = "study"
 CONFIRMATION: Final = "confirmation"
-#: Rates of work that all runs of a loop have in common.
+#: The file with the work rates that all runs of a loop share.
 RATES: Final = "rates.json"
-#: What a loop must have to be shown, and by which file that is known.
+#: The required parts of a finished loop, with a file that marks each as complete.
 _PARTS: Final = {REAL: TRACE_MANIFEST, FIT: FIT_MANIFEST, STUDY: STUDY_MANIFEST}
 
 
 @dataclass(frozen=True, repr=False)
 class Loop:
-    """All that a loop measured, simulated, fitted, explored and confirmed.
+    """The result of a closed loop.
 
-    `real` is the run that the twin was held against, `probes` the short ones beside it; `twin` is
-    what was predicted before anything was fitted, and `before` the verdict on that. `after` is the
-    verdict on the fitted twin for the run that it was fitted to, and `unseen` on the baseline of
-    the confirmation, a run that the fit has never seen.
+    `real` is the first real run, `probes` are the short additional runs. `twin` is the simulation
+    before calibration, and `before` the verdict on it. `after` is the verdict on the fitted twin
+    for the run that it was fitted to, and `unseen` that for the baseline of the confirmation, a run
+    that the calibration did not use.
     """
 
     folder: Path
@@ -62,17 +62,17 @@ class Loop:
     after: Verdict
     study: Study
     confirmation: Confirmation | None = None
-    #: Whether runs recorded earlier were taken in place of new ones.
+    #: Whether runs recorded earlier were used instead of new ones.
     offline: bool = False
 
     @property
     def scenario(self) -> Scenario:
-        """What was run for real first."""
+        """The scenario of the first real run."""
         return self.plan.scenario
 
     @cached_property
     def unseen(self) -> Verdict | None:
-        """The verdict on a run of the baseline that the fit has not seen; None: there is none."""
+        """The verdict on a run of the baseline that the fit did not use; None: there is none."""
         made = self.confirmation
         if made is None or made.folder is None:
             return None
@@ -85,44 +85,44 @@ class Loop:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """What was found, in five lines."""
+        """The results in five lines."""
         from twinloop.exploration.closed_loop.text import summarise_loop
 
         return summarise_loop(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What was not measured, and what else should be known."""
+        """Notes on missing measurements and on the conditions of the runs."""
         from twinloop.exploration.closed_loop.text import list_notes
 
         return list_notes(self)
 
     @property
     def plot(self) -> Any:
-        """Its page: `loop.plot.page(path)`; see `LoopPlots`."""
+        """The report of the loop: `loop.plot.page(path)`; see `LoopPlots`."""
         return load_component("loop-plots")(self)
 
     @classmethod
     def load(cls, folder: str | Path) -> Loop:
-        """Read a loop back; its twins are simulated again, which takes no time."""
+        """Read a loop from its folder; its twins are simulated again."""
         folder = Path(folder)
-        kept = read_loop_manifest(folder)
-        if kept is None:
+        manifest = read_loop_manifest(folder)
+        if manifest is None:
             raise InputError(
-                "no loop is kept there", file=folder, remedy=f"it would have {MANIFEST}"
+                "contains no loop", file=folder, remedy=f"the folder of a loop contains {MANIFEST}"
             )
         try:
-            plan, offline = LoopPlan.from_dict(kept["plan"]), bool(kept["offline"])
+            plan, offline = LoopPlan.from_dict(manifest["plan"]), bool(manifest["offline"])
         except KeyError as error:
             raise InputError(
-                f"says nothing of {error}: it is no loop, or a damaged one", file=folder / MANIFEST
+                f"has no field {error}: it is not a loop, or is damaged", file=folder / MANIFEST
             ) from None
         for part, marker in _PARTS.items():
             if not (folder / part / marker).is_file():
                 raise InputError(
-                    f"this loop is not over: '{part}' is still to come",
+                    f"the loop is not finished: '{part}' is missing",
                     file=folder,
-                    remedy="give the same `twinloop loop` again: it goes on",
+                    remedy="run the same `twinloop loop` again: it resumes",
                 )
         made, file = folder / CONFIRMATION, folder / MANIFEST
         real = Trace.load(folder / REAL)
@@ -149,7 +149,7 @@ class Loop:
 
 
 def assess_before_calibration(plan: LoopPlan, real: Trace) -> tuple[Trace, Verdict]:
-    """What is predicted of the real run before anything is fitted, and how good that is."""
+    """Simulate the scenario of the real run before calibration, and assess the twin."""
     twin = simulate(plan.scenario, usage_step=plan.period)
     return twin, assess(real, twin)
 
@@ -165,7 +165,7 @@ def assemble_loop(
     confirmation: Confirmation | None,
     offline: bool,
 ) -> Loop:
-    """The loop from its parts: the fitted twin and the verdict on it follow from them."""
+    """Make a loop from its parts; the fitted twin is simulated and assessed."""
     fitted = simulate(fit.apply(plan.scenario), usage_step=plan.period)
     return Loop(
         folder,
@@ -184,19 +184,21 @@ def assemble_loop(
 
 
 def count_passed_criteria(verdict: Verdict) -> str:
-    """How many criteria of those that can be assessed pass.
+    """State how many of the assessable criteria pass.
 
     >>> from twinloop.fidelity import assess
     >>> count_passed_criteria(assess(Trace(), Trace()))
-    'too little to assess'
+    'no criterion is assessable'
     """
     found = [finding.status for finding in verdict.findings]
-    passed, judged = found.count("PASS"), found.count("PASS") + found.count("FAIL")
-    return f"{passed} of {judged} criteria pass" if judged else "too little to assess"
+    passed, failed = found.count("PASS"), found.count("FAIL")
+    if not passed + failed:
+        return "no criterion is assessable"
+    return f"{passed} of {passed + failed} criteria pass"
 
 
 def read_loop_manifest(folder: Path) -> dict[str, Any] | None:
-    """What a folder says it is a loop of; None: it says nothing.
+    """Read the manifest of a loop; None if there is none.
 
     >>> read_loop_manifest(Path("nowhere"))
     """
@@ -208,5 +210,5 @@ def read_loop_manifest(folder: Path) -> dict[str, Any] | None:
     except ValueError as error:
         raise InputError(f"cannot be read: {error}", file=path) from None
     if not isinstance(found, dict):
-        raise InputError("holds no mapping: it is no loop, or a damaged one", file=path)
+        raise InputError("contains no mapping: it is not a loop, or is damaged", file=path)
     return found

@@ -1,4 +1,4 @@
-"""The whole loop: run, simulate, judge, fit, explore, run the winners again."""
+"""The closed loop: execute, simulate, assess, calibrate, explore and confirm."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 from twinloop.trace.trace import format_count
 from twinloop.workload.generators.burn import PROGRAM
 
-#: Fields of a scenario that its commands depend on.
-_COMMANDING: Final = ("workload", "seed")
+#: Fields of a scenario on which its commands depend.
+_COMMAND_FIELDS: Final = ("workload", "seed")
 
-Step = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
-#: Told which step begins or has something to say, and what.
-Say = Callable[[Step, str], None]
+LoopStep = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
+#: Called with the present step and a message.
+LoopCallback = Callable[[LoopStep, str], None]
 
 
 def loop(
@@ -81,52 +81,51 @@ def loop(
     traces: str | Path | None = None,
     isolation: str = "auto",
     overwrite: bool = False,
-    say: Say | None = None,
+    say: LoopCallback | None = None,
 ) -> Loop:
-    """Go round the whole loop once, and keep everything in a folder.
+    """Execute a closed loop once, and store all its parts in a folder.
 
-    Runs the scenario and the probes for real, checks what was recorded, simulates the scenario and
-    assesses the twin, calibrates it on all runs, explores what is asked, and runs the best
-    candidates and the baseline for real again. A loop that was interrupted goes on from where it
-    was; a step that is done is not done again.
+    It executes the scenario and the probes, checks the recorded runs, simulates the scenario and
+    assesses the twin, calibrates it to all runs, explores the what-if study, and executes the best
+    candidates and the baseline. An interrupted loop resumes; finished steps are not repeated.
 
     Args:
-        plan: What to do, or the YAML file that says it.
-        folder: Where to keep it.
-        traces: Run nothing, and take the runs that an earlier loop recorded: its folder, or an
-            archive of it (see `twinloop.recordings`).
-        isolation: What keeps tasks to their nodes; see `twinloop.execute`.
-        overwrite: Whether a loop that is in the folder is replaced by a new one. It is, when plan
-            and inputs have been read and checked, unless it holds files of another origin, is an
-            input, or a process works in it.
-        say: Called with what is being done, and what came out.
+        plan: The plan, or its YAML file.
+        folder: The folder to store the loop in.
+        traces: The folder or an archive (see `twinloop.recordings`) of an earlier loop, whose real
+            runs are used instead of new ones.
+        isolation: The isolation of tasks from other nodes; see `twinloop.execute`.
+        overwrite: Whether an existing loop in the folder is replaced, after plan and inputs have
+            been checked. It is not replaced if it contains foreign files, is an input, or is in
+            use by a process.
+        say: Called with each step and its messages.
     """
     asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
     with nullcontext() if traces is None else open_runs(traces) as recorded:
-        going = _LoopRun(
+        run = _LoopRun(
             asked, Path(folder), traces, recorded, isolation, say or (lambda step, text: None)
         )
         if overwrite:
-            going.replace([] if plan is asked else [Path(str(plan))])
-        return going.on()
+            run.replace([] if plan is asked else [Path(str(plan))])
+        return run.execute()
 
 
 def preview_commands(plan: LoopPlan | str | Path) -> dict[str, CommandSurvey]:
-    """Every command that a loop may run for real, by what runs it; nothing is run.
+    """List the commands that a loop may run, by part, without running any.
 
-    Which what-ifs are confirmed is known when they have been simulated: these are the commands of
-    all of them.
+    The candidates of the confirmation are known only after the study, so the commands of all
+    configurations are listed.
 
     Args:
-        plan: What to do, or the YAML file that says it.
+        plan: The plan, or its YAML file.
     """
     asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
     found = {REAL: survey_scenario(asked.scenario)}
     for name, scenario in asked.probe_scenarios.items():
         found[f"{PROBES}/{name}"] = survey_scenario(scenario)
-    # What a factor changes elsewhere changes no command.
+    # Changes of other fields do not change commands.
     changes = [
-        {path: value for path, value in each.changes.items() if path.startswith(_COMMANDING)}
+        {path: value for path, value in each.changes.items() if path.startswith(_COMMAND_FIELDS)}
         for each in asked.factors.configurations()
     ]
     distinct = {json.dumps(each, sort_keys=True, default=str): each for each in ({}, *changes)}
@@ -137,7 +136,7 @@ def preview_commands(plan: LoopPlan | str | Path) -> dict[str, CommandSurvey]:
 
 
 class _LoopRun:
-    """One way round."""
+    """One execution of a closed loop."""
 
     def __init__(
         self,
@@ -146,15 +145,15 @@ class _LoopRun:
         source: str | Path | None,
         traces: Path | None,
         isolation: str,
-        say: Say,
+        say: LoopCallback,
     ) -> None:
         self.plan, self.folder, self.isolation, self.say = plan, folder, isolation, say
-        #: The recorded runs as the user names them, maybe an archive, and the folder to read.
+        #: The recorded runs as given, possibly an archive, and the folder to read.
         self.source = None if source is None else Path(source)
         self.traces = traces
 
     def replace(self, inputs: Sequence[Path]) -> None:
-        """Put the beginning of this loop in the place of the loop that is in the folder."""
+        """Replace the loop in the folder by the manifest of this loop."""
         self._check_recorded()
         check_replaceable(self.folder, list_loop_files, inputs=inputs)
         given = [*inputs, *self._check_inputs()]
@@ -164,28 +163,29 @@ class _LoopRun:
             check_replaceable(self.folder, list_loop_files, inputs=given, ours=(LOCK_FILE,))
             try:
                 with set_aside(self.folder):
-                    self._begin()
+                    self._write_manifest()
             except OSError as error:
                 problem = f"cannot be written: {error.strerror or error}"
                 raise InputError(problem, file=self.folder) from None
 
-    def on(self) -> Loop:
+    def execute(self) -> Loop:
+        """Execute the missing steps and return the loop."""
         plan, say = self.plan, self.say
         self._check_recorded()
         self._check_folder()
         make_folder(self.folder)
-        with hold_lock(self.folder), self._announced_runs(), self._rated():
+        with hold_lock(self.folder), self._announce_runs(), self._use_common_rates():
             real = self._run(plan.scenario, REAL, "run")
             probes = {
                 name: self._run(scenario, f"{PROBES}/{name}", "probe")
                 for name, scenario in plan.probe_scenarios.items()
             }
-            self._checked({REAL: real, **probes})
-            before = self._judged(real)
+            self._check_quality({REAL: real, **probes})
+            before = self._assess_twin(real)
             fit = self._fit(real, probes)
-            study = self._explored(fit)
-            confirmation = self._confirmed(study, fit, [real, *probes.values()])
-        say("assess", "comparing what was predicted with what came out")
+            study = self._explore(fit)
+            confirmation = self._confirm(study, fit, [real, *probes.values()])
+        say("assess", "comparing predictions with measurements")
         offline = self.traces is not None
         made = assemble_loop(
             self.folder, plan, real, before, probes, fit, study, confirmation, offline
@@ -195,11 +195,11 @@ class _LoopRun:
         return made
 
     def _check_recorded(self) -> None:
-        """Runs that are to be taken must all be there, before anything is done."""
-        for place in self._places():
+        """Raise an error if a recorded run is missing."""
+        for place in self._list_places():
             if self.traces is None:
                 continue
-            if not (_part(self.traces, place) / TRACE_MANIFEST).is_file():
+            if not (_get_run_folder(self.traces, place) / TRACE_MANIFEST).is_file():
                 raise InputError(
                     f"has no recorded run '{place}'",
                     file=self.source,
@@ -208,7 +208,7 @@ class _LoopRun:
                 )
 
     def _check_inputs(self) -> list[Path]:
-        """Read all that the loop will read, so that nothing is replaced in vain; the files."""
+        """Read all inputs of the loop before anything is replaced; return their paths."""
         plan = self.plan
         found: list[Path] = [] if self.source is None else [self.source]
         for scenario in (plan.scenario, plan.asked, *plan.probe_scenarios.values()):
@@ -217,36 +217,38 @@ class _LoopRun:
                 TaskCommands(compiled, Path(), run="").survey()
             found += scenario._files()
         if self.traces is not None:
-            for place in self._places():
-                Trace.load(_part(self.traces, place))
+            for place in self._list_places():
+                Trace.load(_get_run_folder(self.traces, place))
         return found
 
-    def _places(self) -> list[str]:
-        """Where the runs are that are not those of the confirmation."""
+    def _list_places(self) -> list[str]:
+        """List the relative folders of the first run and of the probes."""
         return [REAL, *(f"{PROBES}/{name}" for name in self.plan.probes)]
 
     def _check_folder(self) -> None:
-        """A folder of something else, or of another loop, is not touched."""
-        kept = read_loop_manifest(self.folder)
+        """Raise an error for the folder of another loop, or with foreign files."""
+        manifest = read_loop_manifest(self.folder)
         own = (LOCK_FILE, RATES, COMMANDS)
-        if kept is None and self.folder.exists():
+        if manifest is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
                 raise InputError(
-                    "is there already, and is no loop",
+                    "exists already and is not a loop",
                     file=self.folder,
-                    remedy="name a folder that is not there yet",
+                    remedy="name a folder that does not exist",
                 )
-        elif kept is not None and any(kept.get(key) != v for key, v in self._told().items()):
+        elif manifest is not None and any(
+            manifest.get(key) != v for key, v in self._make_manifest().items()
+        ):
             raise InputError(
-                "holds another loop",
+                "contains another loop",
                 file=self.folder,
                 remedy="name another folder, or replace it with --overwrite",
             )
 
     @contextmanager
-    def _announced_runs(self) -> Iterator[None]:
-        """Say what will be run for real, before anything is."""
-        self._begin()
+    def _announce_runs(self) -> Iterator[None]:
+        """Announce the commands before the first run."""
+        self._write_manifest()
         if self.traces is None:
             surveys = preview_commands(self.plan)
             for name, survey in surveys.items():
@@ -255,25 +257,25 @@ class _LoopRun:
             self.say("run", f"every command: {escape_name(str(file))}")
         yield
 
-    def _begin(self) -> None:
-        """Say in the folder what it is of."""
+    def _write_manifest(self) -> None:
+        """Write the manifest of the loop."""
         with write_atomically(self.folder / MANIFEST) as stream:
-            told = {"twinloop": __version__, **self._told()}
-            stream.write(json.dumps(told, indent=1).encode())
+            manifest = {"twinloop": __version__, **self._make_manifest()}
+            stream.write(json.dumps(manifest, indent=1).encode())
 
-    def _told(self) -> dict[str, Any]:
+    def _make_manifest(self) -> dict[str, Any]:
         plan = json.loads(json.dumps(self.plan.to_dict(), default=str))
         return {"plan": plan, "offline": self.traces is not None}
 
     @contextmanager
-    def _rated(self) -> Iterator[None]:
-        """One rate of work for all runs: what a second of work is must not change between them."""
+    def _use_common_rates(self) -> Iterator[None]:
+        """Use the same work rates in all runs, so that a second of work means the same in each."""
         path = self.folder / RATES
         before = os.environ.get(burn_program.RATES_VARIABLE)
         if self.traces is None and before is None:
             if not path.exists():
                 found = burn_program.measure_rates(
-                    self._kinds(), lambda text: self.say("run", text)
+                    self._list_kinds(), lambda text: self.say("run", text)
                 )
                 with write_atomically(path) as stream:
                     stream.write(json.dumps(found).encode())
@@ -287,8 +289,8 @@ class _LoopRun:
             if before is None:
                 os.environ.pop(burn_program.RATES_VARIABLE, None)
 
-    def _kinds(self) -> list[str]:
-        """The kinds of work in any of the runs."""
+    def _list_kinds(self) -> list[str]:
+        """List the kinds of work in all runs."""
         scenarios = (self.plan.scenario, self.plan.asked, *self.plan.probe_scenarios.values())
         found: set[str] = set()
         for scenario in scenarios:
@@ -301,20 +303,20 @@ class _LoopRun:
             }
         return sorted(found)
 
-    def _run(self, scenario: Scenario, place: str, step: Step) -> Trace:
-        """A run for real; one that is there is not made again."""
-        path = _part(self.folder, place)
-        kept = load_complete_run(path, Candidate(place, scenario, {}))
-        if kept is not None:
-            return kept
+    def _run(self, scenario: Scenario, place: str, step: LoopStep) -> Trace:
+        """Execute a scenario, or return its stored or recorded run."""
+        path = _get_run_folder(self.folder, place)
+        stored = load_complete_run(path, Candidate(place, scenario, {}))
+        if stored is not None:
+            return stored
         if self.traces is not None:
-            self.say(step, f"taking the recorded run {self.source}/{place}")
-            trace = Trace.load(_part(self.traces, place))
+            self.say(step, f"using the recorded run {self.source}/{place}")
+            trace = Trace.load(_get_run_folder(self.traces, place))
             trace.save(path)
             return trace
-        foretold = figures(simulate(scenario))
-        about = "" if foretold.makespan is None else f", about {foretold.makespan:.0f} s"
-        self.say(step, f"{scenario.name or place}: {format_count(foretold.tasks, 'task')}{about}")
+        predicted = figures(simulate(scenario))
+        about = "" if predicted.makespan is None else f", about {predicted.makespan:.0f} s"
+        self.say(step, f"{scenario.name or place}: {format_count(predicted.tasks, 'task')}{about}")
         return execute(
             scenario,
             path,
@@ -325,20 +327,20 @@ class _LoopRun:
             announce=lambda text: self.say(step, f"  {text}"),
         )
 
-    def _checked(self, runs: Mapping[str, Trace]) -> None:
+    def _check_quality(self, runs: Mapping[str, Trace]) -> None:
         for name, trace in runs.items():
             audit = check(trace)
             if audit.errors:
                 raise InputError(
                     f"the recorded run '{name}' does not pass the quality gate: {audit.errors[0]}",
                     file=self.folder,
-                    remedy=f"`twinloop check {self.folder}/...` says more",
+                    remedy=f"`twinloop check {self.folder}/...` lists all findings",
                 )
         self.say("check", f"{format_count(len(runs), 'run')} recorded, all pass the quality gate")
 
-    def _judged(self, real: Trace) -> tuple[Trace, Verdict]:
-        """The twin as it is, before anything is fitted."""
-        self.say("simulate", "the same scenario in the simulator, from the work that was declared")
+    def _assess_twin(self, real: Trace) -> tuple[Trace, Verdict]:
+        """Simulate and assess the twin before calibration."""
+        self.say("simulate", "simulating the same scenario with its declared work")
         twin, verdict = assess_before_calibration(self.plan, real)
         self.say("assess", f"{verdict.mode}: {count_passed_criteria(verdict)}")
         return twin, verdict
@@ -358,30 +360,30 @@ class _LoopRun:
         )
         for name, value in fit.values.items():
             self.say("calibrate", f"{name}: {fit.defaults[name]:.3g} -> {value:.3g}")
-        for said in fit.identifiability.sentences if fit.identifiability else ():
-            self.say("calibrate", said)
+        for sentence in fit.identifiability.sentences if fit.identifiability else ():
+            self.say("calibrate", sentence)
         return fit
 
-    def _explored(self, fit: Fit) -> Study:
+    def _explore(self, fit: Fit) -> Study:
         study = explore(
             self.plan.asked, self.plan.factors, fit, by=self.plan.by, folder=self.folder / STUDY
         )
         best = study.top(1, self.plan.by)[0]
-        count = format_count(len(study.planned_configurations), "what-if")
+        count = format_count(len(study.planned_configurations), "configuration")
         self.say("explore", f"{count} simulated; best by {self.plan.by}: {best.name}")
         return study
 
-    def _confirmed(self, study: Study, fit: Fit, fitted_to: list[Trace]) -> Confirmation | None:
+    def _confirm(self, study: Study, fit: Fit, fitted_to: list[Trace]) -> Confirmation | None:
         place = self.folder / CONFIRMATION
-        ranking = self._worth_running(study)
+        ranking = self._select_candidates(study)
         recorded = None if self.traces is None else self.traces / CONFIRMATION
         if recorded is not None:
             if not recorded.is_dir():
                 self.say("confirm", f"no confirmation was recorded in {self.source}")
                 return None
-            self.say("confirm", f"taking the recorded runs in {self.source}/{CONFIRMATION}")
+            self.say("confirm", f"using the recorded runs in {self.source}/{CONFIRMATION}")
             if not (place / "runs").exists():
-                # Whole or not at all: one that was cut short would be taken for all there is.
+                # Renamed when it is complete, as an interrupted copy would lack runs.
                 shutil.rmtree(place / ".runs", ignore_errors=True)
                 shutil.copytree(recorded / "runs", place / ".runs").rename(place / "runs")
         return confirm(
@@ -395,10 +397,10 @@ class _LoopRun:
             fitted_to=fitted_to,
         )
 
-    def _worth_running(self, study: Study) -> Ranking:
-        """The best that are not predicted to be the same as the baseline: nothing could come of it.
+    def _select_candidates(self, study: Study) -> Ranking:
+        """Select the best candidates whose predictions differ from that of the baseline.
 
-        Those that are worse than it show whether the twin is right on that side too.
+        Candidates that are worse than the baseline are included: they test predictions, too.
         """
         every, kpi = study.rank(), Objective.of(self.plan.by).kpi
         usual = study.baseline.predicted.get(kpi)
@@ -406,7 +408,7 @@ class _LoopRun:
         return replace(every, places=tuple(places[: self.plan.top]))
 
 
-def _part(folder: Path, place: str) -> Path:
-    """The folder of the first run, or of a probe, which a plan names."""
+def _get_run_folder(folder: Path, place: str) -> Path:
+    """Return the folder of the first run, or of a probe."""
     above, _, probe = place.partition("/")
     return join_below(folder / PROBES, probe, field="probes") if above == PROBES else folder / place

@@ -1,4 +1,4 @@
-"""A whole loop in five lines, and what should be known beside them."""
+"""The summary of a closed loop in five lines, and its notes."""
 
 from __future__ import annotations
 
@@ -9,32 +9,39 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.ranking.uncertainty import compute_probability_better
 from twinloop.metrics import figures
+from twinloop.trace import Trace
 from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.exploration.closed_loop.result import Loop
     from twinloop.exploration.confirmation.result import Confirmation
 
-#: How many of many are named.
-_NAMED: Final = 3
-#: Values that moved by less than this share did not move.
-_STILL: Final = 0.01
-#: What the verdict on the first recommendation means for whoever has to decide.
-_TO_DO: Final = {
-    "holds": "So take it",
-    "reversed": "So do not take it: for real it was the other way round",
-    "tie": "So the runs cannot tell: more repetitions would, or it does not matter",
-    "not assessable": "So nobody can tell: that takes more than one repetition, and a difference",
-    "not measured": "So nobody can tell: it was not measured",
+#: Maximum number of items named in a list.
+_MAX_NAMED: Final = 3
+#: Changes of values below this share are not reported.
+_MIN_CHANGE: Final = 0.01
+#: Advice for each verdict on the first recommendation.
+_ADVICE: Final = {
+    "holds": "Adopt it",
+    "reversed": "Do not adopt it: the real runs show the opposite",
+    "tie": "Not distinguishable with this data: add repetitions, or keep the baseline",
+    "not assessable": "Not assessable: more repetitions or a predicted difference are needed",
+    "not measured": "Not measured: no conclusion is possible",
 }
 
 
 def summarise_loop(loop: Loop) -> tuple[str, ...]:
-    """What was measured, how far the twin agrees, what was fitted, recommended, and what holds."""
-    return (_measured(loop), _agreed(loop), _fitted(loop), _recommended(loop), _confirmed(loop))
+    """Summarise measurement, agreement, calibration, recommendation and confirmation."""
+    return (
+        _describe_measurement(loop),
+        _describe_agreement(loop),
+        _describe_calibration(loop),
+        _describe_recommendation(loop),
+        _describe_confirmation(loop),
+    )
 
 
-def _measured(loop: Loop) -> str:
+def _describe_measurement(loop: Loop) -> str:
     found = figures(loop.real)
     where = "earlier" if loop.offline else "on this machine"
     long = "" if found.makespan is None else f" in {found.makespan:.1f} s"
@@ -43,116 +50,140 @@ def _measured(loop: Loop) -> str:
     return f"Measured {where}: {format_count(found.tasks, 'task')} on {nodes}{long}{probes}."
 
 
-def _agreed(loop: Loop) -> str:
+def _describe_agreement(loop: Loop) -> str:
     from twinloop.exploration.closed_loop.result import count_passed_criteria
 
     before, fitted = count_passed_criteria(loop.before), count_passed_criteria(loop.after)
-    said = f"Trust: as it came, the twin: {before}; fitted: {fitted}"
+    text = (
+        f"Agreement: before calibration, {_describe_error(loop.real, loop.twin)}{before}; after "
+        f"calibration, {_describe_error(loop.real, loop.fitted_twin)}{fitted}"
+    )
     after = loop.fit.statuses.get("after", {})
     if failing := [name for name, status in after.items() if status == "FAIL"]:
-        said += f", but {len(failing)} of {len(after)} runs still fail ({', '.join(failing)})"
+        text += f", but {len(failing)} of {len(after)} runs still fail ({', '.join(failing)})"
     if loop.unseen is not None:
-        said += f"; on a new load that it had never seen: {count_passed_criteria(loop.unseen)}"
-    return f"{said}."
+        held_out = count_passed_criteria(loop.unseen)
+        text += f"; for a run that the calibration did not use, {held_out}"
+    return f"{text}."
 
 
-def _fitted(loop: Loop) -> str:
+def _describe_error(real: Trace, twin: Trace) -> str:
+    """Describe the error of the simulated makespan; empty if it is not known.
+
+    >>> _describe_error(Trace(), Trace())
+    ''
+    """
+    measured, simulated = figures(real).makespan, figures(twin).makespan
+    if not measured or simulated is None:
+        return ""
+    error = 100 * abs(simulated / measured - 1.0)
+    return f"the simulated makespan is off by {error:.1f} % and "
+
+
+def _describe_calibration(loop: Loop) -> str:
     values, before = loop.fit.values, loop.fit.defaults
-    far = sorted(values, key=lambda name: -_moved(name, before.get(name), values[name]))
-    told = [
-        _worded(name, values[name])
-        for name in far
-        if _moved(name, before.get(name), values[name]) >= _STILL
+    ordered = sorted(
+        values, key=lambda name: -_compute_change(name, before.get(name), values[name])
+    )
+    changed = [
+        _describe_value(name, values[name])
+        for name in ordered
+        if _compute_change(name, before.get(name), values[name]) >= _MIN_CHANGE
     ]
     known = loop.fit.identifiability
     if known is None:
-        return f"Fitted: {_some(told)}; how sure that is was not examined."
-    cannot = []
-    for said, names in (
-        ("the data cannot tell {} one by one", known.unidentifiable),
-        ("whether the data tell {} is unknown (the analysis is unfinished)", known.unknown),
+        return f"Calibration: {_join_first(changed)}; identifiability was not analysed."
+    limits = []
+    for text, names in (
+        ("not identifiable with this data: {}", known.unidentifiable),
+        ("identifiability not known (the analysis is unfinished): {}", known.unknown),
     ):
         if names:
             short = [name.removeprefix("contention.kinds.") for name in names]
-            cannot.append(said.format(_some(short)))
-    return f"Fitted: {_some(told)}; {'; '.join(cannot) or 'the data tell it all'}."
+            limits.append(text.format(_join_first(short)))
+    summary = "; ".join(limits) or "all values are identifiable"
+    return f"Calibration: {_join_first(changed)}; {summary}."
 
 
-def _worded(name: str, value: Any) -> str:
-    """A fitted value as people would say it.
+def _describe_value(name: str, value: Any) -> str:
+    """Describe a fitted value.
 
-    >>> _worded("service_factors.cache", 1.14), _worded("startup_overhead", 0.0152)
-    ('cache work takes 1.14 times as long as declared', 'a start costs 15 ms')
+    >>> _describe_value("service_factors.cache", 1.14), _describe_value("startup_overhead", 0.0152)
+    ('cache work takes 1.14 times as long as declared', 'the start of a task takes 15 ms')
     """
     if match := re.fullmatch(r"service_factors\.(.+)", name):
         return f"{match[1]} work takes {value:.3g} times as long as declared"
     if match := re.fullmatch(r"contention\.kinds\.(.+)\.sensitivity", name):
-        return f"{match[1]} tasks suffer from neighbours ({value:.2g})"
+        return f"{match[1]} tasks are slowed down by neighbours (sensitivity {value:.2g})"
     if match := re.fullmatch(r"contention\.kinds\.(.+)\.pressure", name):
-        return f"{match[1]} tasks press on neighbours ({value:.2g})"
-    said = {
+        return f"{match[1]} tasks slow down neighbours (pressure {value:.2g})"
+    texts = {
         "service_factor": f"work takes {value:.3g} times as long as declared",
         "speed_factor": f"cores are {value:.3g} times as fast as declared",
     }
     if name == "startup_overhead":
-        return f"a start costs {1000 * value:.2g} ms"
-    return said.get(name, f"{name} {_short(value)}")
+        return f"the start of a task takes {1000 * value:.2g} ms"
+    return texts.get(name, f"{name} {_format_value(value)}")
 
 
-def _moved(name: str, before: object, after: object) -> float:
-    """How much a value moved, in shares of what it acts on; times in seconds."""
+def _compute_change(name: str, before: object, after: object) -> float:
+    """Compute the absolute change of a value, relative to its effect; times are in seconds."""
     if not isinstance(before, int | float) or not isinstance(after, int | float):
         return 0.0
     change = abs(after - before)
-    # A pressure alone does nothing; a sensitivity does.
+    # A pressure has an effect only together with a sensitivity.
     return 0.1 * change if name.endswith(".pressure") else change
 
 
-def _some(said: list[str]) -> str:
-    """The first few of many.
+def _join_first(texts: list[str]) -> str:
+    """Join the first texts of a list, and count the others.
 
-    >>> _some(["a", "b", "c", "d", "e"])
+    >>> _join_first(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    rest = len(said) - _NAMED
-    return ", ".join(said[:_NAMED]) + (f" and {rest} more" if rest > 0 else "") or "nothing"
+    rest = len(texts) - _MAX_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return ", ".join(texts[:_MAX_NAMED]) + more or "no value changed"
 
 
-def _recommended(loop: Loop) -> str:
+def _describe_recommendation(loop: Loop) -> str:
     by = Objective.of(loop.plan.by)
     ranking = loop.study.top(1)
     best, base = ranking[0], ranking.baseline
-    count = format_count(len(loop.study.planned_configurations), "what-if")
+    count = format_count(len(loop.study.planned_configurations), "configuration")
     old, new = base.predicted.get(by.kpi), best.predicted[by.kpi]
     if old is None:
-        return f"Recommended out of {count}: {best.name}; the baseline failed."
+        return f"Recommendation out of {count}: {best.name}; the baseline failed."
     if old == new or best.name == base.name:
-        return f"Recommended out of {count}: stay with {base.name}; none is better in {by.meaning}."
+        return (
+            f"Recommendation out of {count}: keep {base.name}; no configuration has a better "
+            f"{by.meaning}."
+        )
     change = f" ({(new - old) / old:+.0%})" if old else ""
-    said = (
-        f"Recommended out of {count}: {best.name}: {by.meaning} {_short(new)} {by.unit} instead of "
-        f"{_short(old)} {by.unit} with {base.name}{change}"
+    text = (
+        f"Recommendation out of {count}: {best.name}: {by.meaning} {_format_value(new)} {by.unit} "
+        f"instead of {_format_value(old)} {by.unit} with {base.name}{change}"
     )
-    sure = compute_probability_better(best, base, by, loop.fit.noise)
-    if not math.isnan(sure):
-        said += f"; the twin is {100 * sure:.0f} % sure that it is better"
+    probability = compute_probability_better(best, base, by, loop.fit.noise)
+    if not math.isnan(probability):
+        text += f"; probability that it is better: {100 * probability:.0f} %"
     if best.unsupported:
-        said += f"; UNSUPPORTED: {best.unsupported[0]}"
-    return f"{said.removesuffix('.')}."
+        text += f"; UNSUPPORTED: {best.unsupported[0]}"
+    return f"{text.removesuffix('.')}."
 
 
-def _confirmed(loop: Loop) -> str:
+def _describe_confirmation(loop: Loop) -> str:
     made = loop.confirmation
     if made is None:
-        return "Confirmed: nothing was run again, so nobody knows whether it holds."
+        return "Confirmation: none; the recommendation has not been tested by real runs."
     first, *others = made.recommendations
     rest = "".join(f"; {each.candidate}: {each.verdict}" for each in others)
-    said = f"{_TO_DO[first.verdict]}{_price(made)}"
-    return f"Confirmed for real: {first.sentence}{rest}. {said}."
+    advice = f"{_ADVICE[first.verdict]}{_describe_drawbacks(made)}"
+    return f"Confirmation by real runs: {first.sentence}{rest}. {advice}."
 
 
-def _price(made: Confirmation) -> str:
-    """What else becomes worse with the first candidate, as far as the runs show."""
+def _describe_drawbacks(made: Confirmation) -> str:
+    """List the other metrics that are significantly worse with the first candidate."""
     first, base = made.candidates[0].name, made.baseline.name
     found = []
     for objective in made.objectives[1:]:
@@ -162,25 +193,26 @@ def _price(made: Confirmation) -> str:
         worse = row["low"][0] > 0 if objective.lower else row["high"][0] < 0
         if worse:
             found.append(f"{objective.meaning} {row['real'][0]:+.2g} {objective.unit}")
-    return f"; its price: {', '.join(found)}" if found else ""
+    return f"; drawback: {', '.join(found)}" if found else ""
 
 
 def list_notes(loop: Loop) -> tuple[str, ...]:
-    """What was not measured, and what else whoever reads the rest should know."""
+    """List notes on missing measurements and on the conditions of the runs."""
     found: list[str] = []
-    where = "the machine that recorded it" if loop.offline else "this machine"
+    where = "the recording machine" if loop.offline else "this machine"
     if loop.real.power.is_empty():
-        found.append(f"No energy was measured: {where} shows no power counters.")
+        found.append(f"No energy was measured: {where} has no power counters.")
     if loop.offline:
-        found.append("The real runs were recorded earlier: nothing was run now.")
+        found.append("The real runs were recorded earlier; nothing was executed now.")
     isolation = loop.real.manifest.facts.get("isolation")
     if isinstance(isolation, str) and not isolation.startswith("cgroup"):
-        found.append(f"Nodes were kept apart by {isolation} only: tasks can share more than cores.")
+        found.append(f"Nodes were isolated by {isolation} only: tasks can share more than cores.")
     if loop.confirmation is not None:
-        about = ("energy", "baseline")
-        found += [said for said in loop.confirmation.notes if not any(a in said for a in about)]
+        skipped = ("energy", "baseline")
+        notes = loop.confirmation.notes
+        found += [note for note in notes if not any(word in note for word in skipped)]
     return tuple(dict.fromkeys(found))
 
 
-def _short(value: object) -> str:
+def _format_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, int | float) else str(value)
