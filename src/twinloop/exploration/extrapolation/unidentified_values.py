@@ -90,10 +90,10 @@ class UnidentifiedValues:
         names = (*known.unidentifiable, *known.unknown) if known else ()
         left = [name for name in names if name in self.fitted]
         for group in known.groups if known else ():
-            here = tuple(name for name in group if name in self.fitted)
-            if set(here) & set(left):
-                self.groups.append(here)
-                left = [name for name in left if name not in here]
+            names_in_group = tuple(name for name in group if name in self.fitted)
+            if set(names_in_group) & set(left):
+                self.groups.append(names_in_group)
+                left = [name for name in left if name not in names_in_group]
         self.groups += [(name,) for name in left]
 
 

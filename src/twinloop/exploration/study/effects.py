@@ -66,11 +66,11 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     [0.059, 0.941]
     """
     model = _LinearModel(runs, factors, kpi)
-    whole = model.explain(model.factors)
+    whole = model.compute_explained_squares(model.factors)
     rows: list[dict[str, Any]] = []
     for name, factor in model.factors.items():
         others = {other: each for other, each in model.factors.items() if other != name}
-        share = model.share(whole - model.explain(others))
+        share = model.share(whole - model.compute_explained_squares(others))
         active = model.values[factor.active]
         middle = _mean(active) if len(active) else 0.0
         for code, label in (*enumerate(factor.labels), (-1, INACTIVE)):
@@ -112,15 +112,15 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     """
     model = _LinearModel(runs, factors, kpi)
     left = model.residuals()
-    whole = model.explain(model.factors)
+    whole = model.compute_explained_squares(model.factors)
     rows: list[dict[str, Any]] = []
     for (name, one), (other_name, other) in combinations(model.factors.items(), 2):
         both = _multiply_columns(one.columns, other.columns)
-        share = model.share(model.explain(model.factors, both) - whole)
+        share = model.share(model.compute_explained_squares(model.factors, both) - whole)
         for code, label in enumerate(one.labels):
             for other_code, other_label in enumerate(other.labels):
-                here = (one.codes == code) & (other.codes == other_code)
-                if not here.any():
+                chosen = (one.codes == code) & (other.codes == other_code)
+                if not chosen.any():
                     continue
                 rows.append(
                     {
@@ -128,9 +128,9 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
                         "other": other_name,
                         "level": label,
                         "other_level": other_label,
-                        "runs": int(here.sum()),
-                        "mean": _mean(model.values[here]),
-                        "interaction": _mean(left[here]),
+                        "runs": int(chosen.sum()),
+                        "mean": _mean(model.values[chosen]),
+                        "interaction": _mean(left[chosen]),
                         "share": share,
                     }
                 )
@@ -160,10 +160,10 @@ class _Factor:
         A factor that is active in some runs only therefore explains no difference between these
         runs and the others.
         """
-        here = (self.codes[:, np.newaxis] == np.arange(len(self.labels))).astype(np.float64)
+        dummies = (self.codes[:, np.newaxis] == np.arange(len(self.labels))).astype(np.float64)
         if len(self.labels):
-            here[self.active] -= here[self.active].mean(axis=0)
-        return np.asarray(here, dtype=np.float64)
+            dummies[self.active] -= dummies[self.active].mean(axis=0)
+        return np.asarray(dummies, dtype=np.float64)
 
 
 class _LinearModel:
@@ -196,7 +196,9 @@ class _LinearModel:
             return 0.0
         return min(max(squares / self._total, 0.0), 1.0)
 
-    def explain(self, factors: dict[str, _Factor], more: Floats | None = None) -> float:
+    def compute_explained_squares(
+        self, factors: dict[str, _Factor], more: Floats | None = None
+    ) -> float:
         """Return the sum of squares that the additive model of these factors explains."""
         fitted = self._predict(factors, more)
         return float(fitted @ fitted)
@@ -231,9 +233,9 @@ def _bin_by_quartile(numbers: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
     values = numbers.cast(pl.Float64).to_numpy()
     edges = np.quantile(values, np.arange(1, _BINS) / _BINS)
     found = np.searchsorted(np.unique(edges), values, side="left")
-    kept, codes = np.unique(found, return_inverse=True)
+    bins, codes = np.unique(found, return_inverse=True)
     labels = []
-    for quarter in kept:
+    for quarter in bins:
         inside = values[found == quarter]
         labels.append(f"{inside.min():.4g} to {inside.max():.4g}")
     return labels, codes.ravel()

@@ -110,11 +110,11 @@ def read_results(
     for number, row in enumerate(rows, start=2):
         checked = check_shape(row, _JournalRow, file, TRUNCATE_REMEDY, line=number)
         found[checked.key] = row
-        here = len(next(iter(checked.draws.values()), ()))
-        if here and checked.key in compared:
-            draws = draws or here
-            if here != draws:
-                what = f"has {here} values of each KPI, but earlier runs have {draws}"
+        count = len(next(iter(checked.draws.values()), ()))
+        if count and checked.key in compared:
+            draws = draws or count
+            if count != draws:
+                what = f"has {count} values of each KPI, but earlier runs have {draws}"
                 raise InputError(
                     what, file=file, line=number, field="draws", remedy=TRUNCATE_REMEDY
                 )
@@ -128,10 +128,10 @@ def is_study(folder: Path) -> bool:
     False
     """
     try:
-        kept = json.loads((folder / MANIFEST).read_bytes())
+        stored = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return (folder / MANIFEST).is_file() and (folder / JOURNAL).is_file()  # damaged
-    return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
+    return isinstance(stored, dict) and {"twinloop", "design", "keys"} <= stored.keys()
 
 
 class _StudyFile(StoredJson):
@@ -154,14 +154,14 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
         raise InputError(
             "contains no study", file=folder, remedy=f"the folder of a study contains {MANIFEST}"
         )
-    kept = read_stored_json(path, _StudyFile, _REPAIR)
+    stored = read_stored_json(path, _StudyFile, _REPAIR)
     try:
-        design = Design.from_dict(kept.design)
-        scenario = Scenario.from_manifest(kept.scenario)
+        design = Design.from_dict(stored.design)
+        scenario = Scenario.from_manifest(stored.scenario)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         what = f"is damaged or from another version: {error}"
         raise InputError(what, file=path, remedy=_REPAIR) from None
-    keys, baseline, fit, by = kept.keys, kept.baseline, kept.fit, kept.by
+    keys, baseline, fit, by = stored.keys, stored.baseline, stored.fit, stored.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
@@ -190,16 +190,16 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
         folder,
         by,
         allow_code,
-        tuple(kept.notes),
-        _get_input_hashes(kept),
+        tuple(stored.notes),
+        _get_input_hashes(stored),
     )
 
 
-def _get_input_hashes(kept: _StudyFile) -> dict[str, str | None]:
+def _get_input_hashes(stored: _StudyFile) -> dict[str, str | None]:
     """Return the hashes of the input files; old studies have only those of their scenario."""
-    if kept.inputs is not None:
-        return kept.inputs
-    found = kept.scenario.get("inputs")
+    if stored.inputs is not None:
+        return stored.inputs
+    found = stored.scenario.get("inputs")
     return dict(found) if isinstance(found, Mapping) else {}
 
 

@@ -303,9 +303,9 @@ class Study:
             .otherwise(pl.all())
             .name.keep()
         )
-        kept = find_front(whole.to_numpy(), [each.lower for each in chosen])
+        on_front = find_front(whole.to_numpy(), [each.lower for each in chosen])
         first = chosen[0]
-        return table.filter(pl.Series(kept)).sort(first.kpi, descending=not first.lower)
+        return table.filter(pl.Series(on_front)).sort(first.kpi, descending=not first.lower)
 
     @property
     def objectives(self) -> tuple[str, str]:
