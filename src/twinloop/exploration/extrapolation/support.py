@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from twinloop.calibration.identifiability.advice import join_names
 from twinloop.description.errors import TwinloopError
 from twinloop.engine import CompiledScenario
 from twinloop.exploration.extrapolation.load_levels import LoadLevels
@@ -127,7 +128,7 @@ def _find_new_kinds(case: _Case) -> Iterator[str]:
 
 def _describe_kinds(kinds: Sequence[str]) -> str:
     named = [f"'{kind}'" for kind in kinds if kind]
-    return f"they contain {_join_words(named)}" if named else "their tasks have no kind"
+    return f"they contain {join_names(named)}" if named else "their tasks have no kind"
 
 
 def _find_new_hosts(case: _Case) -> Iterator[str]:
@@ -141,10 +142,10 @@ def _find_new_hosts(case: _Case) -> Iterator[str]:
             continue
         clocks = sorted({m for m, _ in seen.hosts if m})
         if mhz and clocks and all(differ(mhz, m) for m in clocks):
-            here, there = f"{mhz:,.0f} MHz", _join_words([f"{m:,.0f}" for m in clocks]) + " MHz"
+            here, there = f"{mhz:,.0f} MHz", join_names([f"{m:,.0f}" for m in clocks]) + " MHz"
         else:
             speeds = sorted({s for _, s in seen.hosts})
-            here, there = f"speed {speed:.3g}", _join_words([f"{s:.3g}" for s in speeds])
+            here, there = f"speed {speed:.3g}", join_names([f"{s:.3g}" for s in speeds])
         yield f"It uses hosts of {here}, but the fitted runs used hosts of {there}."
 
 
@@ -171,7 +172,7 @@ def _find_higher_loads(case: _Case) -> Iterator[str]:
         least = min(known for _, known in beyond.values())
         named = [f"'{kind}'" for kind in sorted(beyond) if kind]
         partly = len(beyond) < len(most)
-        among = f", some of the kind {_join_words(named)}" if named and partly else ""
+        among = f", some of the kind {join_names(named)}" if named and partly else ""
         such = " with this kind" if among else ""
         yield (
             f"Up to {count:.3g} tasks {where} run at the same time{among}, but at most {least:.3g} "
@@ -195,7 +196,7 @@ def _explain_contention(case: _Case, kinds: Sequence[str]) -> str | None:
         if rule.kinds is not None and f"contention.kinds.{kind}.sensitivity" not in fitted
     ]
     if lacking:
-        return f"the model has no contention for tasks of the kind {_join_words(lacking)}"
+        return f"the model has no contention for tasks of the kind {join_names(lacking)}"
     if not case.unidentified.analysed:
         return "the identifiability of the contention between them was not analysed"
     unidentified = any(name in varied for group in case.unidentified.groups for name in group)
@@ -216,7 +217,7 @@ def _find_sensitive_values(case: _Case, groups: Sequence[Sequence[str]]) -> Iter
             )
             yield (
                 f"Its makespan changes by {_format_percent(change)} with "
-                f"{_join_words([_format_range(case.fit, name) for name in group])}, which {reason}."
+                f"{join_names([_format_range(case.fit, name) for name in group])}, which {reason}."
             )
 
 
@@ -226,10 +227,6 @@ def _format_range(fit: Fit, name: str) -> str:
         return name
     low, high = np.quantile(fit.draws[name].to_numpy(), [0.05, 0.95])
     return f"{name} (from {low:.3g} to {high:.3g})"
-
-
-def _join_words(words: Sequence[str]) -> str:
-    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def _format_percent(share: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.description.files import write_atomically
+from twinloop.exploration.factors.factors import format_level
 
 if TYPE_CHECKING:
     from twinloop.exploration.study.study import Study
@@ -145,6 +146,4 @@ def _finite_or_none(value: Any) -> float | None:
 
 
 def _format_label(label: Any, *, numeric: bool) -> Any:
-    if label is None or numeric:
-        return label
-    return f"{label:g}" if isinstance(label, float) else label
+    return label if label is None or numeric else format_level(label)
