@@ -21,7 +21,7 @@ from twinloop.execution.local_machine import LocalMachine
 from twinloop.execution.observed_processes import Observed, ObservedGroup, ObservedTree
 from twinloop.execution.power import PowerRecorder, find_meters
 from twinloop.execution.process_trees import ProcessStat, ProcessTrees
-from twinloop.execution.run_folder import RunFolder, check_run_folder, unwritable
+from twinloop.execution.run_folder import RunFolder, check_run_folder, make_run_write_error
 from twinloop.execution.run_journal import RunJournal
 from twinloop.execution.run_trace import read_unfinished_run
 from twinloop.execution.usage_recorder import ExecutionKey, UsageRecorder, check_period
@@ -90,7 +90,7 @@ def attach(
             trace = read_unfinished_run(path)
             run.finish(trace)
         except OSError as error:
-            raise unwritable(path, error) from None
+            raise make_run_write_error(path, error) from None
     return trace
 
 

@@ -32,7 +32,13 @@ from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, make_run_name,
 from twinloop.execution.orphans import adopt_orphans
 from twinloop.execution.power import Meter, PowerRecorder, find_meters
 from twinloop.execution.process_trees import ProcessTrees
-from twinloop.execution.run_folder import JOURNAL, OUTPUT, RunFolder, check_run_folder, unwritable
+from twinloop.execution.run_folder import (
+    JOURNAL,
+    OUTPUT,
+    RunFolder,
+    check_run_folder,
+    make_run_write_error,
+)
 from twinloop.execution.run_journal import JournalError, read_entries
 from twinloop.execution.run_progress import ProgressCallback
 from twinloop.execution.run_trace import trace_from_journal
@@ -190,7 +196,7 @@ def execute(
             kept.finish(trace)
         except OSError as error:
             if isinstance(error, JournalError) or error.errno in DISK_ERRORS:
-                raise unwritable(where, error) from error
+                raise make_run_write_error(where, error) from error
             raise TwinloopError(f"the run could not go on: {error}") from error
     if loop.interrupted:
         raise Interrupted(trace)

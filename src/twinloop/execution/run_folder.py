@@ -10,7 +10,8 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.description.errors import DamagedTraceError, InputError, UnwritableError
+from twinloop.description.errors import DamagedTraceError, InputError
+from twinloop.description.files import make_write_error
 from twinloop.description.locks import LOCK_FILE, FolderLock
 from twinloop.description.replacement import (
     OwnedFiles,
@@ -88,7 +89,7 @@ class RunFolder:
                         path.rmdir()
                 raise
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise UnwritableError(f"cannot be written: {_why(error)}", file=path) from None
+            raise make_write_error(path, _polars_to_os_error(error)) from None
 
     @property
     def output(self) -> Path:
@@ -101,7 +102,7 @@ class RunFolder:
         try:
             write_tables(trace.tables, trace.manifest, self.path, workload=trace.workload)
         except pl.exceptions.PolarsError as error:
-            raise unwritable(self.path, error) from None
+            raise make_run_write_error(self.path, error) from None
         shutil.rmtree(self.path / RECORDING, ignore_errors=True)
         with suppress(OSError):  # it is not empty, or a task has removed it
             self.output.rmdir()
@@ -215,20 +216,18 @@ def _no_run(path: Path) -> InputError:
     )
 
 
-def unwritable(path: Path, error: Exception) -> UnwritableError:
+def make_run_write_error(path: Path, error: Exception) -> Exception:
     """Make the error for a run that cannot be written.
 
-    >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
+    >>> print(make_run_write_error(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device (what was recorded so far is kept there)
     """
-    return UnwritableError(
-        f"cannot be written: {_why(error)}",
-        file=path,
-        remedy="what was recorded so far is kept there",
-    )
+    remedy = "what was recorded so far is kept there"
+    return make_write_error(path, _polars_to_os_error(error), remedy=remedy)
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, pl.exceptions.PolarsError):  # it has no error number of the system
-        return f"the disk may be full ({error})"
-    return getattr(error, "strerror", None) or str(error)
+def _polars_to_os_error(error: Exception) -> Exception:
+    """Convert an error of Polars, which has no error number; return any other unchanged."""
+    if isinstance(error, pl.exceptions.PolarsError):
+        return OSError(f"the disk may be full ({error})")
+    return error
