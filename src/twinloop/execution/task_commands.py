@@ -219,10 +219,7 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
             )
         if values[name] is None:
             raise InputError(f"uses {name!r}, which has no value", field=where)
-        found = values[name]
-        return (
-            np.format_float_positional(found, trim="-") if isinstance(found, float) else str(found)
-        )
+        return _text(values[name])
 
     return _refuse_zero_byte(_BRACES.sub(value, template), where)
 
