@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from twinloop.description.document import (
@@ -22,18 +23,14 @@ def parse_json(text: str, file: str | None) -> ParsedDocument:
     """Parse JSON text; a key that occurs twice in one object is an error."""
     twice: list[str] = []
 
-    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) < len(pairs):
-            counts = Counter(name for name, _ in pairs)
-            twice.extend(name for name, count in counts.items() if count > 1)
-        return values
+    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return object_from_pairs(pairs, on_repeat=twice.append)
 
     def refuse(constant: str) -> Any:
         raise InputError(f"{constant} is no number in JSON", file=file)
 
     try:
-        data = json.loads(text, object_pairs_hook=mapping, parse_constant=refuse)
+        data = json.loads(text, object_pairs_hook=make_object, parse_constant=refuse)
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", file=file, line=error.lineno) from None
     except RecursionError:
@@ -48,6 +45,27 @@ def parse_json(text: str, file: str | None) -> ParsedDocument:
     document = ParsedDocument(data, file, lambda: _number_lines(text))
     _check_values(document)
     return document
+
+
+def object_from_pairs(
+    pairs: list[tuple[str, Any]], *, on_repeat: Callable[[str], None]
+) -> dict[str, Any]:
+    """Make a JSON object of its members, for the `object_pairs_hook` of `json.loads`.
+
+    `on_repeat` is called with each name that occurs more than once, and may raise an error: the
+    standard library would keep the last value without a warning.
+
+    >>> repeats = []
+    >>> object_from_pairs([("a", 1), ("b", 2), ("a", 3)], on_repeat=repeats.append), repeats
+    ({'a': 3, 'b': 2}, ['a'])
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        for name, count in counts.items():
+            if count > 1:
+                on_repeat(name)
+    return values
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')

@@ -11,6 +11,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.description.files import read_text
+from twinloop.description.json_text import object_from_pairs
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.cts.units import MAX_INTEGER, MB
 
@@ -72,10 +73,11 @@ def _make_row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entry = dict(pairs)
-    if len(entry) < len(pairs):
-        raise ValueError("a field occurs twice in one object")
-    return entry
+    return object_from_pairs(pairs, on_repeat=_refuse_repeat)
+
+
+def _refuse_repeat(_name: str) -> None:
+    raise ValueError("a field occurs twice in one object")
 
 
 def _refuse_constant(constant: str) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 from twinloop.description.errors import FormatError, InputError
 from twinloop.description.files import read_text
+from twinloop.description.json_text import object_from_pairs
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.text_rows import MAX_NUMBER
 
@@ -109,12 +109,11 @@ def _quote(value: Any) -> str:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        twice = next(name for name, count in counts.items() if count > 1)
-        raise InputError("occurs twice in one object", field=ascii(twice)[1:-1][:80])
-    return table
+    return object_from_pairs(pairs, on_repeat=_refuse_repeat)
+
+
+def _refuse_repeat(name: str) -> None:
+    raise InputError("occurs twice in one object", field=ascii(name)[1:-1][:80])
 
 
 def _refuse_constant(name: str) -> float:
