@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from tests.report.sample_results import make_scenario
-from tests.test_exact_names import fit
+from tests.test_folder_names import fit
 from twinloop.calibration.fit import Fit
 from twinloop.campaign.external_simulator import Command
 from twinloop.description.errors import InputError, TwinloopError

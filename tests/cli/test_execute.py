@@ -15,7 +15,7 @@ import pytest
 
 import twinloop as tl
 from tests.cli.test_commands import answer, run
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from tests.execution.runs import EXECUTE, left, said, scenario, statuses, task
 
 pytestmark = pytest.mark.real

@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import twinloop as tl
-from tests.execution.children import PATIENCE, Start, ended, start, until
+from tests.execution.child_processes import PATIENCE, Start, ended, start, until
 from twinloop.cli.record import SETTINGS, _show
 from twinloop.cli.record import record as record_command
 from twinloop.trace import Manifest

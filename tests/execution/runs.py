@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import twinloop as tl
-from tests.execution.children import PATIENCE, ended, until
+from tests.execution.child_processes import PATIENCE, ended, until
 from twinloop.campaign import process_groups
 from twinloop.execution.leftovers import clear_run, find_marked_processes
 from twinloop.execution.local_machine import LocalMachine

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.execution.children import PATIENCE, until
+from tests.execution.child_processes import PATIENCE, until
 from twinloop.description import InputError
 from twinloop.execution import burn_program
 from twinloop.execution.burn_program import (

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from twinloop.description import InputError
 from twinloop.execution import execute
 from twinloop.execution.videos import main, make_videos

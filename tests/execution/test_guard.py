@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from twinloop.execution import leftovers
 from twinloop.execution.local_machine import LocalMachine
 from twinloop.execution.nodes import Guard, make_run_name, remove_stale_groups

@@ -15,7 +15,7 @@ import pytest
 
 import twinloop as tl
 from tests.cli.test_commands import run as twinloop
-from tests.execution.children import BURN, PATIENCE, ended, until
+from tests.execution.child_processes import BURN, PATIENCE, ended, until
 from tests.execution.runs import (
     BOTH,
     FIRST,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from twinloop import _core
 from twinloop.description import InputError
 from twinloop.execution import leftovers, task_starter

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twinloop as tl
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from tests.execution.worlds import SECOND, Chosen, Recorded, chosen, in_seconds, ns
 from twinloop.cli import app
 from twinloop.engine import CompiledScenario

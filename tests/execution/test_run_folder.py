@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import twinloop as tl
 from tests.cli.test_commands import run as twinloop
 from tests.examples import every
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from tests.execution.runs import scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.execution import execute

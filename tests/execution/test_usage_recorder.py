@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.execution.children import BURN, PATIENCE, TICK, Start, ended, python, start, until
+from tests.execution.child_processes import BURN, PATIENCE, TICK, Start, ended, python, start, until
 from twinloop import InputError
 from twinloop.execution import leftovers
 from twinloop.execution.clock import RunClock

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from tests.execution.children import PATIENCE
+from tests.execution.child_processes import PATIENCE
 from tests.execution.runs import BOTH, left, said, scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.execution import Interrupted, execute

@@ -12,7 +12,16 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from tests.execution.children import PATIENCE, TICK, Start, ended, python, start, until, waited
+from tests.execution.child_processes import (
+    PATIENCE,
+    TICK,
+    Start,
+    ended,
+    python,
+    start,
+    until,
+    waited,
+)
 from twinloop import InputError, Trace
 from twinloop.execution import leftovers
 from twinloop.execution.attachment import attach

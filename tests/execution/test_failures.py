@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import twinloop as tl
-from tests.execution.children import TICK
+from tests.execution.child_processes import TICK
 from tests.execution.runs import EXECUTE, PATIENCE, left, scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.execution import execute

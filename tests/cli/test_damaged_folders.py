@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.cli.own_folders import COMMANDS, KINDS, copied, saved, spoil
+from tests.cli.damaged_folders import COMMANDS, KINDS, copied, saved, spoil
 from twinloop.cli import app
 
 EXAMPLES = settings.default.max_examples if settings.default is not None else 25

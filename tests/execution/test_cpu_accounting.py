@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twinloop as tl
-from tests.execution.children import PATIENCE, TICK
+from tests.execution.child_processes import PATIENCE, TICK
 from twinloop.cli import app
 from twinloop.execution import burn_program, execute
 

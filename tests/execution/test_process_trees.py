@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.execution.children import (
+from tests.execution.child_processes import (
     BURN,
     PATIENCE,
     TICK,
