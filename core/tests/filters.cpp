@@ -24,9 +24,9 @@ void require(bool holds, const char* law) {
     std::abort();
 }
 
-class Chance {
+class RandomValues {
   public:
-    explicit Chance(std::uint64_t seed) : random_(seed) {}
+    explicit RandomValues(std::uint64_t seed) : random_(seed) {}
     std::int64_t below(std::int64_t bound) {
         return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(bound));
     }
@@ -71,12 +71,13 @@ class Program {
         make_options();
         policy_ = make_filter(options_);
         desk_.set_policy(policy_.get());
-        require(policy_->overcommits() == gives_more_than_there_is(), "what overcommitment is");
+        require(policy_->overcommits() == is_overcommitting(),
+                "overcommits() agrees with the definition");
     }
 
     void run(int events) {
         for (int event = 0; event < events; ++event) {
-            happen();
+            apply_event();
             if (desk_.must_decide()) decide();
         }
     }
@@ -84,13 +85,13 @@ class Program {
   private:
     void make_machines();
     void make_options();
-    void happen();
+    void apply_event();
     void submit();
     void occupy(const Task& task, std::int64_t sign);
     void decide();
     void check(TaskId id, std::span<const Part> parts);
 
-    [[nodiscard]] bool gives_more_than_there_is() const {
+    [[nodiscard]] bool is_overcommitting() const {
         bool single = false;
         bool limited = false;
         bool above = true;
@@ -113,7 +114,7 @@ class Program {
     // Best first.
     [[nodiscard]] std::vector<MachineId> ordered(const std::vector<MachineId>& machines) const;
 
-    Chance chance_;
+    RandomValues chance_;
     std::vector<Machine> machines_;
     std::size_t resources_ = 0;
     FilterOptions options_;
@@ -194,7 +195,7 @@ void Program::make_options() {
 
 // --- events -----------------------------------------------------------------------------------
 
-void Program::happen() {
+void Program::apply_event() {
     const auto any = [&] {
         return static_cast<std::size_t>(chance_.below(static_cast<std::int64_t>(machines_.size())));
     };
@@ -277,7 +278,7 @@ void Program::submit() {
         if (passes(task, empty) && desk_.allowed(id, m, never, request.time)) ++count;
     }
     require(policy_->possible(desk_, id) == (count >= task.nodes),
-            "possible is what passes on machines that are empty");
+            "a task is possible if enough empty machines pass the filters");
     desk_.submit(id);
 }
 
@@ -381,14 +382,16 @@ void Program::check(TaskId id, std::span<const Part> parts) {
     Task& task = tasks_[id];
     task.machines.clear();
     for (const Part& part : parts) {
-        require(part.cores == static_cast<double>(task.cores) / 4, "each machine gives a share");
+        require(part.cores == static_cast<double>(task.cores) / 4,
+                "each machine provides the cores of one node");
         for (MachineId m = part.machine; m < part.machine + part.count; ++m)
             task.machines.push_back(m);
     }
     const auto nodes = static_cast<std::size_t>(task.nodes);
-    require(task.machines.size() == nodes, "as many machines as it asked for");
+    require(task.machines.size() == nodes,
+            "the number of machines is the number of requested nodes");
     std::vector<MachineId> expected = passing(id);
-    require(expected.size() >= nodes, "only what fits is placed");
+    require(expected.size() >= nodes, "a task is placed only if enough machines pass the filters");
     if (options_.pick == Pick::round_robin) {
         const auto first = std::ranges::lower_bound(expected, round_);
         std::ranges::rotate(expected, first);
@@ -401,7 +404,7 @@ void Program::check(TaskId id, std::span<const Part> parts) {
     std::ranges::sort(expected);
     require(std::ranges::includes(expected, task.machines), "the best machines are chosen");
     require(std::ranges::adjacent_find(task.machines) == task.machines.end(),
-            "the machines are different ones");
+            "the machines are distinct");
 }
 
 void Program::decide() {
@@ -412,7 +415,7 @@ void Program::decide() {
     const auto copied = other.decide();
 
     const auto decisions = desk_.decide();
-    require(copied.size() == decisions.size(), "a copy decides the same");
+    require(copied.size() == decisions.size(), "a copy places the same number of tasks");
     std::size_t next = 0;
     bool blocked = false;
     for (const auto& [arrival, id] : waiting_) {
@@ -420,25 +423,26 @@ void Program::decide() {
         if (!placed) {
             const std::size_t found = passing(id).size();
             require(blocked || found < static_cast<std::size_t>(tasks_[id].nodes),
-                    "who waits fits nowhere, or is behind one who does not");
+                    "a waiting task fits nowhere, or waits behind a task that fits nowhere");
             blocked = blocked || !options_.skip;
             continue;
         }
-        require(!blocked, "nobody passes one who waits, unless that is allowed");
+        require(!blocked, "no task passes a waiting task, unless skipping is allowed");
         require(copied[next].task == id && std::ranges::equal(other.parts(id), desk_.parts(id),
                                                               [](const Part& a, const Part& b) {
                                                                   return a.machine == b.machine &&
                                                                          a.count == b.count;
                                                               }),
-                "a copy chooses the same");
+                "a copy chooses the same machines");
         check(id, desk_.parts(id));
         occupy(tasks_[id], 1);
         running_.push_back(id);
         ++next;
     }
-    require(next == decisions.size(), "in the order of arrival, and each once");
+    require(next == decisions.size(), "tasks are placed in the order of arrival, each once");
     if (desk_.waiting_count() > 0 && !desk_.window_ends().empty())
-        require(desk_.wake_time() <= desk_.window_ends().front(), "it asks again after a window");
+        require(desk_.wake_time() <= desk_.window_ends().front(),
+                "a decision is requested at the next end of a window");
 }
 
 }  // namespace

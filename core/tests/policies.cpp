@@ -49,12 +49,12 @@ struct Step {
 // --- reference policy: recomputes everything at every decision -----------------------------------
 
 // Free capacity by machine; in a pool all machines are one.
-struct Free {
+struct FreeCapacity {
     bool pooled = false;
     std::vector<double> cores;
     std::vector<double> memory;
 
-    explicit Free(const Desk& desk) : pooled(desk.pooled()) {
+    explicit FreeCapacity(const Desk& desk) : pooled(desk.pooled()) {
         const Space& space = desk.space();
         for (MachineId m = 0; m < space.size(); ++m) {
             cores.push_back(space.open(m) ? space.cores(m) : 0.0);
@@ -109,8 +109,8 @@ struct Free {
         return where;
     }
 
-    Free both(const Free& other) const {
-        Free result = *this;
+    FreeCapacity both(const FreeCapacity& other) const {
+        FreeCapacity result = *this;
         for (std::size_t m = 0; m < cores.size(); ++m) {
             result.cores[m] = std::min(cores[m], other.cores[m]);
             result.memory[m] = std::min(memory[m], other.memory[m]);
@@ -119,13 +119,15 @@ struct Free {
     }
 };
 
-class Plain final : public Policy {
+class ReferencePolicy final : public Policy {
   public:
     // `literal`: with compression the plan is kept until a task ends early.
     // `close` is set where rounding decides between two users.
-    Plain(const BatchOptions& options, bool literal, bool& close)
+    ReferencePolicy(const BatchOptions& options, bool literal, bool& close)
         : options_(options), literal_(literal), close_(&close) {}
-    std::unique_ptr<Policy> clone() const override { return std::make_unique<Plain>(*this); }
+    std::unique_ptr<Policy> clone() const override {
+        return std::make_unique<ReferencePolicy>(*this);
+    }
 
     void placed(const Desk& desk, TaskId task) override {
         history_.push_back({task, desk.now(), never});
@@ -150,7 +152,7 @@ class Plain final : public Policy {
     }
 
   private:
-    using Where = Free::Where;
+    using Where = FreeCapacity::Where;
     struct Span {
         TaskId task;
         double start;
@@ -218,7 +220,7 @@ class Plain final : public Policy {
     }
 
     static bool start(Desk& desk, TaskId task) {
-        const auto where = Free(desk).find(desk, task, desk.now());
+        const auto where = FreeCapacity(desk).find(desk, task, desk.now());
         if (where) place(desk, task, *where);
         return where.has_value();
     }
@@ -234,7 +236,7 @@ class Plain final : public Policy {
                    std::tuple(desk.request(b).priority, -desk.running(b).start, desk.arrival(a));
         });
         const auto enough = [&](const std::vector<TaskId>& chosen) {
-            Free free(desk);
+            FreeCapacity free(desk);
             for (const TaskId each : chosen) free.move(desk, each, held(desk, each), 1.0);
             return free.find(desk, task, desk.now()).has_value();
         };
@@ -262,8 +264,8 @@ class Plain final : public Policy {
         return times;
     }
 
-    static Free free_at(const Desk& desk, double time) {
-        Free free(desk);
+    static FreeCapacity free_at(const Desk& desk, double time) {
+        FreeCapacity free(desk);
         for (const TaskId task : desk.running())
             if (std::max(desk.now(), desk.running(task).planned_end) <= time)
                 free.move(desk, task, held(desk, task), 1.0);
@@ -289,9 +291,9 @@ class Plain final : public Policy {
         queue.erase(queue.begin());
         if (options_.depth > 0 && queue.size() > options_.depth) queue.resize(options_.depth);
         double shadow = never;
-        std::optional<Free> extra;
+        std::optional<FreeCapacity> extra;
         for (const double time : moments(desk)) {
-            Free free = free_at(desk, time);
+            FreeCapacity free = free_at(desk, time);
             const auto where = free.find(desk, head, time);
             if (!where) continue;
             shadow = time;
@@ -303,7 +305,7 @@ class Plain final : public Policy {
             if (now + desk.request(task).time <= shadow) {
                 start(desk, task);
             } else if (options_.backfill == Backfill::easy) {
-                const auto where = Free(desk).both(*extra).find(desk, task, now);
+                const auto where = FreeCapacity(desk).both(*extra).find(desk, task, now);
                 if (!where) continue;
                 place(desk, task, *where);
                 extra->move(desk, task, *where, -1.0);
@@ -319,7 +321,7 @@ class Plain final : public Policy {
             times.insert(planned.start + desk.request(other).time);
         }
         const auto free_then = [&](double time) {
-            Free free = free_at(desk, time);
+            FreeCapacity free = free_at(desk, time);
             for (const auto& [other, planned] : plan_)
                 if (planned.start <= time && time < planned.start + desk.request(other).time)
                     free.move(desk, other, planned.where, -1.0);
@@ -327,7 +329,7 @@ class Plain final : public Policy {
         };
         for (const double start : times) {
             if (start < desk.now() || start == never) continue;
-            Free free = free_then(start);
+            FreeCapacity free = free_then(start);
             for (const double time : times)
                 if (time > start && time < start + desk.request(task).time)
                     free = free.both(free_then(time));
@@ -364,7 +366,7 @@ class Plain final : public Policy {
     }
 
     static bool possible_now(const Desk& desk, TaskId task, const Planned& planned) {
-        Free free(desk);
+        FreeCapacity free(desk);
         free.move(desk, task, planned.where, -1.0);
         return std::ranges::all_of(free.cores, [](double c) { return c > -1e-9; }) &&
                std::ranges::all_of(free.memory, [](double c) { return c > -1e-3; });
@@ -599,9 +601,10 @@ bool check(std::uint64_t seed, bool verbose) {
         sorted(run(log, make_batch(log.options), static_cast<long>(seed % 20)));
     bool close = false;
     std::vector<std::vector<Step>> expected{
-        sorted(run(log, std::make_unique<Plain>(log.options, false, close)))};
+        sorted(run(log, std::make_unique<ReferencePolicy>(log.options, false, close)))};
     if (log.options.order == Order::arrival)
-        expected.push_back(sorted(run(log, std::make_unique<Plain>(log.options, true, close))));
+        expected.push_back(
+            sorted(run(log, std::make_unique<ReferencePolicy>(log.options, true, close))));
     bool same = found == again;
     for (const auto& each : expected) same = same && found == each;
     if ((same || close) && !verbose) return true;

@@ -53,9 +53,9 @@ class Bytes {
 };
 
 // Records its notifications; sometimes starts an activity, or throws.
-class Scribe final : public Client {
+class LoggingClient final : public Client {
   public:
-    explicit Scribe(Simulation& simulation) : simulation_(simulation) {}
+    explicit LoggingClient(Simulation& simulation) : simulation_(simulation) {}
     void fired(std::uint64_t token, bool) override {
         log.push_back({simulation_.now(), token, 0.0});
         if (token % 7 == 3) throw std::runtime_error("a callback fails");
@@ -63,9 +63,9 @@ class Scribe final : public Client {
     void dropped(std::uint64_t token) override { log.push_back({-1.0, token, 0.0}); }
     double feed(std::uint64_t) override { return never; }
     void ended(std::uint64_t token, Ending how, const Final& figures) override {
-        require(figures.remaining >= 0.0, "what remains is not negative");
+        require(figures.remaining >= 0.0, "the remaining work is not negative");
         if (how == Ending::finished)
-            require(figures.remaining == 0.0, "nothing remains of what has finished");
+            require(figures.remaining == 0.0, "a finished activity has no remaining work");
         log.push_back({simulation_.now(), token, figures.consumed});
         if (respawn > 0 && how == Ending::finished) {
             --respawn;
@@ -98,25 +98,26 @@ void check_rates(Simulation& simulation) {
         const Activity& activity = simulation.activity(id);
         require(rate >= 0.0 && std::isfinite(rate), "a rate is finite and not negative");
         require(rate <= activity.limit * (1 + 1e-12), "no rate exceeds its limit");
-        require(simulation.remaining(id) >= 0.0, "what remains is not negative");
+        require(simulation.remaining(id) >= 0.0, "the remaining work is not negative");
         for (const ResourceId resource : activity.route.view()) drawn[resource] += rate;
     }
     for (ResourceId id = 0; id < simulation.resource_count(); ++id) {
         require(drawn[id] <= simulation.capacity(id) * (1 + 1e-9), "no capacity is exceeded");
-        require(near(drawn[id], simulation.rate(id), 0.0), "a resource knows what is drawn on it");
+        require(near(drawn[id], simulation.rate(id), 0.0),
+                "the rate of a resource is the sum of the rates of its activities");
     }
     for (const ActivityId id : simulation.activities()) {
         const Activity& activity = simulation.activity(id);
         if (activity.state != State::running || activity.limit == 0.0) continue;
-        bool held = simulation.rate(id) >= activity.limit * (1 - 1e-9);
+        bool bounded = simulation.rate(id) >= activity.limit * (1 - 1e-9);
         for (const ResourceId resource : activity.route.view())
-            held = held || drawn[resource] >= simulation.capacity(resource) * (1 - 1e-9);
-        require(held, "a running activity is held by its limit or by a full resource");
+            bounded = bounded || drawn[resource] >= simulation.capacity(resource) * (1 - 1e-9);
+        require(bounded, "a running activity is bounded by its limit or by a full resource");
     }
 }
 
 // An efficiency that sometimes throws, as a user function may.
-class Moody final : public Efficiency {
+class ThrowingEfficiency final : public Efficiency {
   public:
     void evaluate(std::span<KindPresence> present) const override {
         for (KindPresence& each : present) {
@@ -129,9 +130,9 @@ class Moody final : public Efficiency {
 std::shared_ptr<const Efficiency> some_efficiency(std::size_t choice) {
     static const auto table = std::make_shared<EfficiencyTable>(
         std::map<Kind, std::vector<double>>{{0, {1.0, 0.9, 0.5}}, {1, {1.0, 1.0, 2.0}}});
-    static const auto moody = std::make_shared<Moody>();
+    static const auto throwing = std::make_shared<ThrowingEfficiency>();
     if (choice == 0) return table;
-    if (choice == 1) return moody;
+    if (choice == 1) return throwing;
     return nullptr;
 }
 
@@ -140,9 +141,9 @@ class Machine {
     explicit Machine(Bytes& bytes)
         : bytes_(bytes),
           simulation_(0.0, sharing_rule(bytes.below(4) ? "max-min" : "strict-priority")),
-          scribe_(simulation_) {
-        simulation_.set_client(&scribe_);
-        scribe_.respawn = static_cast<int>(bytes.below(20));
+          client_(simulation_) {
+        simulation_.set_client(&client_);
+        client_.respawn = static_cast<int>(bytes.below(20));
         const std::size_t resources = 1 + bytes.below(6);
         for (std::size_t i = 0; i < resources; ++i)
             simulation_.add_resource(static_cast<double>(bytes.below(5)),
@@ -155,35 +156,35 @@ class Machine {
         try {
             apply();
         } catch (const std::invalid_argument&) {
-            // rejected: nothing has changed
+            // rejected: the state is unchanged
         } catch (const std::runtime_error&) {
             // a callback threw, or the activity had ended: the simulation continues
         }
-        require(simulation_.now() >= before, "time never goes back");
+        require(simulation_.now() >= before, "time does not decrease");
     }
 
     void finish() {
-        drain(simulation_, scribe_);
+        drain(simulation_, client_);
         for (const auto& each : simulation_.activities())
-            require(simulation_.alive(each), "a listed activity lives");
+            require(simulation_.alive(each), "a listed activity is alive");
     }
 
   private:
     // Runs to the end, or up to a maximum number of steps.
-    static void drain(Simulation& simulation, Scribe& scribe) {
-        scribe.respawn = 0;
+    static void drain(Simulation& simulation, LoggingClient& client) {
+        client.respawn = 0;
         double last = simulation.now();
         for (int count = 0; count < 800; ++count) {
             try {
                 if (!simulation.step()) {
                     const auto stalled = simulation.stalled();
                     require(stalled.size() == simulation.live(),
-                            "whatever is left when nothing happens is stalled");
+                            "all activities left without a next event are stalled");
                     return;
                 }
             } catch (const std::runtime_error&) {
             }
-            require(simulation.now() >= last, "time never goes back");
+            require(simulation.now() >= last, "time does not decrease");
             last = simulation.now();
         }
     }
@@ -261,7 +262,8 @@ class Machine {
             case 17: {
                 const ResourceId id = some_resource();
                 const auto group = simulation_.influence_group(id);
-                require(std::ranges::find(group, id) != group.end(), "a group holds its members");
+                require(std::ranges::find(group, id) != group.end(),
+                        "a resource is in its own influence group");
                 break;
             }
             case 18:
@@ -283,14 +285,14 @@ class Machine {
     void copy() {
         Simulation left(simulation_);
         Simulation right(simulation_);
-        Scribe left_scribe(left);
-        Scribe right_scribe(right);
-        left.set_client(&left_scribe);
-        right.set_client(&right_scribe);
-        drain(left, left_scribe);
-        drain(right, right_scribe);
-        require(left_scribe.log == right_scribe.log, "copies give the same bytes");
-        require(left.events() == right.events(), "copies count the same events");
+        LoggingClient left_client(left);
+        LoggingClient right_client(right);
+        left.set_client(&left_client);
+        right.set_client(&right_client);
+        drain(left, left_client);
+        drain(right, right_client);
+        require(left_client.log == right_client.log, "copies have equal logs");
+        require(left.events() == right.events(), "copies count equally many events");
     }
 
     void start() {
@@ -321,7 +323,7 @@ class Machine {
 
     Bytes& bytes_;
     Simulation simulation_;
-    Scribe scribe_;
+    LoggingClient client_;
     RateRecorder recorder_;
     std::vector<ActivityId> known_;
     bool profiled_ = false;  // profile steps are not skipped, and their number is not bounded

@@ -22,7 +22,7 @@ using twinloop::io::Type;
 
 void require(bool holds, const char* law) {
     if (holds) return;
-    std::fprintf(stderr, "\nbroken law: %s\n", law);
+    std::fprintf(stderr, "\nthe law does not hold: %s\n", law);
     std::abort();
 }
 
@@ -109,15 +109,17 @@ bool same(const Problems& one, const Problems& other) {
 // A column has a validity bit per row if some but not all values are known, and space for each.
 void check_shape(const Table& table) {
     for (const Column& column : table.columns) {
-        require(column.rows() == table.rows(), "all columns have as many rows");
+        require(column.rows() == table.rows(), "all columns have the rows of the table");
         const bool bits = column.unknown() > 0;
-        require(!bits || column.valid().size() == (column.rows() + 7) / 8, "a bit for each row");
+        require(!bits || column.valid().size() == (column.rows() + 7) / 8,
+                "there is a validity bit for each row");
         if (column.type() == Type::string)
-            require(column.offsets().size() == 8 * (column.rows() + 1), "an offset for each row");
+            require(column.offsets().size() == 8 * (column.rows() + 1),
+                    "there is an offset for each row");
         else
             require(
                 column.values().size() == column.rows() * (column.type() == Type::uint32 ? 4 : 8),
-                "a value for each row");
+                "there is a value for each row");
     }
 }
 
@@ -133,7 +135,8 @@ void check_export(const std::shared_ptr<const Table>& table) {
             "the stream gives a schema and rows");
     stream.release(&stream);
     require(end.release == nullptr, "the rows come in one batch");
-    require(static_cast<std::size_t>(rows.length) == table->rows(), "all of them");
+    require(static_cast<std::size_t>(rows.length) == table->rows(),
+            "the batch has all rows of the table");
     ArrowArray moved = *rows.children[1];
     rows.children[1]->release = nullptr;
     rows.release(&rows);
@@ -153,8 +156,9 @@ void check(std::string_view text, Make&& make) {
         auto cut = make();
         for (std::size_t at = 0; at < text.size(); at += step) cut.feed(text.substr(at, step));
         const Table table = cut.finish();
-        require(same(table, *expected), "the pieces do not matter to the table");
-        require(same(cut.problems(), whole.problems()), "nor to the problems");
+        require(same(table, *expected), "the table does not depend on how the text is cut");
+        require(same(cut.problems(), whole.problems()),
+                "the problems do not depend on how the text is cut");
     }
 }
 
