@@ -1,4 +1,4 @@
-"""`twinloop execute` as a user meets it."""
+"""The command `twinloop execute`: output, progress and errors."""
 
 import json
 import os
@@ -16,11 +16,11 @@ import pytest
 import twinloop as tl
 from tests.cli.test_commands import answer, run
 from tests.execution.child_processes import PATIENCE
-from tests.execution.runs import EXECUTE, left, said, scenario, statuses, task
+from tests.execution.runs import EXECUTE, left, read_output, scenario, statuses, task
 
 pytestmark = pytest.mark.real
 
-#: What the description of the command promises beside what `twinloop simulate` has.
+#: The documented keys that `twinloop simulate` does not have.
 OWN = {
     *("isolation", "warnings", "dispatch_latency_s", "release_latency_s", "recording_share"),
     "interrupted",
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return given.save(tmp_path / "scenario.yaml")
 
 
-def executed(*words: object, ends_with: int = 0) -> subprocess.CompletedProcess[str]:
+def execute(*words: object, ends_with: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [*EXECUTE, *map(str, words)],
         capture_output=True,
@@ -50,8 +50,8 @@ def executed(*words: object, ends_with: int = 0) -> subprocess.CompletedProcess[
     return done
 
 
-def test_json_is_one_object_and_nothing_else(file: Path, tmp_path: Path) -> None:
-    done = executed(file, "-o", tmp_path / "run", "--json", ends_with=1)
+def test_json_output_is_only_one_object(file: Path, tmp_path: Path) -> None:
+    done = execute(file, "-o", tmp_path / "run", "--json", ends_with=1)
     document = json.loads(done.stdout)
     simulated = answer("simulate", file)
     assert set(document) == set(simulated) | OWN
@@ -64,17 +64,17 @@ def test_json_is_one_object_and_nothing_else(file: Path, tmp_path: Path) -> None
     assert document["interrupted"] is False
     assert document["isolation"] in ("cgroup2", "cgroup1", "affinity")
     assert document["dispatch_latency_s"] >= 0
-    # Nothing of what was run gets in between.
+    # The output of tasks is not mixed in.
     assert "prepared" in done.stderr
     assert "noise" not in done.stderr.splitlines()
-    assert said(tmp_path / "run", "a") == "hello\n"
-    assert said(tmp_path / "run", "b", kind="err") == "noise\n"
+    assert read_output(tmp_path / "run", "a") == "hello\n"
+    assert read_output(tmp_path / "run", "b", kind="err") == "noise\n"
 
 
 def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) -> None:
-    done = executed(file, "-o", tmp_path / "run", "--isolation", "affinity", ends_with=1)
+    done = execute(file, "-o", tmp_path / "run", "--isolation", "affinity", ends_with=1)
     lines = done.stderr.splitlines()
-    # What will be run is said before anything is.
+    # The commands are announced before any of them is run.
     commands = tmp_path / "run" / "commands.txt"
     assert lines[:5] == [
         "first: echo prepared",
@@ -120,8 +120,8 @@ def test_a_dry_run_prints_every_command_and_runs_nothing(tmp_path: Path) -> None
     assert sorted(each.name for each in tmp_path.iterdir()) == ["scenario.yaml"]
 
 
-def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
-    # Nothing ends before it was shown.
+def test_a_terminal_shows_the_progress_of_the_run(tmp_path: Path) -> None:
+    # No task ends before it was shown.
     seen = tmp_path / "seen"
     held = ["sh", "-c", f"until [ -e {seen} ]; do sleep 0.05; done"]
     given = scenario(*(task(name, *held) for name in ("[red]", "\u202eb", "c")), platform="2x1")
@@ -174,7 +174,7 @@ def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
         (["-o", "RUN", "--time-scale", "0"], "time_scale"),
     ],
 )
-def test_what_cannot_be_is_an_error_and_nothing_is_run(
+def test_invalid_options_are_an_error_and_nothing_is_run(
     file: Path, tmp_path: Path, words: list[str], problem: str
 ) -> None:
     place = tmp_path / "run"
@@ -187,7 +187,7 @@ def test_what_cannot_be_is_an_error_and_nothing_is_run(
     assert not place.exists()
 
 
-def test_a_run_that_is_there_is_not_replaced_by_mistake(file: Path, tmp_path: Path) -> None:
+def test_an_existing_run_is_replaced_only_with_overwrite(file: Path, tmp_path: Path) -> None:
     words = ("execute", file, "-o", tmp_path / "run")
     run(*words, ends_with=1)
     assert "--overwrite replaces it" in run(*words, ends_with=2).stderr
@@ -220,7 +220,7 @@ def test_a_recorded_run_passes_the_gate_and_is_replayed(tmp_path: Path) -> None:
     assert "6 tasks" in run("inspect", tmp_path / "run").stdout
 
 
-def test_code_runs_only_with_leave(
+def test_code_runs_only_with_permission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

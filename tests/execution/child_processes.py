@@ -1,4 +1,4 @@
-"""Children for tests: programs that burn CPU time and say how much, and that never stay behind."""
+"""Child processes for tests: programs that use and report CPU time, and end with the test."""
 
 import os
 import signal
@@ -15,10 +15,10 @@ import pytest
 from twinloop.execution.process_trees import ProcessStat
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-#: Long enough for a busy machine; a test that needs it all has failed.
+#: Time limit (s), long enough for a busy machine.
 PATIENCE = 240.0
 
-#: Says its own CPU time on a line of its own when it has burnt it.
+#: Functions that use CPU time, and write the PID and the CPU time to a file.
 BURN = """
 import os, sys, time
 def burn(seconds):
@@ -34,7 +34,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts programs that lead sessions of their own; nothing of these outlives the test."""
+    """Start programs in separate sessions; all their processes end with the test."""
     children: list[subprocess.Popen[bytes]] = []
     mark = f"{os.getpid()}-{time.time_ns()}"
 
@@ -46,18 +46,18 @@ def start() -> Iterator[Start]:
         return child
 
     yield started
-    for pid in marked(mark):
+    for pid in find_marked(mark):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     for child in children:
         if child.returncode is None:
             child.kill()
             child.wait(PATIENCE)
-    until(lambda: not marked(mark))
+    until(lambda: not find_marked(mark))
 
 
-def marked(mark: str) -> list[int]:
-    """The living processes with this mark in their environment."""
+def find_marked(mark: str) -> list[int]:
+    """List the running processes with this mark in their environment."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -73,12 +73,12 @@ def python(start: Start, code: str, *arguments: object, **options: Any) -> subpr
 def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, "it never came to pass"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.005)
 
 
 def waited(child: subprocess.Popen[bytes]) -> float:
-    """Wait for a child; the CPU seconds of it and of all that it waited for."""
+    """Wait for a child; return the CPU seconds of it and of the children that it waited for."""
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime + usage.ru_stime

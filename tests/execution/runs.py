@@ -1,4 +1,4 @@
-"""Runs for tests: started as a user starts them, looked at from outside, and never left behind."""
+"""Runs for tests: started by command, observed from outside, and ended with the test."""
 
 import os
 import signal
@@ -20,15 +20,15 @@ from twinloop.execution.local_machine import LocalMachine
 from twinloop.execution.run_journal import read_entries
 
 EXECUTE = [sys.executable, "-m", "twinloop", "execute"]
-#: What keeps tasks to their nodes: the best that there is, and what there is without any rights.
+#: Isolation of tasks: the best that is available, and the one that needs no privileges.
 BOTH = pytest.mark.parametrize("isolation", ["auto", "affinity"])
-#: The same in `make verify` alone, where another test of `make test` has both.
+#: The same, with the second one in `make verify` only, if another test of `make test` has both.
 FIRST = pytest.mark.parametrize(
     "isolation", ["auto", pytest.param("affinity", marks=pytest.mark.long)]
 )
 
-#: A task that does not end when it is asked to, and neither do its children; one of these has left
-#: its session. It says so when they are there.
+#: A task that ignores SIGTERM, with two children, one of them in another session. It prints a line
+#: when they run.
 STUBBORN = ["sh", "-c", 'trap "" TERM; sleep 300 & setsid sleep 300 & echo there; wait']
 
 
@@ -44,19 +44,19 @@ def scenario(*tasks: dict[str, Any], **more: Any) -> tl.Scenario:
 
 
 def statuses(trace: tl.Trace) -> dict[str, str]:
-    """How each task ended: every task of the trace once, with one status."""
+    """Return the status of each task; every task must occur once and have a status."""
     assert trace.tasks["id"].n_unique() == trace.tasks.height
     assert trace.tasks["status"].null_count() == 0
     return dict(trace.tasks.select("id", "status").iter_rows())
 
 
-def said(folder: Path, name: str, rank: int = 0, kind: str = "out") -> str:
-    """What a task printed."""
+def read_output(folder: Path, name: str, rank: int = 0, kind: str = "out") -> str:
+    """Read the output of a task."""
     return (folder / "output" / name / f"{rank}.{kind}").read_text()
 
 
 def left(pid: int) -> list[str]:
-    """What there is of the runs of a process: their processes, guards and groups."""
+    """List what remains of the runs of a process: processes, guards and control groups."""
     name = f"{pid}-"
     found = [
         f"process {each}" for each, run in find_marked_processes().items()
@@ -70,7 +70,7 @@ def left(pid: int) -> list[str]:
 
 
 def guards(pid: int) -> list[int]:
-    """The guards of the runs of a process; that of its black boxes stays as long as itself."""
+    """List the guards of the runs of a process, except that of its black boxes."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -90,7 +90,7 @@ def guards(pid: int) -> list[int]:
 
 
 class Run:
-    """`twinloop execute`, running."""
+    """A running `twinloop execute`."""
 
     def __init__(self, folder: Path, words: list[str], **options: Any) -> None:
         self.folder = folder
@@ -108,7 +108,7 @@ class Run:
         return self.process.pid
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        """The entries of its journal so far."""
+        """Read the entries of the journal so far."""
         path = self.folder / "recording" / "journal.jsonl"
         if not path.exists():
             return []
@@ -127,9 +127,9 @@ class Run:
         until(met)
 
     def until_there(self, *names: str) -> None:
-        """Wait for tasks to print something, and for the journal to say that they were started.
+        """Wait until tasks have printed a line and the journal has their starts.
 
-        Either may come first: a task runs before the run that started it writes that down.
+        Either may come first, because a task runs before its start is written to the journal.
         """
         files = [self.folder / "output" / name / "0.out" for name in names]
         self.until(lambda: all(file.exists() and file.stat().st_size for file in files))
@@ -160,7 +160,7 @@ Launch = Callable[..., Run]
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
-    """Starts runs of a scenario, which are ended with the test."""
+    """Start runs of a scenario, which end with the test."""
     runs: list[Run] = []
 
     def started(given: tl.Scenario, *words: object, **options: Any) -> Run:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 class Zone:
-    """One counter, written by a thread of its own every few milliseconds.
+    """One counter, which a separate thread writes every few milliseconds.
 
-    `truth` is what it has counted, also where the counter has wrapped.
+    `truth` is the true sum, without wrap-arounds.
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class Zone:
 
     def write(self) -> None:
         shown = self.truth if self.wraps_at is None else self.truth % self.wraps_at
-        # Sysfs shows a whole number at any time; so does a file that takes the place of another.
+        # As in sysfs, a reader never sees a partial number: the file is replaced as a whole.
         new = self.folder / ".new"
         new.write_text(f"{shown}\n")
         new.replace(self.folder / "energy_uj")
 
     def add(self, microjoules: int) -> None:
         with self.lock:
-            # A reader that the machine keeps waiting must not miss a whole round of the counter.
+            # A delayed reader must not miss a complete wrap-around of the counter.
             behind = self.truth + microjoules - self.seen
             if self.wraps_at is not None and behind >= self.wraps_at / 2:
                 return
@@ -44,7 +44,7 @@ class Zone:
             self.write()
 
     def read(self) -> None:
-        """Somebody has read it: it may go on for another half round."""
+        """Note that the counter was read: it may advance by half of its range again."""
         with self.lock:
             self.seen = self.truth
 
@@ -54,7 +54,7 @@ class Zone:
 
 
 class Ticking:
-    """Updates zones until the block ends."""
+    """A context in which threads update zones."""
 
     def __init__(self, *zones: tuple[Zone, float, int]) -> None:
         self._stop = threading.Event()

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real
 
 __all__ = ["start"]  # a fixture
 
-#: Burns until it has been sampled several times, which the journal says.
+#: Uses CPU time until the journal has several samples of it.
 BUSY = """
 def recorded(journal):
     return os.path.exists(journal) and open(journal).read().count('"use"') >= 12
@@ -55,7 +55,7 @@ def group() -> Iterator[Path]:
 
 
 def check_recorded(trace: Trace) -> None:
-    """What holds of every record: the gate is open, windows join, CPU time adds up."""
+    """Check a record: it passes the gate, windows are contiguous, and CPU time adds up."""
     audit = tl.check(trace)
     assert audit.errors == (), str(audit)
     for (task,), rows in trace.usage.group_by("task"):
@@ -82,7 +82,7 @@ def test_a_busy_process_is_recorded_to_its_end(start: Start, tmp_path: Path) -> 
     trace = attach([child.pid], folder=tmp_path / "run", period=0.05)
     check_recorded(trace)
     used = waited(child)
-    # We are its parent and have not waited for it, so that its last account was there to be read.
+    # This process is its parent and has not waited for it, so its final CPU time was readable.
     assert trace.tasks["cpu_time"].item() == pytest.approx(used, abs=2 * TICK)
     assert trace.tasks["cpu_time"].item() <= used
     assert trace.usage.height >= 3
@@ -97,7 +97,7 @@ def test_a_busy_process_is_recorded_to_its_end(start: Start, tmp_path: Path) -> 
     assert Trace.load(tmp_path / "run") == trace
 
 
-def test_what_it_used_before_is_one_sample(start: Start, tmp_path: Path) -> None:
+def test_the_cpu_time_before_attaching_is_one_sample(start: Start, tmp_path: Path) -> None:
     child = python(start, "burn(0.3); say(sys.argv[1]); time.sleep(60)", tmp_path / "up")
     until((tmp_path / "up").exists)
     trace = attach([child.pid], folder=tmp_path / "run", period=0.05, until=0.3)
@@ -122,9 +122,7 @@ def test_two_trees_are_two_tasks(start: Start, tmp_path: Path) -> None:
         os.kill(int(pid), signal.SIGKILL)
 
 
-def test_a_group_is_one_task_until_nobody_is_in_it(
-    start: Start, tmp_path: Path, group: Path
-) -> None:
+def test_a_group_is_one_task_until_it_is_empty(start: Start, tmp_path: Path, group: Path) -> None:
     def enter() -> None:
         (group / "cgroup.procs").write_text("0")
         (tmp_path / "before").write_text(repr(time.process_time()))
@@ -138,7 +136,7 @@ def test_a_group_is_one_task_until_nobody_is_in_it(
     assert trace.tasks["id"].to_list() == [group.name]
     counted = int((group / "cpuacct.usage").read_text()) / 1e9
     assert trace.tasks["cpu_time"].item() == pytest.approx(counted, abs=1e-3)
-    # What it used before it was in the group is not counted there.
+    # CPU time before it entered the group is not counted there.
     before = float((tmp_path / "before").read_text())
     assert counted - TICK <= waited(child) <= counted + before + TICK
     assert trace.usage["rss"].max() > 1e6
@@ -146,7 +144,7 @@ def test_a_group_is_one_task_until_nobody_is_in_it(
         attach(cgroup=str(group), folder=tmp_path / "again")
 
 
-def test_a_group_can_be_named_by_its_place(start: Start, group: Path) -> None:
+def test_a_group_can_be_named_by_its_path(start: Start, group: Path) -> None:
     child = start("sleep", "60")
     (group / "cgroup.procs").write_text(str(child.pid))
     watched = ObservedGroup(f"/{group.name}")
@@ -158,7 +156,7 @@ def test_a_group_can_be_named_by_its_place(start: Start, group: Path) -> None:
 
 
 @pytest.mark.long
-def test_more_than_could_be_used_since_its_oldest_process_is_left_out(
+def test_cpu_time_from_before_the_oldest_process_is_left_out(
     start: Start, tmp_path: Path, group: Path
 ) -> None:
     def enter() -> None:
@@ -183,15 +181,13 @@ print(trace.usage.height)
 """
 
 
-def test_an_interrupt_ends_the_record_and_not_what_is_recorded(
-    start: Start, tmp_path: Path
-) -> None:
+def test_an_interrupt_ends_the_record_and_not_the_process(start: Start, tmp_path: Path) -> None:
     child = start("sleep", "60")
     journal = tmp_path / "run" / "recording" / "journal.jsonl"
     recorder = start(
         sys.executable, "-c", SCRIPT, child.pid, tmp_path / "run", stdout=subprocess.PIPE
     )
-    # One that is late and the next, or one just after the start or before the end, become one.
+    # A late sample is merged with the next; so are samples close to the start or the end.
     until(lambda: journal.exists() and journal.read_text().count('"use"') >= 12)
     recorder.send_signal(signal.SIGINT)
     out, _ = recorder.communicate(timeout=PATIENCE)
@@ -202,7 +198,7 @@ def test_an_interrupt_ends_the_record_and_not_what_is_recorded(
     assert not ended(child.pid)
 
 
-def test_a_killed_recorder_leaves_what_it_had(start: Start, tmp_path: Path) -> None:
+def test_a_killed_recorder_leaves_its_record(start: Start, tmp_path: Path) -> None:
     child = start("sleep", "60")
     journal = tmp_path / "run" / "recording" / "journal.jsonl"
     recorder = start(sys.executable, "-c", SCRIPT, child.pid, tmp_path / "run")
@@ -227,8 +223,8 @@ def test_a_recorded_process_can_be_simulated(start: Start, tmp_path: Path) -> No
     assert twin.tasks["run_time"].item() == pytest.approx(trace.tasks["run_time"].item(), abs=0.1)
 
 
-def test_a_process_that_was_just_started_has_its_words() -> None:
-    """The system shows a new program a moment before its words: the recorder waits for them."""
+def test_a_process_that_was_just_started_has_its_arguments() -> None:
+    """The kernel shows a new program before its arguments: the recorder waits for them."""
     for _ in range(100):
         with subprocess.Popen(["sleep", "30"]) as one:
             try:
@@ -239,7 +235,9 @@ def test_a_process_that_was_just_started_has_its_words() -> None:
                 one.kill()
 
 
-def test_what_cannot_be_recorded_is_refused(start: Start, tmp_path: Path) -> None:
+def test_processes_and_groups_that_cannot_be_recorded_are_refused(
+    start: Start, tmp_path: Path
+) -> None:
     gone = start("true")
     gone.wait(PATIENCE)
     child = start("sleep", "60")

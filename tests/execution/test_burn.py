@@ -32,13 +32,13 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="the program is for Linux and macOS"),
 ]
 
-#: No core does more steps of any kind in a second: each waits for the one before, or for memory.
+#: Upper bound of the steps per second of a core: each waits for the previous step or for memory.
 FASTEST = 1e10
-#: What the clocks of the kernel may be off by (s).
+#: Error of the clocks of the kernel (s).
 TICK = 0.01
 
 
-def called(*words: Any, **variables: str) -> subprocess.CompletedProcess[str]:
+def call_burn(*words: Any, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != RATES_VARIABLE}
     return subprocess.run(
         [find_burn_program(), *map(str, words)],
@@ -50,8 +50,8 @@ def called(*words: Any, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def burnt(*words: Any, **variables: str) -> dict[str, Any]:
-    done = called(*words, **variables)
+def burn(*words: Any, **variables: str) -> dict[str, Any]:
+    done = call_burn(*words, **variables)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
@@ -59,7 +59,7 @@ def burnt(*words: Any, **variables: str) -> dict[str, Any]:
 
 
 def checksum(*words: Any) -> int:
-    return int(burnt(*words)["checksum"], 16)
+    return int(burn(*words)["checksum"], 16)
 
 
 def as_double(bits: int) -> float:
@@ -67,7 +67,7 @@ def as_double(bits: int) -> float:
 
 
 def workload_function(steps: int) -> float:
-    """Equation 15 as it is written."""
+    """Evaluate equation 15 directly (source: core/burn/recurrence.cpp)."""
     value = 1.0
     for i in range(1, steps + 1):
         value = value * i if i % 2 == 0 else value / i
@@ -81,7 +81,7 @@ def test_the_recurrence_is_evaluated_step_by_step(kind: str, steps: int) -> None
 
 
 def test_the_recurrence_stays_in_range() -> None:
-    """W(2k) / sqrt(pi k) tends to 1 (Wallis), so it can go on for as long as one likes."""
+    """W(2k) / sqrt(pi k) tends to 1 (Wallis), for any number of steps."""
     half = 20_000_000
     assert as_double(checksum("cpu", "--work", 2 * half)) == pytest.approx(
         math.sqrt(math.pi * half), rel=1e-6
@@ -108,17 +108,17 @@ def test_threads_do_the_work_of_as_many_seeds(kind: str, work: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cpu", "memory", "stream", "cache", "io"])
-def test_the_same_seed_and_work_give_the_same_checksum_and_others_another(kind: str) -> None:
+def test_the_checksum_depends_on_seed_and_work_only(kind: str) -> None:
     work = 2 if kind == "io" else 4_321
-    first = burnt(kind, "--work", work, "--seed", 3)
+    first = burn(kind, "--work", work, "--seed", 3)
     assert first["kind"] == kind
     assert (first["units"], first["threads"], first["seed"]) == (work, 1, 3)
-    assert burnt(kind, f"--work={work}", "--seed=3")["checksum"] == first["checksum"]
+    assert burn(kind, f"--work={work}", "--seed=3")["checksum"] == first["checksum"]
     assert checksum(kind, "--work", work, "--seed", 4) != int(first["checksum"], 16)
     assert checksum(kind, "--work", work + 1, "--seed", 3) != int(first["checksum"], 16)
 
 
-def test_the_walk_is_one_cycle_through_all_lines() -> None:
+def test_the_memory_accesses_are_one_cycle_through_all_lines() -> None:
     """Every line once, then the first again: no shorter cycle that a smaller cache would hold."""
     index = Path("/sys/devices/system/cpu/cpu0/cache/index2")
     if not (index / "size").exists() or (index / "level").read_text().strip() != "2":
@@ -142,24 +142,24 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_all_the_work_is_done_and_paid_for(kind: str, work: int) -> None:
-    """Whatever the machine does, the kernel counts at least what the fastest core would need.
+def test_all_the_work_is_done_and_counted(kind: str, work: int) -> None:
+    """On any machine, the kernel counts at least the CPU time that the fastest core would need.
 
-    How much more twice the work costs depends on what else runs: that is left to `make verify`.
+    The cost of twice the work depends on other processes: `make verify` tests it.
     """
-    said, usage = accounted(kind, "--work", str(work))
-    assert said["units"] == work
-    assert work / FASTEST <= said["cpu_s"] <= counted(usage) + TICK
+    report, usage = measure_usage(kind, "--work", str(work))
+    assert report["units"] == work
+    assert work / FASTEST <= report["cpu_s"] <= sum_cpu_time(usage) + TICK
 
 
 @pytest.mark.long
 @KINDS
 def test_twice_the_work_costs_twice_the_cpu_time(kind: str, work: int) -> None:
-    """Others can make one run dearer, so the cheapest of several counts, and more if need be."""
+    """Other processes can slow down a run, so the fastest of several is used."""
     once = twice = math.inf
     for attempt in range(12):
-        once = min(once, burnt(kind, "--work", work)["cpu_s"])
-        twice = min(twice, burnt(kind, "--work", 2 * work)["cpu_s"])
+        once = min(once, burn(kind, "--work", work)["cpu_s"])
+        twice = min(twice, burn(kind, "--work", 2 * work)["cpu_s"])
         if attempt > 0 and 1.6 < twice / once < 2.6:
             return
     raise AssertionError(f"{work} units cost {once} s, {2 * work} units {twice} s")
@@ -167,52 +167,52 @@ def test_twice_the_work_costs_twice_the_cpu_time(kind: str, work: int) -> None:
 
 def test_seconds_are_cpu_seconds_at_the_rates_of_this_machine() -> None:
     rate = measure_rates(["cpu"])["cpu"]
-    done = burnt("cpu", "--seconds", 0.3, "--threads", 2, **{RATES_VARIABLE: f"cpu={rate!r}"})
+    done = burn("cpu", "--seconds", 0.3, "--threads", 2, **{RATES_VARIABLE: f"cpu={rate!r}"})
     assert done["units"] == round(0.3 * rate)
-    # Two threads do it, each on one CPU at a time, at no more than the speed of the fastest.
+    # Two threads, each on one CPU at a time, at most at the speed of the fastest.
     assert 2 * done["units"] / FASTEST <= done["cpu_s"] <= 2 * done["wall_s"] + TICK
 
 
 @pytest.mark.long
-def test_rates_are_what_a_run_reaches() -> None:
+def test_measured_rates_are_reached_by_a_run() -> None:
     rate = measure_rates(["cpu"])["cpu"]
-    done = burnt("cpu", "--seconds", 0.3, "--threads", 2, **{RATES_VARIABLE: f"cpu={rate!r}"})
-    # Whoever else is there may have slowed the machine down at one of both times.
+    done = burn("cpu", "--seconds", 0.3, "--threads", 2, **{RATES_VARIABLE: f"cpu={rate!r}"})
+    # Other processes may have slowed down the machine at one of both times.
     later = measure_rates(["cpu"])["cpu"]
     speed = 2 * done["units"] / done["cpu_s"]
     # Two cores that share their arithmetic, or a clock that falls, cost up to twice as much.
     assert min(rate, later) / 3 < speed < 2 * max(rate, later)
 
 
-def accounted(*words: str) -> tuple[dict[str, Any], resource.struct_rusage]:
-    """Its output, and its resource usage from the kernel."""
+def measure_usage(*words: str) -> tuple[dict[str, Any], resource.struct_rusage]:
+    """Run the program; return its report, and its resource usage by the kernel."""
     process = subprocess.Popen([find_burn_program(), *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    said = json.loads(process.stdout.read())
+    report = json.loads(process.stdout.read())
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    return said, usage
+    return report, usage
 
 
-def counted(usage: resource.struct_rusage) -> float:
-    """CPU seconds that the kernel counted."""
+def sum_cpu_time(usage: resource.struct_rusage) -> float:
+    """Return the CPU seconds of a resource usage."""
     return usage.ru_utime + usage.ru_stime
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["cpu", "memory", "stream", "cache"])
-def test_what_it_says_it_used_is_what_the_kernel_counts(kind: str) -> None:
+def test_the_reported_cpu_time_is_that_of_the_kernel(kind: str) -> None:
     """Apart from the start and the end of the process."""
-    said, usage = accounted(kind, "--work", "10000000")
-    assert counted(usage) <= 1.5 * said["cpu_s"] + 0.2
+    report, usage = measure_usage(kind, "--work", "10000000")
+    assert sum_cpu_time(usage) <= 1.5 * report["cpu_s"] + 0.2
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc on this machine")
 @pytest.mark.parametrize(("kind", "least", "most"), [("cpu", 0, 16), ("memory", 64, 80)])
 def test_values_are_stored_or_not(kind: str, least: int, most: int) -> None:
-    """All of the 64 MiB are filled, and no more, however long it goes on."""
+    """The 64 MiB are filled completely, and no more for any duration."""
     process = subprocess.Popen(
         [find_burn_program(), kind, "--seconds", "300", "--rates", "cpu=1e9,memory=1e9"],
         stdout=subprocess.DEVNULL,
@@ -228,7 +228,7 @@ def test_values_are_stored_or_not(kind: str, least: int, most: int) -> None:
 
 
 def peak_of(pid: int) -> float:
-    """The most memory that a process has had (MiB)."""
+    """Return the peak memory of a process (MiB)."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
@@ -239,44 +239,44 @@ def cpu_time(pid: int) -> float:
 
 
 def test_rates_come_from_the_command_then_the_variable_then_a_measurement() -> None:
-    said = {RATES_VARIABLE: "cpu=1000,cache=2e3"}
-    assert burnt("cpu", "--seconds", 2, **said)["units"] == 2000
-    assert burnt("cache", "--seconds", 2, **said)["units"] == 4000
-    assert burnt("cpu", "--seconds", 2, "--rates", "cpu=7", **said)["units"] == 14
-    measured = called("memory", "--seconds", 0.001, **said)
+    given = {RATES_VARIABLE: "cpu=1000,cache=2e3"}
+    assert burn("cpu", "--seconds", 2, **given)["units"] == 2000
+    assert burn("cache", "--seconds", 2, **given)["units"] == 4000
+    assert burn("cpu", "--seconds", 2, "--rates", "cpu=7", **given)["units"] == 14
+    measured = call_burn("memory", "--seconds", 0.001, **given)
     assert "no rate of memory was given; measured memory=" in measured.stderr
     assert measured.returncode == 0
-    assert called("cpu", "--seconds", 2, **said).stderr == ""
+    assert call_burn("cpu", "--seconds", 2, **given).stderr == ""
 
 
 def test_sleeping_takes_time_and_gives_up_the_cpu() -> None:
-    done, usage = accounted("sleep", "--seconds", "0.3", "--threads", "4")
+    done, usage = measure_usage("sleep", "--seconds", "0.3", "--threads", "4")
     assert done["wall_s"] >= 0.3
-    assert usage.ru_nvcsw >= 4  # each thread waits, and none looks at the clock all the time
-    assert done["cpu_s"] <= counted(usage) + TICK
+    assert usage.ru_nvcsw >= 4  # each thread sleeps, and none polls the clock
+    assert done["cpu_s"] <= sum_cpu_time(usage) + TICK
 
 
-def test_mixed_work_is_calculating_a_pause_and_storing() -> None:
-    done = burnt("mixed", "--seconds", 2, "--rates", "cpu=1000,memory=500")
+def test_mixed_work_is_computation_sleep_and_storage() -> None:
+    done = burn("mixed", "--seconds", 2, "--rates", "cpu=1000,memory=500")
     assert done["units"] == 0.4 * 2 * 1000 + 0.4 * 2 * 500
     assert done["wall_s"] >= 0.2 * 2
     alone = [checksum("cpu", "--work", 800), checksum("memory", "--work", 400)]
     assert int(done["checksum"], 16) == sum(alone) % 2**64
 
 
-def test_io_keeps_its_pace_and_leaves_no_file(tmp_path: Path) -> None:
-    done = burnt("io", "--seconds", 0.5, "--threads", 2, TMPDIR=str(tmp_path))
+def test_io_keeps_its_rate_and_leaves_no_file(tmp_path: Path) -> None:
+    done = burn("io", "--seconds", 0.5, "--threads", 2, TMPDIR=str(tmp_path))
     assert done["units"] == 10
     assert done["wall_s"] >= 0.5
     assert list(tmp_path.iterdir()) == []
-    refused = called("io", "--seconds", 1, TMPDIR=str(tmp_path / "nowhere"))
+    refused = call_burn("io", "--seconds", 1, TMPDIR=str(tmp_path / "nowhere"))
     assert refused.returncode == 1
     assert "nowhere" in refused.stderr
     assert refused.stdout == ""
 
 
 def open_files(pid: int) -> list[str]:
-    """What a process has open, as far as can be seen now."""
+    """List the open files of a process, as far as they are visible now."""
     found = []
     with suppress(OSError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
@@ -292,7 +292,7 @@ def test_a_signal_ends_it_at_once(kind: str, number: signal.Signals, tmp_path: P
     process = subprocess.Popen(
         words, env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE
     )
-    if kind == "io":  # its file has no name from when it is open
+    if kind == "io":  # its file has no name once it is open
         until(lambda: any(str(tmp_path) in link for link in open_files(process.pid)))
         until(lambda: not list(tmp_path.iterdir()))
     process.send_signal(number)
@@ -303,7 +303,7 @@ def test_a_signal_ends_it_at_once(kind: str, number: signal.Signals, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         ([], "give one kind of work"),
         (["cpu"], "give either --seconds or --work"),
@@ -333,31 +333,31 @@ def test_a_signal_ends_it_at_once(kind: str, number: signal.Signals, tmp_path: P
         (["--calibrate", "--work", "1"], "not --seconds or --work"),
     ],
 )
-def test_what_cannot_be_done_is_said(words: Sequence[str], says: str) -> None:
-    done = called(*words)
+def test_invalid_arguments_are_reported(words: Sequence[str], message: str) -> None:
+    done = call_burn(*words)
     assert done.returncode == 2
-    assert says in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 
-def test_a_variable_that_cannot_be_read_is_said() -> None:
-    done = called("cpu", "--seconds", 1, **{RATES_VARIABLE: "cpu=fast"})
+def test_an_invalid_variable_is_reported() -> None:
+    done = call_burn("cpu", "--seconds", 1, **{RATES_VARIABLE: "cpu=fast"})
     assert done.returncode == 2
     assert done.stderr.startswith("twinloop-burn: TWINLOOP_BURN_RATES 'cpu=fast'")
 
 
 def test_help_names_every_kind() -> None:
-    done = called("--help")
+    done = call_burn("--help")
     assert done.returncode == 0
     assert "cpu memory stream cache mixed sleep io" in done.stdout
 
 
-def test_rates_are_of_what_a_kind_consists_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rates_of_a_kind_are_those_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(RATES_VARIABLE, raising=False)
     assert measure_rates(["sleep", "io"]) == {}
     found = measure_rates(["mixed", "cache"])
     assert set(found) == {"cpu", "memory", "cache"}
-    # From one step in a microsecond to several in a nanosecond: any machine there is.
+    # From one step per microsecond to several per nanosecond: the range of all machines.
     assert all(1e6 < rate < 1e10 for rate in found.values())
     with pytest.raises(InputError, match="no kind 'gpu' of work"):
         measure_rates(["gpu"])
@@ -369,46 +369,48 @@ def test_rates_are_of_what_a_kind_consists_of(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["cpu", "memory"])
 def test_a_calibration_can_be_repeated(kind: str) -> None:
-    """Whoever shares the core halves its speed at most; memory that is new costs far more."""
+    """A process on the same core halves its speed at most; new memory costs far more."""
     one = other = 0.0
     for _ in range(8):
-        one, other = (max(best, burnt("--calibrate", kind)[kind]) for best in (one, other))
+        one, other = (max(best, burn("--calibrate", kind)[kind]) for best in (one, other))
         if max(one, other) < 2.5 * min(one, other):
             return
     raise AssertionError(f"{one:g} or {other:g} units a second")
 
 
 @pytest.mark.long
-def test_storing_costs_little_more_than_calculating() -> None:
-    """The stores go on while the next step waits, once the memory is there.
+def test_storing_costs_little_more_than_computing() -> None:
+    """The stores overlap with the wait of the next step, once the memory is allocated.
 
-    Others may be in the way of the one or the other, so the best of several counts.
+    Other processes may slow down either, so the best of several is used.
     """
     best = {"cpu": 0.0, "memory": 0.0}
     for _ in range(8):
-        found = burnt("--calibrate", "cpu", "memory")
+        found = burn("--calibrate", "cpu", "memory")
         best = {kind: max(rate, found[kind]) for kind, rate in best.items()}
         if best["memory"] > best["cpu"] / 4:
             return
     raise AssertionError(best)
 
 
-def test_doubts_about_a_rate_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_about_a_rate_are_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A script replaces the program: a noisy machine cannot be produced at will."""
     script = tmp_path / "twinloop-burn"
     script.write_text("#!/bin/sh\necho 'no two runs' >&2\necho '{\"cpu\": 5}'\n")
     script.chmod(0o755)
     monkeypatch.setattr(burn_program, "find_burn_program", lambda: script)
     monkeypatch.delenv(RATES_VARIABLE, raising=False)
-    said: list[str] = []
-    assert measure_rates(["cpu"], said.append) == {"cpu": 5.0}
-    assert said == ["no two runs"]
-    make_rate_environment([["twinloop-burn", "cpu", "--seconds", "1"]], said.append)
-    assert said[1:] == ["first: twinloop-burn --calibrate cpu", "no two runs"]
+    warnings: list[str] = []
+    assert measure_rates(["cpu"], warnings.append) == {"cpu": 5.0}
+    assert warnings == ["no two runs"]
+    make_rate_environment([["twinloop-burn", "cpu", "--seconds", "1"]], warnings.append)
+    assert warnings[1:] == ["first: twinloop-burn --calibrate cpu", "no two runs"]
 
 
 @pytest.mark.long
-def test_a_run_measures_what_its_commands_need_and_keeps_what_was_said(
+def test_a_run_measures_the_rates_of_its_commands_unless_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(RATES_VARIABLE, raising=False)
@@ -430,10 +432,10 @@ def test_a_run_measures_what_its_commands_need_and_keeps_what_was_said(
     }
     both = make_rate_environment([["twinloop-burn", "mixed", "--seconds", "1"]])[RATES_VARIABLE]
     assert both.startswith("cpu=5,memory=")
-    assert burnt("mixed", "--seconds", 0.01, **{RATES_VARIABLE: both})["kind"] == "mixed"
+    assert burn("mixed", "--seconds", 0.01, **{RATES_VARIABLE: both})["kind"] == "mixed"
 
 
-def test_a_missing_program_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(burn_program, "PROGRAM", "twinloop-burn-that-nobody-built")
     with pytest.raises(InputError, match="install Twinloop again"):
         find_burn_program()
@@ -456,6 +458,6 @@ def test_the_command_becomes_the_program() -> None:
     words = ["cache", "--work", "999", "--threads", "2", "--seed", "8"]
     done = command(*words, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["checksum"] == burnt(*words)["checksum"]
+    assert json.loads(done.stdout)["checksum"] == burn(*words)["checksum"]
     assert command("sleep", "--work", "1").returncode == 2
     assert set(json.loads(command("--calibrate", "cpu").stdout)) == {"cpu"}

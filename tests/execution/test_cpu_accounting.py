@@ -21,8 +21,8 @@ pytestmark = pytest.mark.real
 
 CPUS = len(os.sched_getaffinity(0))
 
-#: Burns CPU time itself and in a child that it waits for. It says what the kernel said of both when
-#: it began, the time, and what the kernel says then.
+#: Uses CPU time itself and in a child that it waits for. It prints the CPU time of both at its
+#: beginning by the kernel, the time of day, and the CPU time at its end.
 ACCOUNTED = """
 import os, resource, subprocess, sys, time
 def used():
@@ -53,21 +53,21 @@ CASES = [
 ]
 
 
-class Kept(NamedTuple):
+class RecordedRun(NamedTuple):
     case: Case
     folder: Path
     trace: tl.Trace
 
-    def said(self, task: str) -> dict[str, Any]:
-        """The work that the program itself reports."""
-        said = json.loads((self.folder / "output" / task / "0.out").read_text())
-        assert isinstance(said, dict)
-        return said
+    def read_report(self, task: str) -> dict[str, Any]:
+        """Read the work that the program itself reports."""
+        report = json.loads((self.folder / "output" / task / "0.out").read_text())
+        assert isinstance(report, dict)
+        return report
 
 
 @pytest.fixture(scope="module", autouse=True)
 def rates() -> Iterator[None]:
-    """How fast this machine works is measured once."""
+    """Measure the speed of this machine once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(
             burn_program.RATES_VARIABLE, f"cpu={burn_program.measure_rates(['cpu'])['cpu']!r}"
@@ -78,7 +78,7 @@ def rates() -> Iterator[None]:
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: "-".join(map(str, case)))
 def run(
     request: pytest.FixtureRequest, rates: None, tmp_path_factory: pytest.TempPathFactory
-) -> Kept:
+) -> RecordedRun:
     case: Case = request.param
     if CPUS < 2:
         pytest.skip("two cores are needed, and this machine gives fewer")
@@ -90,10 +90,10 @@ def run(
     )
     folder = tmp_path_factory.mktemp("run") / "run"
     trace = execute(scenario, folder, period=0.05, isolation=case.isolation)
-    return Kept(case, folder, trace)
+    return RecordedRun(case, folder, trace)
 
 
-def test_all_complete_one_on_each_core(run: Kept) -> None:
+def test_all_complete_one_on_each_core(run: RecordedRun) -> None:
     assert set(run.trace.tasks["status"]) == {"completed"}
     assert set(run.trace.tasks["exit_code"]) == {0}
     isolation = run.trace.manifest.facts["nodes"]["isolation"]
@@ -109,49 +109,49 @@ def test_all_complete_one_on_each_core(run: Kept) -> None:
     assert all(by <= sizes[node] for node, by in most.iter_rows())
 
 
-def test_cpu_time_is_what_the_program_used(run: Kept) -> None:
-    """The program counts from its first line to its last: what it takes to load it comes on top.
+def test_cpu_time_equals_the_report_of_the_program(run: RecordedRun) -> None:
+    """The program measures from its first line to its last; loading it is not included.
 
-    One thread does that, so that it is no more than the time that it takes.
+    Loading has one thread, so its CPU time is at most its elapsed time.
     """
     for task, cpu, seconds in run.trace.tasks.select("id", "cpu_time", "run_time").iter_rows():
-        said = run.said(task)
-        assert said["cpu_s"] - TICK <= cpu
-        assert cpu <= said["cpu_s"] + (seconds - said["wall_s"]) + 2 * TICK
+        report = run.read_report(task)
+        assert report["cpu_s"] - TICK <= cpu
+        assert cpu <= report["cpu_s"] + (seconds - report["wall_s"]) + 2 * TICK
 
 
-def test_the_work_is_what_was_asked_for(run: Kept) -> None:
-    """A unit of work is one wherever it is done: only its CPU time is not quite sure."""
+def test_the_work_equals_the_requested_work(run: RecordedRun) -> None:
+    """The units of work do not depend on the machine; only their CPU time varies."""
     rate = float(os.environ[burn_program.RATES_VARIABLE].partition("=")[2])
     for task, seconds in run.trace.tasks.select("id", "run_time").iter_rows():
-        said = run.said(task)
+        report = run.read_report(task)
         asked = run.trace.tasks.filter(id=task)["command"][0].to_list()
         wanted = float(asked[asked.index("--seconds") + 1]) * rate
-        assert said["units"] == pytest.approx(wanted, rel=1e-3)
-        assert said["threads"] == run.case.cores
-        assert seconds >= said["wall_s"] - TICK
+        assert report["units"] == pytest.approx(wanted, rel=1e-3)
+        assert report["threads"] == run.case.cores
+        assert seconds >= report["wall_s"] - TICK
 
 
-def test_the_samples_add_up_to_the_account(run: Kept) -> None:
+def test_the_samples_add_up_to_the_cpu_time(run: RecordedRun) -> None:
     totals = run.trace.usage.group_by("task").agg(pl.sum("cpu"))
     both = run.trace.tasks.join(totals, left_on="id", right_on="task", how="left")
     assert both["cpu"].to_list() == pytest.approx(both["cpu_time"].to_list(), rel=1e-12, abs=1e-12)
     assert run.trace.usage["cpu"].min() >= 0
 
 
-def test_nobody_uses_more_than_there_is(run: Kept) -> None:
+def test_no_task_uses_more_than_its_cores(run: RecordedRun) -> None:
     """CPU time <= wall time x cores, apart from the tick of the start time of a process."""
     slack = TICK * (1 + run.case.cores)
     for wall, cpu in run.trace.tasks.select("run_time", "cpu_time").iter_rows():
         assert cpu <= wall * run.case.cores + slack
-    # A sample that was held up may stand a little off its time: what is known of its window is that
-    # nobody had more than the node, or more than the machine where nothing holds tasks to a node.
+    # A delayed sample may have an inexact time: the bound of its window is the cores of the node,
+    # or those of the machine if tasks are not confined to a node.
     cores = {"auto": int(run.case.platform.partition("x")[2])}.get(run.case.isolation, CPUS)
     for dt, cpu in run.trace.usage.select("dt", "cpu").iter_rows():
         assert cpu <= dt * cores + slack
 
 
-def test_the_windows_of_the_samples_tile_the_execution(run: Kept) -> None:
+def test_the_windows_of_the_samples_tile_the_execution(run: RecordedRun) -> None:
     for task, machine, start, end in run.trace.placements.select(
         "task", "machine", "start", "end"
     ).iter_rows():
@@ -162,14 +162,14 @@ def test_the_windows_of_the_samples_tile_the_execution(run: Kept) -> None:
         assert mine["dt"].min() > 0
 
 
-def test_there_are_no_more_samples_than_were_taken(run: Kept) -> None:
+def test_the_number_of_samples_is_bounded_by_the_passes(run: RecordedRun) -> None:
     """One sample for the end of each execution, and one for each pass."""
     taken = run.trace.manifest.facts["recording"]["samples"]
     assert 0 <= run.trace.usage.height - run.trace.placements.height <= taken
 
 
 @pytest.mark.parametrize("isolation", ["auto", "affinity", "none"])
-def test_who_runs_for_long_enough_is_sampled_meanwhile(isolation: str, tmp_path: Path) -> None:
+def test_a_long_task_is_sampled_while_it_runs(isolation: str, tmp_path: Path) -> None:
     journal = tmp_path / "run" / "recording" / "journal.jsonl"
     looks = f"until test $(grep -c '\"use\"' {journal}) -ge 8; do sleep 0.02; done"
     scenario = tl.Scenario(
@@ -181,11 +181,11 @@ def test_who_runs_for_long_enough_is_sampled_meanwhile(isolation: str, tmp_path:
         scenario, tmp_path / "run", period=0.05, isolation=isolation, task_limit=PATIENCE
     )
     assert trace.manifest.facts["recording"]["samples"] >= 8
-    # Those beside its start, its end or each other say nothing of their own.
+    # Samples close to the start, the end or each other are merged.
     assert trace.usage.height >= 2
 
 
-def test_times_are_in_order(run: Kept) -> None:
+def test_times_are_in_order(run: RecordedRun) -> None:
     tasks = run.trace.tasks.join(
         run.trace.placements, left_on="id", right_on="task", maintain_order="left"
     )
@@ -196,13 +196,13 @@ def test_times_are_in_order(run: Kept) -> None:
 
 
 @pytest.mark.parametrize("form", ["folder", "cts"])
-def test_the_gate_passes_it(run: Kept, form: str, tmp_path: Path) -> None:
+def test_a_recorded_run_passes_the_gate(run: RecordedRun, form: str, tmp_path: Path) -> None:
     path, unsized = run.folder, 0
     if form == "cts":
         path = tmp_path / "run.jsonl"
         tl.write(run.trace, path, format="cts")
         again = tl.read(path)
-        # A size that the schema wants can be unknown: of a task that was seen only as it ended.
+        # A required size may be unknown, for a task that was observed only at its end.
         unsized = again.usage["rss"].null_count()
         known = run.trace.usage.drop_nulls("rss")["task"]
         peaks = run.trace.tasks.drop_nulls("memory_used")["id"]
@@ -210,7 +210,7 @@ def test_the_gate_passes_it(run: Kept, form: str, tmp_path: Path) -> None:
         assert unsized == (~samples.is_in([*known, *peaks])).sum()
         assert again.tasks["id"].equals(run.trace.tasks["id"])
         assert again.usage.height == run.trace.usage.height
-        # That form counts in milliseconds.
+        # CTS has milliseconds.
         assert again.usage["cpu"].to_list() == pytest.approx(
             run.trace.usage["cpu"].to_list(), abs=0.00051
         )
@@ -220,7 +220,9 @@ def test_the_gate_passes_it(run: Kept, form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["auto", "affinity", "none"])
-def test_the_account_is_that_of_getrusage_to_the_tick(isolation: str, tmp_path: Path) -> None:
+def test_the_cpu_time_equals_that_of_getrusage_within_a_tick(
+    isolation: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-I", "-S", "-c", ACCOUNTED, "0.15"]
     scenario = tl.Scenario(
         platform="1x1",
@@ -233,8 +235,8 @@ def test_the_account_is_that_of_getrusage_to_the_tick(isolation: str, tmp_path: 
     begun, when, used = ast.literal_eval((output / "0.out").read_text())
     child = json.loads((output / "0.err").read_text())["cpu_s"]
     assert used >= 0.15 + child - 1e-4
-    # It is in its group from before its first line on. What it works after it has said what it
-    # used, to be written and to end, is no more than the time until it was waited for.
+    # It is in its group before its first line. The CPU time after its report, to write it and to
+    # end, is at most the time until it was waited for.
     assert trace.manifest.epoch_ms is not None
     rest = trace.manifest.epoch_ms / 1000 + trace.placements["end"][0] - when
     assert used - begun - 1e-4 <= trace.tasks["cpu_time"][0] <= used + rest + TICK

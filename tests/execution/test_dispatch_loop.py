@@ -16,7 +16,7 @@ import pytest
 
 import twinloop as tl
 from tests.execution.child_processes import PATIENCE
-from tests.execution.runs import BOTH, left, said, scenario, statuses, task
+from tests.execution.runs import BOTH, left, read_output, scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.execution import Interrupted, execute
 from twinloop.execution.local_machine import LocalMachine
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture(autouse=True)
-def _leaves_nothing() -> Iterator[None]:
-    """Neither processes nor groups nor open files stay behind."""
+def _check_no_leftovers() -> Iterator[None]:
+    """Check that no processes, groups or open files are left."""
     before = _children(), _files()
     yield
     assert left(os.getpid()) == []
@@ -48,13 +48,13 @@ def _files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-#: Runs until there is a certain word in a file.
+#: Runs until a file contains a word.
 UNTIL = 'until grep -qs "$2" "$1"; do sleep 0.02; done'
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _warm() -> None:
-    """What libraries open once and keep."""
+    """Run once, because libraries open files that they keep open."""
     execute(scenario(task("a", "true")))
 
 
@@ -104,7 +104,7 @@ def test_exit_codes_and_signals_are_statuses(isolation: str) -> None:
     assert tl.check(trace).errors == ()
 
 
-def test_a_task_on_several_nodes_is_what_its_worst_part_is(tmp_path: Path) -> None:
+def test_the_status_of_a_task_on_several_nodes_is_that_of_its_worst_part(tmp_path: Path) -> None:
     code = 'echo $TWINLOOP_RANK/$TWINLOOP_RANKS on $TWINLOOP_NODE; exit "$TWINLOOP_RANK"'
     trace = execute(
         scenario(sh("pair", code, cores=2, nodes=2), task("after", "true")), tmp_path / "run"
@@ -113,16 +113,16 @@ def test_a_task_on_several_nodes_is_what_its_worst_part_is(tmp_path: Path) -> No
     assert column(trace, "exit_code")["pair"] == 1
     parts = trace.placements.filter(pl.col("task") == "pair")
     assert sorted(parts["reason"]) == ["completed", "failed"]
-    nodes = [said(tmp_path / "run", "pair", rank).split() for rank in (0, 1)]
+    nodes = [read_output(tmp_path / "run", "pair", rank).split() for rank in (0, 1)]
     assert [words[0] for words in nodes] == ["0/2", "1/2"]
     assert {words[2] for words in nodes} == set(parts["machine"]) == set(trace.nodes["node"])
-    # It is over when all its parts are; before, nobody else gets a node of it.
+    # It ends when all its parts have ended; before, no other task gets one of its nodes.
     assert column(trace, "run_time")["pair"] == pytest.approx(
         parts["end"].max() - parts["start"].min()
     )
 
 
-def test_what_may_take_too_long_is_ended(tmp_path: Path) -> None:
+def test_a_task_that_exceeds_its_time_limit_is_ended(tmp_path: Path) -> None:
     given = scenario(
         sh("long", "sleep 300", requested_time=0.2),
         sh("short", "true", requested_time=30),
@@ -164,7 +164,7 @@ def test_children_wait_for_their_parents_and_fail_with_them() -> None:
     assert ready["of-of-both"] is None
 
 
-def test_what_fits_nowhere_is_rejected_as_in_the_simulator() -> None:
+def test_tasks_that_fit_nowhere_are_rejected_as_in_the_simulator() -> None:
     given = scenario(
         task("fits", "true", queue="wide"),
         task("large", "true", cores=3, nodes=1, queue="wide"),
@@ -184,7 +184,7 @@ def test_what_fits_nowhere_is_rejected_as_in_the_simulator() -> None:
     assert real.placements["task"].to_list() == ["fits"]
 
 
-def test_a_queue_runs_no_more_than_it_may() -> None:
+def test_the_limit_of_a_queue_is_kept() -> None:
     given = scenario(
         *(task(f"{number}", "sleep", 0.05, queue="one") for number in range(4)),
         platform={
@@ -198,14 +198,14 @@ def test_a_queue_runs_no_more_than_it_may() -> None:
     assert (rows["start"][1:] >= rows["end"][:-1]).all()
 
 
-# --- nodes that go and come -----------------------------------------------------------------------
+# --- failures of nodes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("then", ["restart", "lost"])
-def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: str) -> None:
+def test_a_task_on_a_failed_node_is_treated_as_in_the_scenario(tmp_path: Path, then: str) -> None:
     file = tmp_path / "failures.csv"
     given = scenario(
-        # The journal says that the node has failed: whoever starts after that is over at once.
+        # The task runs until the journal has the failure of the node.
         task("long", "sh", "-c", UNTIL, "sh", f"{tmp_path}/run/recording/journal.jsonl", "close"),
         task("child", "true", parents=["long"]),
         platform="1x1",
@@ -218,9 +218,9 @@ def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: s
     assert went >= 0.5
     assert came is None or came >= 0.8
     assert state == "down"
-    # While it is away, nothing runs on it.
+    # While the node is down, nothing runs on it.
     assert all(not went <= start < (came or math.inf) for start in trace.placements["start"])
-    if starts(trace)["long"] > went:  # a very busy machine came to it too late
+    if starts(trace)["long"] > went:  # a very busy machine was too late
         assert statuses(trace) == {"long": "completed", "child": "completed"}
         return
     if then == "lost":
@@ -229,7 +229,7 @@ def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: s
     assert statuses(trace) == {"long": "completed", "child": "completed"}
     assert trace.placements["attempt"].to_list() == [0, 1, 0]
     assert trace.placements["reason"].to_list() == ["failed", "completed", "completed"]
-    # What each attempt printed is kept.
+    # The output of each attempt is kept.
     kept = sorted(path.name for path in (tmp_path / "run" / "output" / "long").iterdir())
     assert kept == ["0.1.err", "0.1.out", "0.err", "0.out"]
 
@@ -249,7 +249,7 @@ def test_nothing_starts_in_a_maintenance_window() -> None:
     assert set(trace.node_states["state"]) == {"maintenance"}
 
 
-def test_who_matters_more_takes_the_core_of_another(tmp_path: Path) -> None:
+def test_a_task_with_a_higher_priority_preempts_another(tmp_path: Path) -> None:
     given = scenario(
         task("low", "sh", "-c", UNTIL, "sh", f"{tmp_path}/there", "high", queue="low"),
         sh("high", f"echo high > {tmp_path}/there", queue="high", submit=0.5),
@@ -263,7 +263,7 @@ def test_who_matters_more_takes_the_core_of_another(tmp_path: Path) -> None:
     assert statuses(trace) == {"low": "completed", "high": "completed"}
     rows = trace.placements.sort("start").select("task", "attempt", "reason").rows()
     if starts(trace)["low"] > column(trace, "submit")["high"]:
-        # A very busy machine came to both at once.
+        # On a very busy machine, both became ready at the same time.
         assert rows == [("high", 0, "completed"), ("low", 0, "completed")]
         return
     assert rows == [("low", 0, "preempted"), ("high", 0, "completed"), ("low", 1, "completed")]
@@ -292,7 +292,7 @@ def test_every_task_gets_its_turn_and_no_core_is_given_twice(policy: str) -> Non
 # --- time -----------------------------------------------------------------------------------------
 
 
-def test_the_time_scale_moves_arrivals_alone_and_in_both_worlds() -> None:
+def test_the_time_scale_moves_only_arrivals_in_execution_and_simulation() -> None:
     given = scenario(
         *(task(f"{n}", "sleep", 0.1, submit=n, requested_time=5) for n in range(3)), time_scale=0.1
     )
@@ -324,7 +324,7 @@ def test_decisions_wait_for_their_interval() -> None:
     assert all(math.floor(x / 0.2) < math.floor(y / 0.2) for x, y in pairwise(asked))
 
 
-def test_a_run_time_that_nobody_said_is_assumed_and_counted() -> None:
+def test_an_unknown_run_time_is_assumed_and_counted() -> None:
     silent = {"id": "silent", "command": ["true"]}
     asked = {"id": "asked", "command": ["true"], "requested_time": 3}
     trace = execute(scenario(silent, asked, task("said", "true"), policy="conservative"))
@@ -332,14 +332,14 @@ def test_a_run_time_that_nobody_said_is_assumed_and_counted() -> None:
     (note,) = [note for note in trace.manifest.cleaned if note.kind == "assumed"]
     assert (note.count, note.examples) == (1, ("silent",))
     assert column(trace, "requested_time") == {"silent": None, "asked": 3.0, "said": None}
-    # What the policy planned with instead.
+    # The value that the policy used instead.
     assert column(trace, "planned_time") == {"silent": 1.0, "asked": None, "said": 0.1}
 
 
-# --- what is run before, and where ----------------------------------------------------------------
+# --- preparation, nodes and folders ---------------------------------------------------------------
 
 
-def test_what_tasks_need_is_made_once(tmp_path: Path) -> None:
+def test_a_preparation_is_run_once(tmp_path: Path) -> None:
     made = tmp_path / "made"
     step = {"command": ["sh", "-c", f"echo made >> {made}; echo noise"], "creates": str(made)}
     given = scenario(task("a", "cat", str(made)), workload={"prepare": [step]})
@@ -347,14 +347,12 @@ def test_what_tasks_need_is_made_once(tmp_path: Path) -> None:
         words: list[str] = []
         trace = execute(given, tmp_path / place, announce=words.append)
         assert statuses(trace) == {"a": "completed"}
-        assert said(tmp_path / place, "a") == "made\n"
+        assert read_output(tmp_path / place, "a") == "made\n"
         assert (f"exists already: {made}" in words) is (place == "second")
 
 
 @BOTH
-def test_what_a_preparation_leaves_running_ends_with_the_run(
-    tmp_path: Path, isolation: str
-) -> None:
+def test_processes_of_a_preparation_end_with_the_run(tmp_path: Path, isolation: str) -> None:
     step = {"command": ["sh", "-c", "setsid sleep 300 & sleep 300 &"]}
     given = scenario(task("a", "true"), workload={"prepare": [step]})
     assert statuses(execute(given, isolation=isolation)) == {"a": "completed"}
@@ -380,7 +378,7 @@ def test_a_preparation_that_fails_ends_it_before_it_begins(
 
 
 @BOTH
-def test_more_cores_than_there_are_is_an_error_and_nothing_else(
+def test_more_cores_than_available_are_an_error_without_side_effects(
     tmp_path: Path, isolation: str
 ) -> None:
     cores = math.floor(LocalMachine.detect().cores) + 1
@@ -401,16 +399,14 @@ def test_more_cores_than_there_are_is_an_error_and_nothing_else(
         ({"grace": math.inf}, "grace"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(
-    tmp_path: Path, options: dict[str, Any], field: str
-) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as error:
         execute(scenario(task("a", "touch", f"{tmp_path}/ran")), tmp_path / "run", **options)
     assert error.value.field == field
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_of_nothing_is_a_run(tmp_path: Path) -> None:
+def test_a_run_without_tasks_is_valid(tmp_path: Path) -> None:
     schema = {"id": pl.String, **dict.fromkeys(("submit", "cores", "limit", "work"), pl.Float64)}
     nothing = tl.Workload(tasks=pl.DataFrame(schema=schema))
     trace = execute(tl.Scenario(platform="1x1", policy="fifo", workload=nothing), tmp_path / "run")
@@ -420,20 +416,20 @@ def test_a_run_of_nothing_is_a_run(tmp_path: Path) -> None:
     assert statuses(rejected) == {"a": "rejected"}
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     trace = execute(scenario(sh("a", "echo hello")))
     assert statuses(trace) == {"a": "completed"}
     assert list(tmp_path.iterdir()) == []
 
 
-# --- users ----------------------------------------------------------------------------------------
+# --- calling programs------------------------------------------------------------------------------
 
 
 @BOTH
-def test_runs_in_other_threads_and_at_the_same_time_do_not_meet(
-    tmp_path: Path, isolation: str
-) -> None:
+def test_concurrent_runs_in_threads_do_not_interfere(tmp_path: Path, isolation: str) -> None:
     traces: dict[str, tl.Trace] = {}
 
     def run(name: str) -> None:
@@ -449,10 +445,10 @@ def test_runs_in_other_threads_and_at_the_same_time_do_not_meet(
     for name in "xy":
         wanted = {f"{name}{n}": "completed" for n in range(5)}
         assert statuses(traces[name]) == statuses(tl.read(tmp_path / name)) == wanted
-        assert all(said(tmp_path / name, each) == f"{each}\n" for each in wanted)
+        assert all(read_output(tmp_path / name, each) == f"{each}\n" for each in wanted)
 
 
-def test_an_interrupted_run_gives_what_it_did_to_its_caller(tmp_path: Path) -> None:
+def test_an_interrupted_run_returns_its_trace_to_the_caller(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     given = scenario(
         task("done", "true"),
@@ -466,7 +462,7 @@ def test_an_interrupted_run_gives_what_it_did_to_its_caller(tmp_path: Path) -> N
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_signals_of_the_program_around_it_do_not_disturb_it() -> None:
+def test_signals_of_the_calling_program_do_not_affect_a_run() -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
     try:
@@ -479,8 +475,8 @@ def test_signals_of_the_program_around_it_do_not_disturb_it() -> None:
 
 
 @pytest.mark.long
-def test_it_sleeps_between_signals_of_the_program_around_it() -> None:
-    """A loop that looks at a signal for ever would use the CPU for the whole second."""
+def test_a_run_sleeps_between_signals_of_the_calling_program() -> None:
+    """A loop that polls for a signal would use the CPU for the whole second."""
     before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
     try:
         trace = execute(scenario(sh("a", f"kill -USR1 {os.getpid()}"), sh("b", "sleep 1")))
@@ -490,7 +486,7 @@ def test_it_sleeps_between_signals_of_the_program_around_it() -> None:
 
 
 @BOTH
-def test_the_memory_that_nobody_saw_is_not_said_to_be_none(isolation: str) -> None:
+def test_unobserved_memory_is_unknown_and_not_zero(isolation: str) -> None:
     trace = execute(scenario(task("a", sys.executable, "-S", "-c", "pass")), isolation=isolation)
     used = column(trace, "memory_used")["a"]
     assert used is None or used > 0

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real
 
 
 def grouped() -> None:
-    """Skip where no control group keeps tasks to their nodes."""
+    """Skip without control groups that confine tasks to their nodes."""
     with LocalNodes.create([]) as nodes:
         if not nodes.isolation.startswith("cgroup"):
             pytest.skip("there are no control groups that may be used here")
@@ -31,8 +31,8 @@ def notes(trace: tl.Trace) -> str:
     return "\n".join(map(str, trace.manifest.cleaned))
 
 
-#: Takes the second of several nodes away when they have been laid. Nobody looks at it before a task
-#: is to run there.
+#: Removes the second of several nodes after their creation, which is detected when a task starts
+#: there.
 DESTROY = """
 import pathlib, sys
 for node in pathlib.Path("/sys/fs/cgroup").glob(f"**/twinloop-{sys.argv[1]}-*/node-1"):
@@ -40,7 +40,7 @@ for node in pathlib.Path("/sys/fs/cgroup").glob(f"**/twinloop-{sys.argv[1]}-*/no
 """
 
 
-def test_one_node_that_dies_takes_no_other_along() -> None:
+def test_the_failure_of_one_node_affects_no_other() -> None:
     grouped()
     given = scenario(
         task("long", "sleep", 0.5),
@@ -58,7 +58,7 @@ def test_one_node_that_dies_takes_no_other_along() -> None:
     assert not left(os.getpid())
 
 
-def test_a_task_without_enough_memory_is_said_to_have_had_too_little() -> None:
+def test_a_task_without_enough_memory_is_reported() -> None:
     grouped()
     hog = task("hog", sys.executable, "-c", "x = b'x' * (300 << 20)")
     trace = execute(scenario(hog, task("other", "true"), platform="2x1/64MiB"))
@@ -68,7 +68,7 @@ def test_a_task_without_enough_memory_is_said_to_have_had_too_little() -> None:
     assert "too little memory (hog)" in notes(trace)
 
 
-def test_files_are_no_limit_on_tasks(tmp_path: Path) -> None:
+def test_the_number_of_tasks_is_not_limited_by_open_files(tmp_path: Path) -> None:
     tasks = [task(str(n), "sleep", 0.5, cores=0.05) for n in range(30)]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 1000:
@@ -82,11 +82,11 @@ def test_files_are_no_limit_on_tasks(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert set(statuses(trace).values()) == {"completed"}
-    # Tasks have the limit of their user, not the one that the run needs.
+    # Tasks have the limit of their user, not the raised limit of the run.
     assert (tmp_path / "run" / "output" / "limit" / "0.out").read_text() == "80\n"
 
 
-def test_names_that_are_no_text_are_passed_on(tmp_path: Path) -> None:
+def test_names_that_are_no_text_are_passed_unchanged(tmp_path: Path) -> None:
     file = scenario(task("a", "sh", "-c", 'printf %s "$ODD" | od -An -tx1')).save(
         tmp_path / "s.yaml"
     )
@@ -102,7 +102,7 @@ def test_names_that_are_no_text_are_passed_on(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "output" / "a" / "0.out").read_text().split() == ["ff"]
 
 
-def test_whoever_ignores_the_ends_of_children_hides_none(tmp_path: Path) -> None:
+def test_an_ignored_sigchld_hides_no_end_of_a_task(tmp_path: Path) -> None:
     file = scenario(task("a", "true")).save(tmp_path / "s.yaml")
     done = subprocess.run(
         [*EXECUTE, file, "-o", tmp_path / "run"],
@@ -115,7 +115,7 @@ def test_whoever_ignores_the_ends_of_children_hides_none(tmp_path: Path) -> None
     assert statuses(tl.read(tmp_path / "run")) == {"a": "completed"}
 
 
-def test_what_is_no_run_is_never_replaced(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     thesis = tmp_path / "mine" / "output" / "thesis.tex"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("years of work")
@@ -126,7 +126,7 @@ def test_what_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     assert thesis.read_text() == "years of work"
 
 
-def test_the_folder_one_stands_in_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     before = tmp_path.stat().st_ino
     execute(scenario(task("a", "true")), ".")
@@ -135,7 +135,7 @@ def test_the_folder_one_stands_in_stays(tmp_path: Path, monkeypatch: pytest.Monk
     assert statuses(tl.read(".")) == {"b": "completed"}
 
 
-def test_a_path_that_is_relative_means_the_folder_of_the_task(
+def test_a_relative_path_is_relative_to_the_folder_of_the_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "there" / "bin" / "own-tool"
@@ -147,8 +147,8 @@ def test_a_path_that_is_relative_means_the_folder_of_the_task(
     assert statuses(execute(given, tmp_path / "run")) == {"a": "completed"}
 
 
-def test_a_replay_plans_with_what_was_planned_with() -> None:
-    # The shortest first, by what was declared: b before a, though a takes less.
+def test_a_replay_uses_the_planned_times_of_the_run() -> None:
+    # Shortest first by the declared times: b before a, although a takes less time.
     given = scenario(
         task("block", "sleep", 0.3),
         {**task("a", "sleep", 0.05, submit=0.05), "run_time": 5},

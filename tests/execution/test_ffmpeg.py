@@ -43,13 +43,13 @@ def video(command: list[str]) -> str:
     return command[command.index("-i") + 1]
 
 
-def after(command: list[str], option: str) -> list[str]:
-    """What follows an option, each time that it is given."""
+def list_values(command: list[str], option: str) -> list[str]:
+    """List the values of an option."""
     return [command[at + 1] for at, word in enumerate(command) if word == option]
 
 
 def test_the_batch_is_the_one_of_the_thesis() -> None:
-    """Section 5.1.2: counts, ratio, bursts, cores, presets, and a pool of twenty videos."""
+    """Section 5.1.2 of the thesis: counts, ratio, bursts, cores, presets, and twenty videos."""
     tasks = FFmpeg().generate(SEED).tasks
     assert dict(tasks["kind"].value_counts().rows()) == {
         "light1c": 30, "medium480p": 30, "fast1080p": 20, "hevc1080p": 20,
@@ -58,10 +58,10 @@ def test_the_batch_is_the_one_of_the_thesis() -> None:
     for kind, cores, command in tasks.select("kind", "requested_cores", "command").iter_rows():
         lines, codec, preset, wanted = TYPES[kind]
         assert cores == wanted
-        assert after(command, "-vf") == [f"scale=-2:{lines}"]
-        assert after(command, "-c:v") == [codec]
-        assert after(command, "-preset") == [preset]
-        assert after(command, "-threads") == [str(wanted)] * 2
+        assert list_values(command, "-vf") == [f"scale=-2:{lines}"]
+        assert list_values(command, "-c:v") == [codec]
+        assert list_values(command, "-preset") == [preset]
+        assert list_values(command, "-threads") == [str(wanted)] * 2
     pool = {f"videos/{p}-{s}s.mp4" for p, s in product(PATTERNS, (30, 60, 120, 180))}
     used = pl.Series([video(command) for command in tasks["command"].to_list()]).value_counts()
     assert dict.fromkeys(pool, 5) == dict(used.rows())
@@ -85,17 +85,17 @@ def test_scale_and_cores_change_times_and_cores_and_nothing_else(
     assert other["requested_cores"].to_list() == capped
     fewer = sum(now < before for now, before in zip(capped, one["requested_cores"], strict=True))
     assert sum(note.count for note in batch.manifest.cleaned) == fewer
-    # Work is a start and a part in proportion to the length, whatever the cores.
+    # Work is a constant and a part in proportion to the length, for any number of cores.
     start = 0.2
     work, scaled = ((t["run_time"] * t["requested_cores"]).to_numpy() - start for t in (one, other))
     # The shortest lengths are rounded to a millisecond.
     assert scaled == pytest.approx(work * scale, rel=0.5e-3 / (30 * scale) + 1e-9, abs=1e-9)
-    threads = [after(command, "-threads") for command in other["command"].to_list()]
+    threads = [list_values(command, "-threads") for command in other["command"].to_list()]
     assert threads == [[f"{cores:.0f}"] * 2 for cores in capped]
 
 
 @pytest.mark.parametrize(
-    ("parameters", "says"),
+    ("parameters", "message"),
     [
         ({"scale": 0}, "ffmpeg.scale: 0"),
         ({"lengths": "30,x"}, "ffmpeg.lengths.1: 'x'"),
@@ -106,19 +106,19 @@ def test_scale_and_cores_change_times_and_cores_and_nothing_else(
         ({"bursts": 10**6, "size": 10**6}, "more than 1,000,000 tasks"),
     ],
 )
-def test_what_is_wrong_is_said(parameters: dict[str, Any], says: str) -> None:
+def test_invalid_parameters_are_reported(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         FFmpeg(**parameters)
-    assert says in str(error.value)
+    assert message in str(error.value)
 
 
-def probed(file: Path) -> dict[str, Any]:
+def probe(file: Path) -> dict[str, Any]:
     """The properties of a video by ffprobe, an independent program."""
-    said = subprocess.run(
+    done = subprocess.run(
         ["ffprobe", "-v", "error", "-count_frames", "-show_streams", "-of", "json", str(file)],
         capture_output=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
-    (stream,) = json.loads(said.stdout)["streams"]
+    (stream,) = json.loads(done.stdout)["streams"]
     return dict(stream)
 
 
@@ -129,18 +129,18 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_ffmpeg
-def test_the_videos_are_what_they_are_called(pool: Path) -> None:
+def test_the_videos_have_the_properties_in_their_names(pool: Path) -> None:
     assert sorted(file.name for file in pool.iterdir()) == sorted(f"{p}-0.1s.mp4" for p in PATTERNS)
     assert [entry.name for entry in pool.parent.iterdir()] == ["videos"]
     for file in pool.iterdir():
-        found = probed(file)
+        found = probe(file)
         assert (found["codec_name"], found["r_frame_rate"]) == ("h264", "30/1")
         assert (found["width"], found["height"]) == (114, 64)
         assert found["nb_read_frames"] == "3"
 
 
 @needs_ffmpeg
-def test_the_patterns_differ_in_what_they_cost_to_encode(pool: Path) -> None:
+def test_the_patterns_differ_in_the_cost_of_encoding(pool: Path) -> None:
     """Noise cannot be compressed, a gradient can: with the same quality it is much larger."""
     sizes = {}
     for pattern in ("gradient", "noise"):
@@ -169,29 +169,29 @@ def test_every_command_runs_and_leaves_nothing(pool: Path) -> None:
 
 @needs_ffmpeg
 def test_a_command_makes_the_lines_and_the_codec_of_its_type(pool: Path, tmp_path: Path) -> None:
-    """The same command with a file in place of nothing."""
+    """The command with a file in place of the null output."""
     tasks = FFmpeg(**TINY).generate(SEED).tasks
     for kind, command in tasks.group_by("kind").agg(pl.col("command").first()).iter_rows():
         assert command[-3:] == ["-f", "null", "-"]
         target = tmp_path / f"{kind}.mp4"
         subprocess.run([*command[:-3], str(target)], cwd=pool.parent, check=True, timeout=PATIENCE)
         lines, codec, _, _ = TYPES[kind]
-        found = probed(target)
+        found = probe(target)
         assert found["codec_name"] == {"libx264": "h264", "libx265": "hevc"}[codec]
         assert abs(found["height"] - 64 * lines / 1080) <= 1
         assert found["nb_read_frames"] == "3"
 
 
 @needs_ffmpeg
-def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="contains other files"):
         make_videos(tmp_path, **TINY)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def failing(folder: Path) -> Path:
-    """A program called ffmpeg that makes two videos and then runs out of disk."""
+def make_failing_ffmpeg(folder: Path) -> Path:
+    """Write a program named ffmpeg that makes two videos and then fails like on a full disk."""
     folder.mkdir()
     program = folder / "ffmpeg"
     program.write_text(
@@ -206,28 +206,30 @@ def failing(folder: Path) -> Path:
 
 
 @pytest.mark.real
-def test_videos_appear_all_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{failing(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
+def test_all_videos_are_made_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "PATH", f"{make_failing_ffmpeg(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}"
+    )
     with pytest.raises(InputError, match="No space left"):
         make_videos(tmp_path / "videos", **TINY)
     assert [entry.name for entry in tmp_path.iterdir()] == ["bin"]
 
 
-def test_a_machine_without_ffmpeg_is_told_how_to_get_it(
+def test_the_error_without_ffmpeg_has_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["--folder", str(tmp_path / "videos")]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
         "error: ffmpeg is not installed (on Debian and Ubuntu: apt-get install ffmpeg)\n"
     )
     assert not (tmp_path / "videos").exists()
 
 
 @needs_ffmpeg
-def test_the_batch_runs_for_real_at_a_tiny_scale(
+def test_the_batch_is_executed_at_a_tiny_scale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -270,8 +272,8 @@ def test_the_example_its_videos_and_its_page_agree() -> None:
     made = scenario.workload.generate
     assert made is not None
     (step,) = scenario.workload.prepare
-    said = dict(zip(step.command[3::2], step.command[4::2], strict=True))
-    assert float(said["--scale"]) == made.parameters["scale"]
-    assert float(said["--height"]) == made.parameters["height"]
-    assert Path(step.creates or "") == Path(scenario.workload.folder or "") / said["--folder"]
+    options = dict(zip(step.command[3::2], step.command[4::2], strict=True))
+    assert float(options["--scale"]) == made.parameters["scale"]
+    assert float(options["--height"]) == made.parameters["height"]
+    assert Path(step.creates or "") == Path(scenario.workload.folder or "") / options["--folder"]
     assert scenario.workload.resolve(scenario.seed).tasks.height == 100

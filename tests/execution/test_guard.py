@@ -18,8 +18,8 @@ from twinloop.execution.nodes import Guard, make_run_name, remove_stale_groups
 
 pytestmark = pytest.mark.real
 
-# A run: nodes, a guard if wanted, and a task whose children do not die with their parent. It says
-# its name, and then who they are, when they are there.
+# A run: nodes, an optional guard, and a task whose children do not end with their parent. It prints
+# its name, and then the PIDs of the children when they run.
 RUN = """
 import os, sys, time
 from twinloop import _core
@@ -61,11 +61,11 @@ class Run:
 
     def begin(self, forks: bool) -> None:
         assert self.process.stdout
-        said = [self.process.stdout.readline().split() for _ in range(3 if forks else 2)]
-        named = next((line for line in said if leftovers.is_run_name(line[0])), None)
-        assert named, said
-        self.name, self.guard = named[0], int(named[1])
-        others = [list(map(int, line)) for line in said if line is not named]
+        lines = [self.process.stdout.readline().split() for _ in range(3 if forks else 2)]
+        first = next((line for line in lines if leftovers.is_run_name(line[0])), None)
+        assert first, lines
+        self.name, self.guard = first[0], int(first[1])
+        others = [list(map(int, line)) for line in lines if line is not first]
         self.bystander = [pid for line in others if len(line) == 1 for pid in line]
         self.task = [pid for line in others if len(line) > 1 for pid in line]
         assert len(set(self.task)) == 3
@@ -124,7 +124,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Run]]:
 
 
 @pytest.mark.parametrize("how", [os.kill, os.killpg])
-def test_the_guard_clears_up_after_a_run_that_was_killed(
+def test_the_guard_cleans_up_after_a_killed_run(
     start: Callable[..., Run], how: Callable[[int, int], None]
 ) -> None:
     run = start(guarded=True)
@@ -135,7 +135,7 @@ def test_the_guard_clears_up_after_a_run_that_was_killed(
     assert soon(lambda: is_gone(run.guard))
 
 
-def test_the_guard_sees_the_end_of_a_run_whose_files_somebody_holds_open(
+def test_the_guard_detects_the_end_of_a_run_whose_files_are_open_elsewhere(
     start: Callable[..., Run],
 ) -> None:
     run = start(guarded=True, forks=True)
@@ -151,25 +151,25 @@ def test_a_run_that_ends_well_dismisses_its_guard(start: Callable[..., Run]) -> 
     run.process.stdin.flush()
     assert run.process.wait(60) == 0
     assert is_gone(run.guard)
-    # Without a group only this, and the death of their parent, ends the children.
+    # Without a group, the children end only by this, or with their parent.
     remove_stale_groups()
     assert soon(lambda: run.traces() == [])
 
 
-def test_a_sweep_clears_up_after_a_run_that_was_killed_and_not_before(
+def test_a_sweep_cleans_up_after_a_killed_run_and_not_before(
     start: Callable[..., Run],
 ) -> None:
     run = start(guarded=False)
     assert not any(run.name in line for line in remove_stale_groups())
     assert len([pid for pid in run.task if not is_gone(pid)]) == 3
     run.kill()
-    remove_stale_groups()  # unless another run on this machine did so before
+    remove_stale_groups()  # unless another run on this machine did it before
     assert soon(lambda: run.traces() == [])
     assert not any(run.name in line for line in remove_stale_groups())
 
 
-def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> None:
-    """As a run in another PID namespace does."""
+def test_a_locked_group_of_an_ended_process_is_not_swept() -> None:
+    """A run in another PID namespace locks its group."""
     machine = LocalMachine.detect()
     places = [one.own for one in machine.hierarchies if os.access(one.own, os.W_OK)]
     if not places:
@@ -177,7 +177,7 @@ def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> Non
     import fcntl
 
     top = places[0] / f"{leftovers.GROUP}1-1-{os.urandom(2).hex()}"
-    while True:  # until it is held, another run on this machine may sweep it away
+    while True:  # until it is locked, another run on this machine may remove it
         top.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
             file = os.open(top, os.O_RDONLY)
@@ -194,7 +194,7 @@ def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> Non
     assert soon(lambda: not top.is_dir())
 
 
-def test_the_number_of_a_process_alone_does_not_keep_a_run_alive() -> None:
+def test_a_reused_pid_does_not_keep_a_run_alive() -> None:
     pid = os.getpid()
     ticks = leftovers.read_start_ticks(pid)
     assert leftovers.is_run_alive(make_run_name())
@@ -202,16 +202,16 @@ def test_the_number_of_a_process_alone_does_not_keep_a_run_alive() -> None:
     assert not leftovers.is_run_alive(f"{pid}-{ticks + 1}-0000")
     assert not leftovers.is_run_alive("no run at all")
     with subprocess.Popen(["/bin/true"]) as child:
-        # Dead, and not yet waited for: as good as gone.
+        # A zombie counts as ended.
         assert soon(lambda: leftovers.read_start_ticks(child.pid) is None)
     assert leftovers.read_start_ticks(child.pid) is None
 
 
-def test_nobody_strikes_himself_or_those_he_descends_from() -> None:
+def test_a_process_never_kills_itself_or_its_ancestors() -> None:
     assert leftovers.signal_processes(lambda: {os.getpid(), os.getppid()}, signal.SIGKILL) == set()
 
 
-def test_the_guard_is_light_and_needs_nothing_but_the_standard_library() -> None:
+def test_the_guard_imports_only_a_few_modules_of_the_standard_library() -> None:
     script = "import sys; sys.argv = ['guard', '1-1-0000']; import runpy; " + (
         f"runpy.run_path({leftovers.__file__!r}); "
         "print([name for name in sys.modules if name.partition('.')[0] in "
@@ -219,12 +219,12 @@ def test_the_guard_is_light_and_needs_nothing_but_the_standard_library() -> None
     )
     command = [sys.executable, "-I", "-S", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    # runpy takes pathlib itself, in some versions.
+    # In some versions of Python, runpy imports pathlib.
     assert "twinloop" not in done.stdout
     assert "numpy" not in done.stdout
 
 
-def test_a_dismissed_guard_touches_nothing() -> None:
+def test_a_dismissed_guard_changes_nothing() -> None:
     run = make_run_name()
     sleeper = subprocess.Popen(["/bin/sleep", "300"], env={"TWINLOOP_RUN": run})
     try:

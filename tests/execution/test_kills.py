@@ -25,7 +25,7 @@ from tests.execution.runs import (
     guards,
     launch,
     left,
-    said,
+    read_output,
     scenario,
     statuses,
     task,
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.real
 
 __all__ = ["launch"]  # a fixture
 
-#: One task that is over at once, two that hold all cores for good, two that never come to run.
+#: One task that ends immediately, two that occupy all cores, and two that never start.
 FIVE = scenario(
     task("done", "true"),
     task("stubborn", *STUBBORN),
@@ -57,7 +57,7 @@ CUT = {
 INTERRUPTED = {name: status.replace("lost", "cancelled") for name, status in CUT.items()}
 
 
-def begun(launch: Launch, *words: object, given: tl.Scenario = FIVE, **options: object) -> Run:
+def launch_run(launch: Launch, *words: object, given: tl.Scenario = FIVE, **options: object) -> Run:
     """A run whose tasks have started."""
     run = launch(given, *words, **options)
     run.until_there("stubborn", "plain")
@@ -83,10 +83,10 @@ def is_readable(folder: Path, expected: dict[str, str]) -> tl.Trace:
         pytest.param("auto", os.killpg, marks=pytest.mark.long),
     ],
 )
-def test_a_killed_run_leaves_nothing_but_its_record(
+def test_a_killed_run_leaves_only_its_record(
     launch: Launch, isolation: str, kill: Callable[[int, int], None]
 ) -> None:
-    run = begun(launch, "--isolation", isolation)
+    run = launch_run(launch, "--isolation", isolation)
     running = [run.main("stubborn"), run.main("plain")]
     kill(run.pid, signal.SIGKILL)
     run.ends(-signal.SIGKILL)
@@ -99,16 +99,16 @@ def test_a_killed_run_leaves_nothing_but_its_record(
     counted = {note.what: note.count for note in trace.manifest.cleaned}
     assert counted["tasks that ran when the record breaks off or their node died"] == 2
     assert counted["tasks that the end of the run came before"] == 2
-    # A run that was cut short is no trace that may be overwritten by mistake.
+    # An interrupted run is not overwritten without the option.
     with pytest.raises(InputError, match="is there already"):
         execute(FIVE, run.folder)
 
 
 @FIRST
-def test_the_next_run_removes_what_neither_run_nor_guard_could(
+def test_the_next_run_removes_the_rest_of_a_run_with_a_killed_guard(
     launch: Launch, isolation: str
 ) -> None:
-    run = begun(launch, "--isolation", isolation)
+    run = launch_run(launch, "--isolation", isolation)
     for guard in guards(run.pid):
         os.kill(guard, signal.SIGKILL)
         until(partial(ended, guard))
@@ -130,10 +130,10 @@ def test_the_next_run_removes_what_neither_run_nor_guard_could(
         ("auto", os.kill, signal.SIGTERM),
     ],
 )
-def test_an_interrupted_run_is_kept_whole(
+def test_an_interrupted_run_is_stored_completely(
     launch: Launch, isolation: str, kill: Callable[[int, int], None], number: int
 ) -> None:
-    run = begun(launch, "--isolation", isolation, "--grace", "100ms")
+    run = launch_run(launch, "--isolation", isolation, "--grace", "100ms")
     kill(run.pid, number)
     _, errors = run.ends(130)
     assert "interrupted" in errors
@@ -142,16 +142,16 @@ def test_an_interrupted_run_is_kept_whole(
     trace = is_readable(run.folder, INTERRUPTED)
     assert trace.manifest.facts["run"]["interrupted"] is True
     codes = dict(trace.tasks.select("id", "exit_code").iter_rows())
-    # One did as it was asked, the other had to be killed.
+    # One task ended after SIGTERM, the other was killed.
     assert codes["plain"] == -signal.SIGTERM
     assert codes["stubborn"] == -signal.SIGKILL
     assert codes["waits"] is None
 
 
-def test_who_interrupts_twice_does_not_wait(launch: Launch) -> None:
+def test_a_second_interrupt_ends_the_run_without_waiting(launch: Launch) -> None:
     asked = 'trap "echo asked" TERM; echo there; while :; do sleep 0.05; done'
     given = scenario(task("stubborn", "sh", "-c", asked), task("plain", *STUBBORN))
-    run = begun(launch, "--grace", "1h", given=given)
+    run = launch_run(launch, "--grace", "1h", given=given)
     run.kill(signal.SIGINT)
     output = run.folder / "output" / "stubborn" / "0.out"
     run.until(lambda: "asked" in output.read_text())
@@ -161,7 +161,7 @@ def test_who_interrupts_twice_does_not_wait(launch: Launch) -> None:
 
 
 @pytest.mark.long
-def test_what_the_user_wants_ignored_is_ignored(launch: Launch, tmp_path: Path) -> None:
+def test_signals_that_the_user_ignores_are_ignored(launch: Launch, tmp_path: Path) -> None:
     go = tmp_path / "go"
     given = scenario(task("a", "sh", "-c", f"echo there; until test -e {go}; do sleep 0.02; done"))
     run = launch(given, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
@@ -188,10 +188,10 @@ def test_an_interrupted_preparation_leaves_nothing(
     assert not run.folder.exists()
 
 
-def test_an_interrupt_while_nodes_are_laid_leaves_no_group(
+def test_an_interrupt_during_the_creation_of_nodes_leaves_no_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The groups are there, and the guard that removes them after a kill is not."""
+    """The groups exist already, and the guard that would remove them does not."""
 
     def interrupted(*given: Any) -> Any:
         opened = open_trees(*given)
@@ -206,7 +206,7 @@ def test_an_interrupt_while_nodes_are_laid_leaves_no_group(
 
 
 def test_a_signal_at_any_time_leaves_nothing(launch: Launch) -> None:
-    # When it is about to begin, when it has a folder, and when it has begun to write.
+    # Before its beginning, when its folder exists, and when it has begun to write.
     signs: dict[Callable[[Run], object], int] = {
         lambda run: guards(run.pid): signal.SIGTERM,
         lambda run: run.folder.exists(): signal.SIGINT,
@@ -227,7 +227,7 @@ def test_a_signal_at_any_time_leaves_nothing(launch: Launch) -> None:
 
 
 @BOTH
-def test_a_task_that_is_killed_is_said_to_be(tmp_path: Path, isolation: str) -> None:
+def test_a_killed_task_is_reported_as_killed(tmp_path: Path, isolation: str) -> None:
     file = tmp_path / "pid"
     script = f'trap "" TERM; sleep 300 & setsid sleep 300 & echo $$ > {file}; wait'
     kills = f"until test -s {file}; do sleep 0.01; done; kill -9 $(cat {file})"
@@ -244,7 +244,7 @@ def test_a_task_that_is_killed_is_said_to_be(tmp_path: Path, isolation: str) -> 
     assert trace.tasks["exit_code"].to_list() == [-signal.SIGKILL, 0, None, 0]
 
 
-#: Burns CPU time in a child, which nobody waits for, and leaves it behind.
+#: Uses CPU time in a child without waiting for it, and ends before it.
 LEAVES = """
 import os, sys
 if os.fork() == 0:
@@ -262,10 +262,12 @@ os.read(pipe[0], 1)
 
 @FIRST
 @pytest.mark.parametrize("how", ["child", "daemon"])
-def test_what_a_task_leaves_is_ended_and_counted(tmp_path: Path, isolation: str, how: str) -> None:
+def test_processes_that_a_task_leaves_are_ended_and_counted(
+    tmp_path: Path, isolation: str, how: str
+) -> None:
     code = f"{BURN}\nimport os\npipe = os.pipe()\n{LEAVES}"
     trace = execute(
-        scenario(task("leaves", sys.executable, "-S", "-c", _escaped(code), how)),
+        scenario(task("leaves", sys.executable, "-S", "-c", _escape_braces(code), how)),
         isolation=isolation,
     )
     assert left(os.getpid()) == []
@@ -278,7 +280,7 @@ def test_what_a_task_leaves_is_ended_and_counted(tmp_path: Path, isolation: str,
 
 @FIRST
 @pytest.mark.parametrize("how", ["limit", "requested"])
-def test_a_task_that_will_not_end_is_killed_with_its_children(
+def test_a_task_that_ignores_sigterm_is_killed_with_its_children(
     tmp_path: Path, isolation: str, how: str
 ) -> None:
     given = scenario(
@@ -289,18 +291,18 @@ def test_a_task_that_will_not_end_is_killed_with_its_children(
     limit = 0.3 if how == "limit" else None
     trace = execute(given, tmp_path / "run", task_limit=limit, grace=0.1, isolation=isolation)
     assert left(os.getpid()) == []
-    in_time_or_killed(trace, limit or 60.0, "quick")
+    check_completed_or_over_limit(trace, limit or 60.0, "quick")
     assert statuses(trace)["stubborn"] == "killed"
     code, length = trace.tasks.select("exit_code", "run_time").row(0)
-    # On a very busy machine it was asked before it could be stubborn.
-    assert code == -signal.SIGKILL or not said(tmp_path / "run", "stubborn")
+    # On a very busy machine, SIGTERM came before it was ignored.
+    assert code == -signal.SIGKILL or not read_output(tmp_path / "run", "stubborn")
     assert code in (-signal.SIGKILL, -signal.SIGTERM)
-    # It had its time, and the time to end that it was given.
+    # It had its time limit, and the grace period.
     assert length >= (0.3 + 0.1 if code == -signal.SIGKILL else 0.3)
 
 
-def in_time_or_killed(trace: tl.Trace, limit: float, name: str) -> None:
-    """A task completed, unless a very busy machine let it run for longer than it may."""
+def check_completed_or_over_limit(trace: tl.Trace, limit: float, name: str) -> None:
+    """Check that a task completed, or exceeded its limit on a very busy machine."""
     status, length = trace.tasks.filter(id=name).select("status", "run_time").row(0)
     assert status == "completed" or (status == "killed" and length >= limit)
 
@@ -316,7 +318,7 @@ for _ in range(200):
 
 @FIRST
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "goes-on"])
-def test_a_bomb_of_forks_is_cleared_away(tmp_path: Path, isolation: str, ends: bool) -> None:
+def test_a_fork_bomb_is_ended(tmp_path: Path, isolation: str, ends: bool) -> None:
     code = BOMB + ("" if ends else "print('there', flush=True)\ntime.sleep(300)")
     trace = execute(
         scenario(task("bomb", sys.executable, "-S", "-c", code), task("after", "true")),
@@ -327,11 +329,11 @@ def test_a_bomb_of_forks_is_cleared_away(tmp_path: Path, isolation: str, ends: b
     )
     assert left(os.getpid()) == []
     assert statuses(trace)["bomb"] == ("completed" if ends else "killed")
-    in_time_or_killed(trace, 30 if ends else 0.5, "after")
+    check_completed_or_over_limit(trace, 30 if ends else 0.5, "after")
 
 
 @FIRST
-def test_many_short_tasks_are_all_there(isolation: str) -> None:
+def test_many_short_tasks_are_all_recorded(isolation: str) -> None:
     count = 200
     trace = execute(
         scenario(*(task(f"{number}", "true") for number in range(count))), isolation=isolation
@@ -344,7 +346,7 @@ def test_many_short_tasks_are_all_there(isolation: str) -> None:
 
 
 def one_at_a_time(trace: tl.Trace) -> None:
-    """No two tasks hold the core of a node together."""
+    """Check that no two tasks occupy the core of a node at the same time."""
     for _, rows in trace.placements.sort("start").group_by("machine"):
         assert (rows["start"][1:] >= rows["end"][:-1]).all()
 
@@ -364,9 +366,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(there)], check=True)
 
 
-def test_a_full_disk_ends_the_run_and_keeps_what_was_recorded(
-    launch: Launch, small_disk: Path
-) -> None:
+def test_a_full_disk_ends_the_run_and_keeps_its_record(launch: Launch, small_disk: Path) -> None:
     given = scenario(
         task("done", "true"),
         task("stubborn", *STUBBORN),
@@ -387,7 +387,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_recorded(
     twinloop("inspect", run.folder)
 
 
-def test_a_disk_that_is_full_from_the_beginning_is_said(small_disk: Path) -> None:
+def test_a_disk_that_is_full_at_the_beginning_is_reported(small_disk: Path) -> None:
     with (small_disk / "much").open("wb") as stream, suppress(OSError):
         while True:
             os.write(stream.fileno(), bytes(4096))
@@ -397,8 +397,8 @@ def test_a_disk_that_is_full_from_the_beginning_is_said(small_disk: Path) -> Non
     assert not (small_disk / "run").exists()
 
 
-def test_a_file_that_may_not_grow_ends_the_run(launch: Launch, tmp_path: Path) -> None:
-    # The first of many tasks never ends, so that something runs when there is no more room.
+def test_a_file_size_limit_ends_the_run(launch: Launch, tmp_path: Path) -> None:
+    # The first of many tasks never ends, so that a task runs when the limit is reached.
     script = f'mkdir "$1" || exit 0; {STUBBORN[2]}'
     given = tl.Scenario(
         platform="2x1",
@@ -421,6 +421,6 @@ def test_a_file_that_may_not_grow_ends_the_run(launch: Launch, tmp_path: Path) -
     assert found[-1] == "cancelled"
 
 
-def _escaped(code: str) -> str:
-    """Python as an argument: its braces are no names of columns."""
+def _escape_braces(code: str) -> str:
+    """Double the braces of code, so that they are no names of columns."""
     return code.replace("{", "{{").replace("}", "}}")

@@ -34,7 +34,7 @@ def test_hybrid_machines_have_both_versions_each_with_its_own_group() -> None:
     assert set(parse_hierarchies(V1, membership)) == wanted
 
 
-def test_in_a_container_the_top_that_is_seen_lies_deep_in_the_hierarchy() -> None:
+def test_in_a_container_the_visible_root_is_deep_in_the_hierarchy() -> None:
     mounts = r"9 8 0:1 /docker/x /my\040groups/cpu ro - cgroup cgroup rw,cpu" + "\n"
     (found,) = parse_hierarchies(mounts, "3:cpu:/docker/x/y\n")
     assert found == Hierarchy(1, ("cpu",), Path("/my groups/cpu"), Path("/my groups/cpu/y"))
@@ -44,7 +44,7 @@ def test_in_a_container_the_top_that_is_seen_lies_deep_in_the_hierarchy() -> Non
     assert parse_hierarchies("", "") == ()
 
 
-def test_this_machine_has_what_the_kernel_says() -> None:
+def test_this_machine_has_the_resources_of_the_kernel() -> None:
     machine = LocalMachine.detect()
     assert set(machine.cpus) == os.sched_getaffinity(0)
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -55,7 +55,7 @@ def test_this_machine_has_what_the_kernel_says() -> None:
         assert str(os.getpid()) in members
 
 
-def test_limits_that_lie_on_this_process_are_its_machine(tmp_path: Path) -> None:
+def test_limits_of_this_process_bound_its_machine(tmp_path: Path) -> None:
     from twinloop.execution import local_machine as looking
 
     inner = tmp_path / "a" / "b"
@@ -86,7 +86,7 @@ def test_suggestions_are_platforms_and_fit(cores: float) -> None:
         assert int(count) * float(each) <= cores
 
 
-def test_the_command_says_what_there_is() -> None:
+def test_the_command_prints_the_resources() -> None:
     app = typer.Typer()
     app.command()(nodes)
     result = CliRunner().invoke(app, ["--json"])

@@ -1,4 +1,4 @@
-"""Laws of the nodes laid onto this machine, with real processes in real groups."""
+"""Laws of nodes on this machine, with real processes in real control groups."""
 
 import json
 import math
@@ -40,7 +40,7 @@ from twinloop.execution.nodes.missing_resources import find_unenforced_limits
 
 pytestmark = pytest.mark.real
 
-# Loaded before a child becomes another user, who may not read where Python is installed.
+# Imported before a child changes its user, which may not read the files of Python.
 assert task_starter
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -65,7 +65,7 @@ def open_files() -> int:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def check_no_leftovers() -> Iterator[None]:
     before = open_files()
     yield
     assert groups_of_this_process() == []
@@ -74,7 +74,7 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.fixture(params=["cgroup2", "cgroup1", "affinity"])
 def isolation(request: pytest.FixtureRequest) -> str:
-    """Every isolation that can be had here."""
+    """Every isolation that is available on this machine."""
     try:
         LocalNodes.create([NodeSpec("a", 0.5, None)], isolation=request.param).close()
     except InputError as error:
@@ -89,7 +89,7 @@ def needs(nodes: LocalNodes, *controllers: str) -> None:
 
 
 class Child:
-    """A process in a part, which is ended and reaped whatever happens."""
+    """A process in a part of a node, which is always ended and reaped."""
 
     def __init__(self, part: NodeTask, *argv: str) -> None:
         self.called = time.monotonic()
@@ -103,7 +103,7 @@ class Child:
             os.close(null)
 
     def wait(self) -> tuple[int, float]:
-        """Its exit code, or minus the signal that ended it; and its CPU time."""
+        """Wait; return the exit code or minus the signal, and the CPU time."""
         _, status, used = os.wait4(self.pid, 0)
         self.wall = time.monotonic() - self.called
         os.close(self.hold)
@@ -120,7 +120,7 @@ class Child:
 
 
 def soon(condition: Callable[[], bool]) -> bool:
-    """Whether something becomes true, on however busy a machine."""
+    """Return whether a condition is met within the time limit."""
     until = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > until:
@@ -133,14 +133,14 @@ def is_gone(pid: int) -> bool:
     return leftovers.read_start_ticks(pid) is None
 
 
-# Where the nodes lie.
+# Assignment of CPUs.
 
 
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=6),
     st.integers(0, 3),
 )
-def test_every_node_can_have_its_cores_whoever_else_is_busy(tenths: list[int], more: int) -> None:
+def test_every_node_has_its_cores_even_if_all_others_are_busy(tenths: list[int], more: int) -> None:
     cpus = list(range(10, 10 + math.ceil(sum(tenths) / 10) + more))
     given_to = assign_cpus([number / 10 for number in tenths], cpus)
     sink = 1 + len(tenths) + len(cpus)
@@ -156,7 +156,7 @@ def test_every_node_can_have_its_cores_whoever_else_is_busy(tenths: list[int], m
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6))
-def test_whole_cores_share_their_cpus_with_nobody(tenths: list[int]) -> None:
+def test_whole_cores_share_their_cpus_with_no_other_node(tenths: list[int]) -> None:
     cpus = range(math.ceil(sum(tenths) / 10))
     given_to = assign_cpus([number / 10 for number in tenths], cpus)
     for node, number in enumerate(tenths):
@@ -165,14 +165,14 @@ def test_whole_cores_share_their_cpus_with_nobody(tenths: list[int]) -> None:
 
 
 @given(st.floats(0.001, 512))
-def test_a_quota_gives_the_cores_it_stands_for_within_what_the_kernel_takes(cores: float) -> None:
+def test_a_quota_corresponds_to_its_cores_within_the_limits_of_the_kernel(cores: float) -> None:
     quota, period = cores_to_quota(cores)
     assert quota / period == pytest.approx(cores, abs=0.5 / period + cores * 0.5 / period)
     assert quota >= 1_000
     assert 1_000 <= period <= 1_000_000
 
 
-def test_a_platform_that_does_not_fit_is_refused_with_what_would() -> None:
+def test_a_platform_that_does_not_fit_is_refused_with_a_suggestion() -> None:
     machine = LocalMachine.detect()
     for specs, problem in (
         ([NodeSpec(f"n{i}", 1.0, None) for i in range(len(machine.cpus) + 1)], "cores"),
@@ -196,10 +196,10 @@ def test_suggested_platforms_fit() -> None:
         LocalNodes.create(specs, machine=machine).close()
 
 
-# What is in a part.
+# Processes of a part.
 
 
-def test_processes_and_what_they_start_are_in_their_part_and_on_its_cpus(isolation: str) -> None:
+def test_processes_and_their_children_are_in_their_part_and_on_its_cpus(isolation: str) -> None:
     with LocalNodes.create([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
         part = nodes.add_task(0, "task", 1.0, None)
         allowed = set(nodes.facts()["nodes"][0]["cpus"])
@@ -215,11 +215,11 @@ def test_processes_and_what_they_start_are_in_their_part_and_on_its_cpus(isolati
             assert soon(lambda: part.pids() == [])
             if there:
                 assert child.wait()[0] == -signal.SIGTERM
-            # A process leaves its group a moment before it is gone.
+            # A process leaves its group shortly before it ends.
             assert soon(lambda: all(map(is_gone, there)))
 
 
-def test_closing_ends_whoever_is_left_and_removes_everything(isolation: str) -> None:
+def test_closing_ends_all_processes_and_removes_all_groups(isolation: str) -> None:
     nodes = LocalNodes.create([NodeSpec("a", 0.5, 512 * MIB)], isolation=isolation)
     first, second = (nodes.add_task(0, name, 0.5, None) for name in ("first", "second"))
     script = "trap '' TERM; setsid sleep 300 & wait"
@@ -251,7 +251,7 @@ def test_a_part_can_have_any_name_and_two_the_same(isolation: str) -> None:
         assert all(str(Path(path).resolve()) == path for path in inside)
 
 
-def test_a_node_that_is_taken_away_is_seen() -> None:
+def test_a_removed_node_is_detected() -> None:
     with LocalNodes.create([NodeSpec("a", 0.5, None), NodeSpec("b", 0.5, None)]) as nodes:
         if not nodes.groups:
             pytest.skip("no groups here")
@@ -263,7 +263,7 @@ def test_a_node_that_is_taken_away_is_seen() -> None:
         nodes.add_task(0, "task", 0.5, None)
 
 
-# What is enforced.
+# Limits.
 
 
 @pytest.mark.parametrize("node_cores", [0.25, pytest.param(1.0, marks=pytest.mark.long)])
@@ -276,24 +276,24 @@ def test_a_busy_loop_gets_no_more_than_its_cores(isolation: str, node_cores: flo
         with Child(part, *PYTHON, BUSY.format(1.0)) as child:
             code, used = child.wait()
         assert code == 0
-        # A quota begins anew every 20 ms, and a CPU takes slices of up to 5 ms of it.
+        # A quota is renewed every 20 ms, and a CPU takes slices of up to 5 ms of it.
         assert used <= 0.25 * (child.wall + 2 * 0.02) + 0.01
 
 
-def test_of_parts_that_compete_the_one_with_more_cores_gets_more(isolation: str) -> None:
-    large, small = competing(isolation, 0.4)
+def test_of_competing_parts_the_one_with_more_cores_gets_more(isolation: str) -> None:
+    large, small = measure_competition(isolation, 0.4)
     assert large > small
 
 
 @pytest.mark.long
-def test_parts_that_compete_share_in_proportion_to_their_cores(isolation: str) -> None:
+def test_competing_parts_share_in_proportion_to_their_cores(isolation: str) -> None:
     """Over seconds, on a machine without other work: slices of the scheduler even out."""
-    large, small = competing(isolation, 2.0)
+    large, small = measure_competition(isolation, 2.0)
     assert 1.7 < large / small < 2.3
 
 
-def competing(isolation: str, seconds: float) -> tuple[float, float]:
-    """What two busy parts use of so many CPU seconds; one may have twice the cores of the other."""
+def measure_competition(isolation: str, seconds: float) -> tuple[float, float]:
+    """Return the CPU seconds of two busy parts, one with twice the cores of the other."""
     with LocalNodes.create([NodeSpec("a", 0.4, None)], isolation=isolation) as nodes:
         needs(nodes, "cpu")
         large, small = nodes.add_task(0, "large", 0.4, None), nodes.add_task(0, "small", 0.2, None)
@@ -301,17 +301,17 @@ def competing(isolation: str, seconds: float) -> tuple[float, float]:
             pytest.skip("no CPU time of groups here")
         busy = (*PYTHON, BUSY.format(60))
         with Child(large, *busy), Child(small, *busy):
-            assert soon(lambda: min(used_by_both(large, small)) > 0.05)
-            before = used_by_both(large, small)
-            assert soon(lambda: sum(used_by_both(large, small)) > sum(before) + seconds)
-            after = used_by_both(large, small)
+            assert soon(lambda: min(read_cpu_times(large, small)) > 0.05)
+            before = read_cpu_times(large, small)
+            assert soon(lambda: sum(read_cpu_times(large, small)) > sum(before) + seconds)
+            after = read_cpu_times(large, small)
             large.kill(signal.SIGKILL)
             small.kill(signal.SIGKILL)
     return after[0] - before[0], after[1] - before[1]
 
 
-def used_by_both(one: NodeTask, other: NodeTask) -> tuple[float, float]:
-    """What two parts have used at one moment: again, if the first went on before the second."""
+def read_cpu_times(one: NodeTask, other: NodeTask) -> tuple[float, float]:
+    """Read the CPU time of two parts at the same time; repeat if the first has changed."""
     while True:
         first, second, later = one.read()[0], other.read()[0], one.read()[0]
         if later - first < 0.01:
@@ -321,12 +321,12 @@ def used_by_both(one: NodeTask, other: NodeTask) -> tuple[float, float]:
 HOG = "b = bytearray(1 << 20) * 256"
 
 
-@pytest.mark.parametrize("who", ["node", "part"])
-def test_memory_beyond_the_limit_kills_and_is_told(isolation: str, who: str) -> None:
+@pytest.mark.parametrize("owner", ["node", "part"])
+def test_memory_above_the_limit_kills_and_is_reported(isolation: str, owner: str) -> None:
     limit = 64 * MIB
-    spec = NodeSpec("a", 0.5, limit if who == "node" else None)
+    spec = NodeSpec("a", 0.5, limit if owner == "node" else None)
     with LocalNodes.create([spec], isolation=isolation) as nodes:
-        part = nodes.add_task(0, "hog", 0.5, limit if who == "part" else None)
+        part = nodes.add_task(0, "hog", 0.5, limit if owner == "part" else None)
         modest = nodes.add_task(0, "modest", 0.5, None)
         with Child(part, *PYTHON, HOG) as child, Child(modest, *PYTHON, "pass") as other:
             assert other.wait()[0] == 0
@@ -335,7 +335,7 @@ def test_memory_beyond_the_limit_kills_and_is_told(isolation: str, who: str) -> 
             assert code == 0
             assert part.oom_kills == 0
             assert part.peak() is None
-            assert any("memory is not" in text for text in nodes.warnings) == (who == "node")
+            assert any("memory is not" in text for text in nodes.warnings) == (owner == "node")
             return
         assert code == -signal.SIGKILL
         assert part.oom_kills == 1
@@ -345,10 +345,10 @@ def test_memory_beyond_the_limit_kills_and_is_told(isolation: str, who: str) -> 
         assert part.peak() == pytest.approx(limit, rel=0.1)
 
 
-# What is counted.
+# Accounting.
 
 
-def test_the_cpu_time_of_a_part_is_that_of_rusage_to_the_tick(isolation: str) -> None:
+def test_the_cpu_time_of_a_part_equals_rusage_within_a_tick(isolation: str) -> None:
     script = (
         "import os\nfor _ in range(3):\n if not os.fork():\n  for i in range(3000000): pass\n"
         "  os._exit(0)\nfor _ in range(3): os.wait()\nfor i in range(3000000): pass"
@@ -367,7 +367,7 @@ def test_the_cpu_time_of_a_part_is_that_of_rusage_to_the_tick(isolation: str) ->
         assert part.read()[0] == pytest.approx(used, abs=TICK)
 
 
-def test_nobody_waits_for_an_orphan_and_it_is_counted_all_the_same(isolation: str) -> None:
+def test_an_orphan_without_a_waiting_parent_is_counted(isolation: str) -> None:
     orphan = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nfor i in range(3000000): pass"
     with LocalNodes.create([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
         part = nodes.add_task(0, "task", 1.0, None)
@@ -380,7 +380,7 @@ def test_nobody_waits_for_an_orphan_and_it_is_counted_all_the_same(isolation: st
 
 
 @pytest.mark.parametrize("counted", ["by the group", "by its processes"])
-def test_memory_in_use_is_what_was_filled(counted: str) -> None:
+def test_the_memory_in_use_is_the_memory_filled(counted: str) -> None:
     machine = LocalMachine.detect()
     if counted == "by its processes":
         without = [one for one in machine.hierarchies if "memory" not in one.controllers]
@@ -401,10 +401,10 @@ def test_memory_in_use_is_what_was_filled(counted: str) -> None:
             part.kill(signal.SIGKILL)
 
 
-# What is not to be had.
+# Missing permissions and controllers.
 
 
-def test_without_groups_affinity_is_in_force_and_says_what_it_does_not_do() -> None:
+def test_without_groups_affinity_is_used_with_a_warning_of_its_limits() -> None:
     machine = LocalMachine.detect()._replace(hierarchies=())
     specs = [NodeSpec("a", 0.5, 64 * MIB)]
     with LocalNodes.create(specs, machine=machine) as nodes:
@@ -426,7 +426,7 @@ def test_no_isolation_confines_nothing() -> None:
         assert nodes.is_alive(0)
 
 
-def test_what_is_enforced_is_not_complained_about() -> None:
+def test_enforced_limits_have_no_warning() -> None:
     specs = [NodeSpec("a", 0.5, 1.0)]
     everything = {"cpu", "cpuset", "memory"}
     assert find_unenforced_limits(specs, everything) == ()
@@ -435,7 +435,7 @@ def test_what_is_enforced_is_not_complained_about() -> None:
     assert find_unenforced_limits([NodeSpec("a", 1.0, None)], {"cpu", "cpuset"}) == ()
 
 
-def test_a_controller_that_refuses_is_done_without_and_the_rest_stays() -> None:
+def test_a_failing_controller_is_omitted_and_the_others_are_used() -> None:
     machine = LocalMachine.detect()
     places = [one for one in machine.hierarchies if "cpu" in one.controllers]
     if not places or not os.access(places[0].own, os.W_OK):
@@ -444,7 +444,7 @@ def test_a_controller_that_refuses_is_done_without_and_the_rest_stays() -> None:
     narrow.mkdir()
     try:
         (narrow / "cpu.cfs_quota_us").write_text("20000")  # 0.2 cores: 0.5 do not fit in
-        # The last of them: the others have made their groups by then.
+        # The last controller: the others have their groups by then.
         others = [one for one in machine.hierarchies if one not in places]
         machine = machine._replace(hierarchies=(*others, places[0]._replace(own=narrow)))
         with LocalNodes.create([NodeSpec("a", 0.5, None)], machine=machine) as nodes:
@@ -458,9 +458,9 @@ def test_a_controller_that_refuses_is_done_without_and_the_rest_stays() -> None:
         narrow.rmdir()
 
 
-def test_an_ordinary_user_gets_what_he_may_have_and_hears_why_not_more() -> None:
+def test_an_ordinary_user_gets_weaker_isolation_with_the_reason() -> None:
     if os.getuid() != 0:
-        pytest.skip("only root can become somebody else")
+        pytest.skip("only root can become another user")
 
     def create() -> dict[str, Any]:
         become(65534)
@@ -472,7 +472,7 @@ def test_an_ordinary_user_gets_what_he_may_have_and_hears_why_not_more() -> None
     assert any("Permission denied" in text or "written" in text for text in facts["warnings"])
 
 
-# Control groups of version 2, as far as their texts go.
+# Control groups of version 2, in plain files.
 
 
 def v2_group(path: Path, controllers: str, procs: str = "", kind: str = "domain") -> Path:
@@ -485,17 +485,17 @@ def v2_group(path: Path, controllers: str, procs: str = "", kind: str = "domain"
     return path
 
 
-def test_v2_takes_the_top_the_empty_group_above_or_its_own_if_it_is_alone(tmp_path: Path) -> None:
+def test_v2_uses_the_root_an_empty_parent_group_or_its_own_group_if_alone(tmp_path: Path) -> None:
     alone = f"{os.getpid()}\n"
     top = v2_group(tmp_path / "top", "cpu memory hugetlb", procs="1\n", kind="")
     empty = v2_group(top / "slice", "cpu memory")
     own = v2_group(empty / "scope", "cpu memory", procs=alone)
     hierarchy = Hierarchy(2, (), top, own)
     assert find_base_group(hierarchy) == BaseGroup(own, ("cpu", "memory"), (os.getpid(),))
-    # A shell is in there too: the group above will do.
+    # A shell is in the group, too: its parent is used.
     v2_group(own, "cpu memory", procs=f"{alone}1\n")
     assert find_base_group(hierarchy) == BaseGroup(empty, ("cpu", "memory"), ())
-    # The top has one controller more.
+    # The root has one more controller.
     v2_group(top, "cpuset cpu memory", procs="1\n", kind="")
     assert find_base_group(hierarchy) == BaseGroup(top, ("cpu", "cpuset", "memory"), ())
     with pytest.raises(UnusableHierarchyError, match="other processes"):
@@ -508,7 +508,7 @@ def test_v2_takes_the_top_the_empty_group_above_or_its_own_if_it_is_alone(tmp_pa
         find_base_group(hierarchy._replace(mount=own))
 
 
-def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
+def test_v2_writes_limits_in_the_format_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "memory.swap.max").write_text("max")
     tree = GroupTreeV2(tmp_path, ["cpu", "cpuset", "memory"])
     assert (
@@ -533,7 +533,7 @@ def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
     part = NodeTask([(tree, tmp_path)], join=(), cpus=())
     assert part.read() == (1.5, 12288.0)
     assert (part.peak(), part.oom_kills) == (12288.0, 2)
-    # What a group does not say, and memory that no process holds, is unknown and not 0.
+    # Missing values, and memory without a process, are unknown and not 0.
     (tmp_path / "memory.stat").write_bytes(b"anon 0\nfile_mapped 0\n")
     assert part.read() == (1.5, None)
     (tmp_path / "memory.stat").write_bytes(b"kernel 7\n")
@@ -548,10 +548,8 @@ def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("user", [0, 65534])
-def test_v2_moves_out_of_its_own_group_and_comes_back(
-    monkeypatch: pytest.MonkeyPatch, user: int
-) -> None:
-    """With whatever controller there is: the kernel makes the same rules for all."""
+def test_v2_leaves_its_own_group_and_returns(monkeypatch: pytest.MonkeyPatch, user: int) -> None:
+    """With any available controller, because the rules of the kernel are the same for all."""
     hierarchy = next((one for one in LocalMachine.detect().hierarchies if one.version == 2), None)
     if os.getuid() != 0 or hierarchy is None:
         pytest.skip("needs root and control groups of version 2")
@@ -584,7 +582,7 @@ def test_v2_moves_out_of_its_own_group_and_comes_back(
 
 
 def live_in(own: Path, user: int) -> list[Any]:
-    """What a process meets that lays its nodes alone in a group."""
+    """Create nodes in a process that is alone in a group; return the observed values."""
     (own / "cgroup.procs").write_text("0")
     become(user)
     with LocalNodes.create(
@@ -615,10 +613,10 @@ def become(user: int) -> None:
 
 
 def in_a_child(body: Callable[[], Any]) -> Any:
-    """The result of a function in a process of its own, as JSON."""
+    """Run a function in a child process; return its result by JSON."""
     ear, mouth = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer Pythons do not like to fork beside threads
+        warnings.simplefilter("ignore")  # newer versions of Python warn of a fork with threads
         pid = os.fork()
     if pid == 0:
         try:
@@ -634,13 +632,13 @@ def in_a_child(body: Callable[[], Any]) -> Any:
     return said
 
 
-def test_v1_refuses_where_nothing_can_be_made(tmp_path: Path) -> None:
+def test_v1_is_refused_if_no_group_can_be_created(tmp_path: Path) -> None:
     nowhere = Hierarchy(1, ("cpu",), tmp_path, tmp_path / "gone")
     with pytest.raises(UnusableHierarchyError, match="No such file"):
         GroupTreeV1.open(nowhere, "1-1-0000")
 
 
-def test_v1_has_no_use_for_groups_without_cpus_that_nobody_can_enter(tmp_path: Path) -> None:
+def test_v1_drops_a_hierarchy_whose_cpuset_cannot_be_set(tmp_path: Path) -> None:
     tree = GroupTreeV1(tmp_path, ["cpu", "cpuset"])
     tree.drop_controllers(["cpuset"])
     assert tree.controllers == []
@@ -652,7 +650,7 @@ def test_v1_has_no_use_for_groups_without_cpus_that_nobody_can_enter(tmp_path: P
     tree.close()
 
 
-def test_a_sweep_leaves_the_living_alone() -> None:
+def test_a_sweep_does_not_affect_running_processes() -> None:
     with LocalNodes.create([NodeSpec("a", 0.5, None)]) as nodes:
         part = nodes.add_task(0, "task", 0.5, None)
         with Child(part, "/bin/sleep", "300") as child:

@@ -1,4 +1,4 @@
-"""The outages of a real run are drawn for its whole length, however long it takes."""
+"""The outages of a real run are drawn for its whole duration."""
 
 import math
 
@@ -19,7 +19,7 @@ SCENARIO = tl.Scenario(
 )
 
 
-def drawn(until: float) -> list[tuple[float, str | None]]:
+def draw_outages(until: float) -> list[tuple[float, str | None]]:
     names = CompiledScenario(SCENARIO).names.machines
     found = compute_failure_intervals(SCENARIO.failures, names, 2 * until, SCENARIO.seed)
     times = pl.concat(
@@ -32,23 +32,23 @@ def drawn(until: float) -> list[tuple[float, str | None]]:
 
 
 @pytest.mark.parametrize("step", [7.0, 90.0, 1000.0])
-def test_failures_reach_as_far_as_the_run(step):
+def test_failures_cover_the_whole_run(step):
     compiled = CompiledScenario(SCENARIO)
     planned = compiled.horizon
     outages = Outages(compiled)
-    told = []
+    found = []
     for count in range(1, math.ceil(1000.0 / step) + 1):
-        told += [(outage.t, outage.state) for outage in outages.pop_until(count * step)]
+        found += [(outage.t, outage.state) for outage in outages.pop_until(count * step)]
         assert count * step < outages.due < math.inf
-    assert told == drawn(step * math.ceil(1000.0 / step))
-    assert told[-1][0] > 5 * planned
+    assert found == draw_outages(step * math.ceil(1000.0 / step))
+    assert found[-1][0] > 5 * planned
 
 
-def test_only_a_node_that_comes_back_helps_a_task_that_waits():
+def test_only_the_return_of_a_node_helps_a_waiting_task():
     compiled = CompiledScenario(SCENARIO)
     outages = Outages(compiled)
     assert outages.next_return == math.inf
-    (went,) = outages.pop_until(drawn(100.0)[0][0])
+    (went,) = outages.pop_until(draw_outages(100.0)[0][0])
     assert went.state == "down"
     assert went.t < outages.next_return < math.inf
     plain = Outages(CompiledScenario(SCENARIO.replace(failures=None)))

@@ -61,7 +61,7 @@ def test_ipmi_dcmi(file: Path) -> None:
     readings = read_power(file, node="n1")
     assert rows(readings) == [("n1", "dcmi", 0.0, 176.0), ("n1", "dcmi", 5.0, 180.0)]
     assert readings.epoch_ms == T0 * 1000
-    # "Deactivated" means that there is no measurement, whatever the figure says.
+    # "Deactivated" means that there is no measurement, for any figure.
     file.write_text("".join(blocks) + f"{T0 + 10}{DCMI.format(watts=234, state='deactivated')}")
     again = read_power(file, node="n1")
     assert rows(again) == rows(readings)
@@ -169,7 +169,7 @@ def test_a_table_with_watts(
     assert count(readings, "t = 0 of the run") == (2 if epoch is None else 0)
 
 
-def test_a_table_of_counters_wraps_and_begins_anew(file: Path) -> None:
+def test_counters_in_a_table_wrap_and_restart(file: Path) -> None:
     file.write_text("time,joules,source,other\n0,9990,p,x\n1,9998,p,x\n2,6,p,x\n3,11,p,x\n")
     known = read_power(file, wraps_at=10_000)
     assert known.table["joules"].to_list() == [0.0, 8.0, 16.0, 21.0]
@@ -227,13 +227,13 @@ def test_lines_that_cannot_be_read(file: Path, line: str, problem: str) -> None:
         ({"sensors": ["dcmi"]}, "not for tables"),
     ],
 )
-def test_questions_that_make_no_sense(file: Path, options: dict[str, object], problem: str) -> None:
+def test_invalid_options_are_refused(file: Path, options: dict[str, object], problem: str) -> None:
     file.write_text("time,watts\n1,10\n")
     with pytest.raises(InputError, match=problem):
         read_power(file, **options)  # type: ignore[arg-type]
 
 
-def test_files_that_hold_nothing(file: Path) -> None:
+def test_files_without_readings(file: Path) -> None:
     for text, problem in (
         ("", "is empty"),
         ("time,watts\n", "no reading"),
@@ -257,7 +257,7 @@ def trace() -> Trace:
     )
 
 
-def test_power_is_put_on_the_clock_of_the_run(file: Path, trace: Trace) -> None:
+def test_power_is_converted_to_the_clock_of_the_run(file: Path, trace: Trace) -> None:
     """Constant 60 W from 10 s before the run to 30 s after it: 6 kJ in its 100 s."""
     times = range(T0 - 10, T0 + 131, 10)
     file.write_text("time,watts\n" + "".join(f"{t},60\n" for t in times))
@@ -273,7 +273,7 @@ def test_power_is_put_on_the_clock_of_the_run(file: Path, trace: Trace) -> None:
     assert check(powered).ok
 
 
-def test_a_step_lies_where_the_clocks_say(file: Path, trace: Trace) -> None:
+def test_a_step_of_power_has_the_time_of_the_clocks(file: Path, trace: Trace) -> None:
     """10 W until T0 + 10, then 100 W; t = 0 is at T0 + 0.25, so the step is at 9.75 s."""
     file.write_text(f"time,watts\n{T0},10\n{T0 + 10},10\n{T0 + 20},100\n")
     power = with_power(trace, read_power(file)).power
@@ -281,7 +281,7 @@ def test_a_step_lies_where_the_clocks_say(file: Path, trace: Trace) -> None:
     assert [seconds[t] for t in (9.0, 10.0, 11.0)] == pytest.approx([10, 0.75 * 10 + 25, 100])
 
 
-def test_what_is_not_covered_is_said(file: Path, trace: Trace) -> None:
+def test_uncovered_time_is_reported(file: Path, trace: Trace) -> None:
     file.write_text("time,watts,node\n" + "".join(f"{t},60,n9\n" for t in range(20, 61, 10)))
     powered = with_power(trace, read_power(file))
     assert energy(powered) == pytest.approx(60 * 40)
@@ -289,7 +289,7 @@ def test_what_is_not_covered_is_said(file: Path, trace: Trace) -> None:
     assert count(powered, "does not know") == 1
 
 
-def test_power_that_cannot_be_placed(file: Path, trace: Trace) -> None:
+def test_power_that_cannot_be_added_to_a_run_is_an_error(file: Path, trace: Trace) -> None:
     file.write_text(f"time,watts\n{T0},60\n{T0 + 10},60\n")
     readings = read_power(file)
     with pytest.raises(InputError, match="the trace has no epoch"):

@@ -1,4 +1,4 @@
-"""Counters of a machine: found once each, followed through wraps, never guessed when they hide."""
+"""Energy counters of a machine: detection, wrap-arounds, and unknown values without access."""
 
 import math
 import tempfile
@@ -29,7 +29,7 @@ def zone(root: Path, folder: str, name: str | None, value: int = 0, **more: obje
 
 @pytest.fixture
 def machine(tmp_path: Path) -> dict[str, Zone]:
-    """Two packages with DRAM and cores, the whole machine, and a package that is shown twice."""
+    """Two packages with DRAM and cores, the whole machine, and a package that occurs twice."""
     for control in ("intel-rapl", "intel-rapl-mmio", "dtpm"):
         (tmp_path / control).mkdir()
     (tmp_path / "dtpm:0").mkdir()  # a zone without a counter
@@ -88,7 +88,7 @@ def test_no_counter_is_no_power(tmp_path: Path) -> None:
 
 def test_virtual_machines_of_scaphandre(tmp_path: Path) -> None:
     for vm, joules in (("worker1", 7), ("worker2", 9)):
-        # As its exporter leaves them: an empty folder for a part, and no names.
+        # As written by its exporter: an empty folder for a part, and no names.
         (tmp_path / vm / "intel-rapl:0:0").mkdir(parents=True)
         Zone(tmp_path / vm / "intel-rapl:0", None, wraps_at=None, value=joules * 10**6)
     meters = find_vm_meters(tmp_path)
@@ -119,7 +119,7 @@ def test_a_reading_is_due_once_a_period(tmp_path: Path) -> None:
 
 
 def test_a_live_counter_is_followed_through_its_wraps(tmp_path: Path) -> None:
-    """Updated every 1 to 50 ms, read when it pleases: no microjoule is lost or counted twice."""
+    """Updated every 1 to 50 ms, read at any time: no microjoule is lost or counted twice."""
     # A range so small that it wraps every few reads.
     fast = Zone(tmp_path / "intel-rapl:0", "package-0", wraps_at=300_000_000, value=299_000_000)
     slow = Zone(tmp_path / "intel-rapl:0:0", "dram", wraps_at=65_532_610_987)
@@ -140,7 +140,7 @@ def test_a_live_counter_is_followed_through_its_wraps(tmp_path: Path) -> None:
     assert facts["package-0/dram"]["wraps"] == 0
     assert facts["package-0"]["gaps"] == 0
     assert recorder.facts()["said"] == []
-    # And the table has the energy between the first and the last update that were seen.
+    # The table has the energy between the first and the last observed update.
     rows = Readings.from_passes(passes).table
     table = reconstruct(Readings(rows.filter(pl.col("source") == "package-0/dram")))
     seen = rows.filter(pl.col("source") == "package-0/dram")["joules"]
@@ -149,7 +149,7 @@ def test_a_live_counter_is_followed_through_its_wraps(tmp_path: Path) -> None:
     assert energy == pytest.approx(changes[-1] - changes[0])
 
 
-def test_a_counter_that_goes_away_is_unknown_from_there(tmp_path: Path) -> None:
+def test_a_removed_counter_is_unknown_from_then_on(tmp_path: Path) -> None:
     kept = zone(tmp_path, "intel-rapl:0", "package-0")
     gone = zone(tmp_path, "intel-rapl:1", "package-1")
     recorder = PowerRecorder(find_meters(tmp_path))
@@ -162,15 +162,15 @@ def test_a_counter_that_goes_away_is_unknown_from_there(tmp_path: Path) -> None:
         elif second == 3:
             gone.vanish()
     unknown = [row for _, rows in passes for row in rows if row[2] is None]
-    assert unknown == [[None, "package-1", None, None]]  # said once
+    assert unknown == [[None, "package-1", None, None]]  # reported once
     table = reconstruct(Readings.from_passes(passes))
     assert table.select("t", "watts").rows() == [(1.0, 70.0), (2.0, 70.0), (3.0, 70.0)]
-    [said] = recorder.facts()["said"]
-    assert said == "package-1: cannot be read at t = 4.000 s: No such file or directory"
+    [warning] = recorder.facts()["said"]
+    assert warning == "package-1: cannot be read at t = 4.000 s: No such file or directory"
     assert [source["gaps"] for source in recorder.facts()["sources"]] == [0, 1]
 
 
-def test_a_counter_that_comes_back_counts_from_there(tmp_path: Path) -> None:
+def test_a_returned_counter_counts_from_then_on(tmp_path: Path) -> None:
     one = zone(tmp_path, "intel-rapl:0", "package-0", 10**6)
     recorder = PowerRecorder(find_meters(tmp_path))
     recorder.sample(0.0)
@@ -183,7 +183,7 @@ def test_a_counter_that_comes_back_counts_from_there(tmp_path: Path) -> None:
     assert recorder.sample(4.0) == [[None, "package-0", 7.0, None]]
 
 
-def test_what_is_no_number_is_no_reading(tmp_path: Path) -> None:
+def test_an_invalid_number_is_no_reading(tmp_path: Path) -> None:
     file = tmp_path / "energy_uj"
     for text in ("-5", "1e9", "many", "\xff\x00"):
         file.write_text(text, encoding="latin-1")
@@ -192,8 +192,8 @@ def test_what_is_no_number_is_no_reading(tmp_path: Path) -> None:
         assert "not a number of microjoules" in recorder.facts()["said"][0]
 
 
-def test_a_counter_that_may_not_be_read_is_said_once_and_never_zero() -> None:
-    # Since Linux 5.10 these files are for root alone.
+def test_an_unreadable_counter_is_reported_once_and_never_zero() -> None:
+    # Since Linux 5.10, only root can read these files.
     with tempfile.TemporaryDirectory() as there:
         root = Path(there)
         root.chmod(0o755)

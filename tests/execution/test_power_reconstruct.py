@@ -37,13 +37,13 @@ def energy(table: pl.DataFrame, node: str | None) -> float:
 
 @given(st.lists(st.tuples(PAUSES, AMOUNTS), min_size=2, max_size=40), st.floats(0, 1e5))
 def test_the_energy_is_that_of_the_counter(steps: list[tuple[float, float]], first: float) -> None:
-    """A counter read just when it is updated: nothing is lost, in any window."""
+    """For a counter that is read at its updates, no window loses energy."""
     times = np.cumsum([first, *(pause for pause, _ in steps)]).tolist()
     joules = np.cumsum([0.0, *(used for _, used in steps)]).tolist()
     table = reconstruct(readings(("n", "package-0", times, joules)))
     assert energy(table, "n") == pytest.approx(joules[-1], rel=1e-9)
     assert energy(table, None) == pytest.approx(joules[-1], rel=1e-9)
-    # The windows are seconds, one after the other, and only the ends of all are shorter.
+    # The windows are contiguous seconds; only the first and the last are shorter.
     mine = of(table, "n")
     begin = (mine["t"] - mine["dt"]).to_numpy()
     assert begin[1:] == pytest.approx(mine["t"].to_numpy()[:-1])
@@ -52,7 +52,7 @@ def test_the_energy_is_that_of_the_counter(steps: list[tuple[float, float]], fir
     assert (mine["dt"] > 0).all()
     assert (mine["dt"] < 1 + 3e-6).all()
     assert mine["t"][:-1].to_numpy() == pytest.approx(np.round(mine["t"][:-1].to_numpy()))
-    # In each of them the mean power is that of the straight lines between the updates.
+    # The mean power of each is that of the linear interpolation between the updates.
     ends = mine["t"].to_numpy()
     exact = np.interp(ends, times, joules) - np.interp(begin, times, joules)
     assert (mine["watts"] * mine["dt"]).to_numpy() == pytest.approx(exact, rel=1e-6, abs=1e-6)
@@ -66,14 +66,14 @@ def test_the_energy_is_that_of_the_counter(steps: list[tuple[float, float]], fir
 def test_a_slow_counter_shows_the_power_between_its_updates(
     powers: list[float], update: int, data: st.DataObject
 ) -> None:
-    """Updated every few seconds, read every second: the steps of the truth come back."""
+    """Updated every few seconds, read every second: the steps of the true power are found."""
     truth = np.repeat(powers, update)  # W in each second
     so_far = np.concatenate([[0.0], np.cumsum(truth)])
-    late = data.draw(st.integers(0, update - 1))  # how long the last update was ago at the start
+    late = data.draw(st.integers(0, update - 1))  # time since the last update at the start
     seconds = range(len(truth) - late + 1)
     shown = [so_far[(t + late) // update * update] for t in seconds]
     table = of(reconstruct(readings(("n", "p", [float(t) for t in seconds], shown))), "n")
-    begin = update - late  # the first update that was seen
+    begin = update - late  # the first observed update
     last = (len(truth) - late) - (len(truth) % update)
     assert table["t"].to_list() == [float(t) for t in range(begin + 1, last + 1)]
     expected = [truth[t - 1 + late] for t in range(begin + 1, last + 1)]
@@ -101,7 +101,7 @@ def test_wraps_are_exact(steps: list[tuple[float, int]], wraps_at: int, first: i
     assert counter.updates == sum(used > 0 for _, used in steps)
 
 
-def test_nobody_knows_how_often_a_counter_wrapped_that_was_not_read() -> None:
+def test_energy_is_unknown_if_a_counter_may_have_wrapped_unread() -> None:
     counter = EnergyCounter(wraps_at=262_143_328_850)
     limit = 262_143.328850 / MAX_WATTS
     assert counter.max_gap == pytest.approx(limit)
@@ -113,7 +113,7 @@ def test_nobody_knows_how_often_a_counter_wrapped_that_was_not_read() -> None:
     assert counter.joules == 3.0
 
 
-def test_a_counter_without_a_range_begins_anew_when_it_goes_down() -> None:
+def test_a_counter_without_a_range_restarts_when_it_decreases() -> None:
     counter = EnergyCounter(None, per_joule=1.0)
     seen = [counter.add_reading(t, value) for t, value in enumerate([10, 12, 1, 4])]
     assert seen == [True, True, False, True]
@@ -143,14 +143,14 @@ def test_the_total_is_the_sum_where_all_nodes_are_known(
     assert covered == pytest.approx(max(end - begin, 0.0), abs=1e-6)
     if end > begin:
         assert energy(table, None) == pytest.approx(exact, rel=1e-6, abs=1e-3)
-    # The others are said: the union of all times, less the time of the total.
+    # The rest is reported: the union of all times without the time of the total.
     spans = sorted((times[0], times[-1]) for _, _, times, _ in series)
     union, until = 0.0, -math.inf
     for start, stop in spans:
         union += max(stop - max(start, until), 0.0)
         until = max(until, stop)
-    said = sum(note.count for note in notes if "have no total" in note.what)
-    assert said == pytest.approx(union - covered, abs=1.0)
+    reported = sum(note.count for note in notes if "have no total" in note.what)
+    assert reported == pytest.approx(union - covered, abs=1.0)
     for name, _, _, joules in series:
         assert energy(table, name) == pytest.approx(joules[-1], rel=1e-9)
 
@@ -168,7 +168,7 @@ def test_the_sources_of_a_node_are_added_where_all_are_known() -> None:
     assert [(note.kind, note.count) for note in notes] == [("noticed", 2)]
 
 
-def test_what_the_machine_says_is_the_total() -> None:
+def test_the_reading_of_the_whole_machine_is_the_total() -> None:
     seconds = [0.0, 1.0, 2.0]
     table = reconstruct(
         readings(("vm1", "p", seconds, [0.0, 1.0, 2.0]), (None, "p", seconds, [0.0, 50.0, 100.0]))
@@ -177,7 +177,7 @@ def test_what_the_machine_says_is_the_total() -> None:
     assert of(table, "vm1")["watts"].to_list() == [1.0, 1.0]
 
 
-def test_nothing_is_filled_in_across_a_break() -> None:
+def test_gaps_are_not_filled() -> None:
     times, joules = [0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 5.0, None, 5.0, 9.0]
     table = of(reconstruct(readings(("n", "p", times, joules))), "n")
     assert table.select("t", "watts").rows() == [(1.0, 5.0), (4.0, 4.0)]
@@ -185,7 +185,7 @@ def test_nothing_is_filled_in_across_a_break() -> None:
     assert down.select("t", "watts").rows() == [(1.0, 5.0), (2.0, 1.0), (4.0, 2.0)]
 
 
-def test_a_sensor_speaks_for_the_time_since_its_last_reading() -> None:
+def test_a_reading_covers_the_time_since_the_previous_one() -> None:
     passes = [
         (t, [["n", "dcmi", None, watts]])
         for t, watts in (
@@ -206,7 +206,7 @@ def test_a_sensor_speaks_for_the_time_since_its_last_reading() -> None:
     assert energy(table, "n") == pytest.approx(5 * (120 + 80 + 90 + 60))
 
 
-def test_readings_that_show_nothing() -> None:
+def test_readings_without_information() -> None:
     still, notes = reconstruct_with_notes(readings((None, "p", [0.0, 1.0, 2.0], [7.0, 7.0, 7.0])))
     assert still.is_empty()
     assert [(note.count, note.examples) for note in notes] == [(1, ("p",))]

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real
 __all__ = ["start"]  # a fixture
 
 
-def test_a_name_may_hold_spaces_and_parentheses(start: Start, tmp_path: Path) -> None:
+def test_a_name_may_contain_spaces_and_parentheses(start: Start, tmp_path: Path) -> None:
     program = tmp_path / "a) R 1 (b"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -43,7 +43,7 @@ def test_a_name_may_hold_spaces_and_parentheses(start: Start, tmp_path: Path) ->
     assert before - TICK <= require_start_ticks(child.pid) * TICK <= after + TICK
 
 
-def test_a_process_that_is_not_there_has_no_start() -> None:
+def test_a_missing_process_has_no_start() -> None:
     child = subprocess.Popen(["true"])
     child.wait(PATIENCE)
     with pytest.raises(ProcessLookupError):
@@ -51,16 +51,16 @@ def test_a_process_that_is_not_there_has_no_start() -> None:
 
 
 def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
-    said, go = tmp_path / "said", tmp_path / "go"
+    output, go = tmp_path / "output", tmp_path / "go"
     code = f"{BURN}\nburn(0.2); say(sys.argv[1])\nwhile not os.path.exists(sys.argv[2]): burn(0)"
-    burner = f"{sys.executable} -S -c '{code}' {said} {go}"
+    burner = f"{sys.executable} -S -c '{code}' {output} {go}"
     child = start("sh", "-c", f"{burner} & {burner} & wait; {burner}; exit 0")
     trees: ProcessTrees[str] = ProcessTrees()
     trees.add("shell", child.pid)
     seen = [0.0]
-    until(lambda: said.exists() and len(said.read_text().splitlines()) == 2)
+    until(lambda: output.exists() and len(output.read_text().splitlines()) == 2)
     seen.append(trees.scan()["shell"].cpu)
-    assert len(trees.pids("shell")) == 3  # the shell and the two beside each other
+    assert len(trees.pids("shell")) == 3  # the shell and its two concurrent children
     go.touch()
     while not ended(child.pid):
         seen.append(trees.scan()["shell"].cpu)
@@ -70,7 +70,7 @@ def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert seen[-1] <= exact
     assert trees.total_cpu_time("shell", exact) == exact
-    own = [float(line.split()[1]) for line in said.read_text().splitlines()]
+    own = [float(line.split()[1]) for line in output.read_text().splitlines()]
     assert len(own) == 3
     assert exact >= sum(own)
 
@@ -102,7 +102,7 @@ def live(shape):
         for pid in made:
             os.waitpid(pid, 0)
     else:
-        # Those whom nobody waits for go first.
+        # Processes without a waiting parent end first.
         for pid in made:
             while os.path.exists(f"/proc/{pid}"):
                 time.sleep(0.005)
@@ -114,7 +114,7 @@ live(shape)
 
 @pytest.mark.parametrize("seed", range(2))
 def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed: int) -> None:
-    """The tree has the sum of the CPU times of its processes, whichever waits for which."""
+    """The tree has the sum of the CPU times of its processes, for any order of waiting."""
     draw = random.Random(seed)
 
     def shape(depth: int) -> tuple[float, bool, list[object]]:
@@ -144,9 +144,9 @@ def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed
     seen.append(total)
     assert seen == sorted(seen)
     assert trees.pids(1) == []
-    # Two floors to whole ticks for each process that nobody waited for, in what the kernel says.
+    # For each process without a waiting parent, the kernel rounds down to ticks twice.
     assert total >= own - 2 * TICK * processes
-    # What they say at last lacks only their own end.
+    # Their last report lacks only their own end.
     most = sum(float(line.split()[1]) for line in (tmp_path / "log.end").read_text().splitlines())
     assert total <= most + 2 * TICK * processes
     assert total >= exact
@@ -158,9 +158,7 @@ def only_line(path: Path) -> tuple[int, float]:
     return int(pid), float(cpu)
 
 
-def test_a_child_that_nobody_waits_for_stays_counted_when_its_parent_goes_on(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_child_without_a_waiting_parent_stays_counted(start: Start, tmp_path: Path) -> None:
     code = (
         "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
         "if os.fork() == 0:\n burn(0.3); say(sys.argv[1]); time.sleep(60)\n"
@@ -217,7 +215,7 @@ def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
         until(lambda name=name: trees.pids(name) == [])
 
 
-def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path: Path) -> None:
+def test_an_orphan_that_was_observed_before_stays_in_the_tree(start: Start, tmp_path: Path) -> None:
     child = python(start, DAEMON.replace("os._exit(0)", "time.sleep(60)"), tmp_path / "o", 60)
     trees: ProcessTrees[str] = ProcessTrees()
     trees.add("daemon", child.pid)
@@ -231,7 +229,7 @@ def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path
     exact = waited(child)
     until(lambda: trees.pids("daemon") == [orphan])
     assert trees.total_cpu_time("daemon", exact) >= exact + used - 2 * TICK
-    # When it goes, and nobody says what it used in all, what it was seen with stays.
+    # At its end, without a final CPU time, the last observed one is kept.
     seen = trees.scan()["daemon"].cpu
     assert trees.kill("daemon", signal.SIGKILL) == 1
     until(lambda: ended(orphan))
@@ -251,7 +249,7 @@ def test_an_orphan_of_the_session_is_in_the_tree(start: Start, tmp_path: Path) -
     until(lambda: trees.pids("task") == [])
 
 
-def test_an_orphan_that_we_wait_for_is_counted_to_the_microsecond(
+def test_an_orphan_that_was_waited_for_is_counted_to_the_microsecond(
     start: Start, tmp_path: Path
 ) -> None:
     before = _core.set_subreaper(True)
@@ -274,14 +272,14 @@ def test_an_orphan_that_we_wait_for_is_counted_to_the_microsecond(
 
 
 @pytest.fixture
-def adopting() -> Iterator[None]:
-    """Orphans of what is started become children of this process."""
+def adopt_orphans_of_test() -> Iterator[None]:
+    """Make orphans of started processes children of this process."""
     before = _core.set_subreaper(True)
     yield
     _core.set_subreaper(before)
 
 
-#: Forks twice; who is left ends, in a session of its own, before anybody looks.
+#: Forks twice; the grandchild ends in its own session before it is observed.
 HASTY = """
 while not os.path.exists(sys.argv[2]):
     time.sleep(0.005)
@@ -296,23 +294,23 @@ time.sleep(60)
 """
 
 
-@pytest.mark.usefixtures("adopting")
+@pytest.mark.usefixtures("adopt_orphans_of_test")
 @pytest.mark.parametrize("others", [0, 1])
-def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
+def test_an_unobserved_orphan_belongs_to_the_only_possible_tree(
     start: Start, tmp_path: Path, others: int
 ) -> None:
-    said, go = tmp_path / "orphan", tmp_path / "go"
+    output, go = tmp_path / "orphan", tmp_path / "go"
     trees: ProcessTrees[str] = ProcessTrees("run")
-    child = python(start, HASTY, said, go)
+    child = python(start, HASTY, output, go)
     trees.add("task", child.pid)
     for number in range(others):
         trees.add(f"other {number}", start("sleep", "60").pid)
     before = trees.scan()["task"].cpu
     go.touch()
-    orphan, used = only_line(said)
+    orphan, used = only_line(output)
     try:
         until(lambda: ended(orphan))
-        # One that came later cannot have it.
+        # A later tree cannot contain it.
         begun = require_start_ticks(orphan)
         until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > (begun + 2) * TICK)
         trees.add("later", start("sleep", "60").pid)
@@ -325,7 +323,7 @@ def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
             assert trees.owner(orphan) == "task"
             assert after >= before + used - 4 * TICK
             trees.forget("other 0")
-        # It is judged once, and left to whoever may have started it.
+        # It is assigned once, and otherwise left to its possible parents.
         trees.scan()
         assert trees.unassigned_orphans == others
         assert orphan not in trees.list_dead()
@@ -335,7 +333,7 @@ def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
     assert trees.owner(orphan) is None
 
 
-@pytest.mark.usefixtures("adopting")
+@pytest.mark.usefixtures("adopt_orphans_of_test")
 @pytest.mark.parametrize("how", ["child", "session", "run", "no run"])
 def test_children_of_this_process_that_are_no_orphans_are_in_no_tree(
     start: Start, how: str
@@ -349,7 +347,7 @@ def test_children_of_this_process_that_are_no_orphans_are_in_no_tree(
         another.add("task", other.pid)
     until(lambda: ended(other.pid))
     trees.scan()
-    # A child that leads a session looks like an orphan that does; it is not waited for at least.
+    # A child that leads a session looks like such an orphan, but is not waited for.
     assert trees.owner(other.pid) == ("task" if how == "session" else None)
     assert trees.list_dead() == []
     assert waited(other) >= 0.05 - TICK
@@ -363,12 +361,12 @@ def test_a_zombie_keeps_its_account_and_is_not_alive(start: Start) -> None:
     cpu = trees.scan()["task"].cpu
     assert trees.pids("task") == []
     assert trees.kill("task", signal.SIGKILL) == 0
-    assert trees.scan()["task"].rss is None  # what it held is unknown, not nothing
+    assert trees.scan()["task"].rss is None  # its memory is unknown, not zero
     assert cpu >= 0.1 - 2 * TICK
     assert cpu <= waited(child)
 
 
-def test_a_number_that_is_used_again_is_another_process(start: Start) -> None:
+def test_a_reused_pid_is_another_process(start: Start) -> None:
     last = Path("/proc/sys/kernel/ns_last_pid")
     if not os.access(last, os.W_OK):
         pytest.skip("only root can say which number the next process gets")
@@ -387,7 +385,7 @@ def test_a_number_that_is_used_again_is_another_process(start: Start) -> None:
         again.kill()
         again.wait(PATIENCE)
     else:
-        pytest.skip("somebody else always was faster")
+        pytest.skip("other processes always took the PID first")
     cpu = trees.scan()["task"].cpu
     assert trees.pids("task") == []
     assert trees.kill("task", signal.SIGKILL) == 0
@@ -395,13 +393,13 @@ def test_a_number_that_is_used_again_is_another_process(start: Start) -> None:
     assert trees.scan()["task"].cpu == cpu
 
 
-def test_one_scan_serves_all_and_forgets_who_is_to_be_forgotten(start: Start) -> None:
+def test_one_scan_serves_all_trees_except_forgotten_ones(start: Start) -> None:
     trees: ProcessTrees[int] = ProcessTrees()
     children = [start("sleep", "60") for _ in range(5)]
     for number, child in enumerate(children):
         trees.add(number, child.pid)
     assert list(trees.scan()) == list(range(5))
-    # While it becomes another program a process has no memory, and few pages are counted late.
+    # During exec a process has no memory, and a few pages are counted late.
     until(lambda: all(reading.rss is not None for reading in trees.scan().values()))
     trees.forget(2)
     trees.forget(2)
@@ -411,7 +409,7 @@ def test_one_scan_serves_all_and_forgets_who_is_to_be_forgotten(start: Start) ->
     assert trees.owner(children[3].pid) == 3
 
 
-def test_a_process_can_be_added_that_a_scan_has_passed_over(start: Start, tmp_path: Path) -> None:
+def test_a_process_that_a_scan_has_missed_can_be_added(start: Start, tmp_path: Path) -> None:
     child = start("sh", "-c", f"sleep 60 & echo $! > {tmp_path / 'pid'}; wait")
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     trees: ProcessTrees[str] = ProcessTrees()

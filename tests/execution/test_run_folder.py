@@ -41,21 +41,21 @@ EARLIER = Path(__file__).parent / "journals" / "run.jsonl"
 
 
 @given(ENTRIES, st.data())
-def test_a_journal_is_read_up_to_where_it_breaks_off(
-    tmp_path_factory: pytest.TempPathFactory, told: list[dict[str, object]], data: st.DataObject
+def test_a_truncated_journal_is_read_up_to_its_last_whole_entry(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[dict[str, object]], data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal"
     ends = [0]
     with RunJournal(path) as journal:
-        for entry in told:
+        for entry in entries:
             journal.write(**entry)
             ends.append(path.stat().st_size)
-        assert journal.lines == len(told)
-    # Every value comes back exactly, floats to the last bit.
-    assert list(read_entries(path)) == told
+        assert journal.lines == len(entries)
+    # Every value is read exactly, floats to the last bit.
+    assert list(read_entries(path)) == entries
     cut = data.draw(st.integers(0, ends[-1]))
     os.truncate(path, cut)
-    assert list(read_entries(path)) == told[: sum(end <= cut for end in ends) - 1]
+    assert list(read_entries(path)) == entries[: sum(end <= cut for end in ends) - 1]
     path.unlink()
 
 
@@ -79,24 +79,24 @@ def test_two_runs_never_share_a_journal(tmp_path: Path) -> None:
         RunJournal(tmp_path / "journal")
 
 
-def test_what_is_no_entry_ends_a_journal(tmp_path: Path) -> None:
+def test_an_invalid_entry_ends_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     for rubbish in (b"\xff\n", b"[]\n", b"\0\0\0\n", b"{}", b"{\n"):
         path.write_bytes(b'{"e":"ask"}\n' + rubbish + b'{"e":"ask"}\n')
         assert list(read_entries(path)) == [{"e": "ask"}]
 
 
-# --- a run that is cut short ----------------------------------------------------------------------
+# --- an interrupted run ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole recording of a run, with all that can happen in one."""
+    """The complete recording of a run with all kinds of events."""
     there = tmp_path_factory.mktemp("recording")
     file = there / "failures.csv"
     folder = there / "run"
     save = f"cp -r {folder}/recording/plan {there}; ln {folder}/recording/journal.jsonl {there}"
-    # Until its node fails, which the journal says: if it comes to run after that, it ends at once.
+    # Runs until the journal has the failure of its node; if it starts later, it ends immediately.
     once = f"until grep -q close {folder}/recording/journal.jsonl; do sleep 0.02; done"
     scenario_ = scenario(
         task("saves", "sh", "-c", save),
@@ -117,7 +117,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.real
-def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
+def test_a_record_truncated_anywhere_is_readable(recording: Path) -> None:
     plan = tl.Trace.load(recording / "plan")
     log = list(read_entries(recording / "journal.jsonl"))
     whole = statuses(trace_from_journal(plan, log))
@@ -132,7 +132,7 @@ def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
         ran = {ids[e["task"]] for e in log[:lines] if e["e"] == "start"}
         again = {ids[e["task"]] for e in log[:lines] if e["e"] in ("failed", "preempt")}
         for name, status in known.items():
-            # What was known stays; what ran is lost and no more than that; the rest never came.
+            # Known results are kept, running tasks are lost, and the others were not submitted.
             expected = {
                 over.get(name)
                 or ("rejected" if whole[name] == "rejected" else None)
@@ -148,20 +148,20 @@ def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
                 assert ids[placed[-1]["task"]] == name
             else:
                 assert status in expected, (lines, name)
-        # No execution ends after the last line, and none is without an end.
+        # Every execution has an end, which is not after the last line.
         assert trace.placements["end"].null_count() == 0
         last = max((entry["t"] for entry in log[: lines + 1]), default=0.0)
         assert all(end <= last for end in trace.placements["end"])
         assert (trace.usage["cpu"] >= 0).all()
         assert trace.usage.height == 0 or trace.usage["t"].max() <= last
-        # Whoever runs there may not have been sampled since it was started.
+        # A task that runs then may not have been sampled since its start.
         if lines % 8 == 0:
             unsampled = {"sampled", "samples-reach-ends"} if "lost" in known.values() else set()
             assert {finding.rule for finding in tl.check(trace).errors} <= unsampled
 
 
 @pytest.mark.real
-def test_a_broken_record_is_read_by_all_commands(recording: Path, tmp_path: Path) -> None:
+def test_a_truncated_record_is_read_by_all_commands(recording: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(recording / "plan", folder / "recording" / "plan")
     text = (recording / "journal.jsonl").read_bytes()
@@ -171,16 +171,14 @@ def test_a_broken_record_is_read_by_all_commands(recording: Path, tmp_path: Path
     assert "12 tasks" in twinloop("inspect", folder).stdout
     twinloop("convert", folder, tmp_path / "kept.trace")
     assert statuses(tl.read(tmp_path / "kept.trace")) == statuses(trace)
-    # A recording without its journal never began.
+    # A recording without a journal did not begin.
     (folder / "recording" / "journal.jsonl").unlink()
     with pytest.raises(InputError):
         tl.read(folder)
 
 
 @pytest.mark.real
-def test_a_run_that_died_while_it_was_cleared_up_is_complete(
-    recording: Path, tmp_path: Path
-) -> None:
+def test_a_run_killed_during_its_cleanup_is_complete(recording: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(recording / "run", folder)
     shutil.copytree(recording / "plan", folder / "recording" / "plan")
@@ -192,7 +190,7 @@ def test_a_run_that_died_while_it_was_cleared_up_is_complete(
 
 
 @pytest.mark.real
-def test_the_folder_of_a_finished_run_is_a_trace_beside_what_was_printed(recording: Path) -> None:
+def test_the_folder_of_a_finished_run_is_a_trace_with_the_output_of_tasks(recording: Path) -> None:
     names = {path.name for path in (recording / "run").iterdir()}
     assert {"manifest.json", "tasks.parquet", "output"} <= names
     assert "recording" not in names
@@ -203,7 +201,7 @@ def test_the_folder_of_a_finished_run_is_a_trace_beside_what_was_printed(recordi
 
 
 @pytest.mark.real
-def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: Path) -> None:
+def test_only_a_run_is_replaced_and_only_with_overwrite(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     first, second = scenario(task("a", "true")), scenario(task("b", "echo", "b"))
     execute(first, folder)
@@ -213,7 +211,7 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: P
     assert statuses(tl.read(folder)) == {"a": "completed"}
     execute(second, folder, overwrite=True)
     assert statuses(tl.read(folder)) == {"b": "completed"}
-    # Also one that was cut short.
+    # Also an interrupted run.
     shutil.rmtree(folder)
     RunFolder.create(folder, tl.Trace()).journal.close()
     execute(first, folder, overwrite=True)
@@ -227,7 +225,7 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: P
 
 
 @pytest.mark.real
-def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_before_anything_runs(tmp_path: Path) -> None:
     given = scenario(task("a", "touch", f"{tmp_path}/ran"))
     (tmp_path / "file").write_text("mine")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
@@ -240,7 +238,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path: Pat
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_an_empty_folder_will_do_and_so_will_a_new_one_deep_down(tmp_path: Path) -> None:
+def test_an_empty_folder_and_a_new_nested_folder_are_used(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for place in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
         check_run_folder(place, overwrite=False)
@@ -248,12 +246,12 @@ def test_an_empty_folder_will_do_and_so_will_a_new_one_deep_down(tmp_path: Path)
         kept.journal.write(e="begin", t=0.0, epoch_ms=0)
         assert tl.read(place).tasks.height == 0
         kept.finish(tl.Trace())
-        # Where nothing was printed, there is no folder for it.
+        # Without output there is no folder for it.
         assert [path.name for path in place.iterdir()] == ["manifest.json"]
 
 
-def test_a_run_that_was_killed_while_it_began_is_replaced(tmp_path: Path) -> None:
-    """Between any two steps of its beginning; other files in their places stay."""
+def test_a_run_killed_at_its_beginning_is_replaced(tmp_path: Path) -> None:
+    """After each step of its beginning; foreign files are kept."""
     old = tmp_path / "run" / ".replaced-999999999-0123abcd"
     unsaved = tmp_path / "run" / "recording" / ".plan-999999999-0123abcd" / "new"
     for place in (old, tmp_path / "run" / "recording", tmp_path / "run" / "output", unsaved):
@@ -269,7 +267,7 @@ def test_a_run_that_was_killed_while_it_began_is_replaced(tmp_path: Path) -> Non
     assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == ["output", "recording"]
 
 
-def test_a_file_system_without_locks_will_do(
+def test_a_file_system_without_locks_is_supported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flock(file: int, operation: int) -> None:

@@ -23,12 +23,12 @@ from twinloop.trace import Manifest, Trace
 
 
 class Account(NamedTuple):
-    """What is read of one part: when, and how much CPU time it has used by then."""
+    """Readings of one part: times, and the CPU time used until then."""
 
     cores: float
     start: float
     reads: list[tuple[float, float]]
-    #: None: the record breaks off.
+    #: None: the record is truncated.
     closing: tuple[float, float] | None
 
     def journal(self, number: int) -> Iterator[dict[str, Any]]:
@@ -63,11 +63,11 @@ def accounts(draw: st.DrawFn) -> Account:
     return Account(cores, start, points[:-1], points[-1])
 
 
-def possible(account: Account) -> list[Fraction]:
-    """What was used by each time, exactly: what is too much comes later, what is too late before.
+def limit_usage(account: Account) -> list[Fraction]:
+    """Return the exact usage until each time, with excess usage moved to neighbouring windows.
 
-    Step by step, by the definition: no window has more than its cores give. Only a sum that can
-    never have been leaves its rest to the first window.
+    This is the definition, step by step: no window has more than its cores allow. Only if the sum
+    is impossible, the first window has the rest.
     """
     points = account.points()
     times = [Fraction(t) for t in (account.start, *(t for t, _ in points))]
@@ -84,7 +84,7 @@ def possible(account: Account) -> list[Fraction]:
 HELD = {"nodes": {"isolation": "cgroup2"}}
 
 
-def planned(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
+def make_plan(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     numbers = range(len(given_))
     return Trace(
         manifest=Manifest(kind="recorded", sampling_period=1.0, facts=facts),
@@ -95,7 +95,7 @@ def planned(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     )
 
 
-def traced(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
+def make_trace(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     numbers = range(len(given_))
     log = [
         {"e": "begin", "t": 0.0, "epoch_ms": 0},
@@ -104,7 +104,7 @@ def traced(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     ]
     if all(account.closing is not None for account in given_):
         log.append({"e": "finish", "t": max(entry["t"] for entry in log), "facts": {}})
-    return trace_from_journal(planned(given_, facts), log)
+    return trace_from_journal(make_plan(given_, facts), log)
 
 
 def test_a_sum_of_which_a_part_is_unknown_is_unknown() -> None:
@@ -117,26 +117,26 @@ def test_a_sum_of_which_a_part_is_unknown_is_unknown() -> None:
         log.append({"e": "end", "t": 2.0, **where, **figures, **counts})
     log.append({"e": "over", "t": 2.0, "task": 0, "status": "completed", "why": None})
     log.append({"e": "finish", "t": 2.0, "facts": {}})
-    trace = trace_from_journal(planned([Account(1.0, 0.0, [], None)] * 2), log)
+    trace = trace_from_journal(make_plan([Account(1.0, 0.0, [], None)] * 2), log)
     assert trace.tasks.select("cpu_time", "memory_used", "minor_faults").row(0) == (None, None, 0)
-    # What is known of the part that is known stays.
+    # The known values of the other part are kept.
     assert trace.usage.select("cpu", "rss").rows() == [(1.5, None)]
 
 
 @given(st.lists(accounts(), min_size=1, max_size=3))
-def test_usage_is_what_was_read_as_far_as_it_can_have_been(given_: list[Account]) -> None:
-    trace = traced(given_)
+def test_usage_equals_the_readings_as_far_as_possible(given_: list[Account]) -> None:
+    trace = make_trace(given_)
     least = most = 0
     for number, account in enumerate(given_):
         usage = trace.usage.filter(task=f"t{number}")
-        points, exact = account.points(), possible(account)
+        points, exact = account.points(), limit_usage(account)
         moved = [float(abs(u - Fraction(c))) for u, (_, c) in zip(exact, points, strict=True)]
         least += sum(by > 2e-9 for by in moved)
         most += sum(by > 5e-10 for by in moved)
         windows = usage["cpu"].to_list()
         assert usage["t"].to_list() == [t for t, _ in points]
         assert min(windows) >= 0
-        # All of it is there.
+        # The sum is complete.
         assert sum(windows) == pytest.approx(points[-1][1], rel=1e-12, abs=1e-12)
         differences = [float(b - a) for a, b in pairwise([Fraction(0), *exact])]
         assert windows == pytest.approx(differences, abs=3e-9)
@@ -145,7 +145,7 @@ def test_usage_is_what_was_read_as_far_as_it_can_have_been(given_: list[Account]
                 points[-1][0] - account.start
             ):
                 assert cpu <= account.cores * dt + 3e-9
-        # Where nothing had to be moved, nothing is: idle windows stay so.
+        # Usage is moved only if necessary: idle windows stay idle.
         read = [0.0, *(cpu for _, cpu in points)]
         for place, cpu in enumerate(windows):
             if max(moved[max(0, place - 1) : place + 1]) < 5e-10:
@@ -156,25 +156,25 @@ def test_usage_is_what_was_read_as_far_as_it_can_have_been(given_: list[Account]
     assert least <= sum(repaired) <= most
 
 
-def test_a_reading_that_comes_late_is_moved_and_what_is_idle_stays_idle() -> None:
-    """By hand: 0.5 s in 0.1 s of one core cannot be; 0.4 of it came after, the rest is idle."""
+def test_a_late_reading_is_moved_and_idle_windows_stay_idle() -> None:
+    """By hand: 0.5 s in 0.1 s of one core is impossible; 0.4 s came later, the rest is idle."""
     account = Account(1.0, 0.0, [(0.1, 0.5), (0.6, 0.5), (1.1, 0.5), (1.6, 0.5)], (2.0, 0.8))
-    usage = traced([account]).usage["cpu"].to_list()
+    usage = make_trace([account]).usage["cpu"].to_list()
     assert usage == pytest.approx([0.1, 0.4, 0.0, 0.0, 0.3])
     assert usage[2:4] == [0.0, 0.0]
 
 
-def test_a_part_that_nothing_holds_has_the_cores_of_its_node_unless_it_clearly_had_more() -> None:
-    """By hand: ticks that a counter lacked are no other core; two seconds in one are."""
+def test_an_unconfined_part_has_the_cores_of_its_node_unless_it_clearly_used_more() -> None:
+    """By hand: missing ticks of a counter are no second core; two seconds in one second are."""
     rounded = Account(1.0, 0.0, [(1.0, 0.98)], (1.035, 1.03))
     escaped = Account(1.0, 0.0, [(1.0, 0.0), (2.0, 2.0)], (3.0, 2.0))
     facts = {"nodes": {"isolation": "affinity"}, "machine": {"cpus": [0, 1]}}
-    usage = traced([rounded, escaped], facts).usage
+    usage = make_trace([rounded, escaped], facts).usage
     assert usage.filter(task="t0")["cpu"].to_list() == pytest.approx([0.995, 0.035])
     assert usage.filter(task="t1")["cpu"].to_list() == [0.0, 2.0, 0.0]
 
 
-# --- a record that breaks off ---------------------------------------------------------------------
+# --- truncated records ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=["auto", pytest.param("affinity", marks=pytest.mark.long)])
@@ -202,7 +202,7 @@ def recording(
 
 
 @pytest.mark.real
-def test_a_record_passes_the_gate_wherever_it_breaks_off(
+def test_a_record_truncated_anywhere_passes_the_gate(
     recording: tuple[Trace, list[dict[str, Any]]],
 ) -> None:
     plan, log = recording
@@ -213,20 +213,20 @@ def test_a_record_passes_the_gate_wherever_it_breaks_off(
         assert [str(finding) for finding in tl.check(trace).errors] == [], lines
         lost = trace.placements.filter(reason="lost")
         for name, machine, start, end in lost.select("task", "machine", "start", "end").iter_rows():
-            # It ends where it was last seen, if it ever was.
+            # It ends at its last observation, if there is one.
             seen = trace.usage.filter(task=name, machine=machine)["t"]
             assert end == max([start, *seen.filter(seen > start)])
 
 
-def test_a_second_attempt_that_nobody_saw_makes_no_task_longer() -> None:
-    """It ran from 0 to 2 s and again from 9 s, where the record breaks off."""
+def test_an_unobserved_second_attempt_makes_no_task_longer() -> None:
+    """It ran from 0 to 2 s and again from 9 s, where the record ends."""
     account = Account(1.0, 0.0, [(1.0, 0.5)], (2.0, 1.0))
-    plan, log = planned([account]), [*account.journal(0)]
+    plan, log = make_plan([account]), [*account.journal(0)]
     log[-1] = {"e": "failed", "t": 2.0, "task": 0, "why": "its node is gone", "final": False}
     log += [{"e": "place", "t": 8.9, "task": 0, "on": [[0, 1.0]]}]
     log += [{**log[0], "t": 9.0, "attempt": 1}, {"e": "ask", "t": 20.0}]
     for samples in (0, 1, 2):
-        # One within a tick of the start says nothing.
+        # A sample within a tick of the start has no information.
         times = [9.005, 10.0][:samples]
         rows = [{"e": "use", "t": t, "rows": [[0, 1, 0, 0.0, 1e6, t]]} for t in times]
         trace = trace_from_journal(plan, [{"e": "submit", "t": 0.0, "task": 0}, *log, *rows])
@@ -239,7 +239,7 @@ def test_a_second_attempt_that_nobody_saw_makes_no_task_longer() -> None:
 # --- why tasks did not complete -------------------------------------------------------------------
 
 
-def told(trace: Trace) -> dict[str, tuple[int, tuple[str, ...]]]:
+def read_causes(trace: Trace) -> dict[str, tuple[int, tuple[str, ...]]]:
     notes = [note for note in trace.manifest.cleaned if note.kind == "noticed"]
     assert len({note.what for note in notes}) == len(notes)
     return {note.what: (note.count, note.examples) for note in notes}
@@ -247,13 +247,13 @@ def told(trace: Trace) -> dict[str, tuple[int, tuple[str, ...]]]:
 
 @pytest.mark.real
 @pytest.mark.parametrize("isolation", ["auto", "affinity"])
-def test_the_manifest_says_once_why_tasks_did_not_complete(isolation: str) -> None:
+def test_the_manifest_has_one_cause_for_each_incomplete_task(isolation: str) -> None:
     given_ = scenario(
         task("fine", "true"),
         task("three", "sh", "-c", "exit 3"),
         task("too", "sh", "-c", "exit 3"),
         task("one", "false"),
-        # One of both is killed: that says more than that the other failed.
+        # One of both is killed, which is a more specific cause than the failure of the other.
         task("pair", "sh", "-c", "test $TWINLOOP_RANK = 0 && exit 4; kill -9 $$", cores=2, nodes=2),
         task("term", "sh", "-c", "kill -15 $$"),
         task("late", "sleep", 300, requested_time=0.3),
@@ -263,7 +263,7 @@ def test_the_manifest_says_once_why_tasks_did_not_complete(isolation: str) -> No
         model={"kill_at_requested_time": True},
     )
     trace = execute(given_, isolation=isolation)
-    causes = told(trace)
+    causes = read_causes(trace)
     never = next(what for what in causes if "no-such-program" in what)
     assert causes == {
         never: (1, ("missing",)),
@@ -283,15 +283,15 @@ def test_the_manifest_says_once_why_tasks_did_not_complete(isolation: str) -> No
 @pytest.mark.real
 def test_a_signal_without_a_name_has_its_number() -> None:
     trace = execute(scenario(task("a", "sh", "-c", "kill -40 $$")))
-    assert told(trace) == {"tasks that were ended by signal 40": (1, ("a",))}
+    assert read_causes(trace) == {"tasks that were ended by signal 40": (1, ("a",))}
 
 
 @pytest.mark.real
-def test_memory_that_ran_out_is_the_only_cause(tmp_path: Path) -> None:
+def test_exhausted_memory_is_the_only_cause(tmp_path: Path) -> None:
     hog = "import sys; sys.stdout.flush(); held = bytearray(400 << 20); print(len(held))"
     platform = {"clusters": [{"hosts": [{"count": 1, "cores": 1, "memory": "64 MiB"}]}]}
     trace = execute(scenario(task("hog", "python3", "-S", "-c", hog), platform=platform))
     if statuses(trace) == {"hog": "completed"}:
         pytest.skip("nothing limits memory here: there are no control groups to write to")
     what = "tasks that were killed because their node had too little memory"
-    assert told(trace) == {what: (1, ("hog",))}
+    assert read_causes(trace) == {what: (1, ("hog",))}

@@ -1,4 +1,4 @@
-"""In a real run, too, a view gives the submission of this run."""
+"""The view of a policy has the submission times of the real run."""
 
 import pytest
 
@@ -11,18 +11,18 @@ from twinloop.policy import Place, Policy
 pytestmark = pytest.mark.real
 
 
-class Noted(dict):
-    """What a policy saw; a run has a copy of its policy, but not of this."""
+class SharedNotes(dict):
+    """Observations of a policy, which copies of the policy share."""
 
     def __deepcopy__(self, _memo):
         return self
 
 
-class Noting(Policy):
-    """Places what fits on node 0, and notes the submissions of the tasks that wait."""
+class NotingPolicy(Policy):
+    """Places tasks on node 0, and records the submission times of waiting tasks."""
 
     def __init__(self) -> None:
-        self.seen = Noted()
+        self.seen = SharedNotes()
 
     def decide(self, view):
         for number in view.waiting:
@@ -32,7 +32,7 @@ class Noting(Policy):
 
 
 def test_the_view_of_a_real_run_has_its_submissions():
-    policy = Noting()
+    policy = NotingPolicy()
     given = scenario(
         task("first", "sleep", 0.05),
         # Submitted with the first, but ready only when that has ended.

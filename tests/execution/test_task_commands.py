@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from tests.cli.test_commands import run as twinloop
-from tests.execution.runs import left, said, scenario, statuses, task
+from tests.execution.runs import left, read_output, scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.engine import CompiledScenario
 from twinloop.execution import execute
@@ -26,7 +26,7 @@ from twinloop.execution.task_commands import (
 )
 from twinloop.trace import tables
 
-#: Says what it was given: arguments, variables, where it is, who it is.
+#: Prints its arguments, variables, folder and user.
 TELL = (
     "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), "
     "os.getuid()]))"
@@ -35,10 +35,10 @@ STARTED = {name: column.dtype for name, column in tables.COMMAND_COLUMNS.items()
 PYTHON = (sys.executable, "-S", "-c", TELL)
 
 
-def told(
+def read_report(
     folder: Path, name: str = "a", rank: int = 0
 ) -> tuple[list[str], dict[str, str], str, int]:
-    arguments, variables, place, user = json.loads(said(folder, name, rank))
+    arguments, variables, place, user = json.loads(read_output(folder, name, rank))
     return arguments, variables, place, user
 
 
@@ -78,7 +78,7 @@ def test_a_command_can_name_every_column_of_its_task() -> None:
     words = argv(found, rank=1, ranks=3, node="n7", cores=0.5)
     assert dict(word.split("=") for word in words[1:]) == {
         **dict.fromkeys(("id", "name", "user", "group", "queue", "kind"), "it"),
-        # Numbers as anybody writes them: no exponent, no point without need.
+        # Numbers without an exponent, and without a decimal point if they are whole.
         "cores": "2",
         "nodes": "1",
         "work": "0.0000003",
@@ -121,7 +121,9 @@ def test_values_are_not_templates_themselves() -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["command", "environment.X"])
-def test_what_no_task_has_is_an_error_that_says_where(word: str, problem: str, where: str) -> None:
+def test_an_unknown_variable_is_an_error_with_its_position(
+    word: str, problem: str, where: str
+) -> None:
     more = {"environment": {"X": word}} if where != "command" else {}
     wrong = task("b", "p", *([word] if where == "command" else []), **more)
     with pytest.raises(InputError) as error:
@@ -134,8 +136,8 @@ def test_what_no_task_has_is_an_error_that_says_where(word: str, problem: str, w
     st.text(st.characters(exclude_characters="{}\0")),
     st.text(st.characters(exclude_characters="\0")),
 )
-def test_a_value_arrives_as_it_is(around: str, value: str) -> None:
-    assert fill_command(f"{around}{{id}}{around}", {"id": value}, "") == f"{around}{value}{around}"
+def test_a_value_is_inserted_unchanged(affix: str, value: str) -> None:
+    assert fill_command(f"{affix}{{id}}{affix}", {"id": value}, "") == f"{affix}{value}{affix}"
 
 
 @given(st.text(st.characters(exclude_characters="\0")))
@@ -167,23 +169,23 @@ def test_a_command_that_is_a_text_is_refused_with_a_remedy(tmp_path: Path) -> No
 
 
 @pytest.mark.real
-def test_arguments_arrive_as_they_are(tmp_path: Path) -> None:
+def test_arguments_are_passed_unchanged(tmp_path: Path) -> None:
     words = [
         *("; touch here", "$(touch here)", "`touch here`", "| touch here", "&& touch here"),
         *("$HOME", "~", "*", "a  b", "", "'", '"', "\\", "\n", "\t", "-", "--", "> here"),
         *("é", "日本", "\x1b[2J", "\x7f", "a" * 100_000),
     ]
     execute(scenario(task("a", *PYTHON, *words, folder=str(tmp_path))), tmp_path / "run")
-    arguments, _, place, user = told(tmp_path / "run")
+    arguments, _, place, user = read_report(tmp_path / "run")
     assert arguments == words
     assert Path(place) == tmp_path
     assert not (tmp_path / "here").exists()
-    # With nobody's rights but those of who asked for it.
+    # With the rights of the calling user.
     assert user == os.getuid()
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0{}")), max_size=5))
-def test_any_argument_is_kept_by_a_scenario(words: list[str]) -> None:
+def test_any_argument_is_kept_in_a_scenario(words: list[str]) -> None:
     kept = tl.Scenario.from_text(scenario(task("a", "p", *words)).to_yaml())
     assert argv(TaskCommands(CompiledScenario(kept), Path("/out"), run="r")) == ["p", *words]
 
@@ -203,21 +205,21 @@ def test_tasks_see_the_variables_of_the_user_and_their_own(
         tmp_path / "run",
     )
     for rank in (0, 1):
-        _, seen, place, _ = told(tmp_path / "run", rank=rank)
+        _, seen, place, _ = read_report(tmp_path / "run", rank=rank)
         assert (seen["OF_THE_USER"], seen["OVERRIDDEN"]) == ("kept", "task a")
         assert seen["NEW"] == "=; $x"
-        # What Twinloop itself needs nobody can take away.
+        # The variables of Twinloop cannot be removed.
         assert seen["TWINLOOP_RUN"] != "mine"
         assert (seen["TWINLOOP_RANK"], seen["TWINLOOP_RANKS"]) == (str(rank), "2")
         assert (seen["TWINLOOP_TASK"], seen["TWINLOOP_CORES"]) == ("0", "1")
         assert Path(seen["TWINLOOP_OUTPUT"]) == tmp_path / "run" / "output" / "a"
         assert place == "/"
-        # What is no text arrives as well, byte for byte.
+        # Bytes that are no text are passed unchanged.
         assert os.fsencode(seen["BYTES"]) == b"\xff\xfe"
 
 
 @pytest.mark.real
-def test_a_program_with_a_path_is_looked_for_in_the_folder_of_the_task(tmp_path: Path) -> None:
+def test_a_program_with_a_path_is_relative_to_the_folder_of_the_task(tmp_path: Path) -> None:
     inner = tmp_path / "work" / "bin"
     inner.mkdir(parents=True)
     tool = inner / "tool"
@@ -229,18 +231,18 @@ def test_a_program_with_a_path_is_looked_for_in_the_folder_of_the_task(tmp_path:
             task("relative", "./bin/tool", folder=work),
             task("absolute", str(tool), folder="/"),
             task("on-path", "tool", environment={"PATH": str(inner)}, folder="/"),
-            # As with a shell, a name alone is looked for on the PATH and nowhere else.
+            # As in a shell, a name without a slash is looked up on the PATH only.
             task("in-folder", "tool", folder=str(inner)),
         ),
         tmp_path / "run",
     )
     expected = dict.fromkeys(("relative", "absolute", "on-path"), "completed")
     assert statuses(trace) == expected | {"in-folder": "failed"}
-    assert all(said(tmp_path / "run", name) == "here\n" for name in expected)
+    assert all(read_output(tmp_path / "run", name) == "here\n" for name in expected)
 
 
 @pytest.mark.real
-def test_what_cannot_be_started_fails_with_its_children_and_is_said(tmp_path: Path) -> None:
+def test_a_task_that_cannot_start_fails_with_its_children_and_is_reported(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("no program\n")
     trace = execute(
@@ -273,8 +275,8 @@ def test_what_cannot_be_started_fails_with_its_children_and_is_said(tmp_path: Pa
 # --- names and links ------------------------------------------------------------------------------
 
 
-def written(rows: list[dict[str, Any]]) -> tl.Scenario:
-    """Tasks as a log may have them, which asks for less than a scenario does."""
+def make_scenario(rows: list[dict[str, Any]]) -> tl.Scenario:
+    """Make a scenario from tasks of a log, which has fewer rules than a scenario."""
     usual = {"submit": 0.0, "cores": 1.0, "limit": 1.0, "work": 1.0}
     log = pl.DataFrame([{**usual, **row} for row in rows], schema_overrides=STARTED)
     return tl.Scenario(platform="1x1", policy="fcfs", workload=tl.Workload(tasks=log))
@@ -291,7 +293,7 @@ def test_hostile_names_of_tasks_stay_in_the_folder(tmp_path: Path) -> None:
     before = {path for path in tmp_path.rglob("*") if path.exists()}
     folder = tmp_path / "in" / "here" / "run"
     script = ["sh", "-c", 'echo "$1"', "sh", "{id}"]
-    given = written([{"id": name, "command": script} for name in HOSTILE])
+    given = make_scenario([{"id": name, "command": script} for name in HOSTILE])
     trace = execute(given, folder)
     assert set(statuses(trace).values()) == {"completed"}
     made = {path for path in tmp_path.rglob("*") if path.is_file()} - before
@@ -316,12 +318,12 @@ def test_hostile_names_of_tasks_stay_in_the_folder(tmp_path: Path) -> None:
         {"command": []},
     ],
 )
-def test_what_no_program_can_be_given_is_an_error_before_anything_runs(
+def test_invalid_commands_and_variables_are_an_error_before_anything_runs(
     wrong: dict[str, Any],
 ) -> None:
     row = {"id": "a", "command": ["touch", "{id}"], "environment": None, "folder": None, **wrong}
     with pytest.raises(InputError) as error:
-        TaskCommands(CompiledScenario(written([row])), Path("/out"), run="r").survey()
+        TaskCommands(CompiledScenario(make_scenario([row])), Path("/out"), run="r").survey()
     assert error.value.field in {"workload.command"} | {
         f"task {row['id']!r}: {name}"
         for name in ("command", "folder", "environment.x", "environment.a=b", "environment.")
@@ -329,7 +331,7 @@ def test_what_no_program_can_be_given_is_an_error_before_anything_runs(
 
 
 @given(st.lists(st.text(), unique=True))
-def test_every_task_has_a_file_name_of_its_own(names: list[str]) -> None:
+def test_every_task_has_a_unique_file_name(names: list[str]) -> None:
     found = [file_name_from_id(name) for name in names]
     assert len(set(found)) == len(names)
     for name in found:
@@ -340,14 +342,14 @@ def test_every_task_has_a_file_name_of_its_own(names: list[str]) -> None:
 
 
 @given(st.sampled_from("./~%x"), st.integers(1, 300), st.sampled_from("./~%x"))
-def test_long_names_differ_where_they_differ(start: str, count: int, end: str) -> None:
+def test_file_names_of_different_long_names_differ(start: str, count: int, end: str) -> None:
     long = start * count
     assert (file_name_from_id(long + end) == file_name_from_id(long + "y")) is False
     assert len(file_name_from_id(long)) <= 120
 
 
 @pytest.mark.real
-def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> None:
+def test_nothing_is_written_through_links_of_another_task(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("mine")
@@ -371,16 +373,16 @@ def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> No
         *("folder", "occupied", "plain")
     }
     for name in ("file", "fifo", "untouched"):
-        assert said(tmp_path / "run", name) == "hello\n"
+        assert read_output(tmp_path / "run", name) == "hello\n"
     assert all("its output cannot be kept" in note.what for note in trace.manifest.cleaned)
 
 
 @pytest.mark.real
-def test_a_task_that_takes_its_own_folders_away_hurts_nobody_else(tmp_path: Path) -> None:
+def test_a_task_that_removes_its_own_folders_affects_no_other_task(tmp_path: Path) -> None:
     gone = 'rm -r "$TWINLOOP_OUTPUT" && ln -s / "$TWINLOOP_OUTPUT"; echo still'
     trace = execute(scenario(task("a", "sh", "-c", gone), task("b", "echo", "b")), tmp_path / "run")
     assert statuses(trace) == {"a": "completed", "b": "completed"}
-    assert said(tmp_path / "run", "b") == "b\n"
+    assert read_output(tmp_path / "run", "b") == "b\n"
     with_all = 'rm -r "$(dirname "$TWINLOOP_OUTPUT")"'
     trace = execute(
         scenario(task("a", "sh", "-c", with_all), task("b", "echo", "b", parents=["a"])),
@@ -390,7 +392,7 @@ def test_a_task_that_takes_its_own_folders_away_hurts_nobody_else(tmp_path: Path
     assert statuses(trace) == {"a": "completed", "b": "failed"}
 
 
-# --- who runs something ---------------------------------------------------------------------------
+# --- which commands run code ----------------------------------------------------------------------
 
 
 def test_nothing_but_execute_runs_commands(tmp_path: Path) -> None:
@@ -404,20 +406,20 @@ def test_nothing_but_execute_runs_commands(tmp_path: Path) -> None:
         twinloop(command, tmp_path / "simulated")
     twinloop("simulate", tmp_path / "simulated")
     assert not here.exists()
-    # A trace keeps what its tasks are started with, and is read without starting it.
+    # A trace has the commands of its tasks, and reading it starts none.
     tl.write(tl.read(tmp_path / "simulated"), tmp_path / "again.trace")
     assert tl.read(tmp_path / "again.trace").tasks["command"].to_list() == [["touch", str(here)]]
     assert not here.exists()
 
 
 @pytest.mark.real
-def test_it_is_said_first_what_will_run(tmp_path: Path) -> None:
+def test_commands_are_announced_before_they_run(tmp_path: Path) -> None:
     here = tmp_path / "here"
     script = f"touch {here}\n\x1b[2K\x1b[1A\u202e # nothing"
     words: list[tuple[str, bool]] = []
     listed: list[str] = []
 
-    def hear(text: str) -> None:
+    def record_line(text: str) -> None:
         words.append((text, bool(list(tmp_path.iterdir()))))
         if text.startswith("every command: "):
             listed.append(Path(text.removeprefix("every command: ")).read_text())
@@ -428,25 +430,25 @@ def test_it_is_said_first_what_will_run(tmp_path: Path) -> None:
             *(task(f"{number}", "echo", number % 6) for number in range(12)),
             workload={"prepare": [{"command": ["touch", f"{here}\x1b[2K"]}]},
         ),
-        announce=hear,
+        announce=record_line,
     )
     assert here.exists()
     first = [text for text, has_run in words if not has_run]
     assert first[0] == f"first: touch '{here}\\x1b[2K'"
     assert first[1:4] == ["will run 7 distinct commands for 13 tasks:", "  12 x echo", "  1 x sh"]
-    # Every command is in the file that it names, before anything runs.
+    # Every command is in the announced file before anything runs.
     (text,) = listed
     escaped = f"sh -c 'touch {here}\\n\\x1b[2K\\x1b[1A\\u202e # nothing'"
     assert {f"2 x echo {number}" for number in range(6)} | {f"1 x {escaped}"} <= {*text.split("\n")}
     assert text.isascii()
     alone: list[str] = []
     execute(scenario(task("a", "sh", "-c", script)), announce=alone.append)
-    # What could hide something on a terminal is shown for what it is.
+    # Control characters are escaped.
     assert alone[0] == f"will run 1 x sh -c 'touch {here}\\n\\x1b[2K\\x1b[1A\\u202e # nothing'"
     assert left(os.getpid()) == []
 
 
-def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+def test_a_run_that_cannot_begin_leaves_the_folder_unchanged(tmp_path: Path) -> None:
     given = scenario(task("a", "true"), platform="1x4096")
     for place in (tmp_path / "new", tmp_path / "empty"):
         with pytest.raises(InputError, match="4096"):
@@ -454,12 +456,12 @@ def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(tmp_path: Path) -> 
         (tmp_path / "empty").mkdir(exist_ok=True)
     assert not (tmp_path / "new").exists()
     assert list((tmp_path / "empty").iterdir()) == []
-    # A list of commands that is none of ours is not replaced.
+    # A foreign list of commands is not replaced.
     (tmp_path / "empty" / "commands.txt").write_text("mine")
     with pytest.raises(InputError, match="is no run"):
         execute(scenario(task("a", "true")), tmp_path / "empty", overwrite=True)
 
 
-def test_what_is_known_when_a_task_starts_stands_in_braces() -> None:
+def test_variables_of_the_node_stay_in_braces_until_the_start() -> None:
     survey = commands(task("a", "sim", "{rank}", "{node}", "{output}", "{cores}")).survey()
     assert [each.command for each in survey.commands] == ["sim '{rank}' '{node}' '{output}' 1"]

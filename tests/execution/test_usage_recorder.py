@@ -32,7 +32,7 @@ KEY = (3, 0, 1)
 
 
 class Lines:
-    """Keeps the lines as a journal would: as JSON; and when each was written."""
+    """A journal in memory: lines as JSON, and the time of each."""
 
     def __init__(self, clock: RunClock) -> None:
         self.lines: list[str] = []
@@ -62,7 +62,7 @@ class Unconfined:
 
 
 class Group:
-    """A part in a group of version 1 of its own."""
+    """A part with its own control group of version 1."""
 
     is_accounted = True
 
@@ -80,7 +80,7 @@ class Group:
 
     @property
     def before(self) -> float:
-        """What the process that joined had used by then."""
+        """The CPU time of the process when it joined the group."""
         return float(struct.unpack_from("d", self._before)[0])
 
     def read(self) -> tuple[float, float | None]:
@@ -114,9 +114,9 @@ class Recording:
     def until_end(
         self, key: ExecutionKey, pid: int, go: Path | None = None
     ) -> tuple[dict[str, Any], Any]:
-        """Sample when it is due until the process has ended; the closing figures, and rusage.
+        """Sample until the process has ended; return the final figures and rusage.
 
-        Those who wait for it may go when there are some samples.
+        The file `go` is made after some samples, so that the process ends.
         """
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
@@ -138,7 +138,7 @@ def cpu_of(usage: Any) -> float:
 
 
 def check_samples(lines: Lines, key: ExecutionKey, closing: dict[str, Any], cores: int) -> None:
-    """Cumulative values never decrease, and none is more than what all cores could give by then."""
+    """Check that cumulative values never decrease and never exceed the capacity of all cores."""
     rows = [(t, row[3]) for t, row in lines.rows() if tuple(row[:3]) == key]
     values = [cpu for _, cpu in rows] + [closing["cpu"]]
     assert values == sorted(values)
@@ -152,11 +152,11 @@ def check_samples(lines: Lines, key: ExecutionKey, closing: dict[str, Any], core
     )
 
 
-#: Burns until it is told to go.
+#: Uses CPU time until a file exists.
 BUSY = "say(sys.argv[1])\nwhile not os.path.exists(sys.argv[2]): burn(time.process_time() + 0.01)"
 
 
-def test_what_is_recorded_is_what_getrusage_says(start: Start, tmp_path: Path) -> None:
+def test_the_recorded_usage_equals_getrusage(start: Start, tmp_path: Path) -> None:
     recording = Recording()
     child = python(start, BUSY, tmp_path / "up", tmp_path / "go")
     until((tmp_path / "up").exists)  # before, it may have no memory
@@ -172,14 +172,14 @@ def test_what_is_recorded_is_what_getrusage_says(start: Start, tmp_path: Path) -
     assert all(row[4] > 0 for _, row in recording.lines.rows()[:-1])
 
 
-def test_memory_that_this_process_had_is_not_counted_to_its_children(start: Start) -> None:
+def test_memory_of_this_process_is_not_attributed_to_its_children(start: Start) -> None:
     recording = Recording(period=3600.0)  # no pass in time
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     child = start("true")
     recording.recorder.follow(KEY, Unconfined(), child.pid)
     small, _ = recording.until_end(KEY, child.pid)
     child.returncode = 0
-    assert small["peak"] is None  # the kernel's figure is ours
+    assert small["peak"] is None  # the figure of the kernel is that of this process
     size = own + (64 << 20)
     child = python(start, f"bytes([1]) * {size}")
     recording.recorder.follow(KEY, Unconfined(), child.pid)
@@ -191,7 +191,7 @@ def test_memory_that_this_process_had_is_not_counted_to_its_children(start: Star
 def test_the_memory_of_a_process_that_has_just_ended_is_unknown(start: Start) -> None:
     recording = Recording()
     child = start("true")
-    until(lambda: ended(child.pid))  # and is not waited for: as when a pass comes just then
+    until(lambda: ended(child.pid))  # and is not waited for, as if a pass came then
     recording.recorder.follow(KEY, Unconfined(), child.pid)
     recording.recorder.sample(recording.recorder.due)
     ((_, row),) = recording.lines.rows()
@@ -202,7 +202,7 @@ def test_the_memory_of_a_process_that_has_just_ended_is_unknown(start: Start) ->
     assert closing["cpu"] == cpu_of(usage)
 
 
-def test_what_was_gone_before_it_was_seen_is_unknown(start: Start) -> None:
+def test_the_usage_of_an_unobserved_process_is_unknown(start: Start) -> None:
     recording = Recording()
     child = start("true")
     child.wait(PATIENCE)
@@ -213,19 +213,19 @@ def test_what_was_gone_before_it_was_seen_is_unknown(start: Start) -> None:
     assert (closing["cpu"], closing["peak"]) == (None, None)
 
 
-def test_a_group_says_the_same_as_getrusage(start: Start, group: Group, tmp_path: Path) -> None:
+def test_the_usage_of_a_group_equals_getrusage(start: Start, group: Group, tmp_path: Path) -> None:
     recording = Recording()
     child = python(start, BUSY, tmp_path / "up", tmp_path / "go", preexec_fn=group.join)
     recording.recorder.follow(KEY, group, child.pid)
     closing, usage = recording.until_end(KEY, child.pid, tmp_path / "go")
     child.returncode = 0
-    # The child of pytest that becomes the program works a little before it joins.
+    # The child of pytest uses some CPU time before it joins.
     assert -TICK <= cpu_of(usage) - closing["cpu"] <= group.before + TICK
     assert closing["peak"] == 8192.0
     check_samples(recording.lines, KEY, closing, os.cpu_count() or 1)
 
 
-def test_a_task_that_forks_and_exits_keeps_what_its_orphan_used(start: Start) -> None:
+def test_a_task_that_forks_and_exits_keeps_the_usage_of_its_orphan(start: Start) -> None:
     recording = Recording()
     code = "if os.fork() == 0:\n burn(0.3); print(flush=True); time.sleep(60)\nos.read(0, 1)"
     child = python(start, code, stdin=-1, stdout=-1)
@@ -246,7 +246,7 @@ def test_a_task_that_forks_and_exits_keeps_what_its_orphan_used(start: Start) ->
     check_samples(recording.lines, KEY, closing, os.cpu_count() or 1)
 
 
-def test_short_tasks_in_a_row_have_a_closing_account(start: Start) -> None:
+def test_short_tasks_in_sequence_have_final_figures(start: Start) -> None:
     recording = Recording(period=1.0)
     total, accounted = 0.0, 0.0
     for number in range(20):
@@ -262,7 +262,7 @@ def test_short_tasks_in_a_row_have_a_closing_account(start: Start) -> None:
     assert recording.trees.scan() == {}
 
 
-def test_a_group_that_is_gone_costs_its_samples_and_no_more(start: Start, group: Group) -> None:
+def test_a_removed_group_loses_only_its_samples(start: Start, group: Group) -> None:
     recording = Recording()
     child = python(start, "burn(0.2); time.sleep(60)", preexec_fn=group.join)
     recording.recorder.follow(KEY, group, child.pid)
@@ -280,7 +280,7 @@ def test_a_group_that_is_gone_costs_its_samples_and_no_more(start: Start, group:
     assert recording.recorder.facts()["unread"] == 2
 
 
-def test_passes_are_on_the_grid_and_missed_ones_are_not_made_up_for(start: Start) -> None:
+def test_passes_are_on_the_grid_and_missed_passes_are_not_repeated(start: Start) -> None:
     recording = Recording(period=0.25)
     recorder = recording.recorder
     assert recorder.due == math.inf
@@ -295,14 +295,14 @@ def test_passes_are_on_the_grid_and_missed_ones_are_not_made_up_for(start: Start
         assert recorder.due == due
     facts = recorder.facts()
     assert facts["passes"] == facts["samples"] == 3
-    assert facts["missed_passes"] == 4  # those of 1, 1.25, 1.5 and 1.75 s
+    assert facts["missed_passes"] == 4  # the passes at 1, 1.25, 1.5 and 1.75 s
     assert facts["late_max_s"] == pytest.approx(1.15)
     assert facts["late_mean_s"] == pytest.approx((0.0 + 0.1 + 1.15) / 3)
     assert sorted(facts["counters"] + facts["counters_absent"]) == sorted(COUNTERS)
     assert 0 < facts["cpu_s"] < 10
 
 
-def test_counters_that_there_are_count_the_work(start: Start) -> None:
+def test_available_hardware_counters_count_the_work(start: Start) -> None:
     recording = Recording()
     child = start(sys.executable, "-S", "-c", BURN + "os.read(0, 1); burn(0.2)", stdin=-1)
     recording.recorder.follow(KEY, Unconfined(), child.pid)

@@ -1,6 +1,6 @@
 """Laws: the policy decides alike in execution and simulation, and the simulator replays the run.
 
-Each scenario is run once for real. `worlds.Recorded` says what is compared, and how.
+Each scenario is executed once. `worlds.Recorded` defines the comparison.
 """
 
 import itertools
@@ -31,8 +31,8 @@ if len(os.sched_getaffinity(0)) < 2:
     pytest.skip("two nodes of one core each need two CPUs", allow_module_level=True)
 
 
-def burning(**parameters: Any) -> dict[str, Any]:
-    """Tasks that ask for times that say nothing of how long they take."""
+def make_burn_workload(**parameters: Any) -> dict[str, Any]:
+    """Make tasks whose requested times do not depend on their run times."""
     asked = {"usual_times": False, "overestimate": 1000.0}
     given = {"shape": "bag", "shortest": 0.03, "longest": 0.17, **asked, **parameters}
     return {"generate": {"name": "burn", "parameters": given}}
@@ -44,12 +44,12 @@ def work(name: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def task(name: str, nodes: int, seconds: float, planned: float, submit: float) -> dict[str, Any]:
-    """One process on each of its nodes."""
+    """Make a task with one process on each of its nodes."""
     sizes = {"nodes": nodes, "cores": nodes}
     return work(name, seconds, requested_time=planned, submit=submit, **sizes)
 
 
-#: Whoever comes back together finds both nodes free.
+#: A graph in which both nodes are free when several tasks become ready at the same time.
 DAG = [
     work("first", 0.05),
     work("left", 0.08, parents=["first"]),
@@ -62,7 +62,7 @@ DAG = [
     work("beside", 0.1, parents=["all"]),
     work("end", 0.03, parents=["after"]),
 ]
-#: The heads of two nodes and short ones that may pass them, by plans that are far from each other.
+#: Tasks on two nodes, and short tasks that may be backfilled, with very different planned times.
 EASY = [
     task("long", 1, 0.5, 100, 0.0),
     task("both", 2, 0.1, 100, 0.02),
@@ -75,17 +75,17 @@ EASY = [
     task("passes", 1, 0.05, 10, 0.32),
 ]
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "fifo": {"policy": "fifo", "workload": burning(tasks=24)},
+    "fifo": {"policy": "fifo", "workload": make_burn_workload(tasks=24)},
     "easy": {"policy": "easy", "workload": {"tasks": EASY}},
     "pack-ic": {
         "policy": {"name": "pack-ic", "options": {"overcommit": 2}},
-        "workload": burning(tasks=14),
+        "workload": make_burn_workload(tasks=14),
     },
     "dag": {"policy": "fifo", "workload": {"tasks": DAG}},
     "sessions": {
         "policy": "fifo",
         "source": "sessions:0.1",
-        "workload": burning(
+        "workload": make_burn_workload(
             shape="sessions", tasks=15, size=2, users=3, think_time=0.15, interval=0.02
         ),
     },
@@ -94,7 +94,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def rates() -> Iterator[None]:
-    """How fast this machine works is measured once."""
+    """Measure the speed of this machine once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(
             burn_program.RATES_VARIABLE, f"cpu={burn_program.measure_rates(['cpu'])['cpu']!r}"
@@ -102,7 +102,7 @@ def rates() -> Iterator[None]:
         yield
 
 
-#: Scenarios whose policy and source others have as well are left to `make verify`.
+#: Scenarios for `make verify` only, because others have the same policy and source.
 LONG = ("fifo", "pack-ic")
 
 
@@ -119,41 +119,48 @@ def run(request: pytest.FixtureRequest, rates: None) -> Recorded:
 
 def test_everything_ran(run: Recorded) -> None:
     assert set(run.trace.tasks["status"]) == {"completed"}
-    assert len(run.lives) == run.trace.tasks.height
+    assert len(run.histories) == run.trace.tasks.height
 
 
-def test_told_the_same_again_the_policy_decides_the_same(run: Recorded) -> None:
-    told = replay_decisions(run.trace, CompiledScenario(run.scenario))
-    assert len(told.recorded) == len(run.lives)
-    assert told.replayed == told.recorded
+def test_the_policy_decides_the_same_in_a_replay_of_its_events(run: Recorded) -> None:
+    replay = replay_decisions(run.trace, CompiledScenario(run.scenario))
+    assert len(replay.recorded) == len(run.histories)
+    assert replay.replayed == replay.recorded
 
 
 def test_the_latencies_in_the_manifest_are_those_of_the_tables(run: Recorded) -> None:
-    said = run.trace.manifest.facts["latency"]
+    latencies = run.trace.manifest.facts["latency"]
     for name, found in (("dispatch", run.dispatches), ("release", run.releases)):
         times = np.array(list(found.values())) / SECOND
         assert times.min() >= 0
-        assert said[name]["count"] == len(times)
-        assert said[name]["max_s"] == pytest.approx(times.max(), abs=2e-9)
-        assert said[name]["p50_s"] == pytest.approx(np.median(times), abs=2e-9)
-    # Whoever is the first to be started at a moment waits for nobody else to be started.
-    first = [min(run.dispatches[life.task] for life in placed) for placed in run.moments.values()]
-    assert said["start"]["count"] == said["dispatch"]["count"]
-    assert max(first) / SECOND - 2e-9 <= said["start"]["max_s"] <= said["dispatch"]["max_s"]
-    assert said["start"]["p50_s"] <= said["dispatch"]["p50_s"]
+        assert latencies[name]["count"] == len(times)
+        assert latencies[name]["max_s"] == pytest.approx(times.max(), abs=2e-9)
+        assert latencies[name]["p50_s"] == pytest.approx(np.median(times), abs=2e-9)
+    # The first task that is started at a time does not wait for other starts.
+    first = [
+        min(run.dispatches[history.task] for history in placed) for placed in run.moments.values()
+    ]
+    assert latencies["start"]["count"] == latencies["dispatch"]["count"]
+    assert (
+        max(first) / SECOND - 2e-9 <= latencies["start"]["max_s"] <= latencies["dispatch"]["max_s"]
+    )
+    assert latencies["start"]["p50_s"] <= latencies["dispatch"]["p50_s"]
     assert run.model.values() == tl.replay_scenario(run.trace).model.values()
-    # The bounds of everything below: what a replay takes for all tasks is as large as for some.
+    # The bounds of the following tests: the latency of a replay is within those of the tasks.
     assert 0 < run.dispatch <= max(run.dispatches.values())
     assert min(run.releases.values()) <= run.release <= max(run.releases.values())
 
 
-def test_with_the_latencies_of_each_task_the_simulator_makes_every_choice_alike(
+def test_with_the_latencies_of_each_task_all_decisions_are_equal(
     run: Recorded,
 ) -> None:
-    """What the policy saw when is given; so is how long a task keeps its nodes. Nothing is near."""
+    """The times of all events of the policy and the durations are given; times are exact."""
     twin = chosen(tl.simulate(run.until()))
-    for life in run.lives.values():
-        assert (twin[life.task].nodes, twin[life.task].start) == (life.nodes, life.decided)
+    for history in run.histories.values():
+        assert (twin[history.task].nodes, twin[history.task].start) == (
+            history.nodes,
+            history.decided,
+        )
 
 
 def test_each_choice_is_the_same_where_the_ends_differ_by_more_than_the_latency(
@@ -171,32 +178,32 @@ def test_each_choice_is_the_same_where_the_ends_differ_by_more_than_the_latency(
             continue
         settled += 1
         twin = chosen(tl.simulate(run.until(moment)))
-        for life in placed:
-            one, before = twin[life.task], run.before(life)
-            assert one.nodes == life.nodes
+        for history in placed:
+            one, before = twin[history.task], run.before(history)
+            assert one.nodes == history.nodes
             assert abs(one.start - moment) <= run.latency
             if before is not None and before.seen == moment:
                 gap = one.start + run.dispatch - (twin[before.task].end - run.release)
-                assert abs(gap - (life.start - before.end)) <= run.latency
+                assert abs(gap - (history.start - before.end)) <= run.latency
     assert settled
     usual = f"{run.dispatch / 1e6:.1f} + {run.release / 1e6:.1f}"
     print(
-        f"{len(run.lives)} tasks, {settled} of {len(run.moments)} decisions beyond the latency of "
-        f"{run.latency / 1e6:.1f} ms (in the model {usual} ms)"
+        f"{len(run.histories)} tasks, {settled} of {len(run.moments)} decisions beyond the latency "
+        f"of {run.latency / 1e6:.1f} ms (in the model {usual} ms)"
     )
 
 
-def test_in_a_replay_tasks_start_as_soon_after_what_they_waited_for(run: Recorded) -> None:
-    """For all tasks, also where an end that came earlier or later has changed their nodes."""
+def test_in_a_replay_tasks_start_as_soon_after_their_cause(run: Recorded) -> None:
+    """For all tasks, also if an earlier or later end has changed their nodes."""
     twin = run.replay()
     assert set(twin.tasks["status"]) == {"completed"}
     ready = {name: ns(t) for name, t in twin.tasks.select("id", "ready").iter_rows()}
     usual = run.dispatch + run.release
     there = run.gaps(in_seconds(twin), ready, dict.fromkeys(ready, usual - 1000))
-    lives = run.lives.values()
+    lives = run.histories.values()
     here = run.gaps(
-        {life.task: Chosen(life.nodes, life.start, life.end) for life in lives},
-        {life.task: life.offered for life in lives},
+        {history.task: Chosen(history.nodes, history.start, history.end) for history in lives},
+        {history.task: history.offered for history in lives},
         run.dispatches,
     )
     for name, gap in here.items():
@@ -209,25 +216,28 @@ def test_a_replay_goes_along_until_two_events_change_places(run: Recorded) -> No
     twin = run.replay()
     ready = {name: ns(t) for name, t in twin.tasks.select("id", "ready").iter_rows()}
     ran = in_seconds(twin)
-    for life in run.lives.values():
-        served, recorded = ran[life.task].end - ran[life.task].start, life.end - life.start
+    for history in run.histories.values():
+        served, recorded = (
+            ran[history.task].end - ran[history.task].start,
+            history.end - history.start,
+        )
         # CPU time is counted in ticks: a task may seem to have used more than all of its core.
         assert abs(served - recorded) <= 0.01 * SECOND
-    along = run.followed(ran, ready)
-    print(f"{along} of {len(run.lives)} tasks until two events change places")
+    along = run.count_equal_tasks(ran, ready)
+    print(f"{along} of {len(run.histories)} tasks until two events change places")
 
 
 @pytest.mark.parametrize("run", ["easy"], indirect=True)
-def test_somebody_passed_the_head_of_the_queue(run: Recorded) -> None:
-    """Otherwise nothing is shown of backfilling, nor of tasks on two nodes."""
-    lives = list(run.lives.values())
+def test_a_task_was_backfilled(run: Recorded) -> None:
+    """Otherwise backfilling and tasks on two nodes are not tested."""
+    lives = list(run.histories.values())
     pairs = itertools.combinations(lives, 2)
     assert any(first.decided > second.decided for first, second in pairs)
-    assert {len(life.nodes) for life in lives} == {1, 2}
+    assert {len(history.nodes) for history in lives} == {1, 2}
 
 
 @pytest.mark.parametrize("run", ["dag"], indirect=True)
-def test_children_start_after_their_parents_in_both_worlds(run: Recorded) -> None:
+def test_children_start_after_their_parents_in_execution_and_simulation(run: Recorded) -> None:
     edges = run.trace.tasks.select("id", "parents").explode("parents").drop_nulls()
     assert not edges.is_empty()
     for trace in (run.trace, run.replay()):
@@ -236,7 +246,7 @@ def test_children_start_after_their_parents_in_both_worlds(run: Recorded) -> Non
 
 
 @pytest.mark.parametrize("run", ["sessions"], indirect=True)
-def test_users_come_back_after_the_same_pause_in_both_worlds(run: Recorded) -> None:
+def test_think_times_are_equal_in_execution_and_simulation(run: Recorded) -> None:
     """A session starts when those it waits for have ended and its user has thought: never earlier,
     and in the simulator not later either."""
     users = run.scenario.source.sessions
@@ -258,7 +268,7 @@ def test_users_come_back_after_the_same_pause_in_both_worlds(run: Recorded) -> N
     assert edges
 
 
-# --- the same kind of thing ----------------------------------------------------------------------
+# --- the kind of the trace -----------------------------------------------------------------------
 
 
 def test_a_real_run_and_a_simulated_one_are_the_same_kind_of_trace(
@@ -270,7 +280,7 @@ def test_a_real_run_and_a_simulated_one_are_the_same_kind_of_trace(
         assert getattr(real, table).schema == getattr(twin, table).schema
     assert real.tasks["id"].equals(twin.tasks["id"])
     assert real.tasks["status"].equals(twin.tasks["status"])
-    # Of these, a machine says what a platform may leave open.
+    # These columns are known for a machine and optional for a platform.
     assert real.nodes.drop("mhz", "memory").equals(twin.nodes.drop("mhz", "memory"))
     assert set(real.placements["reason"]) == set(twin.placements["reason"])
     for table in ("placements", "decisions"):
@@ -288,13 +298,13 @@ def test_a_real_run_and_a_simulated_one_are_the_same_kind_of_trace(
     assert done.exit_code == 0, done.output
 
 
-# --- a policy of one's own -----------------------------------------------------------------------
+# --- policies in Python --------------------------------------------------------------------------
 
 REFUSED: list[tuple[int, int, str]] = []
 
 
-class LastComes(Policy):
-    """The one who came last is served first, on the last node; he whom it cannot start is told."""
+class LastInFirstOut(Policy):
+    """Last in, first out, on the last node; records the tasks that could not start."""
 
     def decide(self, view: View) -> list[Place]:
         free = [machine for machine in range(view.machines) if view.free(machine) >= 1]
@@ -313,23 +323,26 @@ def own(*commands: list[str]) -> tl.Scenario:
         {"id": f"t{i}", "command": command, "run_time": 0.05, "submit": 0.02 * i}
         for i, command in enumerate(commands)
     ]
-    return tl.Scenario(platform="2x1", policy=LastComes(), workload={"tasks": tasks})
+    return tl.Scenario(platform="2x1", policy=LastInFirstOut(), workload={"tasks": tasks})
 
 
-def test_a_policy_in_python_decides_alike_in_both_worlds() -> None:
+def test_a_policy_in_python_decides_alike_in_execution_and_simulation() -> None:
     seconds = [0.2, 0.25, 0.05, 0.1, 0.15, 0.07, 0.03, 0.11]
     scenario = own(*(["sleep", str(each)] for each in seconds))
     run = Recorded(scenario, execute(scenario))
     assert replay_decisions(run.trace, CompiledScenario(scenario)).is_identical
     twin = chosen(tl.simulate(run.until()))
-    for life in run.lives.values():
-        assert (twin[life.task].nodes, twin[life.task].start) == (life.nodes, life.decided)
-    # Both nodes are free then, however many have come by that time.
+    for history in run.histories.values():
+        assert (twin[history.task].nodes, twin[history.task].start) == (
+            history.nodes,
+            history.decided,
+        )
+    # Both nodes are free then, for any number of arrivals until then.
     first = next(iter(run.moments.values()))
-    assert ("C01-H01-002",) in {life.nodes for life in first}
+    assert ("C01-H01-002",) in {history.nodes for history in first}
 
 
-def test_a_policy_in_python_is_told_of_what_could_not_be_started() -> None:
+def test_a_policy_in_python_is_notified_of_failed_starts() -> None:
     REFUSED.clear()
     scenario = own(["sleep", "0.1"], ["no-such-program"], ["sleep", "0.05"])
     trace = execute(scenario)
@@ -345,7 +358,7 @@ def test_a_policy_in_python_is_told_of_what_could_not_be_started() -> None:
 # --- sharing a core ------------------------------------------------------------------------------
 
 
-#: Works when the other one is there as well.
+#: Works when the other task runs, too.
 TOGETHER = (
     'touch "$1"; until test -e "$2"; do sleep 0.01; done; exec twinloop-burn cpu --seconds $3'
 )
@@ -375,8 +388,8 @@ def two_on_one_core(tmp_path: Path, seconds: float) -> tl.Scenario:
     )
 
 
-def test_two_on_one_core_use_no_more_than_one_core(tmp_path: Path) -> None:
-    """In the simulator each gets half of it; in reality both together get no more than all."""
+def test_two_tasks_on_one_core_use_at_most_one_core(tmp_path: Path) -> None:
+    """In the simulator each task gets half of it; in reality both together get at most all."""
     seconds = 0.4
     scenario = two_on_one_core(tmp_path, seconds)
     alone = {"a": seconds, "b": seconds}
@@ -395,7 +408,7 @@ def test_two_on_one_core_use_no_more_than_one_core(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_two_on_one_core_get_half_of_it_each(tmp_path: Path) -> None:
+def test_two_tasks_on_one_core_get_half_of_it_each(tmp_path: Path) -> None:
     """With equal shares, each waits while the other runs: on a machine that is not busy."""
     real = execute(two_on_one_core(tmp_path, 0.4), period=0.1, task_limit=PATIENCE)
     ran = real.placements
@@ -404,7 +417,7 @@ def test_two_on_one_core_get_half_of_it_each(tmp_path: Path) -> None:
         pl.col("t") - pl.col("dt") > together[0] + 1e-6, pl.col("t") < together[1] - 1e-6
     )
     used = dict(common.group_by("task").agg(pl.sum("cpu")).iter_rows())
-    # From one sample of both to another; a very busy machine may have left no time for enough.
+    # Between two common samples; on a very busy machine there may be too few of them.
     if sum(used.values()) > 0.3:
         assert 0.35 <= used.get("a", 0.0) / sum(used.values()) <= 0.65
     for run_time, cpu in real.tasks.select("run_time", "cpu_time").iter_rows():

@@ -1,7 +1,7 @@
 """One run in execution and simulation: the events and decisions of the policy in both.
 
-All times here are whole nanoseconds, so that sums of them are exact and what happened at one
-moment happens at one moment in the simulator too.
+All times are whole nanoseconds, so that sums are exact and simultaneous events are simultaneous in
+the simulator, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twinloop.scenario.replay import with_measured_latencies
 from twinloop.trace import Trace
 
 SECOND = 1_000_000_000
-#: Rates so low that nobody is ever in the way of anybody, and a power of two, to be exact.
+#: A rate so low that tasks never compete; a power of two, so that products are exact.
 SLOW = 2.0**-10
 
 
@@ -28,26 +28,26 @@ def ns(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-class Life(NamedTuple):
-    """A task of a recorded run, as the policy knew it and as it was."""
+class TaskHistory(NamedTuple):
+    """The times of a task in a recorded run: by the policy and by its processes."""
 
     task: str
     nodes: tuple[str, ...]
-    #: When the policy was first asked after it had become ready.
+    #: Time of the first decision after it had become ready.
     offered: int
     decided: int
-    #: Of its first process.
+    #: Start of its first process.
     start: int
-    #: Of its last process.
+    #: End of its last process.
     end: int
-    #: When the policy was first asked after it had ended; None: it was not asked any more.
+    #: Time of the first decision after its end; None: there was none.
     seen: int | None
     #: Whether it waits for other tasks, so that its readiness is the end of one of these.
     waits: bool
 
 
 class Chosen(NamedTuple):
-    """What the simulator did with a task."""
+    """Nodes and times of a task in the simulator."""
 
     nodes: tuple[str, ...]
     start: int
@@ -55,7 +55,7 @@ class Chosen(NamedTuple):
 
 
 def chosen(trace: Trace) -> dict[str, Chosen]:
-    """Where and when each task ran; times as they stand, which are nanoseconds here."""
+    """Return the nodes and times of each task; the times of the trace are nanoseconds."""
     return {
         task: Chosen(tuple(sorted(nodes)), int(start), int(end))
         for task, nodes, start, end in trace.placements.group_by("task")
@@ -72,25 +72,25 @@ class Recorded:
     trace: Trace
 
     @cached_property
-    def lives(self) -> dict[str, Life]:
+    def histories(self) -> dict[str, TaskHistory]:
         """The tasks, in the order in which they became ready."""
         offered: dict[str, int] = {}
         seen: dict[str, int] = {}
         decided: dict[str, int] = {}
         nodes: dict[str, list[str]] = {}
-        told: list[tuple[dict[str, int], str]] = []
+        pending: list[tuple[dict[str, int], str]] = []
         order = []
         columns = ("t", "kind", "subject", "target")
         for t, kind, task, node in self.trace.decisions.select(columns).iter_rows():
             if kind == "ready":
                 order.append(task)
-                told.append((offered, task))
+                pending.append((offered, task))
             elif kind == "over":
-                told.append((seen, task))
+                pending.append((seen, task))
             elif kind == "ask":
-                for where, each in told:
+                for where, each in pending:
                     where[each] = ns(t)
-                told.clear()
+                pending.clear()
             elif kind == "place":
                 decided[task] = ns(t)
                 nodes.setdefault(task, []).append(node)
@@ -99,7 +99,7 @@ class Recorded:
         ran = self.trace.placements.group_by("task").agg(pl.min("start"), pl.max("end"))
         times = {task: (ns(start), ns(end)) for task, start, end in ran.iter_rows()}
         return {
-            task: Life(
+            task: TaskHistory(
                 task, tuple(sorted(nodes[task])), offered[task], decided[task], *times[task],
                 seen.get(task), waits[task],
             )
@@ -109,12 +109,14 @@ class Recorded:
     @cached_property
     def dispatches(self) -> dict[str, int]:
         """From the decision to the start."""
-        return {life.task: life.start - life.decided for life in self.lives.values()}
+        return {
+            history.task: history.start - history.decided for history in self.histories.values()
+        }
 
     @cached_property
     def releases(self) -> dict[str, int]:
         """From the end to the moment at which the policy saw the cores free."""
-        return {x.task: x.seen - x.end for x in self.lives.values() if x.seen is not None}
+        return {x.task: x.seen - x.end for x in self.histories.values() if x.seen is not None}
 
     @cached_property
     def model(self) -> tl.Model:
@@ -131,42 +133,42 @@ class Recorded:
 
     @cached_property
     def latency(self) -> int:
-        """The most that lay between an end and the start that it led to, or could have."""
+        """The maximum time between an end and the start that it allowed."""
         return max(self.dispatches.values()) + max(self.releases.values())
 
     @cached_property
-    def moments(self) -> dict[int, list[Life]]:
-        """The tasks that were placed each time the policy was asked and placed any."""
-        found: dict[int, list[Life]] = {}
-        for life in sorted(self.lives.values(), key=lambda life: life.decided):
-            found.setdefault(life.decided, []).append(life)
+    def moments(self) -> dict[int, list[TaskHistory]]:
+        """The tasks that each decision with placements placed."""
+        found: dict[int, list[TaskHistory]] = {}
+        for history in sorted(self.histories.values(), key=lambda history: history.decided):
+            found.setdefault(history.decided, []).append(history)
         return found
 
-    # --- the simulator, set on the recorded path -------------------------------------------------
+    # --- the simulator with recorded events ------------------------------------------------------
 
     def until(self, moment: float = math.inf) -> Scenario:
-        """The scenario in which all that the policy had seen before that moment is as recorded.
+        """Return the scenario in which all events of the policy before a time are as recorded.
 
-        A task whose end it had seen holds its nodes from the decision to the moment at which its
-        end was seen: it has latencies of its own. All others take the latencies of the model and
-        the time that they took. Who had been offered before is offered when he was, and so are all
-        who wait for no other task; the rest become ready by themselves.
+        A task whose end was observed occupies its nodes from the decision to the observation of
+        its end: it has its own latencies. All others have the latencies of the model and their
+        run times. Tasks that were ready before, and tasks without parents, are submitted at their
+        recorded time; the others become ready after their parents.
 
-        The simulator gets no latency beside: where tasks are `decided` is where they start.
+        The simulator has no other latency: tasks start at the time of their decision.
         """
         tasks = self.trace.tasks
         known = {row["id"]: row for row in tasks.iter_rows(named=True)}
         rows = []
-        for life in self.lives.values():
-            row, free = known[life.task], life.offered < moment or not life.waits
-            held = self.dispatch + (life.end - life.start) + self.release
-            if life.seen is not None and life.seen < moment:
-                held = life.seen - life.decided
+        for history in self.histories.values():
+            row, free = known[history.task], history.offered < moment or not history.waits
+            held = self.dispatch + (history.end - history.start) + self.release
+            if history.seen is not None and history.seen < moment:
+                held = history.seen - history.decided
             cores, asked = row["requested_cores"], row["requested_time"]
             rows.append(
                 {
-                    "id": life.task,
-                    "submit": float(life.offered if free else ns(row["submit"])),
+                    "id": history.task,
+                    "submit": float(history.offered if free else ns(row["submit"])),
                     "cores": cores,
                     "nodes": row["requested_nodes"],
                     "work": held * cores * SLOW,
@@ -182,37 +184,37 @@ class Recorded:
         )
 
     def settled(self, moment: int) -> bool:
-        """Whether no latency can change what the policy saw at that moment.
+        """Return whether no latency can change the state that the policy observed at a time.
 
-        That is so unless an end that it saw then, or that came no later than a latency after that,
-        lies within the latency of another end or of a readiness.
+        That holds unless an end that was observed then, or at most one latency later, is within the
+        latency of another end or of a readiness.
         """
-        ends = {life.task: life.end for life in self.lives.values()}
-        readiness = [life.offered for life in self.lives.values() if not life.waits]
+        ends = {history.task: history.end for history in self.histories.values()}
+        readiness = [history.offered for history in self.histories.values() if not history.waits]
         return not any(
-            abs(life.end - other) <= self.latency
-            for life in self.lives.values()
-            if life.decided < moment <= (math.inf if life.seen is None else life.seen)
-            and life.end <= moment + self.latency
-            for other in (*readiness, *(end for task, end in ends.items() if task != life.task))
+            abs(history.end - other) <= self.latency
+            for history in self.histories.values()
+            if history.decided < moment <= (math.inf if history.seen is None else history.seen)
+            and history.end <= moment + self.latency
+            for other in (*readiness, *(end for task, end in ends.items() if task != history.task))
         )
 
-    def before(self, life: Life) -> Life | None:
-        """What ended last on the nodes of a task before it was placed."""
+    def before(self, history: TaskHistory) -> TaskHistory | None:
+        """Return the last task that ended on the nodes of a task before its placement."""
         there = [
             other
-            for other in self.lives.values()
-            if other.end <= life.decided and set(other.nodes) & set(life.nodes)
+            for other in self.histories.values()
+            if other.end <= history.decided and set(other.nodes) & set(history.nodes)
         ]
         return max(there, key=lambda other: other.end, default=None)
 
-    # --- the replay, which goes its own way ------------------------------------------------------
+    # --- the replay with its own decisions -------------------------------------------------------
 
     def replay(self) -> Trace:
         """The simulator with the recorded service times and the latencies of the model, in seconds.
 
-        Where nodes are given away twice, what tasks used says what they got, and the simulator
-        works out anew how they share: only the service times go in then, and they hold.
+        With overcommitted nodes, the used CPU time is the input, and the simulator computes the
+        sharing itself: only the service times are given then.
         """
         if "overcommit" not in self.scenario.policy.options:
             return tl.simulate(tl.replay_scenario(self.trace))
@@ -222,10 +224,10 @@ class Recorded:
     def gaps(
         self, ran: dict[str, Chosen], ready: dict[str, int], unseen: dict[str, int]
     ) -> dict[str, int]:
-        """How long each task still took to start when its nodes had become free and it was ready.
+        """Return the time from free nodes and readiness to the start of each task.
 
-        From the latest end on one of its nodes, or from its readiness if that came later. Ends that
-        are no longer before its start than `unseen` came too late for the policy to see.
+        It begins at the latest end on one of its nodes, or at its readiness if that is later. Ends
+        within `unseen` before its start came too late to be observed by the policy.
         """
         found = {}
         for task, one in ran.items():
@@ -238,68 +240,76 @@ class Recorded:
             found[task] = one.start - max(latest, ready[task])
         return found
 
-    def followed(self, twin: dict[str, Chosen], ready: dict[str, int]) -> int:
-        """Go along the run and its replay together, until they part; how many tasks that are.
+    def count_equal_tasks(self, twin: dict[str, Chosen], ready: dict[str, int]) -> int:
+        """Compare the run and its replay until they diverge; return the number of equal tasks.
 
-        Every latency that is not the model's moves what follows in the replay, and so does a
-        service time that is not quite the recorded one. `off` is the most by which the end of each
-        task, as the policy sees it, may be off for that. A start may be no further off than the end
-        or the readiness that led to it, and the nodes must be the same. From the first task on for
-        which that is not so, the two are not compared: but it may be so only because two ends, or
-        an end and a readiness, came in another order, and no farther from each other than both may
-        be off.
+        A latency or a service time that differs from the recorded one moves all later events in the
+        replay. `off` is the resulting maximum error of the end of each task, as observed by the
+        policy. The error of a start is at most that of the end or readiness that caused it, and the
+        nodes must be equal. The comparison ends at the first task for which that does not hold. The
+        only valid cause is a changed order of two ends, or of an end and a readiness, whose
+        distance is within their errors.
         """
         off: dict[tuple[str, str], int] = {}
-        for life in self.lives.values():
-            if not life.waits:
-                off["ready", life.task] = abs(life.offered - ready[life.task])
-        told = {("ready", life.task): life.offered for life in self.lives.values()}
-        told |= {("end", x.task): x.seen for x in self.lives.values() if x.seen is not None}
+        for history in self.histories.values():
+            if not history.waits:
+                off["ready", history.task] = abs(history.offered - ready[history.task])
+        observed = {("ready", history.task): history.offered for history in self.histories.values()}
+        observed |= {("end", x.task): x.seen for x in self.histories.values() if x.seen is not None}
         done = 0
         for moment, placed in self.moments.items():
-            near = max((off.get(each, 0) for each in told if told[each] == moment), default=0)
+            near = max(
+                (off.get(each, 0) for each in observed if observed[each] == moment), default=0
+            )
             near = max(
                 (
                     off[each] for each in off
-                    if each in told and abs(told[each] - moment) <= off[each] + near
+                    if each in observed and abs(observed[each] - moment) <= off[each] + near
                 ),
                 default=0,
             )  # fmt: skip
-            for life in placed:
-                one, task = twin[life.task], life.task
+            for history in placed:
+                one, task = twin[history.task], history.task
                 late = abs(self.dispatches[task] - self.dispatch)
-                if one.nodes != life.nodes or abs(one.start - life.start) > near + late + 1000:
-                    assert self._swapped(moment, told, off, twin, ready), (life, one, near)
+                if (
+                    one.nodes != history.nodes
+                    or abs(one.start - history.start) > near + late + 1000
+                ):
+                    assert self._is_reordered(moment, observed, off, twin, ready), (
+                        history,
+                        one,
+                        near,
+                    )
                     return done
-                longer = abs((one.end - one.start) - (life.end - life.start))
+                longer = abs((one.end - one.start) - (history.end - history.start))
                 own = self.releases.get(task, self.release)
                 off["end", task] = near + late + longer + abs(own - self.release)
                 done += 1
         return done
 
-    def _swapped(
+    def _is_reordered(
         self,
         moment: int,
-        told: dict[tuple[str, str], int],
+        observed: dict[tuple[str, str], int],
         off: dict[tuple[str, str], int],
         twin: dict[str, Chosen],
         ready: dict[str, int],
     ) -> bool:
-        """Whether the policy saw two events in another order that was possible."""
+        """Return whether the policy observed two events in another, possible order."""
 
-        def there(each: tuple[str, str]) -> int:
+        def time_in_replay(each: tuple[str, str]) -> int:
             kind, task = each
             return ready[task] if kind == "ready" else twin[task].end + self.release
 
         return any(
-            (told[a] < told[b]) != (there(a) < there(b))
-            and abs(told[a] - told[b]) <= off[a] + off[b]
-            and min(told[a], told[b]) <= moment
-            for a, b in itertools.permutations(told.keys() & off.keys(), 2)
+            (observed[a] < observed[b]) != (time_in_replay(a) < time_in_replay(b))
+            and abs(observed[a] - observed[b]) <= off[a] + off[b]
+            and min(observed[a], observed[b]) <= moment
+            for a, b in itertools.permutations(observed.keys() & off.keys(), 2)
         )
 
 
 def in_seconds(trace: Trace) -> dict[str, Chosen]:
-    """Where and when each task ran, of a trace whose times are seconds."""
+    """Return the nodes and times of each task, for a trace with times in seconds."""
     times = (pl.col(name) * SECOND for name in ("start", "end"))
     return chosen(trace.replace(placements=trace.placements.with_columns(times)))
