@@ -1,4 +1,4 @@
-"""Folders of our own with something wrong in them that their hashes do not show."""
+"""Folders of Twinloop with invalid content whose hashes are correct."""
 
 import json
 import random
@@ -13,12 +13,12 @@ import polars as pl
 import twinloop as tl
 from tests.trace.broken import sign
 
-#: Values that may stand anywhere in JSON.
+#: Values that replace any value in JSON.
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1, 2**63, -(2**63), 10**30, 0.5, 1e16, 1e300, -1e300),
     *("", "x", "\0", "../..", "\x1b[31m", "9" * 400, [], {}, [None], [[1]], {"a": 1}),
 ]
-#: What may take the place of a column.
+#: Expressions that replace a column.
 COLUMNS = [
     pl.lit(None),
     pl.lit(True),
@@ -35,7 +35,7 @@ COLUMNS = [
 ]
 KINDS = ("run", "study", "fit")
 
-#: What reads each kind; {folder} is the folder, {out} a place for what is written.
+#: Commands that read each kind; {folder} is the folder, {out} the path of the output.
 COMMANDS = {
     "run": (
         "inspect {folder}",
@@ -57,8 +57,8 @@ COMMANDS = {
 
 
 @cache
-def saved(kind: str, place: Path) -> Path:
-    """A folder of this kind as it is saved."""
+def save_folder(kind: str, place: Path) -> Path:
+    """Save a folder of this kind."""
     power = {"model": "linear", "idle": 100, "max": 200}
     hosts = [{"name": "h", "count": 2, "cores": 4, "power": power}]
     scenario = tl.Scenario(
@@ -79,12 +79,12 @@ def saved(kind: str, place: Path) -> Path:
 
 
 def spoil(folder: Path, rng: random.Random) -> str:
-    """Change something in a folder, and sign it; says what."""
-    said = [_spoil_file(folder, rng) for _ in range(rng.choice((1, 1, 2)))]
+    """Change values in a folder and update its hashes; return a description of the changes."""
+    changes = [_spoil_file(folder, rng) for _ in range(rng.choice((1, 1, 2)))]
     if (folder / "manifest.json").is_file():
-        with suppress(TypeError, AttributeError, KeyError):  # it may be no manifest any more
+        with suppress(TypeError, AttributeError, KeyError):  # it may not be a manifest any more
             sign(folder)
-    return "; ".join(said)
+    return "; ".join(changes)
 
 
 def _spoil_file(folder: Path, rng: random.Random) -> str:
@@ -96,17 +96,17 @@ def _spoil_file(folder: Path, rng: random.Random) -> str:
         return f"{where}: {_spoil_table(file, rng)}"
     if file.suffix == ".json":
         document = json.loads(file.read_text())
-        said = _spoil_value(document, rng)
+        change = _spoil_value(document, rng)
         file.write_text(json.dumps(document))
-        return f"{where}: {said}"
+        return f"{where}: {change}"
     lines = file.read_text().splitlines(keepends=True)
     at = rng.randrange(len(lines))
     if file.suffix == ".jsonl" and rng.random() < 0.7:
         document = json.loads(lines[at])
-        said = _spoil_value(document, rng)
+        change = _spoil_value(document, rng)
         lines[at] = json.dumps(document) + "\n"
         file.write_text("".join(lines))
-        return f"{where}:{at + 1}: {said}"
+        return f"{where}:{at + 1}: {change}"
     if rng.random() < 0.3:
         lines[at] = rng.choice(("", "\n", "x\n", lines[at][: len(lines[at]) // 2], lines[at] * 2))
     else:
@@ -171,8 +171,8 @@ def _holders(value: Any, path: str) -> list[tuple[Any, str]]:
     return found + [each for key, item in inner for each in _holders(item, f"{path}.{key}")]
 
 
-def copied(folder: Path, place: Path) -> Path:
-    """A copy to be spoiled."""
+def copy_folder(folder: Path, place: Path) -> Path:
+    """Copy a folder, so that the copy can be damaged."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder, place)
     return place

@@ -1,4 +1,4 @@
-"""`twinloop assess` as a user meets it."""
+"""The command `twinloop assess`: exit status, output and reports."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def queue(length: float, tasks: int = 50) -> Trace:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> dict[str, Path]:
-    """Runs in folders: a real one, a good twin, a bad one, a repetition, one of a single task."""
+    """Folders of runs: a real run, a good and a bad twin, a repetition, a run with one task."""
     made = {
         "real": queue(10),
         "good": queue(10.01),
@@ -51,7 +51,7 @@ def test_the_exit_status_is_the_verdict(folders: dict[str, Path]) -> None:
     run(folders["real"], folders["real"] / "none", ends_with=2)
 
 
-def test_it_gives_one_json_object(folders: dict[str, Path]) -> None:
+def test_json_output_is_one_object(folders: dict[str, Path]) -> None:
     document = json.loads(run(folders["real"], folders["bad"], "--json", ends_with=1).stdout)
     assert document["status"] == "FAIL"
     assert document["mode"] == "predict"
@@ -85,7 +85,7 @@ def test_the_printed_criteria_are_the_defaults() -> None:
     assert Criteria.from_text(run("--print-criteria").stdout) == Criteria()
 
 
-def test_reports_are_written_and_not_written_over(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_reports_are_written_and_not_overwritten(folders: dict[str, Path], tmp_path: Path) -> None:
     report = tmp_path / "report.md"
     words = (folders["real"], folders["bad"], "-o", report)
     run(*words, ends_with=1)

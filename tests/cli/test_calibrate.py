@@ -1,4 +1,4 @@
-"""`twinloop calibrate` as a user meets it."""
+"""The command `twinloop calibrate`: output, journal, hold-out runs and errors."""
 
 import doctest
 import json
@@ -28,7 +28,7 @@ QUICK = ("--budget", 64, "--analysis", 0)
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two runs of one scenario, one of a larger, and the value that is to be found."""
+    """Two runs of one scenario, a run of a larger scenario, and the parameter file."""
     there = tmp_path_factory.mktemp("runs")
     made = {
         "a": truth(speed_factor=0.8),
@@ -41,7 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def test_it_finds_the_value_and_writes_all_that_it_says(
+def test_the_value_is_found_and_all_reported_files_are_written(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     there = tmp_path / "fit"
@@ -67,7 +67,7 @@ def test_it_finds_the_value_and_writes_all_that_it_says(
     assert {path.name: path.read_bytes() for path in there.iterdir()} == before
 
 
-def test_json_is_one_object_with_the_keys_that_are_promised(
+def test_json_output_is_one_object_with_the_documented_keys(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     words = ["calibrate", runs["a"], "--params", runs["params"], "-o", tmp_path / "fit", *QUICK]
@@ -83,10 +83,10 @@ def test_json_is_one_object_with_the_keys_that_are_promised(
     assert "stored there already" in error["message"]
 
 
-def test_with_a_journal_it_goes_on_where_it_was(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_search_with_a_journal_is_resumed(runs: dict[str, Path], tmp_path: Path) -> None:
     words = ["calibrate", runs["a"], "--params", runs["params"], "--optimiser", "de", *QUICK, "-o"]
     run(*words, tmp_path / "whole")
-    # A killed one leaves the beginning of its journal.
+    # A killed process leaves the beginning of its journal.
     journal = tmp_path / "killed" / "journal.jsonl"
     journal.parent.mkdir()
     first = (tmp_path / "whole" / "journal.jsonl").read_bytes().splitlines(keepends=True)
@@ -97,9 +97,7 @@ def test_with_a_journal_it_goes_on_where_it_was(runs: dict[str, Path], tmp_path:
     assert killed.history.equals(whole.history)
 
 
-def test_the_pair_that_came_nearest_is_taken_and_all_are_kept(
-    runs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_best_pair_is_chosen_and_all_are_stored(runs: dict[str, Path], tmp_path: Path) -> None:
     words = ("calibrate", runs["a"], "--params", runs["params"], "-o", tmp_path / "fit")
     found = answer(*words, "--choose", *QUICK)
     tried = pl.read_csv(tmp_path / "fit" / "choice.csv")
@@ -131,7 +129,7 @@ def test_repetitions_give_the_noise_floor(runs: dict[str, Path], tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("parameters:\n  startup_overhed: {linear: [0, 1]}\n", ":2: parameters.startup_overhed: "),
         ("parameters:\n\n  speed_factor: {linear: [2, 1]}\n", ":3: parameters.speed_factor.linear"),
@@ -140,21 +138,21 @@ def test_repetitions_give_the_noise_floor(runs: dict[str, Path], tmp_path: Path)
         ("speed_factor: {linear: [1, 2]}\n", ":1: speed_factor: is not a field"),
     ],
 )
-def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
-    runs: dict[str, Path], tmp_path: Path, text: str, said: str
+def test_errors_in_the_parameters_have_file_line_and_field(
+    runs: dict[str, Path], tmp_path: Path, text: str, message: str
 ) -> None:
     file = tmp_path / "params.yaml"
     file.write_text(text)
     words = ("calibrate", runs["a"], "--params", file, "-o", tmp_path / "fit")
-    assert f"{file}{said}" in run(*words, ends_with=2).stderr.replace("\n", "")
+    assert f"{file}{message}" in run(*words, ends_with=2).stderr.replace("\n", "")
     error: Any = answer(*words, ends_with=2)["error"]
     assert error["file"] == str(file)
-    assert error["line"] == int(said[1])
+    assert error["line"] == int(message[1])
     assert not (tmp_path / "fit").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["A"], "an output folder is needed"),
         (["-o", "FIT"], "at least one run is needed"),
@@ -174,14 +172,14 @@ def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
         (["A", "--criteria", "PARAMS", "-o", "FIT"], "parameters"),
     ],
 )
-def test_what_cannot_be_is_an_error_and_leaves_nothing_in_the_way(
-    runs: dict[str, Path], tmp_path: Path, words: list[str], said: str
+def test_invalid_options_are_an_error_and_leave_no_output(
+    runs: dict[str, Path], tmp_path: Path, words: list[str], message: str
 ) -> None:
     there = tmp_path / "fit"
     known = {name.upper(): str(path) for name, path in runs.items()} | {"FIT": str(there)}
     given = [known.get(word, word) for word in words]
     refused = run("calibrate", *given, "--params", runs["params"], *_quick(words), ends_with=2)
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert "Traceback" not in refused.output
     assert not there.exists() or not list(there.iterdir())
 
@@ -190,7 +188,7 @@ def _quick(words: list[str]) -> tuple[object, ...]:
     return () if "--budget" in words else QUICK
 
 
-def test_a_log_without_a_scenario_needs_one(tmp_path: Path, runs: dict[str, Path]) -> None:
+def test_a_log_without_a_scenario_needs_the_option(tmp_path: Path, runs: dict[str, Path]) -> None:
     log = tmp_path / "log.swf"
     log.write_text(
         "".join(f"{n} {n} 0 5 1 -1 -1 1 9 -1 1 1 1 -1 1 -1 -1 -1\n" for n in range(1, 9))
@@ -203,10 +201,10 @@ def test_a_log_without_a_scenario_needs_one(tmp_path: Path, runs: dict[str, Path
     assert text.startswith("replay: ")
 
 
-# --- the shipped example, and the page that shows it ---------------------------------------------
+# --- the shipped example and its page ------------------------------------------------------------
 
 
-def test_the_shipped_runs_name_nobody_and_are_runs_of_the_shipped_scenarios(
+def test_the_shipped_runs_have_no_paths_and_are_runs_of_the_shipped_scenarios(
     trust_runs: Path,
 ) -> None:
     found = sorted(trust_runs.iterdir())
@@ -225,7 +223,7 @@ def test_the_shipped_runs_name_nobody_and_are_runs_of_the_shipped_scenarios(
     assert size < 300_000
 
 
-def test_the_commands_of_the_page_print_what_it_shows(
+def test_the_commands_of_the_page_print_the_shown_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -241,7 +239,7 @@ def test_the_commands_of_the_page_print_what_it_shows(
             program, *words = shlex.split(command)
             assert program == "twinloop"
             result = CliRunner().invoke(app, words)
-            # A verdict may be PASS, FAIL or neither.
+            # A verdict may be PASS, FAIL or not assessable.
             assert result.exit_code in ((0, 1, 3) if words[0] == "assess" else (0,)), result.output
             shown = result.stderr + result.stdout
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -1,4 +1,4 @@
-"""A command starts at once: it loads what it needs, and none of the others."""
+"""Commands load quickly: only their own modules, and no library before it is needed."""
 
 import inspect
 import json
@@ -39,8 +39,8 @@ print(json.dumps(list(sys.modules)), file=sys.stderr)
 """
 
 
-def modules(code: str, *words: str, **environment: str) -> tuple[set[str], str]:
-    """The modules that are loaded in the end, and what was printed."""
+def list_loaded_modules(code: str, *words: str, **environment: str) -> tuple[set[str], str]:
+    """Run code; return the modules that are loaded at the end, and the output."""
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
         capture_output=True,
@@ -60,40 +60,40 @@ def commands(names: set[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["--version"], "twinloop "), (["--help"], SUMMARIES["simulate"])]
+    ("words", "text"), [(["--version"], "twinloop "), (["--help"], SUMMARIES["simulate"])]
 )
-def test_what_is_about_all_commands_loads_none(words: list[str], said: str) -> None:
-    names, printed = modules(LOADED, *words)
-    assert said in printed
+def test_general_options_load_no_command(words: list[str], text: str) -> None:
+    names, printed = list_loaded_modules(LOADED, *words)
+    assert text in printed
     assert (libraries(names), commands(names)) == (set(), set())
 
 
 def test_the_help_of_a_command_loads_that_command_alone() -> None:
-    names, printed = modules(LOADED, "simulate", "--help")
+    names, printed = list_loaded_modules(LOADED, "simulate", "--help")
     assert "--power-step" in printed
     assert (libraries(names), commands(names)) == (set(), {"simulate"})
 
 
 def test_completing_a_command_loads_none() -> None:
     asked = {"_TWINLOOP_COMPLETE": "complete_bash", "COMP_WORDS": "twinloop c", "COMP_CWORD": "1"}
-    names, printed = modules(LOADED, **asked)
+    names, printed = list_loaded_modules(LOADED, **asked)
     assert printed.split() == ["check", "convert", "calibrate", "confirm"]
     assert (libraries(names), commands(names)) == (set(), set())
 
 
-def test_no_command_needs_a_library_to_know_its_options() -> None:
+def test_the_options_of_no_command_need_a_library() -> None:
     # The options of `generate` are the parameters of its models.
-    names, _ = modules(FACES, *(name for name in SUMMARIES if name != "generate"))
+    names, _ = list_loaded_modules(FACES, *(name for name in SUMMARIES if name != "generate"))
     assert libraries(names) == set()
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_the_summary_of_a_command_is_how_its_own_help_begins(name: str) -> None:
+def test_the_help_of_a_command_begins_with_its_summary(name: str) -> None:
     first = inspect.cleandoc(load_command(name).help).partition("\n\n")[0]
     assert SUMMARIES[name] == " ".join(first.split())
 
 
-def test_every_module_of_a_command_is_known() -> None:
+def test_every_command_has_a_module() -> None:
     files = Path(cli.__file__).parent.glob("*.py")
     made = {
         file.stem for file in files if file.read_text().startswith(f'"""`twinloop {file.stem}`')
@@ -101,7 +101,7 @@ def test_every_module_of_a_command_is_known() -> None:
     assert made == set(SUMMARIES)
 
 
-def test_the_formats_that_help_names_are_those_that_are_known() -> None:
+def test_the_help_names_all_known_formats() -> None:
     option: typer.models.OptionInfo = FormatName.__metadata__[0]  # type: ignore[attr-defined]
     names = ", ".join(form.name for form in list_formats())
     assert (option.help or "").endswith(f"One of: {names}.")

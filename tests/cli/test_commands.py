@@ -1,4 +1,4 @@
-"""The commands as a user meets them: what they print, write, refuse and end with."""
+"""Commands on logs: output, files, errors and exit status."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def run(*words: object, ends_with: int = 0) -> Result:
 
 
 def answer(*words: object, ends_with: int = 0) -> dict[str, object]:
-    """What --json prints: one object and nothing else."""
+    """Run a command with --json; return the only object that it prints."""
     document = json.loads(run(*words, "--json", ends_with=ends_with).stdout)
     assert isinstance(document, dict)
     return document
@@ -41,14 +41,14 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_installed_command_prints_one_json_object_and_nothing_else(log: Path) -> None:
+def test_the_installed_command_prints_only_one_json_object(log: Path) -> None:
     command = [sys.executable, "-m", "twinloop", "inspect", str(log), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["summary"]["tasks"] == 2
     assert done.stderr == ""
 
 
-def test_inspect_says_what_is_in_a_log(log: Path) -> None:
+def test_inspect_summarises_a_log(log: Path) -> None:
     document = answer("inspect", log)
     assert set(document) == {"path", "summary", "load", "cleaned", "problems", "manifest"}
     assert document["summary"]["users"] == 2
@@ -66,7 +66,9 @@ def test_inspect_draws_a_page_that_needs_no_network(log: Path, tmp_path: Path) -
     assert 'src="http' not in page
 
 
-def test_check_ends_with_what_the_gate_says(log: Path, tmp_path: Path) -> None:
+def test_the_exit_status_of_check_is_the_result_of_the_quality_gate(
+    log: Path, tmp_path: Path
+) -> None:
     document = answer("check", log)
     assert document["ok"] is True
     audit = tmp_path / "audit.md"
@@ -79,7 +81,7 @@ def test_check_ends_with_what_the_gate_says(log: Path, tmp_path: Path) -> None:
     assert "log.swf:5" in json.dumps(document)
 
 
-def test_convert_keeps_every_field_and_writes_nothing_twice(log: Path, tmp_path: Path) -> None:
+def test_convert_keeps_every_field_and_does_not_overwrite(log: Path, tmp_path: Path) -> None:
     document = answer("convert", log, tmp_path / "log.trace")
     assert document["tasks"] == 2
     run("convert", tmp_path / "log.trace", tmp_path / "again.swf.gz")
@@ -113,7 +115,7 @@ def test_csv_needs_a_map_and_takes_it_from_the_command_line(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", list_generators())
-def test_every_generator_teaches_and_writes_a_log_that_passes_the_gate(
+def test_every_generator_has_help_and_writes_a_log_that_passes_the_gate(
     name: str, tmp_path: Path
 ) -> None:
     assert "--seed" in run("generate", name, "--help").stdout
@@ -143,7 +145,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
         (["generate", "poisson", "x.trace", "--tasks", "-4"], "tasks"),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_to_do(
+def test_invalid_input_is_an_error_with_a_remedy(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -175,7 +177,7 @@ def test_the_input_is_never_written_to(log: Path) -> None:
     assert log.read_text() == SWF
 
 
-def test_a_picture_or_a_user_that_is_wrong_is_refused(log: Path, tmp_path: Path) -> None:
+def test_an_invalid_picture_or_user_is_refused(log: Path, tmp_path: Path) -> None:
     (tmp_path / "load.html").write_text("mine")
     assert (
         "exists already"
@@ -186,15 +188,15 @@ def test_a_picture_or_a_user_that_is_wrong_is_refused(log: Path, tmp_path: Path)
     assert "--user nine: no task has it" in refused.stderr
 
 
-def test_names_with_brackets_are_names(tmp_path: Path) -> None:
+def test_names_with_brackets_are_not_markup(tmp_path: Path) -> None:
     path = tmp_path / "log[bold] [red].swf"
     path.write_text(SWF)
     assert "log[bold] [red].swf" in run("inspect", path).stdout.replace("\n", "")
-    said = run("convert", path, tmp_path / "out[red].swf").stdout
-    assert "out[red].swf" in said.replace("\n", "")
+    printed = run("convert", path, tmp_path / "out[red].swf").stdout
+    assert "out[red].swf" in printed.replace("\n", "")
 
 
-def test_times_are_taken_as_people_write_them(log: Path, tmp_path: Path) -> None:
+def test_times_and_shares_have_units(log: Path, tmp_path: Path) -> None:
     assert answer("convert", log, tmp_path / "a.trace", "--start", "10s")["tasks"] == 1
     assert answer("convert", log, tmp_path / "b.trace", "--warm-up", "50%")["tasks"] == 1
     wrong = answer("convert", log, tmp_path / "c.trace", "--start", "soon", ends_with=2)
@@ -215,7 +217,7 @@ def test_times_are_taken_as_people_write_them(log: Path, tmp_path: Path) -> None
         (b"\0\1\2,,\0\0" * 9, "is a binary file of an unknown kind, not a log"),
     ],
 )
-def test_a_file_of_no_known_format_is_told_what_it_looks_like(
+def test_the_error_for_an_unknown_format_describes_the_file(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     (tmp_path / "thing").write_bytes(content)
@@ -223,13 +225,15 @@ def test_a_file_of_no_known_format_is_told_what_it_looks_like(
 
 
 @pytest.mark.parametrize("form", ["csv", "swf", "gwf", "sacct"])
-def test_a_binary_file_is_no_text_log_whatever_it_is_called(tmp_path: Path, form: str) -> None:
+def test_a_binary_file_is_no_text_log_under_any_name(tmp_path: Path, form: str) -> None:
     pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "log.swf")
-    said = run("inspect", tmp_path / "log.swf", "--format", form, ends_with=2).stderr
-    assert "log.swf: is a Parquet file, not a text" in said
+    error = run("inspect", tmp_path / "log.swf", "--format", form, ends_with=2).stderr
+    assert "log.swf: is a Parquet file, not a text" in error
 
 
-def test_a_log_in_place_of_a_scenario_has_an_option_of_its_own(log: Path, tmp_path: Path) -> None:
+def test_the_error_for_a_log_in_place_of_a_scenario_names_the_option(
+    log: Path, tmp_path: Path
+) -> None:
     (tmp_path / "factors.yaml").write_text("policy: [fcfs, sjf]\n")
     for words in (
         ("simulate", log),
@@ -237,10 +241,10 @@ def test_a_log_in_place_of_a_scenario_has_an_option_of_its_own(log: Path, tmp_pa
         ("execute", log),
         ("explore", log, tmp_path / "factors.yaml", "-o", tmp_path / "study"),
     ):
-        said = answer(*words, ends_with=2)["error"]
-        assert said["file"] == str(log), words
-        assert said["problem"].startswith("is a log, not a scenario: ")
-        assert f"--workload {log}` with --platform and --policy" in said["remedy"]
+        error = answer(*words, ends_with=2)["error"]
+        assert error["file"] == str(log), words
+        assert error["problem"].startswith("is a log, not a scenario: ")
+        assert f"--workload {log}` with --platform and --policy" in error["remedy"]
     assert not (tmp_path / "study").exists()
 
 
@@ -250,12 +254,12 @@ def test_an_output_without_a_suffix_is_a_trace_folder(log: Path, tmp_path: Path)
     assert tl.Trace.load(tmp_path / "march").tasks.height == 2
 
 
-def test_a_header_without_a_job_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_header_without_a_job_is_reported(tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text("; Version: 2.2\n; MaxProcs: 4\n")
     assert "the log has no job, only a header" in run("inspect", tmp_path / "log.swf").stdout
 
 
-def test_options_of_another_format_are_refused_but_not_for_a_log_beside(
+def test_options_of_another_format_are_refused_except_for_a_second_log(
     log: Path, tmp_path: Path
 ) -> None:
     table = tmp_path / "jobs.csv"

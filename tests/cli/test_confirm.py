@@ -1,4 +1,4 @@
-"""`twinloop confirm` as a user meets it."""
+"""The command `twinloop confirm`: real runs, bundles and errors."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ import twinloop as tl
 from twinloop.cli import confirm
 from twinloop.exploration import Confirmation
 
-#: What the description of the command promises.
+#: The documented keys.
 KEYS = {
     *("output", "twinloop", "by", "status", "seed", "repetitions", "metrics", "recommendations"),
     *("table", "ranks", "pairs", "notes", "diagnosis", "candidates", "baseline"),
@@ -46,14 +46,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.real
 @pytest.mark.long
-def test_the_best_of_a_study_is_run_and_judged(study: Path, tmp_path: Path) -> None:
+def test_the_best_configuration_of_a_study_is_executed_and_assessed(
+    study: Path, tmp_path: Path
+) -> None:
     words: tuple[Any, ...] = (study, "--top", 1, "--repetitions", 2, "-o", tmp_path / "real")
     done = run(*words, "--json", ends_with=None)
     document = json.loads(done.stdout)
     assert set(document) == KEYS
     (one,) = document["recommendations"]
     assert one["predicted"] < 0
-    # What a busy machine makes of it is not known beforehand, but what follows from that.
+    # The measured times depend on the load of the machine; the verdict follows from them.
     kept = Confirmation.load(tmp_path / "real")
     took = {
         name: kept.runs.filter(candidate=name).sort("repetition")[document["by"]].to_numpy()
@@ -77,19 +79,19 @@ def test_the_best_of_a_study_is_run_and_judged(study: Path, tmp_path: Path) -> N
     assert printed["programs"] == {"twinloop-burn": 8}
     assert (tmp_path / "real" / "report.html").is_file()
     assert kept.status == document["status"]
-    # The same command again has nothing left to run, and says the same.
+    # The same command again has no runs left, and prints the same result.
     assert one["sentence"] in run(*words, ends_with=done.exit_code).stdout
 
 
-def test_a_bundle_is_written_and_what_comes_back_is_read(study: Path, tmp_path: Path) -> None:
+def test_a_bundle_is_written_and_its_returned_runs_are_read(study: Path, tmp_path: Path) -> None:
     there = tmp_path / "bundle"
-    told = json.loads(run(study, "--bundle", there, "--repetitions", 2, "--json").stdout)
-    assert told == {"bundle": str(there), "runs": 4}
+    printed = json.loads(run(study, "--bundle", there, "--repetitions", 2, "--json").stdout)
+    assert printed == {"bundle": str(there), "runs": 4}
     run(study, "--traces", there, ends_with=2)
     plan = json.loads((there / "plan.json").read_text())
     files = {each["name"]: each["file"] for each in plan["configurations"]}
 
-    def come_back(start_up: float) -> None:
+    def return_runs(start_up: float) -> None:
         for one in plan["runs"]:
             scenario = tl.load(there / "scenarios" / f"{files[one['configuration']]}.yaml")
             slow = start_up if scenario.policy.name == "spread-ic" else 0.0
@@ -97,9 +99,9 @@ def test_a_bundle_is_written_and_what_comes_back_is_read(study: Path, tmp_path: 
             real = tl.simulate(scenario.replace(**hidden))
             real.save(there / "runs" / one["name"], overwrite=True)
 
-    come_back(0.0)
+    return_runs(0.0)
     assert "as predicted" in run(study, "--traces", there).stdout
-    come_back(10.0)  # elsewhere things are the other way round
+    return_runs(10.0)  # on the other machine the order is reversed
     assert "reversed" in run(study, "--traces", there, "--no-diagnosis", ends_with=1).stdout
     for one in plan["runs"][2:]:
         shutil.rmtree(there / "runs" / one["name"])
@@ -108,7 +110,7 @@ def test_a_bundle_is_written_and_what_comes_back_is_read(study: Path, tmp_path: 
     assert "2 of 4 runs are missing" in alone
 
 
-def test_what_cannot_be_used_is_said(study: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported(study: Path, tmp_path: Path) -> None:
     assert "-o confirmed" in run(study, ends_with=2).stderr
     both = run(study, "--bundle", tmp_path / "b", "--traces", tmp_path, ends_with=2)
     assert "exclude each other" in both.stderr

@@ -1,4 +1,4 @@
-"""`twinloop diff` as a user meets it."""
+"""The command `twinloop diff`: the differences between two runs."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def run(*words: object, ends_with: int = 0) -> Result:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> tuple[Path, Path]:
-    """A log, and a folder with the same tasks, of which the second starts 20 s earlier."""
+    """A log, and a folder with the same tasks, the second of which starts 20 s earlier."""
     log = tmp_path / "log.swf"
     log.write_text(SWF)
     trace = tl.read(log)
@@ -42,7 +42,7 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
     return log, trace.replace(placements=moved).save(tmp_path / "other")
 
 
-def test_diff_says_how_a_log_and_a_folder_differ(logs: tuple[Path, Path]) -> None:
+def test_the_differences_of_a_log_and_a_folder_are_printed(logs: tuple[Path, Path]) -> None:
     text = run(*logs).stdout
     assert "2 tasks are in both; first starts in B: 1 earlier, 0 later, 1 at the same time" in text
     assert "task 2 of user 8: 20 s earlier, at 50 s in A and at 30 s in B" in text
@@ -51,7 +51,7 @@ def test_diff_says_how_a_log_and_a_folder_differ(logs: tuple[Path, Path]) -> Non
     assert line.split() == ["makespan_s", "80", "s", "60", "s", "-20", "s", "-25", "%"]
 
 
-def test_diff_gives_one_json_object(logs: tuple[Path, Path]) -> None:
+def test_json_output_is_one_object(logs: tuple[Path, Path]) -> None:
     document = json.loads(run(*logs, "--json").stdout)
     assert set(document) == {
         "a", "b", "figures", "without_scenario", "scenario", "tasks", "users", "notes",
@@ -63,7 +63,7 @@ def test_diff_gives_one_json_object(logs: tuple[Path, Path]) -> None:
     assert by_name["wait_mean_s"]["change"] == -10.0
 
 
-def test_runs_that_differ_are_no_failure_and_runs_that_are_not_there_are(
+def test_different_runs_are_no_failure_and_missing_runs_are(
     logs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     assert "all figures are the same" in run(logs[0], logs[0]).stdout
@@ -77,22 +77,20 @@ def test_equal_runs_have_no_table(logs: tuple[Path, Path]) -> None:
     assert "change" not in text
 
 
-def test_a_log_without_starts_is_said_to_be_one(logs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_log_without_starts_is_reported(logs: tuple[Path, Path], tmp_path: Path) -> None:
     bare = tmp_path / "bare.swf"
     # Neither wait nor run time is known.
     bare.write_text("; MaxProcs: 8\n1 0 -1 -1 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n")
-    said = run(bare, logs[1]).stdout
-    assert "1 task is in both; no task of A has a start" in said
-    assert "0 earlier" not in said
-    assert "source bare.swf: only in A" in said
-    assert "source log.swf: only in B" in said
+    printed = run(bare, logs[1]).stdout
+    assert "1 task is in both; no task of A has a start" in printed
+    assert "0 earlier" not in printed
+    assert "source bare.swf: only in A" in printed
+    assert "source log.swf: only in B" in printed
     assert "1 task is in both; no task of B has a start" in run(logs[1], bare).stdout
     assert "no task of A has a start and no task of B has a start" in run(bare, bare).stdout
 
 
-def test_files_are_named_and_not_shown_by_their_hashes(
-    logs: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_files_are_shown_by_name_and_not_by_hash(logs: tuple[Path, Path], tmp_path: Path) -> None:
     other = tmp_path / "other" / "log.swf"
     other.write_text(SWF.replace("8 1 -1 1", "9 1 -1 1"))
     assert "source log.swf: other content in B" in run(logs[0], other).stdout

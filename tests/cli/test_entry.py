@@ -1,4 +1,4 @@
-"""The command as a whole: how it begins, and how it ends when the user has had enough."""
+"""The entry point of the commands: the module, and interrupts while it is loaded."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ main()
 
 
 @pytest.mark.parametrize("module", ["twinloop.cli", "typer", "twinloop.cli.check", "polars"])
-def test_who_interrupts_while_it_loads_sees_no_traceback(module: str) -> None:
+def test_an_interrupt_during_loading_prints_no_traceback(module: str) -> None:
     code = IMPATIENT.format(module=module)
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False

@@ -1,4 +1,4 @@
-"""Law: no command prints a control character of a name, nor a line that a name has made up."""
+"""Law: no command prints a control character or a line break of a name."""
 
 import ast
 import io
@@ -35,12 +35,12 @@ from twinloop.fidelity import assess
 from twinloop.metrics import difference, figures
 from twinloop.trace import Manifest, QualityError, Trace, check
 
-#: A name that sets the title of the window, hides text, turns the direction of writing, is markup
-#: that ends nothing, and then begins a line of its own.
+#: A name that sets the title of the window, hides text, reverses the direction of writing, has
+#: markup without a begin, and starts a new line.
 EVIL = "n\x1b]0;owned\x07\x9b31m\x7f\u202e\u2028[/][red]:bomb:\r\nFORGED\t"
-#: What a description accepts as a name.
+#: A hostile name that a description accepts.
 NAME = "n\x9b31m\u202e\u2028[/][red]:bomb:"
-#: What a file or folder can be called.
+#: A hostile name that is valid for a file or folder.
 FILE = EVIL.replace("[/][red]", "")
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -50,7 +50,7 @@ def evil(number: object) -> str:
 
 
 class Folder:
-    """Logs, descriptions and results whose every name is evil."""
+    """Logs, descriptions and results with hostile names only."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -74,7 +74,7 @@ class Folder:
         tl.explore(self.scenario, self.factors, folder=self.study, on="serial")
 
     def new(self, suffix: str = "") -> Path:
-        """A place where nothing is."""
+        """Return a path that does not exist."""
         return self.root / f"{FILE}new{next(self._next)}{suffix}"
 
     def _written(self, name: str, document: dict[str, Any]) -> Path:
@@ -153,14 +153,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So wide that no line is broken but by a newline."""
+    """Make the terminal so wide that only a newline breaks a line."""
     for console in (out, err):
         monkeypatch.setattr(console, "_width", 10_000)
 
 
 @pytest.fixture(autouse=True)
 def child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that becomes another program runs it beside this process instead."""
+    """Run the program of a command that replaces its process as a child process instead."""
 
     def run(path: Path, words: list[str]) -> None:
         done = subprocess.run(words, executable=path, capture_output=True, text=True, check=False)
@@ -173,7 +173,7 @@ def child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 Words = Callable[[Folder], list[object]]
 LOG = ["--column", "id=id", "--column", "submit=submit"]
-#: What each command is called with; each line also with --json.
+#: Arguments of each command; each is also called with --json.
 CALLS: dict[str, list[Words]] = {
     "inspect": [
         lambda f: [f.trace],
@@ -260,7 +260,7 @@ def calls() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("command", "words", "more"), list(calls()))
-def test_no_command_lets_a_name_speak_to_the_terminal(
+def test_no_command_prints_control_characters_of_a_name(
     command: str, words: Words, more: list[str], folder: Folder
 ) -> None:
     given = [str(word) for word in words(folder)]
@@ -274,11 +274,11 @@ def test_no_command_lets_a_name_speak_to_the_terminal(
         json.loads(result.stdout)
 
 
-#: What rich itself sends to a terminal: styles, and where the cursor goes.
+#: Control sequences of rich: styles and cursor movements.
 SENT = re.compile("\x1b\\[[0-9;?]*[A-Za-z]|\r")
 
 
-def test_a_terminal_gets_no_command_but_those_of_rich() -> None:
+def test_a_terminal_gets_only_control_sequences_of_rich() -> None:
     stream = io.StringIO()
     console = SafeConsole(file=stream, force_terminal=True, width=400, emoji=False)
     table = Table(escape(evil("heading")))
@@ -316,7 +316,7 @@ def test_python_shows_names_escaped(folder: Folder) -> None:
             assert not re.search(r"^\W*FORGED", text, re.MULTILINE), type(thing).__name__
 
 
-#: Modules of commands that print a text of their own beside the consoles, in which no name is.
+#: Modules of commands that also print without the consoles, a text without names.
 CONSTANTS = {"__init__.py": {"echo"}, "assess.py": {"echo"}, "commands.py": {"echo"}}
 
 
@@ -326,7 +326,7 @@ def test_commands_print_through_the_consoles_of_one_module() -> None:
             continue
         tree = ast.parse(file.read_text(encoding="utf-8"))
         imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        # `escape` of rich leaves newlines and control characters: that of `output` does not.
+        # `escape` of rich keeps newlines and control characters; `escape` of `output` does not.
         assert not imported & {"rich.console", "rich.markup"}, file.name
         called = {
             getattr(node.func, "attr", getattr(node.func, "id", None))

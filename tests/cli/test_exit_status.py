@@ -1,4 +1,4 @@
-"""What commands end with when runs failed or nothing ran, and what they say of it."""
+"""Exit status and messages of commands if runs failed or nothing ran."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def explored(levels: str, *words: object, ends_with: int) -> Any:
+def explore(levels: str, *words: object, ends_with: int) -> Any:
     Path("factors.yaml").write_text(f"factors: {levels}\n")
     return run("explore", "scenario.yaml", "factors.yaml", "-o", "s", *words, ends_with=ends_with)
 
@@ -28,31 +28,31 @@ def explored(levels: str, *words: object, ends_with: int) -> Any:
 # --- explore -------------------------------------------------------------------------------------
 
 
-def test_runs_that_failed_are_said_and_end_it_with_1(folder: Path) -> None:
+def test_failed_runs_are_reported_with_exit_status_1(folder: Path) -> None:
     (folder / "bad.csv").write_text("nothing of the kind\n")
     levels = "{load: {levels: {good: {policy: easy}, bad: {workload: bad.csv}}}}"
-    found = explored(levels, ends_with=1)
+    found = explore(levels, ends_with=1)
     assert "1 of 2 runs failed" in found.stderr
     assert "bad.csv" in found.stderr
     assert "good" in found.stdout
     again = answer("explore", "scenario.yaml", "factors.yaml", "-o", "s", ends_with=1)
     assert again["failed"] == 1
     assert "bad.csv" in again["errors"][0]  # type: ignore[index]
-    # To look at it is no failure.
+    # Showing the study is no failure.
     assert answer("explore", "s")["failed"] == 1
 
 
 def test_all_runs_failed(folder: Path) -> None:
     (folder / "bad.csv").write_text("nothing of the kind\n")
     levels = "{load: {levels: {a: {workload: bad.csv}, b: {workload: bad.csv, policy: easy}}}}"
-    assert "2 of 2 runs failed" in explored(levels, ends_with=1).stderr
+    assert "2 of 2 runs failed" in explore(levels, ends_with=1).stderr
     again = answer("explore", "scenario.yaml", "factors.yaml", "-o", "s", ends_with=1)
     assert (again["failed"], again["top"]) == (2, [])
 
 
 @pytest.mark.parametrize("levels", ["{policy: ['mine:Mine', fifo]}", "{policy: ['mine:Mine']}"])
 def test_code_that_is_not_allowed_is_an_error_before_the_start(folder: Path, levels: str) -> None:
-    found = explored(levels, ends_with=2)
+    found = explore(levels, ends_with=2)
     assert "--allow-code" in found.stderr
     assert not (folder / "s").exists()
 
@@ -60,7 +60,7 @@ def test_code_that_is_not_allowed_is_an_error_before_the_start(folder: Path, lev
 # --- simulate ------------------------------------------------------------------------------------
 
 
-def test_a_log_of_which_no_task_can_run_ends_it_with_1(folder: Path) -> None:
+def test_a_log_without_a_runnable_task_gives_exit_status_1(folder: Path) -> None:
     words = ("simulate", "scenario.yaml", "--set", "platform=1x1", "--policy", "fcfs")
     run(*words)  # one core is enough
     wide = {"tasks": [{"id": "a", "run_time": 10, "cores": 64}, {"id": "b", "run_time": 1,
@@ -72,7 +72,7 @@ def test_a_log_of_which_no_task_can_run_ends_it_with_1(folder: Path) -> None:
 
 
 class Idle(Policy):
-    """Never places the tasks that are called so."""
+    """A policy that never places the tasks with these names."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -97,7 +97,7 @@ def test_starved_tasks_are_named_in_the_notes() -> None:
 # --- messages ------------------------------------------------------------------------------------
 
 
-def test_cores_that_are_overcommitted_are_said(folder: Path) -> None:
+def test_overcommitted_cores_are_reported(folder: Path) -> None:
     packed = {"name": "pack-ic", "options": {"overcommit": 2}}
     crowd = {"tasks": [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(8)]}
     made = tl.Scenario(platform="1x4", policy=packed, workload=crowd)
@@ -110,7 +110,7 @@ def test_cores_that_are_overcommitted_are_said(folder: Path) -> None:
 
 
 def test_equal_values_have_no_spread() -> None:
-    """The mean of equal numbers is often not one of them, by a last digit."""
+    """The mean of equal numbers often differs from them in the last digit."""
     same = [0.1] * 3
     assert sum(same) / 3 != 0.1
     found = metrics.confidence_interval(same)

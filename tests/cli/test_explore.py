@@ -1,4 +1,4 @@
-"""`twinloop explore` as a user meets it."""
+"""The command `twinloop explore`: results, errors and interrupts."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 import twinloop as tl
 from tests.cli.test_commands import answer, run
 
-#: Long enough for a busy machine; a test that needs it all has failed.
+#: Time limit (s), long enough for a busy machine.
 PATIENCE = 240.0
 LOG = {"generate": {"name": "poisson", "parameters": {"tasks": 40}}}
 
@@ -26,7 +26,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_answer_as_text_and_as_json(files: Path) -> None:
+def test_the_result_as_text_and_as_json(files: Path) -> None:
     words = ("explore", files / "scenario.yaml", files / "factors.yaml", "-o", files / "study")
     shown = run(*words)
     assert "6 configurations of policy, platform: 6 of 6 runs done" in shown.stdout
@@ -39,13 +39,13 @@ def test_the_answer_as_text_and_as_json(files: Path) -> None:
     ]
     assert found["top"][0]["kpis"]["wait_mean_s"] == study.runs["wait_mean_s"].min()
     assert set(found["pareto"]) <= set(study.configurations["name"])
-    # The tables and the page lie in the folder.
+    # The tables and the page are in the folder.
     csv = pl.read_csv(files / "study" / "runs.csv")
     assert csv["makespan_s"].to_list() == study.runs["makespan_s"].to_list()
     assert (files / "study" / "report.html").stat().st_size > 10_000
 
 
-def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
+def test_a_study_is_shown_without_running_anything(files: Path) -> None:
     run("explore", files / "scenario.yaml", files / "factors.yaml", "-o", files / "study")
     before = (files / "study" / "journal.jsonl").read_bytes()
     assert answer("explore", files / "study")["done"] == 6
@@ -53,7 +53,7 @@ def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("scenario.yaml", "factors.yaml"), "an output folder is needed"),
         (("scenario.yaml", "-o", "study"), "scenario.yaml"),
@@ -68,16 +68,16 @@ def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_said(
-    files: Path, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+def test_invalid_arguments_are_reported(
+    files: Path, words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
     found = run("explore", *words, ends_with=2)
-    assert said in " ".join(found.stderr.split())
-    assert not (files / "study").exists() or said == "there is no coordinator"
+    assert message in " ".join(found.stderr.split())
+    assert not (files / "study").exists() or message == "there is no coordinator"
 
 
-#: First come, first served on single cores; waits in its sixth run as long as it is held.
+#: First come, first served on single cores; its sixth run waits until it is released.
 GATE = """
 import pathlib, time
 from twinloop.policy import Place, Policy
@@ -98,7 +98,7 @@ class Gate(Policy):
 
 
 @pytest.mark.real
-def test_who_interrupts_it_can_go_on(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_study_can_be_resumed(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (files / "gate.py").write_text(GATE)
@@ -119,12 +119,12 @@ def test_who_interrupts_it_can_go_on(files: Path, monkeypatch: pytest.MonkeyPatc
             assert child.poll() is None
             time.sleep(0.01)
         os.kill(child.pid, signal.SIGINT)
-        _, said = child.communicate(timeout=PATIENCE)
+        _, printed = child.communicate(timeout=PATIENCE)
     finally:
         child.kill()
         child.wait(PATIENCE)
-    assert child.returncode == 130, said
-    assert "the same command goes on from study" in " ".join(said.split())
+    assert child.returncode == 130, printed
+    assert "the same command goes on from study" in " ".join(printed.split())
     assert tl.Study.load(files / "study").done == 5
     (files / "hold").unlink()
     ended = answer(*words, "--on", "threads")

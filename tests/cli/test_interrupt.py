@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment is an interrupt, also while Polars calls back into Python."""
+"""Ctrl-C at any time raises KeyboardInterrupt, also while Polars calls Python code."""
 
 import random
 import signal
@@ -14,7 +14,7 @@ import pytest
 
 from twinloop.cli.interrupt import DeferredInterrupt
 
-#: Its types are built in Python, by Polars' Rust code: that is where an error is a panic.
+#: The Rust code of Polars builds its types in Python, where an error would be a panic.
 FRAME = pl.DataFrame({"a": [[1]], "b": [{"x": 1.0, "y": "z"}], "c": [[[0.5]]]})
 
 
@@ -33,7 +33,7 @@ def use_polars(interrupt: threading.Timer) -> NoReturn:
         FRAME.schema  # noqa: B018
 
 
-def test_an_interrupt_at_any_moment_is_a_keyboard_interrupt() -> None:
+def test_an_interrupt_at_any_time_is_a_keyboard_interrupt() -> None:
     draw, main = random.Random(1), threading.main_thread().ident
     assert main is not None
     for _ in range(100):
@@ -46,7 +46,7 @@ def test_an_interrupt_at_any_moment_is_a_keyboard_interrupt() -> None:
 
 
 def from_polars(function: Callable[[], object]) -> None:
-    """Call a function from code that says it is of Polars."""
+    """Call a function from code with a file name of Polars."""
     exec(compile("function()", "/lib/polars/frame.py", "exec"), {"function": function})
 
 
@@ -54,7 +54,7 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_polars_returns_first_and_its_caller_does_not_go_on() -> None:
+def test_polars_returns_first_and_its_caller_does_not_continue() -> None:
     done: list[str] = []
 
     def within() -> None:
@@ -72,7 +72,7 @@ def test_polars_returns_first_and_its_caller_does_not_go_on() -> None:
     assert sys.gettrace() is before
 
 
-def test_a_second_one_does_not_wait() -> None:
+def test_a_second_interrupt_is_not_deferred() -> None:
     done: list[str] = []
 
     def within() -> None:

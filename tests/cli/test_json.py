@@ -43,7 +43,7 @@ def test_every_command_has_a_section_in_the_order_of_the_help() -> None:
         ("assess", ["{log}", "{log}"]),
     ],
 )
-def test_the_keys_are_those_that_are_listed(
+def test_the_keys_are_the_listed_keys(
     command: str, words: list[str], log: Path, tmp_path: Path
 ) -> None:
     given = [word.format(log=log, folder=tmp_path) for word in words]

@@ -1,4 +1,4 @@
-"""`--overwrite` of every command: foreign files, runs that are alive, inputs and failures."""
+"""`--overwrite` of every command: foreign files, active runs, inputs and failures."""
 
 import json
 import os
@@ -41,11 +41,11 @@ class Case:
     command: str
     words: tuple[object, ...]
     output: str
-    #: Writes what the command would have written, and nothing real runs for it.
+    #: Writes the output of the command without running it.
     before: Callable[[Path], Any] | None = None
-    #: Statuses that the command may end with if all is well; None: it is not tried here.
+    #: Valid exit statuses of the command; None: it is not run here.
     ends: tuple[int, ...] | None = (0,)
-    #: A word for an input, and one in its place with which the command must fail.
+    #: An argument for an input, and a replacement with which the command must fail.
     broken: tuple[str, str] | None = ("log.swf", "broken.swf")
 
     @property
@@ -53,8 +53,8 @@ class Case:
         return Path(self.output).suffix in ("", ".trace", ".opendc", ".cts")
 
 
-def recorded(path: Path) -> None:
-    """A run as `execute` and `record` leave it, with what its task printed."""
+def write_run(path: Path) -> None:
+    """Write a run like `execute` and `record`, with the output of its task."""
     trace = Trace(
         tasks=pl.DataFrame({"id": ["true"], "status": ["completed"]}),
         manifest=Manifest(kind="recorded"),
@@ -65,10 +65,10 @@ def recorded(path: Path) -> None:
     folder.finish(trace)
 
 
-def looped(path: Path) -> None:
-    """A loop that has made its first run and one probe."""
-    recorded(path / "real")
-    recorded(path / "probes" / "one per core")
+def write_loop(path: Path) -> None:
+    """Write a loop with its first run and one probe."""
+    write_run(path / "real")
+    write_run(path / "probes" / "one per core")
     plan = {"probes": {"one per core": {}}}
     (path / "loop.json").write_text(json.dumps({"twinloop": "0", "plan": plan, "offline": False}))
     (path / "report.html").write_text("<!DOCTYPE html>")
@@ -89,11 +89,11 @@ def cases() -> Iterator[Case]:
     yield Case("simulate", (*SIMULATE, "--picture", "run.html"), "run.html", Path.touch)
     real = ("execute", "real.yaml", "-o")
     broken = ("real.yaml", "broken.yaml")
-    yield Case("execute", (*real, "run"), "run", recorded, None, broken)
+    yield Case("execute", (*real, "run"), "run", write_run, None, broken)
     yield Case("execute", (*real, "new", "--picture", "p.html"), "p.html", Path.touch, None, broken)
-    yield Case("record", ("record", "-o", "run", "true"), "run", recorded, None, ("true", "--pid"))
+    yield Case("record", ("record", "-o", "run", "true"), "run", write_run, None, ("true", "--pid"))
     traces = ("--traces", str(RECORDED))
-    yield Case("loop", ("loop", "loop.yaml", *traces, "-o", "made"), "made", looped, None,
+    yield Case("loop", ("loop", "loop.yaml", *traces, "-o", "made"), "made", write_loop, None,
                ("loop.yaml", "broken.yaml"))  # fmt: skip
     for model in list_generators():
         words = ("generate", model, "made.trace")
@@ -103,12 +103,12 @@ def cases() -> Iterator[Case]:
 
 CASES = list(cases())
 FOLDERS = [case for case in CASES if case.is_folder]
-#: What all models have in common is tried with one of them.
+#: One model stands for all, for properties that they share.
 ONE_MODEL = [case for case in CASES if case.command in ("generate poisson", *SUMMARIES)]
 FILES = [case for case in CASES if not case.is_folder]
 
 
-def named(case: Case) -> str:
+def name_case(case: Case) -> str:
     return f"{case.command}-{case.output}"
 
 
@@ -126,8 +126,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def content(path: Path) -> dict[str, Any]:
-    """Everything at a path but the lock."""
+def read_content(path: Path) -> dict[str, Any]:
+    """Read all files at a path except the lock."""
     if not path.is_dir():
         return {"": path.read_bytes()}
     return {
@@ -137,8 +137,8 @@ def content(path: Path) -> dict[str, Any]:
     }
 
 
-def written(case: Case) -> Path:
-    """The output as the command wrote it."""
+def write_output(case: Case) -> Path:
+    """Write the output of the command."""
     output = Path(case.output)
     if case.before is None:
         run_any(case)
@@ -156,15 +156,16 @@ def run_any(case: Case, *more: str) -> None:
     assert done.exit_code in (case.ends or (0,)), done.output
 
 
-def refused(case: Case, said: str) -> None:
-    option = ("--overwrite", *case.words[1:])  # what follows a command of `record` is its own
+def check_refused(case: Case, message: str) -> None:
+    # Options after the command of `record` belong to that command.
+    option = ("--overwrite", *case.words[1:])
     error = run(case.words[0], *option, ends_with=2).stderr if case.command == "record" else run(
         *case.words, "--overwrite", ends_with=2
     ).stderr  # fmt: skip
-    assert said in error
+    assert message in error
 
 
-def test_every_command_with_the_option_is_tried_here() -> None:
+def test_every_command_with_the_option_is_tested() -> None:
     found = set()
     for name in SUMMARIES:
         command = load_command(name)
@@ -174,28 +175,28 @@ def test_every_command_with_the_option_is_tried_here() -> None:
     assert found == {case.command for case in CASES}
 
 
-@pytest.mark.parametrize("case", FOLDERS, ids=named)
-def test_foreign_files_stop_it(case: Case) -> None:
-    """A file that the command did not write, wherever it lies, is named, and all stays."""
-    output = written(case)
+@pytest.mark.parametrize("case", FOLDERS, ids=name_case)
+def test_foreign_files_prevent_replacement(case: Case) -> None:
+    """A file that the command did not write is named at any depth, and everything is kept."""
+    output = write_output(case)
     inner = next((entry for entry in output.rglob("*") if entry.is_dir()), output)
     for file in (output / "thesis.tex", inner / ".hidden"):
         file.write_text("years of work")
-        before = content(output)
-        refused(case, file.name)
-        assert content(output) == before
+        before = read_content(output)
+        check_refused(case, file.name)
+        assert read_content(output) == before
         file.unlink()
-    # A link is foreign, too, and what it leads to stays.
+    # A link is foreign, too, and its target is kept.
     Path("precious").mkdir()
     Path("precious", "thesis.tex").write_text("years of work")
     (output / "link").symlink_to(Path("precious").resolve())
-    refused(case, "link")
+    check_refused(case, "link")
     assert Path("precious", "thesis.tex").exists()
 
 
-@pytest.mark.parametrize("case", [case for case in ONE_MODEL if case.is_folder], ids=named)
+@pytest.mark.parametrize("case", [case for case in ONE_MODEL if case.is_folder], ids=name_case)
 def test_a_folder_of_another_origin_is_never_replaced(case: Case) -> None:
-    """Names that the command would write do not make a folder one that it wrote."""
+    """Equal file names do not make a folder an output of the command."""
     output = Path(case.output)
     output.mkdir()
     for names in (
@@ -205,61 +206,61 @@ def test_a_folder_of_another_origin_is_never_replaced(case: Case) -> None:
     ):
         for name in names:
             (output / name).write_text('{"name": "of another program"}')
-        before = content(output)
-        refused(case, "not replaced")
-        assert content(output) == before
+        before = read_content(output)
+        check_refused(case, "not replaced")
+        assert read_content(output) == before
         for name in names:
             (output / name).unlink()
-    # A trace of another kind was written by another command.
+    # A trace of another kind is the output of another command.
     other = Manifest(kind="generated" if case.command == "simulate" else "simulated")
     Trace(tasks=pl.DataFrame({"id": ["a"]}), manifest=other).save(output / "x").rename("x")
     output.rmdir()
     Path("x").rename(output)
-    before = content(output)
-    refused(case, "not replaced")
-    assert content(output) == before
+    before = read_content(output)
+    check_refused(case, "not replaced")
+    assert read_content(output) == before
 
 
-@pytest.mark.parametrize("case", [case for case in ONE_MODEL if case.is_folder], ids=named)
-def test_a_folder_in_which_a_process_works_is_not_replaced(case: Case) -> None:
-    output = written(case)
-    before = content(output)
+@pytest.mark.parametrize("case", [case for case in ONE_MODEL if case.is_folder], ids=name_case)
+def test_a_folder_in_use_by_a_process_is_not_replaced(case: Case) -> None:
+    output = write_output(case)
+    before = read_content(output)
     parts = [output, *(entry.parent for entry in output.rglob("manifest.json"))]
     for part in (parts[0], parts[-1]):
         lock = FolderLock.acquire(part)
-        refused(case, f"is in use by process {os.getpid()}")
+        check_refused(case, f"is in use by process {os.getpid()}")
         lock.release()
-    assert content(output) == before
+    assert read_content(output) == before
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=named)
-def test_a_failure_leaves_what_was_there(case: Case) -> None:
-    """A wrong input is found before anything is replaced."""
+@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=name_case)
+def test_a_failure_keeps_the_previous_output(case: Case) -> None:
+    """An invalid input is found before anything is replaced."""
     assert case.broken is not None
-    output = written(case)
-    before = content(output)
+    output = write_output(case)
+    before = read_content(output)
     words = [case.broken[1] if word == case.broken[0] else word for word in case.words]
-    refused(Case(case.command, tuple(words), case.output), "")
-    assert content(output) == before
+    check_refused(Case(case.command, tuple(words), case.output), "")
+    assert read_content(output) == before
     assert sorted(Path().glob(".*")) == []
 
 
-@pytest.mark.parametrize("case", FILES, ids=named)
+@pytest.mark.parametrize("case", FILES, ids=name_case)
 def test_only_a_regular_file_is_replaced(case: Case) -> None:
     output = Path(case.output)
     Path("target").write_text("years of work")
     for make in (Path.mkdir, lambda path: path.symlink_to("target"), os.mkfifo):
         make(output)
-        refused(case, "not replaced")
+        check_refused(case, "not replaced")
         assert os.path.lexists(output)
         assert not output.is_file() or output.is_symlink()
         output.rmdir() if output.is_dir() else output.unlink()
     assert Path("target").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("case", [case for case in ONE_MODEL if case.ends], ids=named)
+@pytest.mark.parametrize("case", [case for case in ONE_MODEL if case.ends], ids=name_case)
 def test_its_own_output_is_replaced(case: Case) -> None:
-    output = written(case)
+    output = write_output(case)
     run(*case.words, ends_with=2)
     old = output.stat().st_ino
     run_any(case, "--overwrite")
@@ -268,8 +269,8 @@ def test_its_own_output_is_replaced(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["report.md", "study/report.md", "confirmation/runs/notes.txt"])
-def test_a_loop_owns_no_file_that_no_loop_writes(name: str) -> None:
-    looped(Path("made"))
+def test_a_loop_owns_only_files_that_a_loop_writes(name: str) -> None:
+    write_loop(Path("made"))
     kept = json.loads(Path("made", "loop.json").read_text())
     Path("made", "loop.json").write_text(json.dumps(kept | {"offline": True}))
     check_replaceable(Path("made"), list_loop_files)
@@ -279,8 +280,8 @@ def test_a_loop_owns_no_file_that_no_loop_writes(name: str) -> None:
         check_replaceable(Path("made"), list_loop_files)
 
 
-def test_the_folder_that_a_link_names_is_replaced() -> None:
-    """The link became a folder, and the old one stayed with a lock in it."""
+def test_the_target_folder_of_a_link_is_replaced() -> None:
+    """Otherwise the link becomes a folder, and the old folder is kept with a lock in it."""
     run(*SIMULATE, "-o", "disk/run")
     Path("run").symlink_to("disk/run")
     old = Path("disk/run").stat().st_ino
@@ -291,13 +292,13 @@ def test_the_folder_that_a_link_names_is_replaced() -> None:
     assert [entry.name for entry in Path("disk").iterdir()] == ["run"]
 
 
-def test_an_input_is_not_replaced_nor_what_holds_it_or_lies_in_it() -> None:
+def test_an_input_and_folders_above_and_below_it_are_not_replaced() -> None:
     write(tl.read("log.swf"), "data.trace")
     run("simulate", "--workload", "data.trace", *SIMULATE[3:], "-o", "run")
-    recorded(Path("real"))
-    before = content(Path("data.trace")), content(Path("real"))
+    write_run(Path("real"))
+    before = read_content(Path("data.trace")), read_content(Path("real"))
     (Path("run") / "notes.md").touch()
-    for words, said in (
+    for words, message in (
         (("convert", "data.trace/manifest.json", "data.trace"), "contains the input"),
         (("assess", "run", "run", "-o", "run/notes.md"), "is inside the input"),
         (("simulate", "--workload", "data.trace", *SIMULATE[3:], "-o", "data.trace"), "input"),
@@ -305,33 +306,33 @@ def test_an_input_is_not_replaced_nor_what_holds_it_or_lies_in_it() -> None:
          "contains the input"),
         (("simulate", *SIMULATE[1:], "--picture", "log.swf/../log.swf"), "HTML"),
     ):  # fmt: skip
-        assert said in run(*words, "--overwrite", ends_with=2).stderr
-    assert before == (content(Path("data.trace")), content(Path("real")))
+        assert message in run(*words, "--overwrite", ends_with=2).stderr
+    assert before == (read_content(Path("data.trace")), read_content(Path("real")))
 
 
-def test_a_loop_does_not_replace_the_recordings_that_it_takes(demo_runs: Path) -> None:
-    looped(Path("made"))
+def test_a_loop_does_not_replace_its_input_recordings(demo_runs: Path) -> None:
+    write_loop(Path("made"))
     for name in ("real", "probes/one per core"):
         for file in (demo_runs / name).iterdir():
             (Path("made", name) / file.name).write_bytes(file.read_bytes())
     words = ("loop", "loop.yaml", "-o", "made", "--overwrite", "--traces")
-    before = content(Path("made"))
+    before = read_content(Path("made"))
     for traces in ("made", "made/../made"):
         run(*words, traces, ends_with=2)
-        assert content(Path("made")) == before
-    # A folder that happens to hold a file of this name is no loop.
+        assert read_content(Path("made")) == before
+    # A folder with a file of this name is not necessarily a loop.
     Path("mine").mkdir()
     Path("mine", "loop.json").write_text("{}")
     Path("mine", "thesis.tex").write_text("years of work")
-    said = run("loop", "loop.yaml", "-o", "mine", "--overwrite", "--traces", RECORDED,
+    message = run("loop", "loop.yaml", "-o", "mine", "--overwrite", "--traces", RECORDED,
                ends_with=2).stderr  # fmt: skip
-    assert "is not a loop, so it is not replaced" in said
+    assert "is no loop, so it is not replaced" in message
     assert Path("mine", "thesis.tex").read_text() == "years of work"
 
 
-def test_a_loop_replaces_a_loop_when_everything_is_checked() -> None:
-    """Its own files are gone when the new one has begun, and the folder is the same."""
-    looped(Path("made"))
+def test_a_loop_replaces_a_loop_after_all_checks() -> None:
+    """The files of the old loop are removed when the new one has begun, in the same folder."""
+    write_loop(Path("made"))
     place = Path("made").stat().st_ino
     steps: list[str] = []
 
@@ -347,9 +348,9 @@ def test_a_loop_replaces_a_loop_when_everything_is_checked() -> None:
     assert json.loads(Path("made", "loop.json").read_bytes())["offline"] is True
 
 
-def test_a_run_that_cannot_begin_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded(Path("run"))
-    before = content(Path("run"))
+def test_a_run_that_cannot_begin_keeps_the_previous_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(Path("run"))
+    before = read_content(Path("run"))
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -357,20 +358,20 @@ def test_a_run_that_cannot_begin_leaves_the_one_before(monkeypatch: pytest.Monke
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
     with pytest.raises(tl.InputError, match="No space left"):
         RunFolder.create(Path("run"), Trace(tasks=pl.DataFrame({"id": ["b"]})), overwrite=True)
-    assert content(Path("run")) == before
+    assert read_content(Path("run")) == before
     assert not Path("run", ".lock").exists()
 
 
 @pytest.mark.real
-def test_a_run_that_is_alive_is_not_replaced_and_one_that_was_killed_is(launch: Launch) -> None:
-    """Two runs in one folder were mixed into one trace that passed the gate."""
+def test_an_active_run_is_not_replaced_and_a_killed_run_is(launch: Launch) -> None:
+    """Otherwise two runs in one folder are mixed into one trace, which passes the quality gate."""
     alive = launch(scenario(task("long", "sh", "-c", "echo there; sleep 300")))
     alive.until_there("long")
     given = scenario(task("b", "true"))
     with pytest.raises(tl.InputError, match=f"is in use by process {alive.pid} "):
         execute(given, alive.folder, overwrite=True)
-    said = run("record", "-o", alive.folder, "--overwrite", "--", "true", ends_with=2).stderr
-    assert f"is in use by process {alive.pid}" in said
+    message = run("record", "-o", alive.folder, "--overwrite", "--", "true", ends_with=2).stderr
+    assert f"is in use by process {alive.pid}" in message
     alive.kill()
     alive.ends(-9)
     execute(given, alive.folder, overwrite=True)
@@ -381,8 +382,8 @@ def test_a_run_that_is_alive_is_not_replaced_and_one_that_was_killed_is(launch: 
 
 
 @pytest.mark.parametrize("name", ["study.json", "report.md", "runs.parquet", "plan.json"])
-def test_what_is_never_replaced_without_asking(name: str) -> None:
-    """Folders that are gone on with: a file of another origin is not written over either."""
+def test_resumable_folders_with_foreign_files_are_not_overwritten(name: str) -> None:
+    """In folders that a command resumes, a foreign file is not overwritten either."""
     Path("mine").mkdir()
     Path("mine", name).write_text('{"title": "years of work"}')
     made = tl.Scenario(platform="2x1", policy="fifo", workload={"tasks": [task("a", "true")]})
@@ -394,4 +395,4 @@ def test_what_is_never_replaced_without_asking(name: str) -> None:
             confirm(
                 sides[:1], baseline=sides[1], folder="mine", traces=traces, announce=lambda _: None
             )
-    assert content(Path("mine")) == {name: b'{"title": "years of work"}'}
+    assert read_content(Path("mine")) == {name: b'{"title": "years of work"}'}

@@ -1,4 +1,4 @@
-"""`twinloop record` as a user meets it: the command is as without it, and what it did is kept."""
+"""The command `twinloop record`: the recorded program is unchanged, and its record is complete."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def record(*words: object, ends_with: int = 0, **options: Any) -> subprocess.Com
     return done
 
 
-def test_a_command_prints_reads_and_ends_as_it_does_alone(tmp_path: Path) -> None:
+def test_a_recorded_command_has_the_same_input_output_and_exit_status(tmp_path: Path) -> None:
     script = 'cat; echo "{$1}"; echo oops >&2; pwd; exit 7'
     command = ["sh", "-c", script, "sh", "a b"]
     alone = subprocess.run(
@@ -49,10 +49,10 @@ def test_a_command_prints_reads_and_ends_as_it_does_alone(tmp_path: Path) -> Non
     done = record("-o", "run", "--", *command, ends_with=7, input="in\n", cwd=tmp_path)
     assert done.stdout == alone.stdout == f"in\n{{a b}}\noops\n{tmp_path}\n".replace("oops\n", "")
     assert "oops\n" in done.stderr
-    said = done.stderr.splitlines()
-    # It says first what it will run.
-    assert "sh -c" in said[0]
-    assert said.index("oops") > 0
+    lines = done.stderr.splitlines()
+    # The command is announced first.
+    assert "sh -c" in lines[0]
+    assert lines.index("oops") > 0
     trace = tl.read(tmp_path / "run")
     assert tl.check(trace).errors == ()
     task = trace.tasks.row(0, named=True)
@@ -60,7 +60,7 @@ def test_a_command_prints_reads_and_ends_as_it_does_alone(tmp_path: Path) -> Non
     assert trace.manifest.kind == "recorded"
 
 
-def test_the_summary_is_what_getrusage_says(tmp_path: Path) -> None:
+def test_the_summary_has_the_values_of_getrusage(tmp_path: Path) -> None:
     code = (
         "import os, time, resource\n"
         "while time.process_time() < 0.3: pass\n"
@@ -76,7 +76,7 @@ def test_the_summary_is_what_getrusage_says(tmp_path: Path) -> None:
     assert set(document) == {"output", "tasks", "samples", "recording", "cleaned"}
     (own,) = (float(line[4:]) for line in done.stderr.splitlines() if line.startswith("own "))
     (task,) = document["tasks"]
-    # What the command has not seen of itself is its own end, and it has one thread.
+    # The command cannot measure its own end; it has one thread.
     assert own <= task["cpu_s"] <= task["run_time_s"] + 0.01
     trace = tl.read(tmp_path / "run")
     assert trace.usage["cpu"].sum() == pytest.approx(task["cpu_s"], abs=1e-6)
@@ -86,14 +86,14 @@ def test_the_summary_is_what_getrusage_says(tmp_path: Path) -> None:
     assert trace.power.height == 0
 
 
-def test_a_signal_and_a_missing_program_have_the_status_that_shells_give(tmp_path: Path) -> None:
+def test_a_signal_and_a_missing_program_have_the_exit_status_of_shells(tmp_path: Path) -> None:
     record("-o", tmp_path / "a", "sh", "-c", "kill -9 $$", ends_with=128 + 9)
     assert tl.read(tmp_path / "a").tasks["exit_code"].to_list() == [-9]
     done = record("-o", tmp_path / "b", "--", "no-such-program", ends_with=127)
     assert "no-such-program" in done.stderr
 
 
-def test_what_is_unknown_is_said_to_be_unknown(
+def test_unknown_values_are_reported_as_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = pl.DataFrame(
@@ -102,9 +102,9 @@ def test_what_is_unknown_is_said_to_be_unknown(
     ).with_columns(cpu_time=pl.col("run_time"))
     facts = {"recording": {"share_of_core": None}}
     _show(tl.Trace(manifest=Manifest(kind="recorded", facts=facts), tasks=tasks), tmp_path)
-    said = capsys.readouterr().err
-    assert "short: recorded, length unknown, CPU time unknown, memory unknown" in said
-    assert "long: recorded, 2.000 s, 2.000 CPU s, at most 1.0 MiB" in said
+    printed = capsys.readouterr().err
+    assert "short: recorded, length unknown, CPU time unknown, memory unknown" in printed
+    assert "long: recorded, 2.000 s, 2.000 CPU s, at most 1.0 MiB" in printed
 
 
 def test_ctrl_c_ends_the_command_and_keeps_the_record(tmp_path: Path, start: Start) -> None:
@@ -121,7 +121,7 @@ def test_ctrl_c_ends_the_command_and_keeps_the_record(tmp_path: Path, start: Sta
     assert tl.check(trace).errors == ()
 
 
-def test_what_runs_already_is_recorded_and_goes_on(tmp_path: Path, start: Start) -> None:
+def test_a_running_process_is_recorded_and_continues(tmp_path: Path, start: Start) -> None:
     child = start("sleep", "600")
     done = record(
         *("-o", tmp_path / "run", "--pid", child.pid, "--for", "300ms", "--interval", "100ms"),
@@ -148,11 +148,11 @@ def test_a_control_group_is_recorded(tmp_path: Path, start: Start) -> None:
     finally:
         child.kill()
         child.wait(PATIENCE)
-        until(lambda: _removed(group))
+        until(lambda: _remove_group(group))
 
 
-def _removed(group: Path) -> bool:
-    """Whether a group could be removed; the kernel may be about to let go of who was in it."""
+def _remove_group(group: Path) -> bool:
+    """Try to remove a group; the kernel may still be releasing its processes."""
     try:
         group.rmdir()
     except OSError:
@@ -160,11 +160,11 @@ def _removed(group: Path) -> bool:
     return True
 
 
-def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command(context_settings=SETTINGS)(record_command)
 
-    def said(*words: object) -> str:
+    def read_error(*words: object) -> str:
         found = CliRunner().invoke(app, [str(word) for word in ("-o", run, *words)])
         assert found.exit_code == 2, found.output
         return found.stderr
@@ -179,8 +179,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         (("--pid", 2**40), "there is no process"),
         (("--cgroup", "no/such"), "there is no control group"),
     ):
-        assert problem in said(*words)
+        assert problem in read_error(*words)
         assert not run.exists()
     run.mkdir()
     (run / "mine").touch()
-    assert "is no run" in said("--", "true")
+    assert "is no run" in read_error("--", "true")

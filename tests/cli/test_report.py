@@ -1,4 +1,4 @@
-"""`twinloop report` as a user meets it."""
+"""The command `twinloop report`: pages of runs, logs and results, and the browser."""
 
 import json
 import webbrowser
@@ -23,7 +23,7 @@ app.command()(report)
 
 @pytest.fixture(autouse=True)
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a browser was asked to open; none is ever started here."""
+    """The addresses that the browser is requested to open; no browser is started."""
     asked: list[str] = []
 
     def note(url: str) -> bool:
@@ -44,19 +44,19 @@ def made(kind: str = "simulated", tasks: int = 12) -> Trace:
     return run_fcfs(draw_tasks(tasks), manifest=Manifest(kind=kind))
 
 
-def test_a_run_has_its_page_beside_it(tmp_path: Path, opened: list[str]) -> None:
+def test_the_page_of_a_run_is_in_its_folder(tmp_path: Path, opened: list[str]) -> None:
     made().save(tmp_path / "runs/easy.v2")
-    said = run(tmp_path / "runs/easy.v2").stdout
+    printed = run(tmp_path / "runs/easy.v2").stdout
     page = tmp_path / "runs/easy.v2.html"
-    assert said == f"wrote {page}\n"
+    assert printed == f"wrote {page}\n"
     assert "12 tasks" in PageReader(page.read_text("utf-8")).text
-    # Nothing else was put anywhere, and nothing opened where nobody sits before a terminal.
+    # No other file is written, and nothing is opened without a terminal.
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"easy.v2", "easy.v2.html"}
     assert Trace.load(tmp_path / "runs/easy.v2") == made()
     assert opened == []
 
 
-def test_a_log_has_its_page_beside_it(tmp_path: Path) -> None:
+def test_the_page_of_a_log_is_beside_it(tmp_path: Path) -> None:
     log = tmp_path / "week.swf"
     log.write_text("1 0 5 60 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n")
     document = json.loads(run(log, "--json").stdout)
@@ -69,7 +69,7 @@ def test_a_log_has_its_page_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_file_of_ones_own_is_not_taken_for_a_page(tmp_path: Path, named: bool) -> None:
+def test_a_foreign_file_is_not_replaced_by_a_page(tmp_path: Path, named: bool) -> None:
     log = tmp_path / "week.swf"
     log.write_text("1 0 5 60 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n")
     notes = tmp_path / ("notes.html" if named else "week.html")
@@ -78,7 +78,7 @@ def test_a_file_of_ones_own_is_not_taken_for_a_page(tmp_path: Path, named: bool)
     assert "is not a page of Twinloop" in " ".join(run(*words, ends_with=2).output.split())
     assert notes.read_text() == "<h1>my own notes</h1>"
     notes.unlink()
-    for _ in range(2):  # a page is written anew
+    for _ in range(2):  # a page is written again
         run(*words)
 
 
@@ -94,7 +94,7 @@ def test_two_runs_are_an_assessment(tmp_path: Path) -> None:
     assert (tmp_path / "trust.html").read_bytes() == Path(document["report"]).read_bytes()
 
 
-def test_a_fit_a_study_and_a_confirmation_keep_their_pages(tmp_path: Path) -> None:
+def test_pages_of_a_fit_a_study_and_a_confirmation(tmp_path: Path) -> None:
     tasks: list[dict[str, Any]] = [
         {"id": f"t{n}", "run_time": 10 + n, "cores": 1 + n % 3} for n in range(12)
     ]
@@ -111,7 +111,7 @@ def test_a_fit_a_study_and_a_confirmation_keep_their_pages(tmp_path: Path) -> No
     tl.calibrate(tl.simulate(scenario), parameters=speed, budget=10, analysis=0).save(
         tmp_path / "fit"
     )
-    for kind, said in (
+    for kind, text in (
         ("fit", "speed_factor"),
         ("study", f"{best.name} is predicted to be best"),
         ("confirmation", f"{best.name}"),
@@ -119,13 +119,13 @@ def test_a_fit_a_study_and_a_confirmation_keep_their_pages(tmp_path: Path) -> No
         document = json.loads(run(tmp_path / kind, "--json").stdout)
         assert document["kind"] == kind
         assert document["report"] == str(tmp_path / kind / "report.html")
-        assert said in PageReader(Path(document["report"]).read_text("utf-8")).text
+        assert text in PageReader(Path(document["report"]).read_text("utf-8")).text
     before = (tmp_path / "study/report.html").read_bytes()
     run(tmp_path / "study")
     assert (tmp_path / "study/report.html").read_bytes() == before
 
 
-def test_the_browser_is_started_when_it_is_asked_for(tmp_path: Path, opened: list[str]) -> None:
+def test_the_browser_is_started_on_request(tmp_path: Path, opened: list[str]) -> None:
     made().save(tmp_path / "a run")
     page = (tmp_path / "a run.html").resolve()
     assert json.loads(run(tmp_path / "a run", "--open", "--json").stdout)["opened"] is True
@@ -140,7 +140,7 @@ def test_the_browser_is_started_when_it_is_asked_for(tmp_path: Path, opened: lis
     ("terminal", "display", "opens"),
     [(True, ":0", True), (True, "", False), (False, ":0", False)],
 )
-def test_it_is_opened_before_a_terminal_with_a_display(
+def test_the_browser_is_started_in_a_terminal_with_a_display(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, display: str, opens: bool
 ) -> None:
     monkeypatch.setattr(command.sys, "platform", "linux")
@@ -150,11 +150,11 @@ def test_it_is_opened_before_a_terminal_with_a_display(
     assert command.can_open_browser() is opens
 
 
-def test_what_is_nothing_to_report_is_said_with_what_was_looked_for(tmp_path: Path) -> None:
+def test_an_unreportable_folder_is_an_error_that_lists_the_expected_files(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    said = run(tmp_path / "empty", ends_with=2).stderr
+    error = run(tmp_path / "empty", ends_with=2).stderr
     for marker in ("loop.json", "confirmation.json", "study.json", "fit.json", "manifest.json"):
-        assert marker in said
+        assert marker in error
     assert not (tmp_path / "empty.html").exists()
     odd = tmp_path / "notes.md"
     odd.write_text("# Notes\n")
@@ -164,7 +164,7 @@ def test_what_is_nothing_to_report_is_said_with_what_was_looked_for(tmp_path: Pa
     assert "does not exist" in run(made().save(tmp_path / "run"), "none", ends_with=2).stderr
 
 
-def test_a_page_has_the_name_of_a_page(tmp_path: Path) -> None:
+def test_the_name_of_a_page_must_end_with_html(tmp_path: Path) -> None:
     made().save(tmp_path / "run")
     data = tmp_path / "data.csv"
     data.write_text("mine")
@@ -174,7 +174,7 @@ def test_a_page_has_the_name_of_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["{", "{}", "[]"])
 @pytest.mark.parametrize("marker", ["study.json", "fit.json", "confirmation.json", "loop.json"])
-def test_a_damaged_folder_is_no_traceback(tmp_path: Path, marker: str, content: str) -> None:
+def test_a_damaged_folder_prints_no_traceback(tmp_path: Path, marker: str, content: str) -> None:
     (tmp_path / "it").mkdir()
     (tmp_path / "it" / marker).write_text(content)
     assert "error: " in run(tmp_path / "it", ends_with=2).stderr

@@ -1,4 +1,4 @@
-"""A scenario as commands are given it: the file, its parts as options, and what clashes."""
+"""Scenarios in commands: the file, its parts as options, and conflicts between them."""
 
 from pathlib import Path
 
@@ -21,16 +21,16 @@ def test_an_option_leaves_the_others_of_the_file(file: Path) -> None:
     made = scenario_of(file, {}, {"depth": "3"}, {})
     assert made.policy.name == "fair-share"
     assert made.policy.options == {"depth": 3, "backfill": "easy"}
-    # Another policy has options of its own.
+    # Another policy has other options.
     other = scenario_of(file, {"policy": "easy"}, {"depth": "3"}, {})
     assert (other.policy.name, other.policy.options) == ("easy", {"depth": 3})
-    # One of the same name, said again, is the one in the file.
+    # The same policy as in the file keeps its options.
     same = scenario_of(file, {"policy": "fair-share"}, {"depth": "3"}, {})
     assert same.policy.options == {"depth": 3, "backfill": "easy"}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--seed", "1", "--set", "seed=2"), "--seed and --set seed"),
         (("--speed", "2", "--set", "model.speed_factor=3"), "--speed and --set model.speed_factor"),
@@ -64,15 +64,15 @@ def test_an_option_leaves_the_others_of_the_file(file: Path) -> None:
         (("--option", "depth={"), "--option depth"),
     ],
 )
-def test_what_clashes_or_cannot_be_read_is_an_input_error(
-    file: Path, words: tuple[str, ...], said: str
+def test_conflicting_or_unreadable_options_are_an_input_error(
+    file: Path, words: tuple[str, ...], message: str
 ) -> None:
     found = run("simulate", file, *words, ends_with=2)
-    assert said in " ".join(found.stderr.split())
+    assert message in " ".join(found.stderr.split())
     assert found.exception is None or isinstance(found.exception, SystemExit)
 
 
-def test_a_date_and_a_number_are_set_as_a_file_has_them(file: Path) -> None:
+def test_dates_and_numbers_are_set_as_in_a_file(file: Path) -> None:
     made = scenario_of(file, {}, {}, {"start": "2024-07-01", "time_scale": "1e1", "name": "no"})
     assert (made.start, made.time_scale, made.name) == ("2024-07-01T00:00:00Z", 10.0, "no")
     assert answer("simulate", file, "--set", "time_scale=2")["completed"] == 3

@@ -1,4 +1,4 @@
-"""`twinloop simulate` as a user meets it."""
+"""The command `twinloop simulate`: figures, output, options and errors."""
 
 import json
 import signal
@@ -34,9 +34,9 @@ def parts(log: Path, **changes: str) -> list[str]:
     return [word for name, value in given.items() for word in (f"--{name}", value)]
 
 
-def test_the_figures_are_those_worked_out_by_hand(log: Path) -> None:
+def test_the_figures_equal_those_computed_by_hand(log: Path) -> None:
     document = answer("simulate", *parts(log))
-    # 1 runs 0-10, 2 runs 10-15, 3 needs both cores: 15-20. The record 4 says nothing of itself.
+    # 1 runs 0-10, 2 runs 10-15, 3 needs both cores: 15-20. Record 4 has no values.
     assert document["tasks"] == 4
     counts = ("completed", "rejected", "killed", "failed", "skipped")
     assert [document[name] for name in counts] == [3, 0, 0, 0, 1]
@@ -52,7 +52,7 @@ def test_the_figures_are_those_worked_out_by_hand(log: Path) -> None:
     assert document["total_s"] >= document["wall_s"] > 0
 
 
-def test_what_can_never_fit_is_rejected_and_in_no_mean(log: Path) -> None:
+def test_tasks_that_never_fit_are_rejected_and_in_no_mean(log: Path) -> None:
     document = answer("simulate", *parts(log, platform="1x1"))
     counts = ("tasks", "completed", "rejected", "skipped")
     assert [document[name] for name in counts] == [4, 1, 2, 1]
@@ -96,7 +96,7 @@ def test_users_who_wait_submit_later(log: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--policy", "esay"], "did you mean 'easy'"),
         (["--platform", "many"], "2x8"),
@@ -106,12 +106,12 @@ def test_users_who_wait_submit_later(log: Path) -> None:
         (["--speed", "-1"], "speed_factor"),
     ],
 )
-def test_bad_words_are_explained(log: Path, words: list[str], said: str) -> None:
+def test_invalid_arguments_are_explained(log: Path, words: list[str], message: str) -> None:
     document = answer("simulate", *parts(log), *words, ends_with=2)
-    assert said in str(document["error"])
+    assert message in str(document["error"])
 
 
-def test_without_a_scenario_it_says_what_is_missing() -> None:
+def test_missing_parts_of_a_scenario_are_named() -> None:
     assert "--workload" in str(answer("simulate", "--platform", "2x1", ends_with=2)["error"])
 
 
@@ -128,7 +128,7 @@ class Slow(Policy):
 
 
 @pytest.mark.real
-def test_interrupted_it_leaves_nothing(log: Path, tmp_path: Path) -> None:
+def test_an_interrupted_simulation_leaves_no_output(log: Path, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     words = [*parts(log, policy="slow:Slow"), "--allow-code", "-o", "out", "--picture", "run.html"]
     command = [sys.executable, "-m", "twinloop", "simulate", *words]
@@ -139,12 +139,12 @@ def test_interrupted_it_leaves_nothing(log: Path, tmp_path: Path) -> None:
         while not (tmp_path / "deciding").exists() and child.poll() is None:
             time.sleep(0.05)
         child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=240)
+        _, printed = child.communicate(timeout=240)
     finally:
         child.kill()
         child.wait()
     assert child.returncode == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
     left = {path.name for path in tmp_path.iterdir()} - {"__pycache__"}
     assert left == {"log.swf", "slow.py", "deciding"}
 
@@ -175,7 +175,7 @@ class Now(Policy):
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         ("Raises", "broken.py:6"),
         ("ByName", "a machine must be an index"),
@@ -183,8 +183,8 @@ class Now(Policy):
         ("Now", "later than now"),
     ],
 )
-def test_a_policy_that_is_wrong_is_named(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, said: str
+def test_the_error_of_a_policy_names_it(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, message: str
 ) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
     monkeypatch.chdir(tmp_path)
@@ -192,11 +192,11 @@ def test_a_policy_that_is_wrong_is_named(
     monkeypatch.delitem(sys.modules, "broken", raising=False)
     words = [*parts(log, policy=f"broken:{policy}"), "--allow-code"]
     problem = str(answer("simulate", *words, ends_with=2)["error"])
-    assert said in problem
+    assert message in problem
     assert policy in problem
 
 
-def test_what_nobody_places_fails_and_is_told(
+def test_tasks_that_the_policy_never_places_fail_and_are_reported(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
@@ -208,7 +208,7 @@ def test_what_nobody_places_fails_and_is_told(
     assert "still waited" in str(document["cleaned"])
 
 
-def test_stdout_has_one_object_and_stderr_nothing(log: Path) -> None:
+def test_stdout_has_one_object_and_stderr_is_empty(log: Path) -> None:
     command = [sys.executable, "-m", "twinloop", "simulate", *parts(log), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["completed"] == 3

@@ -36,8 +36,8 @@ COMMANDS = [
 ]
 
 
-def said(command: str, bad: str, folder: Path) -> str:
-    """What a command says of an input that it refuses."""
+def run_refused(command: str, bad: str, folder: Path) -> str:
+    """Run a command with an input that it refuses; return its output."""
     log = folder / "log.swf"
     log.write_text(LOG)
     words = [word.format(log=log, out=folder / "out") for word in command.split()]
@@ -50,35 +50,37 @@ def said(command: str, bad: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_file_is_refused_by_every_command(command: str, tmp_path: Path) -> None:
+def test_an_input_that_is_no_file_is_refused_by_every_command(command: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    # To open a pipe of which the other end is open does not wait; to read it would.
+    # Opening a pipe whose other end is open does not block; reading it would.
     end = os.open(tmp_path / "pipe", os.O_RDWR)
     try:
         for bad in (str(tmp_path / "pipe"), "/dev/zero", "/", "x" * 300, "y/" * 3000):
-            assert "error" in said(command, bad, tmp_path)
+            assert "error" in run_refused(command, bad, tmp_path)
     finally:
         os.close(end)
 
 
-def test_what_a_pipe_or_a_device_is_and_what_to_do_is_said(tmp_path: Path) -> None:
+def test_the_error_for_a_pipe_or_a_device_has_a_remedy(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    text = said("inspect @", str(tmp_path / "pipe"), tmp_path)
+    text = run_refused("inspect @", str(tmp_path / "pipe"), tmp_path)
     assert "is a pipe, no file and no folder (save its content as a file first)" in text
-    assert "/dev/zero: is a device, no file" in said("simulate @", "/dev/zero", tmp_path)
-    assert "cannot be read or written: File name too long" in said("report @", "x" * 300, tmp_path)
+    assert "/dev/zero: is a device, no file" in run_refused("simulate @", "/dev/zero", tmp_path)
+    assert "cannot be read or written: File name too long" in run_refused(
+        "report @", "x" * 300, tmp_path
+    )
 
 
-def test_a_folder_of_the_world_is_no_workload(tmp_path: Path) -> None:
+def test_a_folder_without_a_trace_is_no_workload(tmp_path: Path) -> None:
     deep = tmp_path / "a/b/c/d/e/f"
     deep.mkdir(parents=True)
     command = "simulate --workload @ --platform 8x1 --policy easy"
-    assert "error" in said(command, str(tmp_path), tmp_path)
+    assert "error" in run_refused(command, str(tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("command", ["inspect @", "check @", "diff @ @"])
 def test_a_file_of_another_user_is_refused(command: str, tmp_path: Path) -> None:
-    said(command, str(tmp_path / "nowhere"), tmp_path)  # so that all that it needs is loaded
+    run_refused(command, str(tmp_path / "nowhere"), tmp_path)  # to load the modules of the command
     for secret in (tmp_path / "secret.swf", tmp_path / "secret"):
         if secret.suffix:
             secret.write_text(LOG)
@@ -93,7 +95,7 @@ def test_a_file_of_another_user_is_refused(command: str, tmp_path: Path) -> None
             each.chmod(modes[each] | 0o111)
         for secret in (tmp_path / "secret.swf", tmp_path / "secret"):
             with ordinary_user():
-                text = said(command, str(secret), tmp_path)
+                text = run_refused(command, str(secret), tmp_path)
             assert f"{secret.name}: cannot be read or written: Permission denied" in text.replace(
                 "\n", ""
             ) or f"{secret.name}: cannot be read" in text.replace("\n", "")

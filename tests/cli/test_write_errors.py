@@ -1,7 +1,7 @@
-"""Disks that are full and places that may not be read or written: an input error, for all commands.
+"""Full disks and missing permissions are an input error of every command.
 
 Every command ends with exit code 2 and a message that names the file, without a traceback, and
-leaves no half-written output. What a command keeps to resume from is still there and readable.
+leaves no half-written output. The files from which a command resumes are kept and readable.
 """
 
 import ctypes
@@ -51,20 +51,21 @@ WRITING: dict[str, list[str]] = {
 }
 #: Commands that write no file; `view` serves until it is ended.
 READING = {"nodes": [], "burn": [], "diff": ["RUN TWIN"], "view": []}
-#: Options and arguments that are paths, by what is done with them.
+#: Options and arguments that are paths, by their use.
 OUTPUTS = {"output", "picture", "bundle"}
 INPUTS = {
     *("path", "source", "scenario", "factors", "real", "twin", "a", "b", "study", "plan", "what"),
     *("sstat", "merge", "criteria", "repeat", "params", "validate", "black_box", "fit", "traces"),
     *("fitted_to", "folder"),
 }
-#: Kept to resume from, if a command cannot go on.
+#: Commands that keep their output after a failure, to resume from it.
 RESUMED = {"calibrate", "explore", "confirm", "loop"}
 
 CALLS = [(name, words) for name, calls in WRITING.items() for words in calls]
-#: Places that may not be written: by every call, and one of each command may not even look there.
+#: Folders without the permission to write, for every call, and for one call of each command also
+#: without the permission to read.
 PLACES = [(0o555, *call) for call in CALLS] + [(0o000, n, calls[0]) for n, calls in WRITING.items()]
-#: Disks on which nothing is free, or enough for the small files of what is written in parts.
+#: Full disks: without any space, or with space for the small files of an output only.
 DISKS = [(0, *call) for call in CALLS] + [
     (4000, name, words)
     for name, words in CALLS
@@ -73,7 +74,7 @@ DISKS = [(0, *call) for call in CALLS] + [
 
 
 def test_every_command_that_writes_is_in_the_table() -> None:
-    """A command or an option that writes and is not looked at here fails this test."""
+    """A command or an option that writes and is not in the table fails this test."""
     assert {*WRITING, *READING} == {*SUMMARIES}
     for name in SUMMARIES:
         whole = load_command(name)
@@ -89,13 +90,13 @@ def test_every_command_that_writes_is_in_the_table() -> None:
 
 
 def _is_path(parameter: Any) -> bool:
-    """Whether a parameter of a command is a path, by what Typer keeps of its annotation."""
+    """Return whether a parameter of a command is a path, by its annotation in Typer."""
     return "path" in str(getattr(parameter, "type_descriptor", parameter)).lower()
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Something for each command to read."""
+    """The inputs of the commands."""
     folder = tmp_path_factory.mktemp("given")
     plain = scenario(task("a", "true"), task("b", "true"), platform="1x1", policy="fcfs")
     tl.execute(plain, folder / "run").save(folder / "recorded" / "real")
@@ -134,19 +135,19 @@ def place(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def denied(path: Path, mode: int) -> Iterator[None]:
-    """Take rights on a path away; from root too, who does without the leave to ignore them."""
+def deny_access(path: Path, mode: int) -> Iterator[None]:
+    """Change the permissions of a path for a while; root loses the capability to ignore them."""
     before = stat.S_IMODE(path.stat().st_mode)
     path.chmod(mode)
     try:
-        with obeying_modes():
+        with drop_capabilities():
             yield
     finally:
         path.chmod(before)
 
 
 @contextmanager
-def obeying_modes() -> Iterator[None]:
+def drop_capabilities() -> Iterator[None]:
     """Give up, in this thread, the capabilities with which root reads and writes everything."""
     kernel = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
@@ -162,8 +163,8 @@ def obeying_modes() -> Iterator[None]:
 
 
 @contextmanager
-def full(free: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes: as on a disk on which no more is free."""
+def limit_file_size(free: int) -> Iterator[None]:
+    """Limit the size of files, as on a disk without more free space."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (free, before[1]))
     try:
@@ -181,16 +182,16 @@ def call(name: str, words: str, given: dict[str, Path], out: Path, **extra: Path
 def check_refused(result: Result, where: Path) -> None:
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == 2, result.output
-    said = result.stderr.replace("\n", "")
-    assert str(where) in said, said
-    assert "Traceback" not in said
+    error = result.stderr.replace("\n", "")
+    assert str(where) in error, error
+    assert "Traceback" not in error
 
 
 @pytest.mark.parametrize(("mode", "name", "words"), PLACES)
-def test_what_may_not_be_written_is_an_input_error(
+def test_a_denied_write_is_an_input_error(
     given: dict[str, Path], place: Path, name: str, words: str, mode: int
 ) -> None:
-    with denied(place, mode):
+    with deny_access(place, mode):
         refused = call(name, words, given, place / "out")
     check_refused(refused, place)
     assert list(place.iterdir()) == []
@@ -207,10 +208,10 @@ UNREAD = [
 
 
 @pytest.mark.parametrize(("name", "words", "word"), UNREAD)
-def test_what_may_not_be_read_is_an_input_error(
+def test_a_denied_read_is_an_input_error(
     given: dict[str, Path], place: Path, name: str, words: str, word: str
 ) -> None:
-    with denied(given[word], 0o000):
+    with deny_access(given[word], 0o000):
         refused = call(name, words, given, place / "out")
     check_refused(refused, given[word])
     assert list(place.iterdir()) == []
@@ -220,10 +221,10 @@ def test_what_may_not_be_read_is_an_input_error(
 def test_a_full_disk_is_an_input_error(
     given: dict[str, Path], place: Path, name: str, words: str, free: int
 ) -> None:
-    with full(free):
+    with limit_file_size(free):
         done = call(name, words, given, place / "out")
     if done.exit_code in (0, 1, 3) and free:
-        return  # all that it writes is smaller
+        return  # all its output is smaller
     check_refused(done, place)
     if name in RESUMED and "--bundle" not in words:
         again = call(name, words, given, place / "out")
@@ -233,11 +234,11 @@ def test_a_full_disk_is_an_input_error(
 
 
 @pytest.mark.parametrize("free", [0, 1000, 9000, 30_000, 50_000])
-def test_a_table_is_refused_wherever_the_disk_becomes_full(free: int, tmp_path: Path) -> None:
-    """Headers of pages and the footer of a Parquet file are parts of their own for Polars."""
+def test_a_table_is_refused_at_any_size_of_the_disk(free: int, tmp_path: Path) -> None:
+    """Polars writes the headers of pages and the footer of a Parquet file separately."""
     table = pl.DataFrame({f"c{number}": [float(number)] for number in range(200)})
     with (
-        full(free),
+        limit_file_size(free),
         pytest.raises(UnwritableError, match="cannot be written: "),
         write_atomically(tmp_path / "table.parquet") as stream,
     ):
