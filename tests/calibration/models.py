@@ -59,7 +59,7 @@ MANY_RATIOS = ([1, 2, 3, 1], [6, 2, 1, 1])
 class Gravity:
     """A t² + B v t + C h, sampled every 0.01 s: McDonald's section 2.1.1.
 
-    What is compared is the time of impact, or the elevation while it flies.
+    The time of impact is compared, or the elevation during the flight.
     """
 
     space = Space(
@@ -93,9 +93,9 @@ class Gravity:
 class Planted:
     """A random model of 3 to 8 parameters with a known null space.
 
-    One parameter may have no effect, and up to two sets of two or three are seen only through
-    combinations with one direction missing. The outputs are linear in what is left, or mildly
-    curved, and noisy.
+    One parameter may have no effect, and up to two sets of two or three parameters have an effect
+    only through combinations with one direction missing. The outputs are linear in the remaining
+    directions or mildly curved, and noisy.
     """
 
     noise = 1e-3
@@ -146,7 +146,7 @@ class Planted:
 class Bag(Compared):
     """Bags of equal tasks on a few cores, executed with noise, and one to be predicted.
 
-    `loose`: speed and service are seen only as their ratio.
+    `loose`: the outputs depend only on the ratio of speed and service.
     """
 
     tasks = np.array([8, 16, 32, 4, 64, 16, 8, 100], float)

@@ -59,7 +59,7 @@ def one_ball(tmp_path: Path, program: str | None = None, *, seconds: str = "240s
         "parameters": {"gravity": {"linear": [5, 15]}},
         "experiments": [{"case": {"height": 2.0}, "truth": {"first": first}}],
     }
-    file.write_text(json.dumps(bench))  # which is YAML as well
+    file.write_text(json.dumps(bench))  # JSON is valid YAML
     return file
 
 
@@ -98,14 +98,14 @@ MOODY = """
 
 
 @pytest.mark.real
-def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
+def test_failing_programs_are_counted_and_tolerated(tmp_path: Path) -> None:
     """With a longer time limit, since other runs exceed a short one on a busy machine."""
     for limit in (0.5, 2, 8, 32):
         bench = one_ball(tmp_path, MOODY, seconds=f"{limit}s")
         words = ("--black-box", bench, "--budget", 20, "--optimiser", "lhs", "--json")
         place = ("--on", "threads", "-o", tmp_path / f"fit-{limit}")
         done = CliRunner().invoke(app, [str(word) for word in ("calibrate", *words, *place)])
-        # Of twenty evenly spread over 5 to 15, eight lie above 11, two in each of the four moods.
+        # Of twenty points evenly spread over 5 to 15, eight are above 11: two per kind of failure.
         document = json.loads(done.stdout)
         if document.get("failed") == 8:
             break
@@ -113,8 +113,8 @@ def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
     assert document["evaluations"] == 20
     assert document["failed"] == 8
     assert document["values"]["gravity"] < 11
-    said = " ".join(document["warnings"])
-    assert "too heavy" in said
+    warnings = " ".join(document["warnings"])
+    assert "too heavy" in warnings
 
 
 @pytest.mark.real
@@ -124,7 +124,7 @@ def test_a_simulator_that_always_fails_is_an_error_and_can_be_retried(tmp_path: 
     refused = run("calibrate", *words, ends_with=2)
     assert "all 4 evaluations failed" in refused.stderr
     assert "not installed" in refused.stderr
-    (tmp_path / "program.py").write_text("print(0.65)")  # one number is the one figure
+    (tmp_path / "program.py").write_text("print(0.65)")  # a single number is the only output
     run("calibrate", *words)
     assert (tmp_path / "fit" / "fit.json").exists()
 
@@ -142,7 +142,7 @@ TRIPS = [
 SPACE = {"speed": {"exponential": [10, 100]}, "loading": {"linear": [0, 2]}}
 
 
-def test_a_function_is_calibrated_and_its_failures_survived(tmp_path: Path) -> None:
+def test_a_function_is_calibrated_and_its_failures_are_tolerated(tmp_path: Path) -> None:
     words: dict[str, Any] = {"on": "serial", "budget": 250}
     fit = calibrate_black_box(truck, TRIPS, SPACE, folder=tmp_path / "fit", **words)
     assert fit.values["speed"] == pytest.approx(30.0, rel=0.01)
@@ -154,7 +154,7 @@ def test_a_function_is_calibrated_and_its_failures_survived(tmp_path: Path) -> N
     assert again.history.equals(fit.history)
 
 
-def test_an_edited_function_does_not_go_on_from_the_one_before(tmp_path: Path) -> None:
+def test_an_edited_function_does_not_resume_the_search_of_the_previous_one(tmp_path: Path) -> None:
     def truck_of(factor: float) -> Any:
         def drive(values: dict[str, float], case: dict[str, float]) -> dict[str, float]:
             return {"time": factor * case["distance"] / values["speed"]}
@@ -187,7 +187,7 @@ def stop(*_: object) -> None:
     raise Interrupted
 
 
-def test_a_function_that_cannot_be_compared_does_not_go_on_from_another(tmp_path: Path) -> None:
+def test_a_function_that_cannot_be_compared_does_not_resume_another_search(tmp_path: Path) -> None:
     lock = threading.Lock()
 
     def of_speed(factor: float) -> Any:
@@ -210,7 +210,9 @@ def test_a_function_that_cannot_be_compared_does_not_go_on_from_another(tmp_path
 
 @pytest.mark.real
 @pytest.mark.parametrize("way", ["program", "argument", "file of a case"])
-def test_an_edited_program_does_not_go_on_from_the_one_before(tmp_path: Path, way: str) -> None:
+def test_an_edited_program_does_not_resume_the_search_of_the_previous_one(
+    tmp_path: Path, way: str
+) -> None:
     program = tmp_path / "sim.py"
     program.write_text(f"#!{sys.executable}\nimport sys\nprint(2 / float(sys.argv[1]))\n")
     program.chmod(0o755)
@@ -230,8 +232,8 @@ def test_an_edited_program_does_not_go_on_from_the_one_before(tmp_path: Path, wa
 
 
 def test_a_loss_of_the_user_is_minimised() -> None:
-    def late(truth: Any, said: Any) -> float:
-        return abs(said["time"] - truth["time"] - 1.0)
+    def late(truth: Any, output: Any) -> float:
+        return abs(output["time"] - truth["time"] - 1.0)
 
     fit = calibrate_black_box(
         lambda values: {"time": values["x"]},
@@ -246,7 +248,7 @@ def test_a_loss_of_the_user_is_minimised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["runs/a"], "REAL applies to recorded runs"),
         (["--loss", "makespan"], "--loss applies to recorded runs"),
@@ -257,11 +259,11 @@ def test_a_loss_of_the_user_is_minimised() -> None:
     ],
 )
 def test_options_that_do_not_apply_to_a_black_box_are_refused(
-    tmp_path: Path, words: list[str], said: str
+    tmp_path: Path, words: list[str], message: str
 ) -> None:
     given = ("--black-box", one_ball(tmp_path), "--budget", 2, "-o", tmp_path / "fit", *words)
     refused = run("calibrate", *given, ends_with=2)
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert "Traceback" not in refused.output
 
 

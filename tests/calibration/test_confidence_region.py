@@ -56,14 +56,14 @@ def test_grid_finds_an_ellipse():
         pytest.approx([0.0, 0.85], abs=0.01),
         pytest.approx([0.525, 0.675], abs=0.001),
     ]
-    # The share of a box that its ellipse has, by area.
+    # The share of the area of a box that is in its ellipse.
     even = found.weights > 0
     inside = np.count_nonzero(even) / 3600
     assert inside == pytest.approx(math.pi * 0.3 * 0.05 / (0.85 * 0.15), rel=0.15)
 
 
 @pytest.mark.parametrize("radius", [0.3, 0.02])
-def test_even_over_a_ball_in_five_dimensions(radius):
+def test_points_are_uniform_in_a_ball_in_five_dimensions(radius):
     bowl = Bowl([0.5] * 5, [radius] * 5)
     found = find_confidence_region(bowl, bowl.centre, loss_bound=1.0, budget=8000, seed=3)
     deviations = np.sqrt(np.average((found.points - 0.5) ** 2, axis=0, weights=found.weights))
@@ -71,8 +71,8 @@ def test_even_over_a_ball_in_five_dimensions(radius):
     assert deviations == pytest.approx(np.full(5, radius / math.sqrt(7)), rel=0.15)
 
 
-def test_walkers_draw_from_the_density_they_are_given():
-    # A normal one that is thin and slanted: its covariance is known.
+def test_walkers_draw_from_the_given_density():
+    # A narrow normal density with a known covariance.
     rng = np.random.default_rng(2)
     shape = 0.03 * np.linalg.qr(rng.normal(size=(6, 6)))[0] * np.array([1, 1, 1, 0.3, 0.1, 0.03])
     back = np.linalg.inv(shape)
@@ -87,7 +87,7 @@ def test_walkers_draw_from_the_density_they_are_given():
     assert log_density(places[-1]) == pytest.approx(logs[-1])
 
 
-def test_the_walk_follows_a_slanted_valley():
+def test_random_walks_follow_a_diagonal_valley():
     found = find_confidence_region(Valley(4), np.full(4, 0.5), loss_bound=0.002, budget=6000)
     assert found.method == "drawn from the region"
     assert found.spread["share"].min() > 0.8
@@ -104,7 +104,7 @@ def test_the_box_grows_along_a_valley_that_the_axes_miss():
     assert found.correlation["p1"][0] < -0.99
 
 
-def test_a_valley_that_bends_is_followed_to_its_ends():
+def test_a_curved_valley_is_followed_to_its_ends():
     class Bend:
         space = Space([ExponentialParameter(name, 0.1, 10) for name in ("a", "b", "c")])
 
@@ -138,7 +138,7 @@ def test_everything_is_below_the_bound_and_within_the_budget(dimensions, radius,
     assert len(found.frame) == len(found) >= 1
 
 
-def test_discrete_values_that_are_acceptable_are_all_found():
+def test_all_acceptable_discrete_values_are_found():
     class Mixed:
         space = Space(
             [
@@ -164,7 +164,7 @@ def test_discrete_values_that_are_acceptable_are_all_found():
     assert (speed["min"], speed["max"]) == pytest.approx((2.5, 7.5), abs=0.2)
 
 
-def test_failures_are_no_part_of_it():
+def test_failed_points_are_not_in_the_region():
     bowl = Bowl([0.5, 0.5], [0.3, 0.3])
 
     class Half:
@@ -178,7 +178,7 @@ def test_failures_are_no_part_of_it():
     assert found.points[:, 0].min() == pytest.approx(0.2, abs=0.02)
 
 
-def test_the_same_seed_gives_the_same_cloud():
+def test_the_same_seed_gives_the_same_points():
     first, second = (
         find_confidence_region(Valley(4), np.full(4, 0.5), loss_bound=0.01, budget=2000, seed=7)
         for _ in range(2)
@@ -186,7 +186,7 @@ def test_the_same_seed_gives_the_same_cloud():
     assert first.frame.equals(second.frame)
 
 
-def test_a_perfect_fit_has_a_cloud_too():
+def test_a_perfect_fit_has_acceptable_points():
     bowl = Bowl([0.5], [1.0])
     found = find_confidence_region(bowl, bowl.centre, budget=500)
     assert (found.best_loss, found.loss_bound) == (0.0, 0.001)
@@ -201,15 +201,15 @@ def test_a_constant_parameter_has_no_correlation():
 
 
 @pytest.mark.parametrize(
-    ("best", "bound", "said"),
+    ("best", "bound", "message"),
     [
         ([0.5, 0.5], 1.0, "best: must be 1 numbers between 0 and 1"),
         ([1.5], 1.0, "best: must be 1 numbers between 0 and 1"),
         ([0.9], 1.0, "loss_bound: must be at least the loss of the calibration, 4, not 1"),
     ],
 )
-def test_errors_state_the_problem(best, bound, said):
-    with pytest.raises(InputError, match=said):
+def test_errors_state_the_problem(best, bound, message):
+    with pytest.raises(InputError, match=message):
         find_confidence_region(Bowl([0.5], [0.1]), np.array(best), loss_bound=bound)
 
 

@@ -52,7 +52,7 @@ def failed(real: Any, twin: Any) -> set[str]:
         ("startup_overhead", 0.8, (0.0, 5.0), {"wait times"}),
     ],
 )
-def test_a_defect_fails_the_right_criteria_and_is_mended_to_one_percent(
+def test_a_defect_fails_the_expected_criteria_and_is_corrected_to_one_percent(
     name: str, true: float, span: tuple[float, float], metrics: set[str]
 ) -> None:
     real = truth(**{name: true})
@@ -71,10 +71,10 @@ def test_a_defect_fails_the_right_criteria_and_is_mended_to_one_percent(
     assert fit.loss < 0.05 * fit.loss_before
 
 
-def test_idle_power_shows_in_watts_and_is_mended_to_one_percent() -> None:
+def test_idle_power_is_an_error_in_watts_and_is_corrected_to_one_percent() -> None:
     real = truth(**{"platform.clusters[0].hosts[0].power.idle": 80.0})
     twin = truth()
-    # The criterion looks at the trend, which an offset does not change: the watts tell.
+    # The criterion assesses the trend, which an offset does not change; the watts show it.
     assert "power" not in failed(real, twin)
     # Twice 20 W of idle power too much, as far as hosts are idle: 20 W times the idle share.
     drawn = [figures(run).energy / figures(run).makespan for run in (real, twin)]
@@ -103,7 +103,7 @@ def test_the_interval_of_the_capacity_contains_the_truth() -> None:
     assert fit.identifiability is not None
     row = fit.identifiability.table.row(0, named=True)
     assert row["low"] <= 1.5 <= row["high"]
-    # Three tasks on two cores, whatever it is from there to just under four.
+    # Three tasks on two cores, for any value from there to just below four.
     assert row["low"] > 1.45
     assert row["high"] < 2.05
     assert fit.loss == pytest.approx(0.0, abs=1e-9)
@@ -131,7 +131,7 @@ def test_all_values_fitted_together_are_found_or_reported_as_unidentifiable() ->
     assert ("speed_factor", "service_factor") in fit.identifiability.groups
 
 
-def test_watts_fail_where_they_are_asked_for_and_pass_when_mended() -> None:
+def test_the_optional_criterion_in_watts_fails_and_passes_after_correction() -> None:
     real = truth(**{"platform.clusters[0].hosts[0].power.idle": 80.0})
     asked = Criteria(power={"watts": 0.01})
     fit = calibrate(
@@ -188,7 +188,7 @@ def test_power_is_compared_from_the_first_submission_on() -> None:
     assert fit.loss == pytest.approx(0.0, abs=1e-4)
 
 
-def test_a_run_that_was_fitted_to_is_not_predicted() -> None:
+def test_a_run_of_the_calibration_is_no_prediction() -> None:
     real, other = truth(speed_factor=0.93), truth(speed_factor=0.94)
     fit = calibrate(
         real,

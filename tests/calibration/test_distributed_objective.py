@@ -65,7 +65,7 @@ def test_failures_are_counted_on_all_workers() -> None:
 
 
 @pytest.mark.long
-def test_points_that_a_worker_is_lost_with_have_failed_and_the_others_have_not() -> None:
+def test_only_points_that_end_a_worker_fail() -> None:
     """Other points in the batch of a lost worker are evaluated again."""
     few = POINTS[[0, -1]]
     loss = loss_from_function(deadly, needs=frozenset({"makespan"}))
@@ -89,7 +89,7 @@ def test_threads_of_one_worker_do_not_count_for_each_other() -> None:
         assert np.isnan(found(points)).sum() == found.failures.total() > 0
 
 
-def test_workers_are_somewhere() -> None:
+def test_conflicting_options_for_workers_are_refused() -> None:
     with pytest.raises(InputError, match="workers: needs `on`"):
         calibrate(truth(), workers=2)
     with pytest.raises(InputError, match="threads: cannot be combined"):

@@ -38,8 +38,8 @@ def scenario(tasks: int = 12, **changes: Any) -> Scenario:
 def truth(tasks: int = 12, **values: Any) -> Trace:
     """A run simulated with these values, with the default values in its manifest."""
     run = simulate(scenario(tasks, **values))
-    said = run.manifest.model_copy(update={"scenario": scenario(tasks).to_manifest()})
-    return run.replace(manifest=said)
+    manifest = run.manifest.model_copy(update={"scenario": scenario(tasks).to_manifest()})
+    return run.replace(manifest=manifest)
 
 
 def untimed(fit: Fit) -> dict[str, Any]:
@@ -56,14 +56,14 @@ def fit(real: Trace) -> Fit:
     return calibrate(real, parameters=BOTH, budget=200, analysis=1500)
 
 
-# --- kept and read back --------------------------------------------------------------------------
+# --- stored and read back ------------------------------------------------------------------------
 
 
 def test_a_saved_fit_is_read_unchanged(fit: Fit, tmp_path: Path) -> None:
     fit.save(tmp_path / "fit")
     read = Fit.load(tmp_path / "fit")
     assert read == fit
-    # The verdicts themselves are not kept, the runs can be assessed again.
+    # The verdicts are not stored, because the runs can be assessed again.
     assert {**untimed(read), "verdicts": 0} == {**untimed(fit), "verdicts": 0}
     for name in ("history", "confidence_region", "draws"):
         assert getattr(read, name).equals(getattr(fit, name))
@@ -71,7 +71,7 @@ def test_a_saved_fit_is_read_unchanged(fit: Fit, tmp_path: Path) -> None:
     assert str(read).splitlines()[0] == "predict: nothing taken from the real runs"
 
 
-def test_a_fit_is_never_written_over(fit: Fit, real: Trace, tmp_path: Path) -> None:
+def test_a_fit_is_never_overwritten(fit: Fit, real: Trace, tmp_path: Path) -> None:
     kept = fit.save(tmp_path / "fit")
     before = {path.name: path.read_bytes() for path in kept.iterdir()}
     with pytest.raises(InputError, match="stored there already"):
@@ -133,12 +133,12 @@ def test_the_report_has_every_value_verdict_and_run(fit: Fit) -> None:
     assert all(line.strip() in text for line in fit.recipe)
 
 
-# --- the same however it was made ----------------------------------------------------------------
+# --- reproducibility -----------------------------------------------------------------------------
 
 
 @pytest.mark.real
-def test_killed_twice_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    """One process after the other is killed, while it searches and after it has."""
+def test_a_calibration_killed_twice_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    """Processes are killed one after the other, during and after the search."""
     run = truth(30, speed_factor=0.8).save(tmp_path / "run")
     params = tmp_path / "params.yaml"
     params.write_text(json.dumps(Space.from_dict({"parameters": BOTH}).to_dict()))
@@ -160,7 +160,7 @@ def test_killed_twice_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
         child.kill()
         child.wait()
         assert journal.exists()
-    if not (there / "fit.json").exists():  # unless the last was through before it was killed
+    if not (there / "fit.json").exists():  # unless the last process ended before it was killed
         calibrate(Trace.load(run), folder=there, **given)
     again, kept = Fit.load(there), Fit.load(tmp_path / "whole")
     assert again.values == whole.values
@@ -191,7 +191,7 @@ def test_the_number_of_threads_changes_nothing(real: Trace, tmp_path: Path) -> N
         assert first.read_bytes() == second.read_bytes(), name
 
 
-def test_a_calibration_that_differs_does_not_go_on_from_another(
+def test_a_different_calibration_does_not_resume_from_the_journal(
     real: Trace, tmp_path: Path
 ) -> None:
     class Killed(Exception):
@@ -223,7 +223,7 @@ def test_a_calibration_that_differs_does_not_go_on_from_another(
     assert calibrate(real, loss=loss_of(1.0), **own).evaluations == 20
 
 
-# --- what is held out, what fails, what is warned of ---------------------------------------------
+# --- hold-out runs, failures and warnings --------------------------------------------------------
 
 
 def test_held_out_runs_affect_only_the_validation_loss(real: Trace) -> None:
@@ -238,14 +238,14 @@ def test_held_out_runs_affect_only_the_validation_loss(real: Trace) -> None:
     assert any("the fit does not generalise" in line for line in fit.warnings)
     with pytest.raises(InputError, match="same run"):
         calibrate(real, parameters=BOTH, validation=[real])
-    # A repetition that went just as well.
+    # A repetition with the same result.
     later = real.replace(placements=real.placements.with_columns(pl.col("end") + 1e-9))
     same = calibrate(real, parameters=BOTH, budget=200, analysis=0, validation=[later])
     assert same.validation_loss == pytest.approx(same.loss, abs=1e-6)
     assert not any("the fit does not generalise" in line for line in same.warnings)
 
 
-def test_a_replay_is_called_one(tmp_path: Path) -> None:
+def test_a_replay_is_named_a_replay(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text(
         "".join(
@@ -262,8 +262,8 @@ def test_a_replay_is_called_one(tmp_path: Path) -> None:
     assert fit.markdown().splitlines()[2].startswith("replay: ")
 
 
-def test_values_that_cannot_be_simulated_are_survived_counted_and_explained(real: Trace) -> None:
-    """A third of the range is no capacity at all: hosts too small for every task."""
+def test_values_that_cannot_be_simulated_are_counted_and_explained(real: Trace) -> None:
+    """In a third of the range, hosts are too small for every task."""
     space = {**SPEED, "platform.clusters[0].hosts[0].cores": {"linear": [0, 2], "integer": True}}
     fit = calibrate(real, parameters=space, budget=48, optimiser="random", analysis=0)
     assert 0 < fit.failed < 48
@@ -288,7 +288,7 @@ def test_an_incomplete_confidence_region_is_reported(real: Trace, fit: Fit) -> N
     assert not any("the confidence region" in line for line in fit.warnings)
 
 
-def test_an_analysis_that_is_too_small_takes_nothing_else_away(real: Trace) -> None:
+def test_a_budget_that_is_too_small_for_the_analysis_affects_nothing_else(real: Trace) -> None:
     fit = calibrate(real, parameters=BOTH, budget=100, analysis=60)
     assert fit.values["speed_factor"] == pytest.approx(0.8, rel=0.1)
     assert fit.draws is None
@@ -302,31 +302,31 @@ def test_a_loss_below_the_noise_floor_is_no_proof_of_a_good_model() -> None:
     )
     assert below.floor is not None
     assert below.loss < below.floor
-    said = "the fit is closer to these runs than they are to each other"
-    assert said in str(below)
-    assert said.capitalize() in below.markdown()
+    warning = "the fit is closer to these runs than they are to each other"
+    assert warning in str(below)
+    assert warning.capitalize() in below.markdown()
     for text in (str(below), below.markdown()):
         assert "much better" not in text
-    # With a scenario that was run once, it would be the floor of other runs than the loss.
+    # With a scenario without repetitions, floor and loss would be of different runs.
     mixed = [truth(speed_factor=0.8), truth(speed_factor=0.84), truth(20, speed_factor=0.82)]
     assert calibrate(mixed, parameters=SPEED, budget=60, analysis=0).floor is None
 
 
-def test_values_that_are_no_better_than_before_are_warned_of() -> None:
+def test_values_that_are_no_improvement_give_a_warning() -> None:
     found = calibrate(truth(), parameters=SPEED, budget=4, optimiser="random", analysis=0)
     assert found.loss > found.loss_before == 0.0
     assert any("no better than the values before" in line for line in found.warnings)
     assert not any("better" in line for line in found.recipe)
 
 
-def test_a_value_at_the_end_of_its_range_is_warned_of(real: Trace) -> None:
+def test_a_value_at_the_end_of_its_range_gives_a_warning(real: Trace) -> None:
     narrow = {"speed_factor": {"linear": [1, 2]}}
     fit = calibrate(real, parameters=narrow, budget=100, analysis=0)
     assert any("is at the end of its range" in line for line in fit.warnings)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("startup_overhed", "did you mean 'startup_overhead'"),
         ("service_factors.cahce", "no task has the kind 'cahce'"),
@@ -339,11 +339,11 @@ def test_a_value_at_the_end_of_its_range_is_warned_of(real: Trace) -> None:
     ],
 )
 def test_an_unknown_value_is_refused_before_any_simulation(
-    real: Trace, tmp_path: Path, name: str, said: str
+    real: Trace, tmp_path: Path, name: str, message: str
 ) -> None:
     with pytest.raises(InputError) as error:
         calibrate(real, parameters={name: {"linear": [0.5, 1]}}, folder=tmp_path / "fit")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert error.value.field == f"parameters.{name}"
     assert not (tmp_path / "fit").exists()
 
@@ -367,10 +367,10 @@ def test_intervals_contain_the_median_and_widen_with_the_level(fit: Fit) -> None
 
 
 def test_intervals_from_one_run_are_reported_as_too_narrow(fit: Fit, tmp_path: Path) -> None:
-    said = fit.predict(scenario(20))
-    assert not said.scatter_known
-    assert "of runs" not in str(said)
-    assert "the scatter of real runs is unknown" in str(said)
+    prediction = fit.predict(scenario(20))
+    assert not prediction.scatter_known
+    assert "of runs" not in str(prediction)
+    assert "the scatter of real runs is unknown" in str(prediction)
     assert any("cannot be estimated from one run per" in line for line in fit.warnings)
     fit.save(tmp_path / "fit")
     assert not Fit.load(tmp_path / "fit").predict(scenario(20)).scatter_known
@@ -381,7 +381,7 @@ def test_intervals_from_one_run_are_reported_as_too_narrow(fit: Fit, tmp_path: P
     assert not any("cannot be estimated from one run per" in line for line in repeated.warnings)
 
 
-def test_a_loss_without_residuals_by_run_is_warned_of() -> None:
+def test_a_loss_without_residuals_by_run_gives_a_warning() -> None:
     two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
     shown, hidden = (
         calibrate(two, parameters=SPEED, budget=20, analysis=1500, loss=loss).warnings

@@ -1,4 +1,4 @@
-"""Identifiability of models for which it can be worked out by hand."""
+"""Identifiability of models for which it can be computed by hand."""
 
 import re
 
@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("seen", ["outputs", "loss"])
 
 
 def analyse(objective, seen, **options):
-    """By the outputs with a noise of 1 %, or by the loss alone with 1 % as its bound."""
+    """Analyse the outputs with a noise of 1 %, or only the loss with a bound of 1 %."""
     if seen == "loss":
         return analyse_identifiability(
             LossOnly(objective), objective.best, loss_bound=0.01, **options
@@ -55,7 +55,7 @@ def test_many_ratios_identify_driving_but_not_loading_and_unloading(seen):
         "loading and unloading compensate each other in this data: "
         f"the sum of their reciprocals stays near {kept:.3g}.",
     )
-    # The one that takes all of the time is as slow as both together.
+    # At the bound, one of them takes all of the time.
     low = found.table["low"].to_list()
     assert low[0] == pytest.approx(1 / kept, rel=0.12)
     assert low[2] == pytest.approx(1 / kept, rel=0.12)
@@ -82,7 +82,7 @@ def test_the_time_of_impact_does_not_identify_the_common_scale(seen):
     assert "only their ratios are identifiable, not their common scale" in str(found)
 
 
-def test_the_trajectory_does():
+def test_the_trajectory_identifies_the_common_scale():
     found = analyse(Gravity("trajectory"), "outputs")
     assert found.unidentifiable == ()
     assert found.groups == ()
@@ -102,7 +102,7 @@ def test_random_models_with_a_known_null_space():
 
 
 class Links(Compared):
-    """Two links one after the other: the slower decides, and their latencies add up."""
+    """Two links in series: the slower link limits the rate, and their latencies add up."""
 
     def __init__(self):
         self.space = Space(
@@ -132,7 +132,7 @@ def test_of_two_links_only_the_slower_one_and_the_sum_of_latencies_are_identifia
     found = analyse(Links(), "outputs")
     assert not found.table["identifiable"].any()
     rows = {row["parameter"]: row for row in found.table.rows(named=True)}
-    # Either may be the slower one, so each of them is known from below only.
+    # Either may be the slower link, so only a lower bound of each is known.
     for name in ("first.bandwidth", "second.bandwidth"):
         assert rows[name]["low"] == pytest.approx(10.0, rel=0.1)
         assert rows[name]["high"] == 1000.0
@@ -146,7 +146,7 @@ def test_of_two_links_only_the_slower_one_and_the_sum_of_latencies_are_identifia
 
 
 class Disk(Compared):
-    """A disk of at most 10 that matters only to a CPU that is faster; some fan has no effect."""
+    """A disk of at most 10 that limits only a faster CPU; the fan has no effect."""
 
     def __init__(self):
         self.space = Space(
@@ -177,7 +177,7 @@ def test_a_masked_parameter_names_the_masking_one(seen):
     )
 
 
-def test_without_that_fact_the_effect_is_just_missing():
+def test_without_the_hint_the_effect_is_reported_as_missing():
     found = analyse(Disk(), "outputs", hints=())
     assert found.sentences[1] == (
         "contention.linear.slope: not identifiable, it has no effect in this data."
@@ -203,7 +203,7 @@ class Bag(Compared):
         return startup + service * self.work
 
 
-def test_tasks_of_one_length_advise_to_add_short_ones():
+def test_for_tasks_of_one_length_the_advice_is_to_add_short_tasks():
     found = analyse(Bag([20, 20, 20]), "outputs")
     assert found.groups == (("startup_overhead", "service_factor"),)
     assert found.sentences[0].endswith("add runs with short tasks.")
@@ -211,13 +211,13 @@ def test_tasks_of_one_length_advise_to_add_short_ones():
     assert analyse(Bag([1, 20, 40]), "outputs").unidentifiable == ()
 
 
-def test_own_hints():
+def test_hints_of_the_user_are_used():
     hints = [Hint(("service*", "*over*"), "look elsewhere")]
     assert "look elsewhere" in str(analyse(Bag([20, 20]), "outputs", hints=hints))
 
 
 class Choices(Compared):
-    """A mode of which two do the same, whole numbers, and a speed."""
+    """A mode with two equivalent values, an integer, and a speed."""
 
     def __init__(self, factor=3.0):
         self.space = Space(
@@ -265,7 +265,7 @@ def test_a_value_at_the_end_of_its_range_is_reported():
 
 
 class Regression:
-    """Straight lines through noisy points: intervals by the textbook."""
+    """Straight lines through noisy points, with the intervals of linear regression."""
 
     space = Space([LinearParameter("intercept", -5, 5), LinearParameter("slope", -5, 5)])
 
@@ -307,7 +307,7 @@ def test_a_calibration_with_a_better_neighbour_is_reported():
     assert "fits better" not in str(analyse_identifiability(line, line.best))
 
 
-def test_the_range_of_another_is_no_data():
+def test_the_range_of_another_parameter_is_no_data():
     class Product(Compared):
         space = Space([ExponentialParameter("a", 0.1, 10), ExponentialParameter("b", 0.1, 10)])
         best = np.array([0.99, 0.99])
@@ -318,7 +318,7 @@ def test_the_range_of_another_is_no_data():
             return np.tile((a * b)[:, np.newaxis], 2)
 
     found = analyse_identifiability(Product(), Product.best, noise=1e-4)
-    # Where one has hardly room to go up, the other has none to go down. Both are free without.
+    # The range of one parameter would bound the other; without the ranges both are free.
     assert found.table["share"].max() < 0.03
     assert found.unidentifiable == ("a", "b")
 
@@ -336,7 +336,7 @@ def test_failures_and_unknown_outputs_are_tolerated():
 
 @pytest.mark.parametrize("seen", ["outputs", "loss"])
 @pytest.mark.parametrize("budget", [1, 30, 100, 200, 400])
-def test_the_budget_is_met_and_missing_results_are_reported(seen, budget):
+def test_the_budget_is_kept_and_missing_results_are_reported(seen, budget):
     class Counting(Transportation):
         count = 0
 
@@ -404,7 +404,7 @@ def test_intervals_around_a_point_that_is_not_a_minimum_are_unknown():
         assert row["low"] <= 1.0 <= row["high"]
 
 
-def test_it_can_be_written_down_and_read_back():
+def test_an_analysis_is_stored_and_read_unchanged():
     found = analyse(Choices(), "outputs")
     again = Identifiability.from_dict(found.to_dict())
     assert again.table.equals(found.table)
@@ -422,14 +422,14 @@ def test_profiles_contain_acceptable_calibrations():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"noise": 0.0}, "noise: must be positive"),
         ({"tolerance": 2.0}, "between 0 and 1"),
         ({"budget": 0}, "at least 1 evaluation"),
     ],
 )
-def test_errors_state_the_problem(options, said):
+def test_errors_state_the_problem(options, message):
     example = Transportation(*ONE_RATIO)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         analyse_identifiability(example, example.best, **options)

@@ -225,7 +225,7 @@ def test_tasks_that_the_real_run_did_not_complete_are_left_out() -> None:
     assert loss_of("sorted", real, twin) == pytest.approx([0.5])
 
 
-# --- what cannot be compared ---------------------------------------------------------------------
+# --- invalid comparisons -------------------------------------------------------------------------
 
 PAIRED = ["sorted", "double-sorted", "sorted-relative", "double-sorted-relative"]
 SETS = ["chamfer", "hausdorff", "ddks", "mrea", "sum-mrea", "chamfer-relative"]
@@ -248,7 +248,7 @@ def test_sets_may_differ_in_number_but_not_be_empty(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAIRED + SETS)
-def test_in_a_batch_the_others_go_on(name: str) -> None:
+def test_in_a_batch_a_failed_row_does_not_affect_the_others(name: str) -> None:
     times = np.tile([2.0, 4.0, 13.0], (4, 1))
     twin = make_runs(times, times, [[0, 0, 1], [1, 1, 1], [0, 1, 0], [0, 0, -1]])
     found, reasons = evaluate(get_loss(name), [REAL], twin)
@@ -257,7 +257,7 @@ def test_in_a_batch_the_others_go_on(name: str) -> None:
     assert "'n1' has 2 tasks in the run and 0" in reasons[1]
     assert "task 't2' has no machine" in reasons[3]
     assert get_loss(name)([REAL], twin).tolist()[0] == found[0]
-    # The third row has as many tasks on each machine, only other ones.
+    # The third row has equally many tasks on each machine, but other tasks.
     assert np.isfinite(found[2])
 
 
@@ -315,7 +315,7 @@ def test_missing_figures_are_an_error() -> None:
         loss_of("power", make_run([1.0], power=[1.0, 2.0]), make_runs([1.0], power=[1.0]))
 
 
-# --- names, functions of the user's, floor -------------------------------------------------------
+# --- names, functions of the user, floor ---------------------------------------------------------
 
 
 def test_a_function_of_the_user_fails_alone() -> None:
@@ -390,7 +390,7 @@ def test_aggregation() -> None:
         aggregate([1.0])
 
 
-def test_floor_is_the_median_of_each_against_the_others() -> None:
+def test_the_noise_floor_is_the_median_of_each_run_against_the_others() -> None:
     reals = [make_run([m]) for m in (10.0, 10.0, 12.0, 20.0)]
     relative = lambda a, b: abs(a - b) / b  # noqa: E731
     times = [10.0, 10.0, 12.0, 20.0]

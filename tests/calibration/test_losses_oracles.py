@@ -22,7 +22,7 @@ NAMES = [name for name in LOSSES if not name.startswith("explained")]
 
 
 def slow_ddks(real: np.ndarray, twin: np.ndarray) -> float:
-    """By the definition: about every point of both sets, in every quadrant."""
+    """The definition: around every point of both sets, in every quadrant."""
     largest = 0.0
     for x, y in np.concatenate([real, twin]):
         for right, above in product([False, True], repeat=2):
@@ -83,7 +83,7 @@ def test_in_one_dimension_ddks_is_the_statistic_of_kolmogorov_and_smirnov(
         assert found.values[row, 0] == pytest.approx(expected, abs=1e-12)
 
 
-def test_large_sets_are_measured_the_same() -> None:
+def test_blocks_of_large_sets_give_the_same_distance() -> None:
     rng = np.random.default_rng(3)
     real, twin = rng.random((1100, 2)), rng.random((2, 1000, 2))
     (near,), (far,), (ks,) = (measure(group(real, twin)) for measure in (chamfer, hausdorff, ddks))
@@ -92,7 +92,7 @@ def test_large_sets_are_measured_the_same() -> None:
         between.min(axis=1).mean() + between.min(axis=0).mean()
     )
     assert far.values[1, 0] == pytest.approx(between.min(axis=1).max())
-    # About one point at a time, without any of the blocks.
+    # Around one point at a time, without blocks.
     everyone, weights = (
         np.concatenate([real, twin[1]]),
         np.repeat([1 / 1100, -1 / 1000], [1100, 1000]),
@@ -104,7 +104,7 @@ def test_large_sets_are_measured_the_same() -> None:
 
 @st.composite
 def runs(draw: st.DrawFn, rows: int = 4) -> RunBatch:
-    """The real run first, then the twin's, all with as many tasks on each machine."""
+    """The real run, then runs of the twin, all with equally many tasks on each machine."""
     tasks = draw(st.integers(1, 8))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     whole = draw(st.booleans())
@@ -122,7 +122,7 @@ def runs(draw: st.DrawFn, rows: int = 4) -> RunBatch:
 
 
 @given(runs(), st.data())
-def test_losses_are_not_negative_and_none_of_a_run_itself(
+def test_losses_are_not_negative_and_zero_for_equal_runs(
     every: RunBatch, data: st.DataObject
 ) -> None:
     loss = LOSSES[data.draw(st.sampled_from(NAMES))]
@@ -178,7 +178,7 @@ def test_sizes_of_residuals_add_up_to_the_loss(every: RunBatch, data: st.DataObj
 
 
 @given(runs(), st.data())
-def test_losses_of_sets_do_not_care_about_the_order_of_tasks(
+def test_losses_of_sets_do_not_depend_on_the_order_of_tasks(
     every: RunBatch, data: st.DataObject
 ) -> None:
     grouped = [name for name in LOSSES if hasattr(LOSSES[name], "measure")]
@@ -217,7 +217,7 @@ def test_sorted_times_are_transport_distances(every: RunBatch) -> None:
 @given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([0.0, 1e-16, 1e-13, 1.0]))
 def test_pairs_are_sorted_as_lexsort_sorts_them(seed: int, size: int, apart: float) -> None:
     rng = np.random.default_rng(seed)
-    # Times so close that only their last bits tell them apart.
+    # Times so close that they differ only in their last bits.
     first = 1.0 + apart * rng.integers(0, 50, (5, size))
     second = rng.integers(0, 3, (5, size)).astype(float)
     order = np.lexsort((second, first), axis=1)

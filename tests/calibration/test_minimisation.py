@@ -78,7 +78,7 @@ def test_points_in_the_journal_are_not_evaluated_again(tmp_path: Path) -> None:
     assert read.optimiser == done.optimiser
 
 
-def test_another_search_cannot_go_on_from_the_journal(tmp_path: Path) -> None:
+def test_another_search_cannot_resume_from_the_journal(tmp_path: Path) -> None:
     minimise(Bowl(), budget=64, batch=32, seed=1, journal=tmp_path / "journal")
     with pytest.raises(InputError, match="seed"):
         minimise(Bowl(), budget=64, batch=32, seed=2, journal=tmp_path / "journal")
@@ -102,22 +102,22 @@ def changed_row(path: Path, line: int, **values: object) -> bytes:
         *((3, "points", value) for value in (7, "0123", None)),
     ],
 )
-def test_a_journal_that_cannot_be_used_stays_as_it_is(
+def test_an_unusable_journal_is_not_changed(
     line: int, field: str, value: object, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
     minimise(Bowl(), budget=64, batch=32, journal=journal)
     kept = changed_row(journal, line, **{field: value})
     counted = Bowl()
-    with pytest.raises(InputError) as said:
+    with pytest.raises(InputError) as caught:
         minimise(counted, budget=64, batch=32, journal=journal)
-    if value != "nosuch":  # it is the optimisers that do not know this one
-        assert f"journal:{line}: {field}" in str(said.value)
+    if value != "nosuch":  # the optimisers report this error
+        assert f"journal:{line}: {field}" in str(caught.value)
     assert counted.calls == 0
     assert journal.read_bytes() == kept
 
 
-def test_failures_are_survived_and_counted() -> None:
+def test_failures_are_tolerated_and_counted() -> None:
     found = minimise(Bowl(fails=True), optimiser="cma", budget=400, seed=3)
     assert 0 < found.failed < 400
     assert np.isfinite(found.best_loss)
@@ -137,7 +137,7 @@ def test_a_search_without_any_loss_is_an_error() -> None:
         _ = found.best
 
 
-def test_a_longer_time_tries_the_same_and_more() -> None:
+def test_a_longer_time_limit_evaluates_the_same_points_and_more() -> None:
     short = minimise(Bowl(), optimiser="de", budget="30ms", batch=8, seed=5)
     long = minimise(Bowl(), optimiser="de", budget="120ms", batch=8, seed=5)
     fewer = min(len(short.losses), len(long.losses))
@@ -145,14 +145,14 @@ def test_a_longer_time_tries_the_same_and_more() -> None:
     assert short.points[:fewer].tobytes() == long.points[:fewer].tobytes()
 
 
-def test_the_budget_is_met_exactly() -> None:
+def test_the_budget_is_used_exactly() -> None:
     counted = Bowl()
     found = minimise(counted, optimiser="random", budget=101, batch=10)
     assert len(found.losses) == counted.calls == 101
 
 
 @pytest.mark.parametrize("budget", ["", "soon", "-3s", 0, "0s", "1.5"])
-def test_a_budget_that_is_none_is_an_error(budget: str | float) -> None:
+def test_an_invalid_budget_is_an_error(budget: str | float) -> None:
     with pytest.raises(InputError, match="budget"):
         SearchBudget.of(budget)
 

@@ -42,7 +42,7 @@ TRUTH = np.array([0.31, 0.62, 0.77])
 ALL = [*OPTIMISERS, "cma+powell"]
 BAYES = ["bayes-gp", "bayes-gbrt", "bayes-rf", "bayes-et"]
 FAST = [name for name in ALL if "bayes" not in name]
-#: These let the losses guide them; the others spread their points whatever comes of them.
+#: Optimisers that use the losses; the others place their points independently of them.
 ADAPTIVE = [name for name in FAST if name not in ("random", "lhs", "sobol", "grid")]
 
 
@@ -58,7 +58,7 @@ def sphere(points: Floats) -> Floats:
 def run(
     name: str, space: Space, loss: Any, *, budget: int, batch: int, seed: int = 3
 ) -> tuple[Floats, Floats]:
-    """All points that were asked for, and their losses; every point is checked."""
+    """Run an optimiser; return its points and their losses, and check every point."""
     optimiser = create_optimiser(name, space, seed=seed, budget=budget, batch=batch)
     points, losses = np.empty((0, len(space))), np.empty(0)
     while len(losses) < budget:
@@ -67,9 +67,9 @@ def run(
         assert asked.shape == (count, len(space))
         assert asked.dtype == np.float64
         assert ((asked >= 0.0) & (asked <= 1.0)).all()
-        told = loss(asked)
-        optimiser.tell(asked, told)
-        points, losses = np.concatenate([points, asked]), np.concatenate([losses, told])
+        observed = loss(asked)
+        optimiser.tell(asked, observed)
+        points, losses = np.concatenate([points, asked]), np.concatenate([losses, observed])
     return points, losses
 
 
@@ -93,7 +93,7 @@ def test_the_same_losses_lead_to_the_same_points(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(FAST) - {"grid"}))
-def test_another_seed_leads_elsewhere(name: str) -> None:
+def test_another_seed_gives_other_points(name: str) -> None:
     first, _ = run(name, CUBE, sphere, budget=40, batch=7)
     other, _ = run(name, CUBE, sphere, budget=40, batch=7, seed=4)
     assert (other != first).any()
@@ -121,7 +121,7 @@ def huge(points: Floats) -> Floats:
 
 @pytest.mark.parametrize("loss", [nothing, constant, patchy, huge])
 @pytest.mark.parametrize("name", ALL)
-def test_no_loss_stops_it(name: str, loss: Any) -> None:
+def test_no_kind_of_loss_stops_an_optimiser(name: str, loss: Any) -> None:
     run(name, CUBE, loss, budget=budget_of(name, 120), batch=7)
 
 
@@ -170,21 +170,21 @@ def test_spaces_of_few_kinds_are_searched(name: str, space: Space) -> None:
 @pytest.mark.parametrize("batch", [1, 16])
 @pytest.mark.parametrize("name", FAST)
 def test_the_right_discrete_values_are_found(name: str, batch: int) -> None:
-    """One of thirty combinations is right; a hundred points are enough to find it, mostly."""
+    """One of thirty combinations is right; a hundred points usually suffice to find it."""
     assert np.median(best_losses(name, MIXED, differing, budget=100, batch=batch)) < 0.5
 
 
 @pytest.mark.parametrize("name", sorted(set(ADAPTIVE) - {"gradient", "quadratic"}))
 def test_mixed_parameters_are_searched_better_than_at_random(name: str) -> None:
-    """The median over five seeds; gradients and parabolas mean nothing between discrete values."""
+    """The median over five seeds; between discrete values, gradients have no meaning."""
     random = best_losses("random", MIXED, differing, budget=100, batch=1)
     found = best_losses(name, MIXED, differing, budget=100, batch=1)
     assert np.median(found) < np.median(random) / 2
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
-def test_a_long_bowl_is_searched_better_than_at_random(name: str) -> None:
-    """Losses guide the search: the median over five seeds is below a quarter of random search's."""
+def test_an_elongated_bowl_is_searched_better_than_at_random(name: str) -> None:
+    """With the losses, the median over five seeds is below a quarter of that of random search."""
 
     def bowl(points: Floats) -> Floats:
         return ((points - TRUTH) ** 2 * [1.0, 4.0, 16.0]).sum(axis=1)
@@ -208,15 +208,15 @@ def test_surrogates_search_mixed_parameters(name: str) -> None:
 @pytest.mark.parametrize("name", FAST)
 def test_a_bowl_is_found(name: str, batch: int) -> None:
     _, losses = run(name, CUBE, sphere, budget=300, batch=batch)
-    # Of 300 random points, all miss the ball of loss 0.05 once in a million times.
+    # The probability that 300 random points all miss the ball of loss 0.05 is one in a million.
     assert losses.min() < (0.01 if name in ADAPTIVE else 0.05)
 
 
 @pytest.mark.parametrize("name", BAYES)
-def test_a_surrogate_turns_to_the_bowl_after_few_points(name: str) -> None:
+def test_a_surrogate_model_finds_the_bowl_after_few_points(name: str) -> None:
     """The second half of 28 points lies lower than half of the cube by a factor of two.
 
-    Random points would have a ratio of 1. One seed may have bad luck, so it is the mean of two.
+    Random points would have a ratio of 1. The mean of two seeds reduces the variance.
     """
     middle = np.median(sphere(np.random.default_rng(0).random((10_000, 3))))
     late = [
@@ -243,7 +243,7 @@ def test_an_optimum_on_a_bound_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cma", "auto", "de", "powell"])
 def test_a_converged_search_looks_elsewhere(name: str) -> None:
-    # Two valleys; the middle of the cube lies in the wide one, the other is lower.
+    # Two valleys; the middle of the cube is in the wide valley, the other is lower.
     def valleys(points: Floats) -> Floats:
         wide = ((points - 0.45) ** 2).sum(axis=1) + 0.1
         deep = 4.0 * ((points - 0.85) ** 2).sum(axis=1)
@@ -260,7 +260,7 @@ def test_a_converged_search_looks_elsewhere(name: str) -> None:
 
 
 def test_auto_is_robust_against_losses_that_are_low_by_chance() -> None:
-    # A narrow rotated valley with errors of 30 %: who trusts single losses stops on its slopes.
+    # A narrow rotated valley with errors of 30 %: a search by single losses stops on its slopes.
     draw = np.random.default_rng(1)
     rotation = np.linalg.qr(draw.standard_normal((5, 5)))[0]
     axes = rotation * np.sqrt(10.0 ** np.linspace(0.0, 2.5, 5))
@@ -281,7 +281,7 @@ def test_auto_is_robust_against_losses_that_are_low_by_chance() -> None:
 
 
 @pytest.mark.parametrize("name", ["cma", "de", "genetic", "powell", "nelder-mead", "quadratic"])
-def test_failures_do_not_attract(name: str) -> None:
+def test_failed_points_do_not_attract_the_search(name: str) -> None:
     def failing(points: Floats) -> Floats:
         losses = sphere(points)
         losses[points[:, 0] > 0.7] = -np.inf
@@ -295,11 +295,11 @@ def test_failures_do_not_attract(name: str) -> None:
 
 class TestGrid:
     @pytest.mark.parametrize("space", [CUBE, MIXED, Space([LinearParameter("a", 0, 1)])])
-    def test_no_point_comes_twice(self, space: Space) -> None:
+    def test_no_point_is_repeated(self, space: Space) -> None:
         points = create_optimiser("grid", space).ask(700)
         assert len(np.unique(points, axis=0)) == 700
 
-    def test_discrete_values_come_once_each_and_then_at_random(self) -> None:
+    def test_discrete_values_are_evaluated_once_each_and_then_at_random(self) -> None:
         space = Space(
             [LinearParameter("n", 1, 5, integer=True), CategoricalParameter("c", list("abc"))]
         )
@@ -338,7 +338,7 @@ class TestSampling:
 
 
 class TestChoice:
-    def test_it_looks_at_budget_kinds_and_cost(self) -> None:
+    def test_the_choice_depends_on_budget_kinds_and_cost(self) -> None:
         many = Space([LinearParameter(f"x{i}", 0, 1) for i in range(60)])
         assert choose_optimiser(CUBE, budget=4, cost=0.0) == "sobol"
         assert "bayes" not in choose_optimiser(CUBE, budget=100, cost=1e-4)
@@ -393,13 +393,13 @@ class TestPlugIns:
 
         monkeypatch.setattr("twinloop.description.plugins.entry_points", entry_points)
 
-    def test_one_is_found_by_its_name(self) -> None:
+    def test_a_plug_in_is_found_by_its_name(self) -> None:
         made = create_optimiser("echo", CUBE, seed=1)
         assert isinstance(made, Optimiser)
         assert made.ask(2).tolist() == [[0.25] * 3] * 2
 
     @pytest.mark.parametrize(
-        ("name", "said"),
+        ("name", "message"),
         [
             ("mute", "is not an optimiser"),
             ("broken", "cannot be used: RuntimeError: out of order"),
@@ -409,12 +409,12 @@ class TestPlugIns:
             ("cma+echo", "no built-in optimiser is called 'echo'"),
         ],
     )
-    def test_errors_state_the_problem(self, name: str, said: str) -> None:
-        with pytest.raises(InputError, match=said):
+    def test_errors_state_the_problem(self, name: str, message: str) -> None:
+        with pytest.raises(InputError, match=message):
             create_optimiser(name, CUBE, seed=1)
 
 
-def test_a_batch_has_points() -> None:
+def test_a_batch_without_points_is_an_error() -> None:
     with pytest.raises(InputError, match="batch: must be at least 1"):
         create_optimiser("random", CUBE, batch=0)
 

@@ -29,7 +29,7 @@ TRUTH = {"a": 2.0, "b": 1.0, "c": "y"}
 
 
 class Made:
-    """A simulator whose truth is known, and a loss that sees all of it, or only some."""
+    """A simulator with known values, and a loss that depends on all of them or only on some."""
 
     space = SPACE
 
@@ -57,7 +57,7 @@ def test_the_distance_is_that_of_the_formula() -> None:
     )
 
 
-def test_every_pair_is_ranked_and_a_loss_that_sees_more_wins() -> None:
+def test_every_pair_is_ranked_and_the_loss_with_more_outputs_wins() -> None:
     ranking = rank_by_recovery(
         Made,
         TRUTH,
@@ -86,7 +86,7 @@ def test_hidden_values_lie_in_their_ranges_and_have_two_digits() -> None:
     assert near == {"a": 10.0, "b": 10.0, "c": "y"}
 
 
-def test_the_values_of_our_simulator_are_found_again() -> None:
+def test_the_values_of_the_simulator_are_recovered() -> None:
     scenario = Scenario(
         platform="2x2",
         policy="fcfs",

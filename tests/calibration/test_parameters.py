@@ -72,7 +72,9 @@ def test_encoding_and_decoding_are_inverse(parameter: Parameter, position: float
 
 @examples(40)
 @given(parameters(), st.lists(unit, min_size=1, max_size=5))
-def test_many_positions_decode_as_each_does(parameter: Parameter, positions: list[float]) -> None:
+def test_decoding_many_positions_equals_decoding_each(
+    parameter: Parameter, positions: list[float]
+) -> None:
     many = parameter.decode_many(np.array(positions))
     assert list(many) == [parameter.decode(position) for position in positions]
 
@@ -136,7 +138,7 @@ def test_the_cells_of_ordered_values_are_thirds() -> None:
     assert not CategoricalParameter("c", ["a"]).ordered
 
 
-def test_formats_and_metadata_are_handed_on() -> None:
+def test_formats_and_metadata_are_kept() -> None:
     link = LinearParameter("link", 1, 100, format="{:.0f}Mbps", metadata={"flag": "--bw"})
     assert link.format_value(12.3) == "12Mbps"
     assert link.metadata["flag"] == "--bw"
@@ -147,7 +149,7 @@ def test_formats_and_metadata_are_handed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: LinearParameter("x", 1, 1), "x: must have its lower end below"),
         (lambda: LinearParameter("x", 0, math.inf), "x: must be a finite number"),
@@ -189,8 +191,8 @@ def test_formats_and_metadata_are_handed_on() -> None:
         (lambda: Space([LinearParameter("x", 0, 1)]).encode({}), "x: has no value"),
     ],
 )
-def test_errors_state_the_problem(make: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_errors_state_the_problem(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()
 
 
@@ -243,7 +245,7 @@ def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("x: {linear: [2, 1]}", "p.yaml:2: parameters.x.linear: must have its lower end below"),
         ("x: {linear: [1]}", "p.yaml:2: parameters.x.linear: must be a list of two ends"),
@@ -267,10 +269,10 @@ def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
         ("x: {ordinal: [a]}", "p.yaml:2: parameters.x.ordinal: must be a number"),
     ],
 )
-def test_a_problem_in_a_file_is_reported_with_its_position(line: str, said: str) -> None:
+def test_a_problem_in_a_file_is_reported_with_its_position(line: str, message: str) -> None:
     with pytest.raises(DescriptionError) as caught:
         Space.from_text(f"parameters:\n  {line}\n", file="p.yaml")
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_all_problems_are_reported_together() -> None:
@@ -280,7 +282,7 @@ def test_all_problems_are_reported_together() -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"parameters": []}, {"parameters": {}}])
-def test_no_parameters_are_no_space(data: Any) -> None:
+def test_a_space_without_parameters_is_an_error(data: Any) -> None:
     with pytest.raises(DescriptionError):
         Space.from_dict(data)
 

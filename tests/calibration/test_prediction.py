@@ -23,7 +23,7 @@ from twinloop.description.errors import InputError
 
 
 def covered(bag, seed, budget):
-    """Whether a new run lies in the interval that was predicted from the other runs."""
+    """Return whether a new run is in the interval that was predicted from the other runs."""
     middle = np.full(len(bag.space), 0.5)
     best, _ = LeastSquaresFit(Evaluations(bag, 2000), 0.05, np.full(len(middle), 0.01)).fit(
         middle, None, 0.0
@@ -36,14 +36,14 @@ def covered(bag, seed, budget):
 
 
 @pytest.mark.long
-def test_nine_of_ten_outcomes_lie_in_their_intervals():
+def test_nine_of_ten_outcomes_are_in_their_intervals():
     # Every other bag has two parameters of which only the ratio is identifiable.
     held = [covered(Bag(seed, loose=seed % 2 == 1), seed, 1000) for seed in range(200)]
     assert 0.85 <= np.mean(held) <= 0.95
 
 
 class Line:
-    """Straight lines through noisy points, for which there are textbooks."""
+    """Straight lines through noisy points, with the intervals of linear regression."""
 
     space = Space([LinearParameter("intercept", -10, 10), LinearParameter("slope", -20, 20)])
     x = np.linspace(0, 1, 8)
@@ -98,7 +98,7 @@ def test_known_noise_gives_normal_intervals():
     assert spread == pytest.approx(expected, rel=0.2)
 
 
-def test_fewer_independent_observations_spread_wider():
+def test_fewer_independent_observations_give_wider_intervals():
     line = Line()
     all_of_them, half = (
         np.std(sample_posterior(line, line.best, observations=each, budget=8000).points, axis=0)
@@ -131,7 +131,7 @@ def test_one_calibration_has_the_interval_of_its_noise(centre, noise, freedom, l
     assert found.median[0] == pytest.approx(centre, rel=1e-6)
 
 
-def test_without_noise_the_predictions_decide_by_their_weights():
+def test_without_noise_the_interval_is_given_by_weighted_predictions():
     predictions = np.arange(1.0, 101.0)[:, np.newaxis]
     plain = compute_intervals(predictions, level=0.9)
     assert (plain.low[0], plain.high[0]) == pytest.approx((5.0, 95.0), abs=1.01)
@@ -139,7 +139,7 @@ def test_without_noise_the_predictions_decide_by_their_weights():
     assert heavy.low[0] > 50.9
 
 
-def test_a_prediction_that_failed_does_not_count():
+def test_a_failed_prediction_is_not_used():
     found = compute_intervals(np.array([[1.0, np.nan], [np.nan, np.nan]]), noise=0.1)
     assert found.median[0] == pytest.approx(1.0)
     assert math.isnan(found.low[1])
@@ -151,7 +151,7 @@ def test_noise_of_residuals_is_that_of_regression():
     assert (sd**2, freedom) == (pytest.approx(line.variance), 6)
 
 
-def test_the_same_seed_draws_the_same():
+def test_the_same_seed_draws_the_same_values():
     line = Line()
     first, second = (sample_posterior(line, line.best, budget=3000, seed=4) for _ in range(2))
     assert (first.points == second.points).all()
@@ -159,7 +159,7 @@ def test_the_same_seed_draws_the_same():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: sample_posterior(LossOnly(Line()), Line().best),
@@ -177,6 +177,6 @@ def test_the_same_seed_draws_the_same():
         (lambda: compute_intervals(np.array([[1.0]]), weights=np.zeros(1)), "weights: must be one"),
     ],
 )
-def test_errors_state_the_problem(make, said):
-    with pytest.raises(InputError, match=said):
+def test_errors_state_the_problem(make, message):
+    with pytest.raises(InputError, match=message):
         make()

@@ -99,7 +99,7 @@ def test_power_in_windows() -> None:
     two = powered(
         node=["a", "a", "b"], t=[10.0, 20.0, 10.0], dt=[10.0, 10.0, 10.0], watts=[5.0, 7.0, 1.0]
     )
-    # In the second half what was measured is half of what there is, and its mean counts for both.
+    # In the second half one of two nodes is measured, and its mean is used for both.
     np.testing.assert_allclose(average_power(two, 10.0), [6.0, 14.0])
     # A gap, and an end within a window.
     gap = powered(t=[10.0, 31.0], dt=[10.0, 8.0], watts=[5.0, 9.0])

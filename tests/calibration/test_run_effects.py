@@ -70,7 +70,7 @@ def test_equal_runs_leave_the_posterior_of_independent_tasks():
     assert alone < spread < 2 * alone
 
 
-def test_the_outputs_without_scatter_of_the_pace_are_those_of_the_objective():
+def test_the_outputs_without_variance_of_the_run_effect_are_those_of_the_objective():
     level = Level(1, between=1.0)
     paced = RunEffectObjective(level, [np.ones(TASKS)] * RUNS, RUNS * TASKS)
     points = np.array([[0.4, 0.0], [0.6, 0.0]])
@@ -104,13 +104,13 @@ def test_a_slower_run_has_longer_tasks_and_later_ends():
     assert second.tolist() == first.tolist()
 
 
-def test_one_run_alone_has_no_pace_of_its_own():
+def test_a_single_run_has_no_run_effect():
     run = simulate(SCENARIO)
     assert estimate_run_patterns(objective([run]), np.array([0.5])) is None
 
 
 @pytest.mark.parametrize("loss", ["ddks", "explained-variance"])
-def test_a_loss_without_residuals_of_single_runs_does_without(loss):
+def test_a_loss_without_residuals_by_run_has_no_run_effect(loss):
     runs = [simulate(SCENARIO.replace(**{"model.speed_factor": s})) for s in (1.0, 1.1)]
     assert estimate_run_patterns(objective(runs, loss), np.array([0.5])) is None
 

@@ -71,7 +71,7 @@ def test_one_trace_is_cut_in_time(tasks: int, part: float) -> None:
     assert early.tasks.height
     assert late.tasks.height
     assert late.manifest.edits[-1].operation == "only"
-    # Nothing is moved in time: both parts are held against the same twin.
+    # Times are not moved: both parts are compared with the same twin.
     whole = trace(tasks).tasks["submit"].to_list()
     assert early.tasks["submit"].to_list() + late.tasks["submit"].to_list() == whole
 
