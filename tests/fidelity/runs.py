@@ -1,4 +1,4 @@
-"""Small runs whose figures can be worked out in the head."""
+"""Small runs whose figures can be computed by hand."""
 
 from collections.abc import Sequence
 

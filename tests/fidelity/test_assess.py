@@ -1,4 +1,4 @@
-"""The verdict as a whole: modes, statuses, floors, alignments, errors, and laws of all of it."""
+"""Complete verdicts: modes, statuses, noise floors, alignments, errors, and their laws."""
 
 import numpy as np
 import polars as pl
@@ -21,12 +21,12 @@ def failing(verdict: Verdict) -> set[str]:
 
 
 def queue(length: float, tasks: int = 50, **more: object) -> Trace:
-    """Tasks that all come at once and run one after another."""
+    """Tasks that are submitted at the same time and run one after another."""
     return run(np.arange(tasks) * length, length, **more)  # type: ignore[arg-type]
 
 
 def whole(seed: int = 0, n: int = 45) -> Trace:
-    """A run with everything that can be assessed."""
+    """A run with data for all criteria."""
     rng = np.random.default_rng(seed)
     return run(
         np.sort(rng.uniform(0, 900, n)),
@@ -59,7 +59,7 @@ def test_a_run_is_its_own_perfect_twin() -> None:
 @pytest.mark.parametrize(
     "trace", [Trace(), run([]), run([5.0]), Trace(tasks=pl.DataFrame({"id": ["a"]}))]
 )
-def test_too_little_is_never_passed(trace: Trace) -> None:
+def test_too_little_data_is_never_passed(trace: Trace) -> None:
     verdict = assess(trace, trace)
     assert (verdict.status, verdict.exit_code) == ("not assessable", 3)
     assert not failing(verdict)
@@ -163,7 +163,7 @@ def test_a_usage_that_is_off_by_7_per_cent_fails_on_size_alone() -> None:
     assert failing(assess(real, twin)) == {"sMAPE"}
 
 
-def test_idle_power_is_seen_in_watts_and_by_no_criterion() -> None:
+def test_idle_power_is_an_error_in_watts_and_fails_no_criterion() -> None:
     watts = 100 + np.random.default_rng(0).standard_normal(1000)
     verdict = assess(queue(20, watts=watts), queue(20, watts=watts + 25))
     assert not failing(verdict)
@@ -172,10 +172,10 @@ def test_idle_power_is_seen_in_watts_and_by_no_criterion() -> None:
     assert figures["energy"]["error"] == pytest.approx(25000)
 
 
-# --- which tasks count ---------------------------------------------------------------------------
+# --- compared tasks ------------------------------------------------------------------------------
 
 
-def test_tasks_that_failed_in_reality_are_not_held_against_the_twin() -> None:
+def test_tasks_that_failed_in_the_real_run_are_not_compared() -> None:
     real, twin = queue(10), queue(10)
     status = pl.when(pl.col("id").is_in(["3", "4"])).then(pl.lit("failed")).otherwise("status")
     failed = real.replace(tasks=real.tasks.with_columns(status=status))
@@ -183,13 +183,13 @@ def test_tasks_that_failed_in_reality_are_not_held_against_the_twin() -> None:
     assert verdict["curve RMSE"].figure == 0
     assert verdict["KS p"].figures["n_twin"] == 48
     assert "2 tasks completed only in the twin: not compared" in verdict.notes
-    # The other way round the twin is short of two.
+    # In the other direction the twin lacks two tasks.
     assert assess(twin, failed)["KS p"].figures["n_twin"] == 48
     assert assess(twin, failed).errors.only_real == 2
 
 
 @pytest.mark.parametrize(("ends", "submits"), [((5.0, 1000.0), 0.0), ((1000.0, 5.0), -300.0)])
-def test_the_makespan_is_that_of_the_tasks_that_are_compared(
+def test_the_makespan_is_that_of_the_compared_tasks(
     ends: tuple[float, float], submits: float
 ) -> None:
     """The last task failed in reality, after 5 or 1000 s; the others are the same in both."""
@@ -273,7 +273,7 @@ def test_the_floor_does_not_mix_seconds_and_shares() -> None:
     assert floors == pytest.approx([7 / 605, 4.0, 4.0])
 
 
-def test_a_floor_that_is_known_gives_the_verdict_of_the_repeats() -> None:
+def test_a_given_floor_gives_the_same_verdict_as_the_repeats() -> None:
     runs = [queue(length, facts={"mode": "real"}) for length in (10, 10.1, 10.4)]
     criteria = Criteria(waits={"p50": 0.01})
     floor = NoiseFloor.from_traces(runs, criteria)
@@ -289,7 +289,7 @@ def test_a_floor_that_is_known_gives_the_verdict_of_the_repeats() -> None:
     assert alone.to_dict() == assess(runs[0], twin).to_dict()
 
 
-def test_a_floor_of_something_else_is_refused() -> None:
+def test_a_floor_that_does_not_fit_the_assessment_is_refused() -> None:
     floor = NoiseFloor.from_traces([queue(10), queue(11)])
     with pytest.raises(InputError, match="floor: does not contain the real run"):
         assess(queue(12), queue(10), floor=floor)
@@ -333,7 +333,7 @@ def test_k_and_offset_are_recovered_from_training_runs() -> None:
     assert "fitted on 1 training run" in str(verdict)
 
 
-def test_a_run_that_was_fitted_on_cannot_be_assessed() -> None:
+def test_a_run_of_the_fitted_alignment_cannot_be_assessed() -> None:
     real, twin = queue(10), queue(11)
     alignment = fit_alignment([(real, twin)])
     with pytest.raises(InputError, match="fitted on this run"):
@@ -364,7 +364,7 @@ def runs(draw: st.DrawFn) -> dict[str, object]:
 
 @given(runs())
 @examples(12)
-def test_no_run_fails_beside_itself(made: dict[str, object]) -> None:
+def test_no_run_fails_against_itself(made: dict[str, object]) -> None:
     trace = run(**made)  # type: ignore[arg-type]
     verdict = assess(trace, trace, criteria=FAST)
     assert verdict.status in ("PASS", "not assessable")
@@ -379,7 +379,7 @@ def test_results_do_not_depend_on_the_start_of_the_runs(
     a, b = run(**one), run(**other)  # type: ignore[arg-type]
     moved = run(**one, shift=shift)  # type: ignore[arg-type]
     twin = run(**other, shift=shift) if both else b  # type: ignore[arg-type]
-    # Without submissions on both sides, t = 0 is all there is.
+    # Without submissions on both sides, times are relative to t = 0.
     assume(both or (one["waits"] and other["waits"]))
     before, after = assess(a, b, criteria=FAST), assess(moved, twin, criteria=FAST)
     assert [f.status for f in before.findings] == [f.status for f in after.findings]

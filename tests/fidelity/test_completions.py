@@ -1,4 +1,4 @@
-"""The completion curve and the makespan, at both sides of every bound."""
+"""The completion curve and the makespan, just below and above every bound."""
 
 import math
 
@@ -42,17 +42,20 @@ def test_three_per_cent_is_the_bound(late: int, status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "bin", "said"), [(1140.5, 60, False), (1140.0, 1140 / 50, True), (50.0, 1.0, True)]
+    ("length", "bin", "has_note"),
+    [(1140.5, 60, False), (1140.0, 1140 / 50, True), (50.0, 1.0, True)],
 )
-def test_fewer_than_20_bins_become_50_with_a_note(length: float, bin: float, said: bool) -> None:
+def test_fewer_than_20_bins_become_50_with_a_note(
+    length: float, bin: float, has_note: bool
+) -> None:
     real = run([0, 0, 0, 0], [length / 4, length / 3, length / 2, length])
     found = curve(real, real)
     assert found.figures["bin_s"] == pytest.approx(bin)
-    assert ("makespan / 50" in found.note) is said
+    assert ("makespan / 50" in found.note) is has_note
 
 
 @pytest.mark.parametrize("lag", range(-5, 6))
-def test_a_shifted_curve_is_found_again_by_the_lag(lag: int) -> None:
+def test_the_lag_of_a_shifted_curve_is_found(lag: int) -> None:
     """Law: moving all completions by whole bins moves the best lag, and leaves no error."""
     ends = 600 + 60.0 * np.array([1, 2, 3, 7, 8, 12, 13, 14, 20, 26, 30])
     found = CompletionCurves.from_ends(ends, ends + 60 * lag, bin=60.0, most=5)
@@ -87,7 +90,7 @@ def test_the_error_is_the_mean_over_all_bins_at_the_best_lag(
     assert found.t.tolist() == [bin * n for n in bins]
 
 
-def test_a_twin_that_takes_ages_costs_no_more() -> None:
+def test_a_very_long_twin_needs_no_more_time() -> None:
     """Real 1 s in 50 bins of 20 ms, twin 100,000 s: one task of 4 is missing in 5,000,000 bins.
 
     Three end with the real ones, and the fourth in the last bin.
@@ -124,7 +127,7 @@ def test_curves_are_extended_by_zero_and_by_their_final_value() -> None:
     assert early.lagged.tolist() == [0, 1, 2]
 
 
-def test_a_task_that_the_twin_loses_stays_missing_to_the_end() -> None:
+def test_a_task_missing_in_the_twin_is_missing_until_the_end() -> None:
     ends = np.arange(1, 21) * 60.0
     found = curve(run(ends - 10, 10), run(ends[:10] - 10, 10))
     missing = np.arange(1, 11)
@@ -144,7 +147,7 @@ def test_a_task_that_the_twin_loses_stays_missing_to_the_end() -> None:
         (599, 605, {"makespan"}, set()),
         (599, 605.1, {"makespan"}, {"makespan"}),
         (120, 114, {"makespan"}, set()),
-        # Under two minutes 5 % beside, which is less than 6 s there.
+        # Under two minutes also 5 %, which is less than 6 s there.
         (119, 124.9, {"makespan", SHORT_RUN}, set()),
         (119, 124.96, {"makespan", SHORT_RUN}, {SHORT_RUN}),
         (10, 10.5, {"makespan", SHORT_RUN}, set()),
@@ -152,7 +155,7 @@ def test_a_task_that_the_twin_loses_stays_missing_to_the_end() -> None:
         (10, 17, {"makespan", SHORT_RUN}, {"makespan", SHORT_RUN}),
     ],
 )
-def test_the_makespan_keeps_the_rule_of_its_length(
+def test_the_rule_of_the_makespan_depends_on_its_length(
     real: float, twin: float, names: set[str], failing: set[str]
 ) -> None:
     verdict = assess(run([0] * 4, [1, 2, 3, real]), run([0] * 4, [1, 2, 3, twin]))

@@ -91,7 +91,7 @@ def test_ten_pairs_are_needed(seconds: int, assessable: bool) -> None:
     assert (assess(real, real)["sMAPE"].status == "PASS") is assessable
 
 
-def test_tasks_are_compared_from_their_own_starts() -> None:
+def test_tasks_are_compared_relative_to_their_starts() -> None:
     """Law: waiting changes no usage."""
     verdict = assess(used(VARIED, VARIED), used(VARIED, VARIED, waits=[3.25, 100.0]))
     assert figures(verdict)["sMAPE"] == pytest.approx(0.0, abs=1e-9)
@@ -136,8 +136,8 @@ def test_a_window_that_begins_before_the_task_counts_all_after_its_start() -> No
     ]
 
 
-def test_seconds_that_are_known_in_part_are_no_pairs() -> None:
-    """A second of which one half is lost, and the last 0.3 s of a task."""
+def test_partially_known_seconds_are_no_pairs() -> None:
+    """A second with a missing half, and the last 0.3 s of a task."""
     whole = run([0.0], 20.0).replace(usage=windows("0", VARIED, 0.0))
     halves = [cores for cores in VARIED for _ in range(2)]
     parts = windows("0", halves, 0.0, dt=0.5).filter(pl.col("t") != 3.5)
@@ -170,7 +170,7 @@ def test_seconds_of_different_clocks_are_compared_in_mhz() -> None:
     assert "in MHz" in verdict["sMAPE"].note
 
 
-def test_too_many_windows_become_longer_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_windows_are_merged_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twinloop.fidelity.cpu_usage.MOST_WINDOWS", 10)
     verdict = assess(used(VARIED), used(VARIED), criteria=Criteria(usage={"least_pairs": 4}))
     assert "windows of 2 s" in verdict["sMAPE"].note

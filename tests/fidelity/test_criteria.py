@@ -25,7 +25,7 @@ def test_the_defaults_equal_those_of_the_thesis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("waits: {p51: 0.1}", r"c\.yaml:1: waits\.p51: is no field"),
         ("wait: {}", r"c\.yaml:1: wait: is no field of the criteria \(did you mean 'waits'"),
@@ -36,13 +36,13 @@ def test_the_defaults_equal_those_of_the_thesis() -> None:
         ("- 3", "c.yaml"),
     ],
 )
-def test_errors_name_their_field(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_their_field(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(TwinloopError, match=said):
+    with pytest.raises(TwinloopError, match=message):
         Criteria.load(tmp_path / "c.yaml")
 
 
-def test_what_is_printed_with_comments_reads_back(tmp_path: Path) -> None:
+def test_printed_criteria_with_comments_are_readable(tmp_path: Path) -> None:
     asked = Criteria(waits={"p50": 0.02}, power={"lag": "5min"})
     (tmp_path / "c.yaml").write_text(asked.to_commented_yaml())
     assert Criteria.load(tmp_path / "c.yaml") == asked
@@ -59,6 +59,6 @@ def test_a_verdict_names_the_file_and_its_hash(tmp_path: Path) -> None:
     assert verdict.to_dict()["criteria"]["other_than_default"] == {"waits.p50": 0.01}
 
 
-def test_an_unknown_finding_is_an_error_that_names_the_known() -> None:
+def test_an_unknown_finding_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match="p95"):
         assess(run([1.0]), run([1.0]))["p96"]

@@ -12,7 +12,7 @@ from twinloop.fidelity import Criteria, Finding, assess
 from twinloop.fidelity.surrogates import randomise_phases
 from twinloop.trace import Trace
 
-# Segments of 10 s that may be moved by 20 s, so that they can be worked out by hand.
+# Segments of 10 s with a lag of at most 20 s, so that they can be computed by hand.
 SMALL = Criteria(power={"segment": 10, "lag": 20, "surrogates": 0})
 STILL = Criteria(power={"segment": 10, "lag": 0, "surrogates": 0})
 
@@ -54,7 +54,7 @@ def test_the_best_lag_is_that_of_a_search_over_all() -> None:
 
 @given(st.integers(-20, 20))
 @examples(6)
-def test_a_delay_is_found_again_in_every_segment_that_it_leaves_whole(lag: int) -> None:
+def test_a_delay_is_found_in_every_complete_segment(lag: int) -> None:
     base = noise(200)
     real, twin = base[50:150], base[50 - lag : 150 - lag]
     segments = found(powered(real), powered(twin)).series
@@ -77,7 +77,7 @@ def test_the_bound_is_0_9() -> None:
 @given(st.floats(0.1, 10), st.floats(0, 500))
 @examples(6)
 def test_scale_and_idle_power_are_invisible_to_the_trend(scale: float, idle: float) -> None:
-    """Law: z-scores know neither; the errors in watts do."""
+    """Law: z-scores do not depend on them; the errors in watts do."""
     real = noise(40)
     verdict = assess(powered(real), powered(scale * real + idle), criteria=SMALL)
     assert verdict["mean segment r"].figure == pytest.approx(1.0)
@@ -141,7 +141,7 @@ def test_windows_of_any_length_keep_their_energy() -> None:
     assert trend["real"].std(ddof=0) == pytest.approx(1)
 
 
-def test_unrelated_series_are_scored_beside_and_warn_of_smooth_ones() -> None:
+def test_unrelated_surrogate_series_are_scored_and_smooth_series_give_a_warning() -> None:
     slow = 100 + 10 * np.sin(2 * np.pi * np.arange(400) / 100)  # a lag for every phase
     smooth = Criteria(power={"segment": 10, "lag": 100})
     weak = found(powered(slow), powered(slow), smooth)
@@ -176,7 +176,7 @@ def test_the_side_without_power_is_named() -> None:
     assert found(powered(noise(30)), run([0.0])).note == "the twin has no power"
 
 
-def test_watts_are_judged_only_where_that_was_asked_for() -> None:
+def test_watts_are_assessed_only_on_request() -> None:
     def run(watts: float) -> Trace:
         table = {"t": [10.0, 20.0], "dt": [10.0, 10.0], "watts": [watts, 2 * watts]}
         return Trace(power=pl.DataFrame(table))

@@ -1,4 +1,4 @@
-"""The waits: KS against SciPy and against tables, percentiles at both sides of their bounds."""
+"""Waits: KS against SciPy and against tables, percentiles below and above their bounds."""
 
 import math
 
@@ -61,7 +61,7 @@ def test_under_40_tasks_ks_is_weak_and_keeps_its_status(tasks: int, weak: bool) 
     [
         (2000, 0.06, "KS p", "FAIL"),
         (2001, 0.06, "KS D", "FAIL"),
-        # What p would reject, D lets pass: a difference that is sure, and small.
+        # p would reject it and D accepts it: a significant but small difference.
         (20000, 0.04, "KS D", "PASS"),
     ],
 )
@@ -97,7 +97,7 @@ def test_constant_waits_pass_against_themselves_despite_rounding() -> None:
 def test_a_percentile_passes_up_to_its_bound(name: str, place: int, bound: float) -> None:
     real = np.arange(101) * 100.0
     for factor, status in ((1 + bound, "PASS"), (1 + bound + 1e-4, "FAIL"), (1 - bound, "PASS")):
-        # All above the percentile moves with it, so that the order stays.
+        # All values above the percentile move with it, so that the order is kept.
         twin = np.where(np.arange(101) >= place, real * factor, real)
         twin[:place] = np.minimum(twin[:place], twin[place])
         found = assess(run(real), run(twin))[name]
@@ -124,7 +124,7 @@ def test_a_small_absolute_error_passes_too(
     assert {verdict[name].status for name in ("p50", "p95", "p99")} == {status}
 
 
-def test_a_percentile_that_is_zero_is_judged_by_the_absolute_error() -> None:
+def test_a_percentile_of_zero_is_assessed_by_the_absolute_error() -> None:
     near = assess(run([0.0] * 60), run([0.005] * 60))["p50"]
     far = assess(run([0.0] * 60), run([5.0] * 60))["p50"]
     assert (near.figure, near.status) == (None, "PASS")
