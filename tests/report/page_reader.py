@@ -1,4 +1,4 @@
-"""Pages read back."""
+"""Reading of report pages in tests."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""Studies, confirmations and loops to draw, small and made by what really makes them."""
+"""Small studies, confirmations and loops for report pages, made by the functions of the package."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def make_study(more: str = "") -> Study:
     return tl.explore(make_scenario(), {"factors": factors, "seeds": 2})
 
 
-#: What three configurations were predicted to take, and took in three repetitions, in s.
+#: Predicted times of three configurations, and their times in three repetitions (s).
 PREDICTED = {"good": 8.0, "bad": 9.0, "even": 9.9, "base": 10.0}
 TOOK = {
     "good": (8.1, 8.3, 8.2),
@@ -67,7 +67,7 @@ def make_confirmation(names: dict[str, str] | None = None, **options: Any) -> Co
 
 @cache
 def make_loop() -> Any:
-    """A loop whose truth is a twin that is faster than it comes."""
+    """A loop whose real run is simulated with a higher speed than the default."""
     plan = Scenario(
         platform="2x2",
         policy="fcfs",

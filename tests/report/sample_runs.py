@@ -1,4 +1,4 @@
-"""Runs to draw: first come, first served on a few nodes, placed by the obvious loop."""
+"""Runs for figures: first come, first served on a few nodes, placed by a simple loop."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def run_fcfs(
 
 
 def draw_tasks(count: int, seed: int = 1) -> list[tuple[float, float, int]]:
-    """So many tasks at random, of whole seconds."""
+    """Draw a number of random tasks with times in whole seconds."""
     rng = np.random.default_rng(seed)
     gaps, lengths = rng.integers(0, 60, count), rng.integers(1, 300, count)
     return list(zip(gaps * 1.0, lengths * 1.0, rng.integers(1, 5, count).tolist(), strict=True))
@@ -61,7 +61,7 @@ def sum_core_seconds(trace: Trace) -> float:
     )
 
 
-#: A Plotly figure takes long to make, so that a law of figures sees fewer of them.
+#: Fewer examples, because a Plotly figure takes long to make.
 FEWER = settings(max_examples=max(1, settings().max_examples // 4))
 
 tasks_to_run = st.lists(

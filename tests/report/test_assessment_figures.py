@@ -1,4 +1,4 @@
-"""The pictures of an assessment show its series, and nothing else."""
+"""The figures of an assessment show exactly its series."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ def read_curves(figure: Any) -> dict[str, list[float]]:
 
 
 def read_window(trace: Trace) -> tuple[list[float], list[float]]:
-    """The waits and the ends of the tasks, read off the tables."""
+    """Compute the waits and the ends of the tasks from the tables."""
     rows = trace.tasks.join(trace.placements, left_on="id", right_on="task")
     return (rows["start"] - rows["submit"]).to_list(), rows["end"].to_list()
 
@@ -64,7 +64,7 @@ def test_the_completions_of_two_runs_are_counted() -> None:
         assert curve.y[-1] == 100 or run is twin
 
 
-def test_curves_over_time_are_the_series_and_lie_above_their_difference() -> None:
+def test_curves_over_time_are_the_series_above_their_difference() -> None:
     t = np.arange(50) * 60.0
     verdict = make_verdict(
         completions=make_series(50, t=t, lagged=0.0),
@@ -163,7 +163,7 @@ def test_missing_series_raise_an_error_with_the_reason() -> None:
         VerdictPlots(NOTHING).waits()
 
 
-def test_pictures_are_the_verdicts_own() -> None:
+def test_figures_are_methods_of_the_verdict() -> None:
     tasks = draw_tasks(30)
     verdict = assess(run_fcfs(tasks), run_fcfs(tasks))
     assert "completions, page, segments, trend, usage, waits" in repr(VerdictPlots(verdict))

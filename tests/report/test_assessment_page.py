@@ -21,7 +21,7 @@ TASKS = draw_tasks(60)
 
 
 def make_run(factor: float, **facts: Any) -> Trace:
-    """A run with power and CPU usage, all its times so many times as long."""
+    """A run with power and CPU usage, with all times multiplied by a factor."""
     run = run_fcfs([(gap, factor * length, cores) for gap, length, cores in TASKS])
     t = np.arange(1.0, 1300.0)
     watts = 200 + 50 * np.sin(t / 97) + np.random.default_rng(1).normal(0, factor, t.size)
@@ -148,8 +148,8 @@ def test_notes_on_the_data_are_on_the_page(tmp_path: Path) -> None:
     verdict = assess(unknown, TWIN)
     assert verdict.notes
     _, page = write_page(verdict, tmp_path)
-    for said in verdict.notes:
-        assert said in text_after(page, "Notes on the data")
+    for note in verdict.notes:
+        assert note in text_after(page, "Notes on the data")
 
 
 def test_no_name_becomes_markup(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The report of a calibration shows what was found, how sure it is, and nothing that was not."""
+"""Page of a calibration: values, uncertainty, and only results that exist."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class SampleIdentifiability:
 
 @dataclass(frozen=True)
 class SampleFit:
-    """A calibration of which only what is asked for is known."""
+    """A calibration with only the given attributes."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def write_page(fit: SampleFit, folder: Path) -> tuple[str, PageReader]:
     return text, PageReader(text)
 
 
-def test_the_course_has_every_loss_and_the_best_so_far() -> None:
+def test_the_history_has_every_loss_and_the_best_so_far() -> None:
     losses = [5.0, 7.0, float("nan"), 2.0, 3.0]
     figure = plot_calibration(SampleFit(history=make_history(losses)))["convergence"]
     loss, best, before = figure.data
@@ -96,7 +96,7 @@ def test_losses_that_are_not_positive_have_a_linear_axis(least: float) -> None:
     assert figure.layout.yaxis.type == "linear"
 
 
-def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
+def test_a_long_history_keeps_its_extremes_and_its_best() -> None:
     history = make_history(np.random.default_rng(1).random(50_000).tolist())
     loss, best, _ = plot_calibration(SampleFit(history=history))["convergence"].data
     assert len(loss.y) <= 1000
@@ -110,7 +110,7 @@ def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
     assert len(best.x) < 100
 
 
-def test_a_second_search_has_a_best_of_its_own() -> None:
+def test_a_second_search_has_a_separate_best() -> None:
     history = pl.concat([make_history([5.0, 3.0]), make_history([9.0, 8.0, 7.0])])
     figure = plot_calibration(SampleFit(history=history))["convergence"]
     losses, first, second = figure.data
@@ -122,7 +122,7 @@ def test_a_second_search_has_a_best_of_its_own() -> None:
     )
 
 
-def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
+def test_a_region_of_few_parameters_has_a_panel_for_each_pair() -> None:
     confidence_region = make_points(4)
     fit = make_fit(confidence_region)
     figure = plot_calibration(fit)["confidence_region"]
@@ -137,20 +137,20 @@ def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
             confidence_region.select(names).rows()
         )
         assert (mark.x[0], mark.y[0]) == tuple(fit.values[name] for name in names)
-        # The best is drawn last, over the others, and has the lowest colour.
+        # The best point is drawn last, above the others, and has the lowest colour.
         assert (drawn.x[-1], drawn.y[-1]) == (mark.x[0], mark.y[0])
         assert min(drawn.marker.color) == drawn.marker.color[-1]
     assert len(seen) == 6
     assert figure.layout.coloraxis.cmin == pytest.approx(np.log10(confidence_region["loss"].min()))
 
 
-def test_a_cloud_of_one_parameter_has_the_loss_over_it() -> None:
+def test_a_region_of_one_parameter_has_the_loss_over_it() -> None:
     confidence_region = make_points(1)
     (drawn,) = plot_calibration(make_fit(confidence_region))["confidence_region"].data
     assert set(zip(drawn.x, drawn.y, strict=True)) == set(confidence_region.rows())
 
 
-def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
+def test_a_region_of_many_parameters_has_a_line_for_each_point() -> None:
     confidence_region = make_points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
     confidence_region = confidence_region.select("mode", *(f"p{at}" for at in range(8)), "loss")
     figure = plot_calibration(make_fit(confidence_region))["confidence_region"]
@@ -179,7 +179,7 @@ def test_failed_points_and_too_many_points_are_noted() -> None:
     assert f"500 of {3000 - failed:,} points" in notes[2]
 
 
-def test_intervals_lie_within_the_range_that_was_searched() -> None:
+def test_intervals_are_within_the_searched_range() -> None:
     fit = SampleFit(
         values={"speed": 1.0, "latency": 0.1, "mode": "a"},
         defaults={"speed": 4.0, "latency": 1.0, "mode": "b"},
@@ -194,14 +194,14 @@ def test_intervals_lie_within_the_range_that_was_searched() -> None:
     known, unknown = curves["identifiable"], curves["not identifiable"]
     assert known.x[:2] == (0.125, 0.5)
     assert {names[y] for y in known.y[:2]} == {"speed"}
-    # By their logarithms, as they span two orders of magnitude.
+    # On a logarithmic axis, because they span two orders of magnitude.
     assert unknown.x[:2] == pytest.approx((0.0, 1.0))
     assert {names[y] for y in unknown.y[:2]} == {"latency"}
     assert curves["fitted value"].x == pytest.approx((0.25, 0.5))
     assert curves["value before"].x == pytest.approx((1.0, 1.0))
 
 
-def test_the_levels_of_a_value_that_is_a_word_are_its_interval(tmp_path: Path) -> None:
+def test_the_interval_of_a_categorical_value_is_its_levels(tmp_path: Path) -> None:
     found = make_intervals(mode=(None, None, None, False))
     levels = pl.Series("levels", [["a", "c"]])
     known = replace(found, table=found.table.with_columns(levels))
@@ -252,7 +252,7 @@ def test_the_sections_of_the_page_are_in_order(tmp_path: Path) -> None:
     )
     text, page = write_page(fit, tmp_path)
     check_loads_nothing(text, page)
-    said = (
+    headings = (
         "predict: nothing injected from the real runs",
         "2 parameters fitted to 2 runs (run 1, run 2), with 1 run held out (run 3): the lowest "
         "makespan loss that the optimiser cma found in 3 evaluations.",
@@ -263,7 +263,7 @@ def test_the_sections_of_the_page_are_in_order(tmp_path: Path) -> None:
         "Parameter values around the fit",
         "Acceptable intervals of the values",
     )  # fmt: skip
-    places = [page.text.index(each) for each in said]
+    places = [page.text.index(each) for each in headings]
     assert places == sorted(places)
     assert list(read_figures(page)) == ["convergence", "confidence_region", "intervals"]
     fail, passed = (
@@ -281,13 +281,13 @@ def test_a_minimal_calibration_has_a_page(tmp_path: Path) -> None:
     text, page = write_page(SampleFit(), tmp_path)
     check_loads_nothing(text, page)
     assert read_figures(page) == {}
-    for said in (
+    for text in (
         "No run was assessed",
         "no run was held out",
         "was not analysed",
         "Omitted figures",
     ):
-        assert said in page.text
+        assert text in page.text
     failed = SampleFit(
         values={"a": 1},
         history=make_history([float("nan")]),

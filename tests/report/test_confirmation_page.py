@@ -14,7 +14,7 @@ from twinloop.report import write_confirmation_page
 from twinloop.report.figures.confirmation import plot_course, plot_differences, plot_ranks
 from twinloop.report.pages.confirmation import describe_recommendations
 
-#: What two take, in s, as predicted.
+#: Predicted times of two configurations (s).
 WORSE = {"slow": 12.0, "base": 10.0}
 
 
@@ -31,9 +31,9 @@ def test_the_verdicts_on_the_recommendations_come_first(tmp_path: Path) -> None:
     text, page = write_page(make_confirmation(), tmp_path)
     check_loads_nothing(text, page)
     assert '<span class="status pass big">holds</span>' in text
-    said = text.split('<div class="answer">')[1].split("</div>")[0].split("</p>")
+    lines = text.split('<div class="answer">')[1].split("</div>")[0].split("</p>")
     for line, name, verdict in zip(
-        said, ("good", "bad", "even"), ("holds", "reversed", "tie"), strict=False
+        lines, ("good", "bad", "even"), ("holds", "reversed", "tie"), strict=False
     ):
         assert line.startswith(f"<p>{name} ")
         assert line.endswith(f": {verdict}.")
@@ -42,16 +42,16 @@ def test_the_verdicts_on_the_recommendations_come_first(tmp_path: Path) -> None:
     assert "energy per task was not measured" in page.text
 
 
-def test_differences_are_the_paired_ones_and_the_prediction_is_marked() -> None:
+def test_differences_are_paired_and_the_prediction_is_marked() -> None:
     figure = plot_differences(make_confirmation())
     names = list(figure.layout.yaxis.ticktext)
-    found, foretold = {}, {}
+    found, predicted = {}, {}
     for trace in figure.data:
         if trace.name.startswith("measured"):
             for x, y in zip(trace.x, trace.y, strict=True):
                 found[names[y]] = (x, trace.name.removeprefix("measured: "))
         elif trace.name == "predicted":
-            foretold = {names[y]: x for x, y in zip(trace.x, trace.y, strict=True)}
+            predicted = {names[y]: x for x, y in zip(trace.x, trace.y, strict=True)}
     verdicts = {
         "good": "better, as predicted",
         "bad": "opposite to the prediction",
@@ -59,7 +59,7 @@ def test_differences_are_the_paired_ones_and_the_prediction_is_marked() -> None:
     }
     for name, verdict in verdicts.items():
         assert found[name] == (pytest.approx(compute_mean(name) - compute_mean("base")), verdict)
-        assert foretold[name] == pytest.approx(PREDICTED[name] - PREDICTED["base"])
+        assert predicted[name] == pytest.approx(PREDICTED[name] - PREDICTED["base"])
 
 
 def test_the_interval_is_drawn_to_its_ends() -> None:
@@ -70,7 +70,7 @@ def test_the_interval_is_drawn_to_its_ends() -> None:
     assert bars.x[0] + bars.error_x.array[0] == pytest.approx(pair["high"])
 
 
-def test_lines_of_ranks_go_from_the_predicted_to_the_real_place() -> None:
+def test_lines_of_ranks_go_from_the_predicted_to_the_measured_rank() -> None:
     drawn = {line.name: list(line.y) for line in plot_ranks(make_confirmation()).data}
     assert drawn == {
         "good": [1.0, 1.0], "bad": [2.0, 4.0], "even": [3.0, 2.0], "base (baseline)": [4.0, 3.0],
@@ -101,9 +101,9 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     )
     assert EVIL not in text
     assert sum(tag == "script" for tag, _ in page.tags) == 3
-    said = json.dumps(read_figures(page))
-    assert "<a" not in said
-    assert "<script" not in said
+    figures = json.dumps(read_figures(page))
+    assert "<a" not in figures
+    assert "<script" not in figures
 
 
 def test_predicted_improvements_and_deteriorations_have_different_colours() -> None:
@@ -119,8 +119,10 @@ def test_predicted_improvements_and_deteriorations_have_different_colours() -> N
     ]
     found = Confirmation.of([made["good"]], made["base"], rows, list(names))
     marks = {}
-    for metric, said in names.items():
-        (mark,) = (t for t in plot_differences(found, metric).data if t.name == f"measured: {said}")
+    for metric, label in names.items():
+        (mark,) = (
+            t for t in plot_differences(found, metric).data if t.name == f"measured: {label}"
+        )
         marks[metric] = mark.marker.color
     assert len(set(marks.values())) == 2
 

@@ -1,4 +1,4 @@
-"""The areas under the curves are what the run used, waited and drew; the waits are exact."""
+"""The areas under the curves equal the core-seconds, waits and energy of the run."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_the_area_under_the_queue_is_the_sum_of_the_waits(tasks: Tasks) -> None:
 
 @FEWER
 @given(tasks_to_run)
-def test_the_distribution_of_waits_is_the_share_that_waited_at_most_so_long(tasks: Tasks) -> None:
+def test_the_distribution_of_waits_is_the_share_with_at_most_this_wait(tasks: Tasks) -> None:
     trace = run_fcfs(tasks)
     both = trace.tasks.join(trace.placements, left_on="id", right_on="task")
     waited = (both["start"] - both["submit"]).to_numpy()
@@ -81,7 +81,7 @@ def test_a_long_run_keeps_its_extremes_and_its_exact_means() -> None:
     assert (max(thin.y), min(thin.y)) == (levels.max(), levels.min())
 
 
-def test_capacity_falls_while_nodes_are_away_and_never_twice() -> None:
+def test_capacity_decreases_once_while_nodes_are_down() -> None:
     states = pl.DataFrame(
         {
             "node": ["n0", "n0", "n1", "n0"],
@@ -116,7 +116,9 @@ def test_tasks_that_never_started_are_named_and_not_drawn() -> None:
 
 
 @pytest.mark.parametrize("nodes", [[None], ["n0", "n1"]])
-def test_the_area_under_the_power_is_the_energy_and_gaps_are_gaps(nodes: list[str | None]) -> None:
+def test_the_area_under_the_power_is_the_energy_and_gaps_are_not_filled(
+    nodes: list[str | None],
+) -> None:
     windows = [(10.0, 90.0), (20.0, 120.0), (40.0, 70.0)]
     rows = [(node, t, 10.0, watts) for node in nodes for t, watts in windows]
     frame = pl.DataFrame(rows, schema=["node", "t", "dt", "watts"], orient="row")

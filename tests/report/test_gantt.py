@@ -1,4 +1,4 @@
-"""What a Gantt chart shows is what ran: no more, no less, and where it ran."""
+"""A Gantt chart shows exactly the executions, with their nodes and times."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def compute_area(figure: Any) -> float:
 def test_the_bars_are_the_placements_in_place_time_and_area(tasks: Tasks) -> None:
     trace = run_fcfs(tasks)
     figure = plot_gantt(trace)
-    # A task in two pieces lies on cores that are not side by side.
+    # A task in two pieces is on cores that are not adjacent.
     found = {
         text.partition("</b>")[0].removeprefix("<b>"): (base, length)
         for part in figure.data
@@ -62,14 +62,14 @@ def test_bars_of_a_node_stay_in_its_band(tasks: Tasks) -> None:
 
 @FEWER
 @given(tasks_to_run)
-def test_without_machines_the_tasks_are_packed_onto_the_cores_that_there_are(tasks: Tasks) -> None:
+def test_without_machines_the_tasks_are_packed_onto_the_available_cores(tasks: Tasks) -> None:
     trace = remove_machines(run_fcfs(tasks))
     figure = plot_gantt(trace)
     assert compute_area(figure) == pytest.approx(sum_core_seconds(trace))
     assert all(np.all(part.y + part.width / 2 <= 8) for part in figure.data)
 
 
-def test_one_bar_a_placement_where_cores_lie_side_by_side() -> None:
+def test_a_placement_on_adjacent_cores_is_one_bar() -> None:
     trace = run_fcfs([(5.0, 10.0, 4)] * 30)
     assert sum(len(part.x) for part in plot_gantt(trace).data) == trace.placements.height
 
@@ -79,8 +79,8 @@ def test_the_hover_text_has_user_task_and_times() -> None:
     text = next(
         text for part in plot_gantt(trace).data for text in part.hovertext if "task 2" in text
     )  # fmt: skip
-    for said in ("user 2", "cores 2", "submit 30 s", "start 60 s", "end 150 s", "wait 30 s"):
-        assert said in text
+    for label in ("user 2", "cores 2", "submit 30 s", "start 60 s", "end 150 s", "wait 30 s"):
+        assert label in text
 
 
 def test_many_users_share_nine_colours_and_a_grey() -> None:
@@ -92,7 +92,7 @@ def test_many_users_share_nine_colours_and_a_grey() -> None:
     assert len({part.marker.color for part in figure.data}) == 10
 
 
-def test_colour_by_status_uses_why_the_execution_ended() -> None:
+def test_colour_by_status_uses_the_end_of_the_execution() -> None:
     trace = run_fcfs([(0.0, 9.0, 1)] * 2)
     reasons = pl.Series("reason", ["preempted", None])
     figure = plot_gantt(
@@ -109,7 +109,7 @@ def test_node_states_are_drawn_on_their_node() -> None:
     assert (away.name, away.base.tolist(), away.x.tolist()) == ("not available", [2.0], [7.0])
 
 
-def test_a_large_run_is_a_map_of_shares_with_the_same_area() -> None:
+def test_a_large_run_is_a_heat_map_with_the_same_area() -> None:
     trace = run_fcfs(draw_tasks(5001), nodes=3)
     (heat,) = plot_gantt(trace).data
     assert heat.type == "heatmap"
@@ -129,7 +129,7 @@ def test_more_than_200_nodes_are_drawn_in_groups() -> None:
     assert heat.z.max() <= 1.0
 
 
-def test_a_large_run_without_machines_is_a_map_of_users() -> None:
+def test_a_large_run_without_machines_is_a_heat_map_of_users() -> None:
     trace = remove_machines(run_fcfs(draw_tasks(5001)))
     (heat,) = plot_gantt(trace).data
     assert sorted(heat.y) == ["user 0", "user 1", "user 2"]
@@ -164,7 +164,7 @@ def test_omitted_executions_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace", "options", "said"),
+    ("trace", "options", "message"),
     [
         (Trace(), {}, "no execution has a start and an end"),
         (run_fcfs([(0.0, 1.0, 1)]), {"window": (5.0, 5.0)}, "window from 5.0 to 5.0 s is empty"),
@@ -172,7 +172,7 @@ def test_omitted_executions_are_reported() -> None:
     ],
 )
 def test_missing_data_raise_an_error_with_the_reason(
-    trace: Trace, options: dict[str, object], said: str
+    trace: Trace, options: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         plot_gantt(trace, **options)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from twinloop.report.pages.loop import CHAPTERS
 from twinloop.report.pages.parameter_changes import render_parameter_changes
 from twinloop.trace import Manifest, Trace
 
-#: What the page reads of a fit, but its verdicts.
+#: The attributes of a fit that the page reads, except its verdicts.
 FIT = (
     "values", "defaults", "loss", "loss_before", "history", "confidence_region",
     "identifiability", "recipe", "warnings",
@@ -32,7 +32,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, PageReader]:
 def test_the_recommendation_comes_first(usual: tuple[str, PageReader]) -> None:
     text, page = usual
     check_loads_nothing(text, page)
-    places = [page.text.index(said) for said in ("Recommendation", "First line.", "Take easy.")]
+    places = [page.text.index(text) for text in ("Recommendation", "First line.", "Take easy.")]
     assert places == sorted(places)
     assert places[-1] < page.text.index(CHAPTERS["measured"])
 
@@ -47,7 +47,7 @@ def test_the_contents_lead_to_every_chapter(usual: tuple[str, PageReader]) -> No
     assert chapters == list(CHAPTERS)
 
 
-def test_names_on_the_page_are_unique_and_every_picture_is_drawn(
+def test_ids_on_the_page_are_unique_and_every_figure_is_drawn(
     usual: tuple[str, PageReader],
 ) -> None:
     _, page = usual
@@ -129,15 +129,15 @@ def test_the_hold_out_run_has_a_column_and_reasons_if_not_assessable(tmp_path: P
     assert "One failing criterion makes the verdict FAIL." in page.text
 
 
-def test_a_value_that_moved_is_named_once_and_its_cause_holds_it() -> None:
+def test_a_changed_value_is_named_once_below_its_cause() -> None:
     lines = ["slow (makespan_s):", "  a moved from 1 to 2", "late:", "  a moved from 1 to 2"]
-    said = render_parameter_changes(lines, once=True)
-    assert said.startswith("<ul><li>slow (makespan):<ul><li>a moved from 1 to 2</li></ul></li>")
-    assert said.count("a moved") == 1
+    markup = render_parameter_changes(lines, once=True)
+    assert markup.startswith("<ul><li>slow (makespan):<ul><li>a moved from 1 to 2</li></ul></li>")
+    assert markup.count("a moved") == 1
     assert render_parameter_changes(lines).count("a moved") == 2
 
 
-def test_the_real_run_is_drawn_since_its_start_like_the_twin(tmp_path: Path) -> None:
+def test_the_real_run_is_drawn_from_its_start_like_the_twin(tmp_path: Path) -> None:
     real = make_loop().real
     dated = real.replace(manifest=real.manifest.model_copy(update={"epoch_ms": 10**12}))
     _, page = write_page(tmp_path, real=dated)
@@ -150,5 +150,5 @@ def test_the_real_run_is_drawn_since_its_start_like_the_twin(tmp_path: Path) -> 
 def test_levels_are_explained(usual: tuple[str, PageReader]) -> None:
     _, page = usual
     end = page.text.rsplit(CHAPTERS["glossary"], 1)[1]
-    for said in ("2x4", "2 nodes of 4 cores each.", "1 node of 8 cores.", "pack-ic", "Overcommit"):
-        assert said in end
+    for text in ("2x4", "2 nodes of 4 cores each.", "1 node of 8 cores.", "pack-ic", "Overcommit"):
+        assert text in end

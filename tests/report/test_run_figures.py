@@ -1,4 +1,4 @@
-"""Machines over time, carbon, lateness and sessions are what can be worked out by hand."""
+"""Machines over time, carbon, lateness and sessions equal values computed by hand."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from twinloop.report.pages.data_quality import list_missing_data
 from twinloop.trace import Manifest, Trace
 
 
-def test_the_map_of_machines_has_all_core_seconds() -> None:
+def test_the_heat_map_of_machines_has_all_core_seconds() -> None:
     trace = run_fcfs(draw_tasks(80))
     figure = plot_heat(trace)
     found = figure.data[0]
@@ -120,7 +120,7 @@ def test_lateness_below_the_threshold_or_without_users_is_left_out(tmp_path: Pat
     assert "lateness, mean" not in page("u", 4.95).text
 
 
-def test_sessions_of_the_busiest_user_and_which_wait_for_which() -> None:
+def test_sessions_of_the_busiest_user_and_their_dependencies() -> None:
     log = Trace(tasks=pl.DataFrame({
         "id": ["1", "2", "3", "4"], "user": ["ann", "ann", "bob", "ann"],
         "submit": [0.0, 3600.0, 0.0, 10800.0], "requested_cores": 1.0,

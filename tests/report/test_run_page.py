@@ -1,4 +1,4 @@
-"""The page of a run is whole: it loads nothing, hides nothing and believes no name."""
+"""Page of a run: it is complete, loads nothing, and escapes all names."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def add_power(trace: Trace) -> Trace:
     return trace.replace(power=pl.DataFrame({"t": [60.0, 120.0], "dt": 60.0, "watts": 90.0}))
 
 
-def test_the_page_has_all_pictures_and_the_figures(tmp_path: Path) -> None:
+def test_the_page_has_all_charts_and_key_figures(tmp_path: Path) -> None:
     trace = add_power(run_fcfs(draw_tasks(100)))
     _, page = write_page(trace, tmp_path)
     assert list(read_figures(page)) == ["gantt", "queue", "utilisation", "heat", "power", "waits"]
@@ -43,7 +43,7 @@ def test_the_page_loads_nothing(tmp_path: Path) -> None:
     check_loads_nothing(text, page)
 
 
-def test_plotly_is_there_once_and_whole(tmp_path: Path) -> None:
+def test_plotly_is_included_once_and_completely(tmp_path: Path) -> None:
     from plotly.offline import get_plotlyjs
 
     _, page = write_page(run_fcfs(draw_tasks(20)), tmp_path)
@@ -74,10 +74,10 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     assert sum(tag == "script" for tag, _ in page.tags) == 3
     assert all(attrs.get("class") == "term" for tag, attrs in page.tags if tag == "a")
     assert EVIL not in text
-    # Plotly takes a little HTML in its texts, links among it.
-    said = json.dumps(read_figures(page))
-    assert "<a" not in said
-    assert "<script" not in said
+    # Plotly supports some HTML in its texts, such as links.
+    figures = json.dumps(read_figures(page))
+    assert "<a" not in figures
+    assert "<script" not in figures
     assert page.text.count("<script>alert") >= 3
 
 
@@ -87,8 +87,8 @@ def test_data_cleaning_is_on_the_page(tmp_path: Path) -> None:
         Cleaning(kind="invented", what="ends of tasks", count=2),
     )
     _, page = write_page(run_fcfs([(0.0, 5.0, 1)], manifest=Manifest(cleaned=notes)), tmp_path)
-    for said in ("skipped", "1,234", "lines with too few fields", "a:7", "invented"):
-        assert said in page.text
+    for text in ("skipped", "1,234", "lines with too few fields", "a:7", "invented"):
+        assert text in page.text
 
 
 def test_records_that_could_not_be_run_are_counted_on_the_page(tmp_path: Path) -> None:
@@ -101,11 +101,11 @@ def test_omitted_figures_of_a_trace_are_listed(tmp_path: Path) -> None:
     _, page = write_page(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})), tmp_path)
     assert read_figures(page) == {}
     _, rest = page.text.split("Omitted figures")
-    for said in ("no execution has a start", "no queue", "no power", "no waits"):
-        assert said in rest
+    for text in ("no execution has a start", "no queue", "no power", "no waits"):
+        assert text in rest
 
 
-def test_every_sentence_has_a_heading_and_nothing_is_missing_where_all_is_drawn(
+def test_every_note_has_a_heading_and_a_complete_page_lists_nothing_as_missing(
     tmp_path: Path,
 ) -> None:
     text, _ = write_page(run_fcfs([(0.0, 5.0, 1)]), tmp_path)
@@ -118,7 +118,7 @@ def test_every_sentence_has_a_heading_and_nothing_is_missing_where_all_is_drawn(
 
 @pytest.mark.parametrize("name", ["n", "C01-H01-00", "<b>" * 30], ids=["short", "usual", "long"])
 @pytest.mark.parametrize("tasks", [50, 5001])
-def test_pictures_have_the_same_left_margin_and_names_fit_it(
+def test_figures_have_the_same_left_margin_and_names_fit_it(
     tmp_path: Path, name: str, tasks: int
 ) -> None:
     trace = run_fcfs(draw_tasks(tasks))
@@ -132,7 +132,7 @@ def test_pictures_have_the_same_left_margin_and_names_fit_it(
     bars, axis = found["gantt"]["data"][0], found["gantt"]["layout"]["yaxis"]
     names = [unescape(each) for each in axis.get("ticktext") or bars["y"]]
     assert len(names) == 2
-    # A letter of 13 pixels is about 7 wide; a name of 90 letters would leave no room to draw.
+    # A letter of 13 pixels is about 7 wide; a name of 90 letters would leave no space.
     assert 7 * max(map(len, names)) < left < 250
 
 
@@ -146,7 +146,7 @@ def test_the_cost_is_on_the_page(tmp_path: Path) -> None:
     assert "cost" not in page.text
 
 
-def test_pictures_over_time_show_the_same_time(tmp_path: Path) -> None:
+def test_figures_over_time_have_the_same_time_axis(tmp_path: Path) -> None:
     _, page = write_page(add_power(run_fcfs(draw_tasks(100))), tmp_path)
     over_time = [p for name, p in read_figures(page).items() if name != "waits"]
     assert len({tuple(p["layout"]["xaxis"]["range"]) for p in over_time}) == 1

@@ -1,4 +1,4 @@
-"""Pictures that do not move, and the pictures that a trace offers itself."""
+"""Static charts, and the charts that are methods of a trace."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_the_svg_is_one_file_that_loads_nothing_and_escapes_names() -> None:
     assert sum(1 for _ in ET.fromstring(text).iter(f"{SVG}rect")) >= 40
 
 
-def test_three_hundred_tasks_are_a_still_picture_and_more_are_not() -> None:
+def test_at_most_three_hundred_tasks_are_a_static_chart() -> None:
     assert render_run_svg(run_fcfs(draw_tasks(300))).count('class="task"') >= 300
     with pytest.raises(InputError, match="301 tasks are too many"):
         render_run_svg(run_fcfs(draw_tasks(301)))
@@ -80,7 +80,7 @@ def test_a_record_without_submissions_has_no_queue_to_show() -> None:
     assert render_run_svg(trace).count("<polyline") == 2
 
 
-def test_a_trace_offers_its_pictures() -> None:
+def test_a_trace_has_methods_for_its_charts() -> None:
     trace = run_fcfs(draw_tasks(20))
     assert isinstance(trace.plot, Plots)
     assert trace.plot.gantt(colour="status").data[0].name == "completed"
@@ -88,7 +88,7 @@ def test_a_trace_offers_its_pictures() -> None:
     assert np.isclose(trace.plot.waits().data[0].y[-1], 1.0)
 
 
-def test_a_trace_alone_loads_no_pictures() -> None:
+def test_importing_a_trace_loads_no_chart_library() -> None:
     code = (
         "import sys, twinloop.trace as t; t.Trace(); "
         "assert not any(n.startswith(('twinloop.report', 'plotly')) for n in sys.modules); "
@@ -98,7 +98,7 @@ def test_a_trace_alone_loads_no_pictures() -> None:
 
 
 def list_texts(picture: str) -> list[tuple[str, float, str]]:
-    """The texts around bars: what they say, where they stand, on which side of it they end."""
+    """List the texts beside bars, with their position and alignment."""
     found = [t for t in ET.fromstring(picture).iter(f"{SVG}text") if t.get("class") != "name"]
     return [(t.text or "", float(t.get("x", 0)), t.get("text-anchor", "")) for t in found]
 
@@ -111,16 +111,16 @@ def test_names_of_machines_lie_within_the_picture(name: str) -> None:
         nodes=trace.nodes.with_columns(pl.col("node").replace(called)),
         placements=trace.placements.with_columns(pl.col("machine").replace(called)),
     )
-    said = [
+    texts = [
         (text, x) for text, x, _ in list_texts(render_run_svg(trace)) if text.endswith(("n0", "n1"))
     ]
-    assert len({text for text, _ in said}) == 2
+    assert len({text for text, _ in texts}) == 2
     # A letter of 11 pixels is at most 7 wide on average.
-    assert all(x - 7 * len(text) >= 0 for text, x in said)
+    assert all(x - 7 * len(text) >= 0 for text, x in texts)
 
 
 @given(st.floats(0.01, 1e9), st.floats(0, 1e6))
-def test_times_below_the_svg_are_in_the_unit_that_suits_them(span: float, first: float) -> None:
+def test_times_below_the_svg_have_a_suitable_unit(span: float, first: float) -> None:
     trace = run_fcfs([(first, span, 1)])
     below = [(text, x) for text, x, how in list_texts(render_run_svg(trace)) if how != "start"]
     ticks = [(text, x) for text, x in below if x > 76]

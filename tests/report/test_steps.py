@@ -34,7 +34,7 @@ def test_the_means_in_bins_have_the_area_of_the_boxes(
 
 
 @given(boxes, st.integers(1, 30), st.integers(1, 4))
-def test_the_map_is_the_means_of_each_row(
+def test_the_heat_map_has_the_means_of_each_row(
     rows: list[tuple[int, int, int]], bins: int, many: int
 ) -> None:
     start, end, height = make_arrays(rows)
@@ -74,7 +74,7 @@ def test_a_thinned_curve_keeps_the_extremes_of_every_bin(levels: list[int], bins
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30), cores), min_size=1, max_size=40),
     st.sampled_from([1.0, 4.0, 6.0, 64.0]),
 )
-def test_packed_tasks_never_lie_on_each_other_and_have_all_their_cores(
+def test_packed_tasks_do_not_overlap_and_have_all_their_cores(
     rows: list[tuple[int, int, float]], capacity: float
 ) -> None:
     tasks = [(float(start), float(start + length), size) for start, length, size in rows]

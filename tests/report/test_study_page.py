@@ -42,7 +42,7 @@ def test_the_recommendation_comes_first(tmp_path: Path) -> None:
     check_loads_nothing(text, page)
     best = make_study().configurations.sort("makespan_s").row(0, named=True)
     first = page.text.index("is predicted to be best by makespan")
-    # 390 core seconds cannot be done faster on 8 cores, and the baseline takes 100 s.
+    # 390 core-seconds on 8 cores give the lower bound, and the baseline takes 100 s.
     assert best["makespan_s"] == 390 / 8
     assert "48.8 s, -51.2 % against the baseline (2x4, fifo)" in page.text
     assert first < page.text.index("Trade-off")
@@ -68,9 +68,9 @@ def test_the_front_is_that_of_the_study_and_labels_have_all_figures() -> None:
     points = next(trace for trace in figure.data if trace.customdata is not None)
     names = points.meta["columns"]["customdata"]
     row = make_study().configurations.row(by_predicate=pl.col("name") == points.text[0], named=True)
-    told = dict(zip(names, points.customdata[0], strict=True))
-    assert told["95th percentile wait (s), mean"] == pytest.approx(row["wait_p95_s"], rel=1e-5)
-    assert told["on the front"] == ("yes" if row["name"] in best["name"] else "no")
+    label = dict(zip(names, points.customdata[0], strict=True))
+    assert label["95th percentile wait (s), mean"] == pytest.approx(row["wait_p95_s"], rel=1e-5)
+    assert label["on the front"] == ("yes" if row["name"] in best["name"] else "no")
     assert points.hovertemplate.count("customdata[") == len(make_study().kpis)
 
 
@@ -125,9 +125,9 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     text, page = write_page(of, tmp_path)
     assert EVIL not in text
     assert sum(tag == "script" for tag, _ in page.tags) == 3
-    said = json.dumps(read_figures(page))
-    assert "<a" not in said
-    assert "<script" not in said
+    figures = json.dumps(read_figures(page))
+    assert "<a" not in figures
+    assert "<script" not in figures
 
 
 def test_the_page_of_many_configurations_lists_the_best_with_a_note(
@@ -180,11 +180,11 @@ def test_the_probability_of_a_lead_is_reported_if_known() -> None:
     sure = ranking.places[0].probability
     assert sure is not None
     assert sure < 0.9
-    said = describe_recommendation(make_study(), ranking)
-    assert said[1] == (
+    lines = describe_recommendation(make_study(), ranking)
+    assert lines[1] == (
         f"It is better than b with a probability of {100 * sure:.3g} %; below 90 % this is a tie."
     )
-    assert not any("c" in line.split() for line in said[1:])
+    assert not any("c" in line.split() for line in lines[1:])
 
 
 def test_equal_predictions_are_one_row_with_the_lead_over_the_next() -> None:
@@ -199,15 +199,15 @@ def test_equal_predictions_are_one_row_with_the_lead_over_the_next() -> None:
     assert sure is not None
     assert sure > 0.99
     assert get_lead_probability(first[:1], ranking) is None
-    said = describe_recommendation(make_study(), ranking)
+    lines = describe_recommendation(make_study(), ranking)
     assert (
         "the probability that it, or a configuration with equal predictions, is the best of all is "
-        "100 %" in said[0]
+        "100 %" in lines[0]
     )
-    assert said[1] == "b; c have equal predictions."
+    assert lines[1] == "b; c have equal predictions."
 
 
-def test_the_recommended_one_has_a_ring_and_points_on_each_other_are_counted() -> None:
+def test_the_recommended_configuration_has_a_ring_and_coinciding_points_are_counted() -> None:
     figure = plot_pareto(make_study(), "makespan_s", "wait_p95_s")
     (ring,) = (trace for trace in figure.data if trace.name.startswith("recommended"))
     assert ring.x[0] == make_study().configurations["makespan_s"].min()

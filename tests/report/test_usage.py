@@ -1,4 +1,4 @@
-"""The CPU use that is drawn is the CPU seconds that were sampled, under the cores there are."""
+"""The drawn CPU usage equals the sampled CPU seconds, below the limit of the available cores."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def test_the_area_of_each_node_is_its_cpu_seconds(rows: Samples, most: int) -> N
 
 @given(samples)
 def test_between_two_times_the_level_is_that_of_the_windows(rows: Samples) -> None:
-    """Or its mean over the thousandth of the time around, where some windows are short."""
+    """With short windows it is the mean over a thousandth of the time."""
     rows = [(0, begin, length, cpu) for _, begin, length, cpu in rows]
     (lane,), notes = make_lanes(make_samples(rows), 8)
     _, begin, length, cpu = np.array(rows).T[:, :, None]
@@ -152,7 +152,7 @@ def test_the_limit_of_a_node_falls_while_it_is_down() -> None:
     assert second.limit.t.tolist() == [0, 2, 5, 10]
 
 
-def test_a_node_that_did_nothing_has_a_curve_too() -> None:
+def test_an_idle_node_has_a_curve() -> None:
     trace = make_samples([(1, 0.0, 2.0, 1.0)])
     idle, busy = make_lanes(trace, 2)[0]
     assert (idle.name, idle.busy.area, busy.busy.area) == ("n0", 0.0, 1.0)
@@ -184,7 +184,7 @@ def test_missing_and_incomplete_samples_are_reported() -> None:
         plot_usage(trace.replace(usage=broken[1:]))
 
 
-def test_a_recorded_run_has_its_cpu_use_on_the_page_and_others_need_not(tmp_path: Path) -> None:
+def test_a_recorded_run_has_its_cpu_usage_on_the_page(tmp_path: Path) -> None:
     trace = record_run(draw_tasks(30))
     _, page = write_page(trace, tmp_path)
     drawn = read_figures(page)
@@ -205,15 +205,15 @@ def test_no_name_of_a_node_becomes_markup(tmp_path: Path) -> None:
     )
     text, page = write_page(trace, tmp_path)
     assert EVIL not in text
-    said = json.dumps(read_figures(page))
-    assert "<a" not in said
-    assert "<script" not in said
+    figures = json.dumps(read_figures(page))
+    assert "<a" not in figures
+    assert "<script" not in figures
     ET.fromstring(render_run_svg(trace))
 
 
 @FEWER
 @given(st.integers(1, 6), st.floats(0.1, 1.0))
-def test_the_still_picture_has_the_cpu_seconds(nodes: int, busy: float) -> None:
+def test_the_static_chart_has_the_cpu_seconds(nodes: int, busy: float) -> None:
     """A lane for each of up to four nodes, or one for all; its area is to scale."""
     rows = [(node, 10.0 * at, 10.0, 20.0 * busy) for node in range(nodes) for at in range(5)]
     ran = [
@@ -272,13 +272,13 @@ def real_run() -> Trace:
 def test_the_gantt_of_a_real_run_distinguishes_attempts_and_ends() -> None:
     bars = {bar.name: len(bar.x) for bar in plot_gantt(real_run()).data}
     assert bars == {"completed": 3, "killed": 1, "failed": 1, "lost": 1}
-    said = [text for bar in plot_gantt(real_run()).data for text in bar.hovertext]
-    assert sum("attempt 1" in text for text in said) == 1
+    labels = [text for bar in plot_gantt(real_run()).data for text in bar.hovertext]
+    assert sum("attempt 1" in text for text in labels) == 1
     by_kind = {bar.name: len(bar.x) for bar in plot_gantt(real_run(), colour="kind").data}
     assert by_kind == {"cpu": 4, "cache": 2}
 
 
-def test_the_still_picture_of_a_real_run_has_names_ends_and_times() -> None:
+def test_the_static_chart_of_a_real_run_has_names_ends_and_times() -> None:
     away = pl.DataFrame({"node": ["node2"], "start": [8.5], "end": [None], "state": ["down"]})
     root = ET.fromstring(render_run_svg(real_run().replace(node_states=away)))
     boxes = list(root.iter(f"{SVG}rect"))
@@ -289,10 +289,10 @@ def test_the_still_picture_of_a_real_run_has_names_ends_and_times() -> None:
     # 712 pixels for 9 s, 260 for two nodes and the gap between them.
     assert float(gone.get("width", 0)) == pytest.approx(0.5 / 9 * 712, abs=0.02)
     texts = [(text.get("class"), text.text or "") for text in root.iter(f"{SVG}text")]
-    assert [said for kind, said in texts if kind == "name"].count("wide") == 2
-    around = [said for kind, said in texts if kind is None]
+    assert [text for kind, text in texts if kind == "name"].count("wide") == 2
+    others = [text for kind, text in texts if kind is None]
     for wanted in ("node1", "node2", "failed", "killed", "lost", "4 s"):
-        assert wanted in around
-    assert any(re.fullmatch(r"2025-09-04 \d\d:\d\d:\d\d", said) for said in around)
+        assert wanted in others
+    assert any(re.fullmatch(r"2025-09-04 \d\d:\d\d:\d\d", text) for text in others)
     titles = [title.text or "" for title in root.iter(f"{SVG}title")]
     assert "again, attempt 2: 1 cores, 4 s, completed" in titles

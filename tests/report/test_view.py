@@ -1,4 +1,4 @@
-"""A folder is served to who has the token, and nothing is served that is not in it."""
+"""A folder is served only to users with the token, and nothing outside of it is served."""
 
 import json
 import os
@@ -26,9 +26,9 @@ from twinloop.report.view.index import Index
 from twinloop.report.view.server import Server
 from twinloop.trace import Manifest, Trace
 
-#: Long enough for a busy machine; a test that needs it all has failed.
+#: Time limit (s), long enough for a busy machine.
 PATIENCE = 240.0
-SECRET = "what lies outside is nobody's business"
+SECRET = "a secret outside of the folder"
 
 
 def make_run(tasks: int, kind: str, **facts: object) -> Trace:
@@ -38,7 +38,7 @@ def make_run(tasks: int, kind: str, **facts: object) -> Trace:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of several kinds and states, and a neighbour that is not served."""
+    """Runs of several kinds and states, and a folder beside it that is not served."""
     there = tmp_path_factory.mktemp("served")
     root = there / "root"
     make_run(40, "recorded", run={"policy": "fifo"}).save(root / "runs/real")
@@ -82,7 +82,7 @@ def send_request(
 
 
 def open_page(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
-    """As a browser asks that was let in, for a path below the secret one or for a link."""
+    """Send a request with the cookie, for a path below the secret path or for a link."""
     cookie = f"{server.cookie}={server.session}"
     path = path if path.startswith(server.base) else server.base + path.removeprefix("/")
     answer, text = send_request(server, path, method, Cookie=cookie, **headers)
@@ -99,8 +99,7 @@ def test_the_token_is_in_the_address_once_and_then_a_cookie(server: Server) -> N
     assert f'content="0; url={server.base}"' in text
     assert server.token not in text
     cookie, *how = answer.headers["Set-Cookie"].split("; ")
-    # A browser sends it to all ports of 127.0.0.1, but only below a path that other servers do not
-    # know.
+    # A browser sends it to all ports of 127.0.0.1, but only below a secret path.
     assert {"HttpOnly", "SameSite=Strict", f"Path={server.base}"} == set(how)
     assert len(server.secret) >= 32
     assert server.token not in cookie
@@ -151,14 +150,14 @@ def test_a_wrong_token_opens_nothing(server: Server, token: str) -> None:
     assert "Set-Cookie" not in answer.headers
 
 
-def test_an_address_for_one_time_is_good_for_one_time(server: Server) -> None:
+def test_a_one_time_address_is_valid_once(server: Server) -> None:
     path = "/?" + urlsplit(server.make_single_use_url()).query
     assert [send_request(server, path)[0].status for _ in range(2)] == [200, 403]
     assert send_request(server, "/?" + urlsplit(server.url).query)[0].status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
-def test_a_name_that_was_made_to_point_here_is_refused(server: Server, host: str) -> None:
+def test_a_foreign_host_name_is_refused(server: Server, host: str) -> None:
     cookie = f"{server.cookie}={server.session}"
     for path in (server.base, "/?" + urlsplit(server.url).query, server.base + "page/runs/real"):
         answer, text = send_request(server, path, Cookie=cookie, Host=host)
@@ -245,7 +244,7 @@ def test_paths_outside_of_the_folder_are_not_served(server: Server, path: str) -
         assert open_page(server, query)[0] == 404
 
 
-def test_a_damaged_run_is_a_clear_page(server: Server) -> None:
+def test_a_damaged_run_has_a_page_with_the_error(server: Server) -> None:
     status, text = open_page(server, "/page/damaged")
     assert status == 404
     assert "its hash differs" in PageReader(text).text
@@ -269,12 +268,14 @@ def test_an_unexpected_error_is_reported_without_details(
 
 
 def send_bytes(server: Server, request: bytes) -> bytes:
-    """What is answered to bytes that need not be a request."""
+    """Send any bytes; return the answer."""
     with socket.create_connection(server.server_address, timeout=PATIENCE) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         answer = b""
-        with suppress(ConnectionResetError):  # it hangs up before it has read everything
+        with suppress(
+            ConnectionResetError
+        ):  # the server closes the connection before it has read everything
             while more := connection.recv(65536):
                 answer += more
     return answer
@@ -370,12 +371,12 @@ def test_fewer_than_two_runs_are_not_compared(server: Server, query: str) -> Non
     assert "select 2 to 12" in text
 
 
-def test_names_are_never_taken_for_markup(tmp_path: Path) -> None:
+def test_names_are_never_markup(tmp_path: Path) -> None:
     name = EVIL.replace("/", "|")[:200]
     odd = make_run(3, "simulated")
-    told = odd.manifest.model_copy(update={"scenario": {"name": EVIL}, "facts": {
+    manifest = odd.manifest.model_copy(update={"scenario": {"name": EVIL}, "facts": {
         "run": {"policy": EVIL}}})  # fmt: skip
-    odd.replace(manifest=told).save(tmp_path / name)
+    odd.replace(manifest=manifest).save(tmp_path / name)
     with Server(tmp_path) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         pages = [
@@ -433,14 +434,14 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(folder: Path) -> No
         watch.start()
         try:
             assert process.stdout is not None
-            told = ""
-            while not told.endswith("}\n"):
+            text = ""
+            while not text.endswith("}\n"):
                 line = process.stdout.readline()
                 assert line, "it ended"
-                told += line
-            said = json.loads(told)
-            connection = HTTPConnection("127.0.0.1", said["port"], timeout=PATIENCE)
-            connection.request("GET", said["url"].partition(str(said["port"]))[2])
+                text += line
+            printed = json.loads(text)
+            connection = HTTPConnection("127.0.0.1", printed["port"], timeout=PATIENCE)
+            connection.request("GET", printed["url"].partition(str(printed["port"]))[2])
             assert connection.getresponse().status == 200
             connection.close()
             process.send_signal(signal.SIGINT)
