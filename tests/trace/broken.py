@@ -1,4 +1,4 @@
-"""Files that are broken on purpose: a small good sample of each format, and ways to spoil it."""
+"""Damaged files: a small valid sample of each format, and ways to damage it."""
 
 import gzip
 import hashlib
@@ -21,7 +21,7 @@ ROWS = 12
 
 
 def small_trace() -> Trace:
-    """A log with all that most formats can hold."""
+    """A log with all fields that most formats have."""
     ids = [str(1 + row) for row in range(ROWS)]
     submit = [10.0 * row for row in range(ROWS)]
     return Trace(
@@ -164,7 +164,7 @@ LINES = [name for name in ("swf", "gwf", "csv", "sacct") if name in FORMATS]
 
 
 def sample(form: Format, folder: Path) -> Path:
-    """A small good file (or folder) of a format."""
+    """Write a small valid file or folder of a format."""
     if form.name in _BY_HAND:
         name, make = _BY_HAND[form.name]
         make(folder / name)
@@ -178,12 +178,12 @@ def sample(form: Format, folder: Path) -> Path:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that a sample is made of."""
+    """List the files of a sample."""
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def spoiled(data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """Ways to spoil the bytes of a file."""
+    """Generate damaged versions of the bytes of a file."""
     yield "empty", b""
     for share in (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99):
         yield f"cut at {share:.0%}", data[: int(len(data) * share)]
@@ -224,7 +224,7 @@ def spoiled(data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:
 
 
 def spoiled_tables(data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """Ways to spoil a Parquet file that leave it one."""
+    """Generate valid Parquet files with damaged tables."""
 
     def written(frame: pl.DataFrame) -> bytes:
         stream = io.BytesIO()
@@ -255,7 +255,7 @@ def spoiled_tables(data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes
 
 
 def copied(path: Path, folder: Path) -> Path:
-    """A copy of a sample that can be spoiled."""
+    """Copy a sample, so that the copy can be damaged."""
     target = folder / path.name
     if path.is_dir():
         shutil.copytree(path, target)
@@ -268,9 +268,9 @@ def sign(path: Path, document: dict[str, object] | None = None) -> None:
     """Update the hashes of a trace folder after a change."""
     file = path / "manifest.json"
     document = json.loads(file.read_text()) if document is None else document
-    for name, said in document["tables"].items() if isinstance(document["tables"], dict) else ():
-        if (path / name).is_file() and isinstance(said, dict):
-            said["sha256"] = hashlib.sha256((path / name).read_bytes()).hexdigest()
+    for name, entry in document["tables"].items() if isinstance(document["tables"], dict) else ():
+        if (path / name).is_file() and isinstance(entry, dict):
+            entry["sha256"] = hashlib.sha256((path / name).read_bytes()).hexdigest()
     rest = {key: value for key, value in document.items() if key != "sha256"}
     document["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
     file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ def source(form: str, *names: str) -> TraceOrigin:
 
 
 def recorded() -> Trace:
-    """A run as a recorder saw it: two nodes, three tasks, a sample a second.
+    """A recorded run: two nodes, three tasks, one sample per second.
 
     a runs 1..4 s on n1, b waits for a and runs 5..7 s on n1, c runs 2..4 s on n2.
     """
@@ -102,7 +102,7 @@ def log() -> Trace:
 
 
 def fragments() -> Trace:
-    """Tasks of which only the usage is known, as OpenDC's tables have it."""
+    """Tasks with known usage only, as in the tables of OpenDC."""
     return Trace(
         tasks=pl.DataFrame(
             {

@@ -1,4 +1,4 @@
-"""One law for every reader, whatever it is given.
+"""One law for every reader and any input.
 
 Reading ends in a Trace whose numbers are numbers and whose losses are counted, or in an error that
 names the file. No other exception, no silent change of other rows, and no unbounded memory.
@@ -35,7 +35,7 @@ EVERY = pytest.mark.parametrize("name", FORMATS)
 
 
 def outcome(name: str, path: Path, why: str = "") -> Trace | None:
-    """Read, and hold the result against the law; None: it was refused."""
+    """Read a file and check the law; return None if it was refused."""
     refusal = None
     try:
         trace = FORMATS[name].read(path)
@@ -84,7 +84,7 @@ def test_the_corpus(name: str, tmp_path: Path) -> None:
 
 
 @EVERY
-def test_a_folder_for_a_file_and_the_other_way_round(name: str, tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_and_vice_versa(name: str, tmp_path: Path) -> None:
     good = sample(FORMATS[name], tmp_path)
     if good.is_dir():
         file = tmp_path / "plain"
@@ -148,7 +148,7 @@ def test_any_few_bytes_may_change(
 
 
 def by_line(trace: Trace) -> dict[int, tuple[object, ...]]:
-    """The rows of the tasks by their line, with the time of submission on the world's clock."""
+    """Return the rows of the tasks by line, with absolute submission times."""
     epoch = (trace.manifest.epoch_ms or 0) / 1000
     rows = trace.tasks.with_columns((pl.col("submit") + epoch).round(3)).drop(
         "submit_recorded", "ready", "deadline"
@@ -183,9 +183,9 @@ def test_a_broken_line_changes_no_other(
     different = [line for line in old if line != number and old[line] != new.get(line)]
     known = counted(before)
     more = sum(max(count - known.get(key, 0), 0) for key, count in counted(after).items())
-    assert len(different) <= more, f"{changed!r}: lines {different} changed, and nothing says so"
+    assert len(different) <= more, f"{changed!r}: lines {different} changed, without a report"
     if number not in new and not changed.lstrip().startswith((b"#", b";")) and changed.strip():
-        assert more, f"{changed!r}: the line is gone, and nothing says so"
+        assert more, f"{changed!r}: the line is missing, without a report"
 
 
 PAGES = """
@@ -207,7 +207,7 @@ for file in files_of(folder):
 
 
 def test_damaged_pages(tmp_path: Path) -> None:
-    """In a process of its own: the decoder of Polars can abort on a page that was damaged."""
+    """In a child process, because the decoder of Polars can abort on a damaged page."""
     good = sample(FORMATS["opendc"], tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", PAGES, str(good), str(examples(30).max_examples)],
@@ -238,8 +238,8 @@ for name, path in json.loads(sys.argv[1]):
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux to limit memory")
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
-def test_bombs_do_not_fill_the_memory(tmp_path: Path, kind: str) -> None:
-    """Three gibibytes in a small file, read with one gibibyte to spare."""
+def test_decompression_bombs_do_not_fill_the_memory(tmp_path: Path, kind: str) -> None:
+    """Three gibibytes in a small file, read with a limit of one gibibyte."""
     todo, files = [], []
     if kind == "gzip":
         packed = gzip.compress(b"\0" * (16 << 20))
@@ -266,7 +266,7 @@ def test_bombs_do_not_fill_the_memory(tmp_path: Path, kind: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     answers = done.stdout.split()
     assert len(answers) == 2 * len(todo)
-    # What a format does not need (a topology, the list of the files that were written) may be
-    # passed over, and a journal is read as far as it is one; the rest is refused.
-    read = {file for file, said in zip(files, answers[1::2], strict=True) if said == "read"}
+    # Optional files of a format (a topology, the list of written files) may be ignored, and a
+    # journal is read up to its last valid entry; all others are refused.
+    read = {file for file, answer in zip(files, answers[1::2], strict=True) if answer == "read"}
     assert read <= {"topology.json", ".twinloop.json", "journal.jsonl"}

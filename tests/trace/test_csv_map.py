@@ -87,7 +87,7 @@ def test_units_of_memory(tmp_path: Path, unit: str, size: float) -> None:
     assert read(file, units={"memory": unit}).tasks["requested_memory"][0] == 3 * size
 
 
-def test_units_that_were_not_given_are_reported(tmp_path: Path) -> None:
+def test_missing_units_are_reported(tmp_path: Path) -> None:
     trace = read(table(tmp_path, "id,submit,memory\na,1,3\nb,2,4\n"))
     assert count(trace, "'submit' is in s") == 1
     assert count(trace, "'memory' is in B") == 1
@@ -177,7 +177,7 @@ def test_a_quote_that_never_ends_is_an_error_with_its_line(tmp_path: Path) -> No
         read(file)
 
 
-def test_a_name_twice_in_a_wide_table_is_found(tmp_path: Path) -> None:
+def test_a_repeated_name_in_a_wide_table_is_found(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(100_000)]
     file = tmp_path / "wide.csv"
     file.write_text(",".join([*names, names[-1]]) + "\n")
@@ -199,9 +199,7 @@ def test_a_name_twice_in_a_wide_table_is_found(tmp_path: Path) -> None:
         ({"columns": {**MAP, "end": "NCPUS"}, "units": {"submit": "datetime"}}, "two clocks"),
     ],
 )
-def test_maps_that_cannot_be_followed(
-    tmp_path: Path, options: dict[str, object], words: str
-) -> None:
+def test_invalid_maps_are_refused(tmp_path: Path, options: dict[str, object], words: str) -> None:
     file = table(tmp_path, "JobID,When,NCPUS\na,1,1\n")
     with pytest.raises(InputError, match=words):
         read(file, **options)  # type: ignore[arg-type]
@@ -213,7 +211,7 @@ def test_no_table_at_all(tmp_path: Path, text: str) -> None:
         read(table(tmp_path, text))
 
 
-def test_what_is_claimed_by_content(tmp_path: Path) -> None:
+def test_tables_are_recognised_by_content(tmp_path: Path) -> None:
     assert FORMAT.recognises(tmp_path, b"id,name,submit\n")
     assert FORMAT.recognises(tmp_path, b"\xef\xbb\xbfid;submit\n")
     assert not FORMAT.recognises(tmp_path, b"JobID|Submit\n")
@@ -222,7 +220,7 @@ def test_what_is_claimed_by_content(tmp_path: Path) -> None:
         read(table(tmp_path, "x,y\n1,2\n"))
 
 
-def test_many_rows_go_through_in_batches(tmp_path: Path) -> None:
+def test_many_rows_are_read_in_batches(tmp_path: Path) -> None:
     rows = 100_000
     text = "id,submit,user\n" + "".join(f"{i},{i / 10},u{i % 7}\n" for i in range(rows))
     trace = read(table(tmp_path, text))

@@ -31,7 +31,7 @@ class Unreadable(ValueError):
 
 
 class Pairs(list[tuple[str, Any]]):
-    """A JSON object with all that it was written with."""
+    """A JSON object with all its members, including repeated names."""
 
 
 def refuse(constant: str) -> None:
@@ -40,7 +40,7 @@ def refuse(constant: str) -> None:
 
 def check(value: Any, depth: int) -> None:
     if isinstance(value, str):
-        value.encode()  # half a character cannot be
+        value.encode()  # a lone surrogate is invalid
     elif isinstance(value, list):
         if depth > DEEPEST:
             raise Unreadable
@@ -171,7 +171,7 @@ def encoded(document: str) -> bytes:
 
 
 @given(document, st.lists(st.integers(0, 10**4), max_size=6), st.booleans())
-def test_the_parser_agrees_with_pythons_wherever_the_pieces_are_cut(
+def test_the_parser_agrees_with_python_for_any_cut_of_the_text(
     document: str, cuts: list[int], mark: bool
 ) -> None:
     data = (b"\xef\xbb\xbf" if mark else b"") + encoded(document)
@@ -193,7 +193,7 @@ def test_depth_is_bounded(depth: int, begin: str, end: str) -> None:
     assert native_parse(data, [])[1] == (depth > DEEPEST)
 
 
-def test_bytes_that_are_no_utf8_are_found_in_known_and_unknown_fields() -> None:
+def test_invalid_utf8_is_found_in_known_and_unknown_fields() -> None:
     bad = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80"]
     for each in bad:
         for key in (b"s", b"other"):
@@ -223,7 +223,7 @@ def test_a_column_of_an_unknown_type_is_rejected() -> None:
         JsonLinesParser([("n", "int32")])
 
 
-# --- what the files mean -------------------------------------------------------------------------
+# --- meaning of the files ------------------------------------------------------------------------
 
 INVOCATIONS = """\
 {"trace_id":"job-0001","pid":32104,"ts_enqueue":1726128005000,"ts_start":1726128007100,"ts_end":1726128009320}
@@ -302,14 +302,16 @@ def slow_attribute(samples: pl.DataFrame, invocations: pl.DataFrame) -> list[int
             start, end = min(start, end), max(start, end)
             begin = sample["ts_ms"] - max(sample["dt_ms"] or 0, 0)
             if start <= sample["ts_ms"] and end >= begin:
-                # One that began only as the window ended comes last.
+                # A task that began at the end of the window is last.
                 found = (start < sample["ts_ms"], start, row)
                 best = found if best is None else max(best, found)
         result.append(None if best is None else best[2])
     return result
 
 
-def test_a_window_that_ends_as_the_next_run_begins_is_of_the_one_before(tmp_path: Path) -> None:
+def test_a_window_that_ends_at_the_start_of_the_next_run_belongs_to_the_previous_run(
+    tmp_path: Path,
+) -> None:
     invocations = (
         '{"trace_id":"a","pid":7,"ts_enqueue":0,"ts_start":2000,"ts_end":5000}\n'
         '{"trace_id":"b","pid":7,"ts_enqueue":0,"ts_start":5000,"ts_end":8000}\n'
@@ -334,7 +336,7 @@ INTS = {"pid": pl.Int64, "node_id": pl.String}
     ),
     st.booleans(),
 )
-def test_samples_find_the_task_that_ran_when_they_were_taken(
+def test_samples_are_assigned_to_the_task_that_ran_at_their_time(
     runs: list[Any], windows: list[Any], nodes: bool
 ) -> None:
     invocations = pl.DataFrame(
@@ -348,8 +350,8 @@ def test_samples_find_the_task_that_ran_when_they_were_taken(
     assert attribute_samples(samples, invocations).to_list() == slow_attribute(samples, invocations)
 
 
-def test_where_pids_collide_a_sample_goes_to_the_last_that_can_be_meant() -> None:
-    # Without node ids: a long task, two short ones on other nodes that had its pid by chance.
+def test_with_equal_pids_a_sample_is_assigned_to_the_last_possible_task() -> None:
+    # Without node ids: a long task, and two short tasks on other nodes with the same PID by chance.
     invocations = pl.DataFrame(
         {
             "pid": [7, 7, 7],
@@ -369,7 +371,7 @@ def test_where_pids_collide_a_sample_goes_to_the_last_that_can_be_meant() -> Non
     assert attribute_samples(samples, invocations).to_list() == [0, 2, 0, None]
 
 
-def test_a_pid_that_was_used_again_belongs_to_the_later_task_and_not_to_another_node() -> None:
+def test_a_reused_pid_belongs_to_the_later_task_and_not_to_another_node() -> None:
     run = {"pid": 7, "node_id": "a"}
     invocations = pl.DataFrame(
         [
@@ -442,7 +444,7 @@ def test_missing_and_null_fields_are_unknown(tmp_path: Path) -> None:
     assert trace.manifest.epoch_ms is None
 
 
-def test_missing_files_and_unknown_fields_are_noted(tmp_path: Path) -> None:
+def test_missing_files_and_unknown_fields_are_reported(tmp_path: Path) -> None:
     lay(tmp_path, invocations=INVOCATIONS.replace('"pid"', '"colour":["red"],"pid"'))
     (tmp_path / "proc_metrics.jsonl").unlink()
     (tmp_path / "nodes.json").unlink()
@@ -457,7 +459,7 @@ def test_missing_files_and_unknown_fields_are_noted(tmp_path: Path) -> None:
     assert not cts.FORMAT.recognises(tmp_path, b"")
 
 
-def test_two_files_for_one_are_refused(tmp_path: Path) -> None:
+def test_two_files_of_the_same_kind_are_refused(tmp_path: Path) -> None:
     lay(tmp_path)
     (tmp_path / "invocations.jsonl.gz").write_bytes(gzip.compress(INVOCATIONS.encode()))
     with pytest.raises(
@@ -497,7 +499,7 @@ def test_one_bad_node_among_others_is_left_out_and_counted(tmp_path: Path) -> No
         cts.read(tmp_path, strict=True)
 
 
-# --- out and in again ----------------------------------------------------------------------------
+# --- round trips ---------------------------------------------------------------------------------
 
 name = st.one_of(st.none(), st.text(st.characters(codec="utf-8"), max_size=5))
 whole = st.one_of(st.none(), st.integers(0, 2**40))
@@ -526,7 +528,7 @@ node = st.fixed_dictionaries(
     st.lists(node, max_size=3),
     st.sampled_from([None, "gz", "zst"]),
 )
-def test_every_integer_comes_back(
+def test_every_integer_survives_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory,
     invocations: list[dict[str, Any]],
     samples: list[dict[str, Any]],
@@ -552,7 +554,7 @@ def test_every_integer_comes_back(
     assert json.loads((base / "out.cts" / "nodes.json").read_text()) == nodes
 
 
-def test_what_the_schema_cannot_hold_is_counted(tmp_path: Path) -> None:
+def test_values_that_the_schema_cannot_represent_are_counted(tmp_path: Path) -> None:
     trace = Trace(
         tasks=pl.DataFrame(
             {
@@ -589,8 +591,8 @@ def test_what_the_schema_cannot_hold_is_counted(tmp_path: Path) -> None:
     assert again.usage["task"].to_list() == ["a", "b"]
 
 
-def test_a_sample_of_unknown_size_takes_that_of_its_neighbour(tmp_path: Path) -> None:
-    """The last sample of a process that ended has none, and the schema wants one."""
+def test_a_sample_of_unknown_size_gets_the_size_of_its_neighbour(tmp_path: Path) -> None:
+    """The last sample of an ended process has no size, but the schema requires one."""
     kib = 1024.0
     trace = Trace(
         tasks=pl.DataFrame(
@@ -616,7 +618,7 @@ def test_a_sample_of_unknown_size_takes_that_of_its_neighbour(tmp_path: Path) ->
     ]
 
 
-def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.cts"
     with pytest.raises(InputError, match="'lzma' is no compression"):
         cts.write(Trace(), path, compression="lzma")

@@ -1,4 +1,4 @@
-"""Who waits for whom in a circle, against the definition."""
+"""Cycles of dependencies, against the definition."""
 
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ def test_a_task_that_depends_on_a_cycle_is_blocked(edges: list[tuple[int, int]])
         assert all(parent in above[task] for task, parent in pairwise(cycle))
 
 
-def test_a_long_circle_is_found() -> None:
+def test_a_long_cycle_is_found() -> None:
     count = 200_000
     tasks = np.arange(count)
     rows, cycle = find_blocked_tasks((tasks + 1) % count, tasks, count)

@@ -78,7 +78,7 @@ def removed(trace: Trace) -> int:
 
 
 def consistent(trace: Trace) -> None:
-    """Nothing refers to a task or a file that is not there; submissions are sorted."""
+    """Check that all references to tasks and files exist, and that submissions are sorted."""
     ids, files = set(trace.tasks["id"]), set(trace.files["file"])
     assert set(trace.placements["task"]) <= ids
     assert set(trace.usage["task"]) <= ids
@@ -124,7 +124,7 @@ def test_the_windows_of_a_log_merge_to_the_log(trace: Trace, cut: float, rebase:
     parts = [edit.window(trace, None, cut, rebase=rebase),
              edit.window(trace, cut, None, rebase=rebase)]  # fmt: skip
     merged = edit.merge(parts)
-    if rebase and cut < 0:  # what begins before t = 0 is the new t = 0 of the whole
+    if rebase and cut < 0:  # the earliest time becomes t = 0 of the merged log
         merged = edit.window(merged, -cut, None)
     close(merged, trace)
     assert merged.manifest.epoch_ms == trace.manifest.epoch_ms
@@ -145,13 +145,13 @@ def test_a_window_moves_all_times_and_the_epoch_to_its_start() -> None:
     }  # fmt: skip
 
 
-def test_the_epoch_stays_exact_where_a_window_begins_between_milliseconds() -> None:
+def test_the_epoch_is_exact_if_a_window_begins_between_milliseconds() -> None:
     part = edit.window(recorded(), 0.49990, None)
     assert part.manifest.epoch_ms == 1_726_128_000_499
     assert part.tasks["submit"].to_list() == pytest.approx([0.001, 0.501])
 
 
-def test_what_a_window_leaves_out_is_counted_with_its_lines() -> None:
+def test_rows_outside_of_a_window_are_counted_with_their_lines() -> None:
     part = edit.window(recorded(), 0.25, None)
     counted = {note.what: (note.count, note.examples) for note in part.manifest.cleaned}
     assert counted["tasks not in the window"] == (1, ("invocations.jsonl.gz:1",))
@@ -162,7 +162,7 @@ def test_what_a_window_leaves_out_is_counted_with_its_lines() -> None:
     assert check(part)["readable"].broken == 0
 
 
-def test_the_pause_after_a_parent_goes_with_the_parent() -> None:
+def test_the_think_time_after_a_removed_parent_is_removed() -> None:
     trace = change(recorded(), "tasks", 1, think_time=3.0)
     assert edit.window(trace, 0.25, None).tasks["think_time"].to_list() == [None, None]
     assert edit.window(trace, None, 0.75).tasks["think_time"].to_list() == [None, 3.0]
@@ -178,7 +178,7 @@ def test_samples_of_no_task_are_cut_by_their_own_time() -> None:
     ("start", "end", "by"),
     [(5, 4, "submit"), (math.nan, None, "submit"), (None, math.inf, "submit"), (0, 1, "night")],
 )
-def test_an_impossible_window_is_a_clear_error(start, end, by) -> None:
+def test_an_impossible_window_is_an_error(start, end, by) -> None:
     with pytest.raises(InputError):
         edit.window(log(), start, end, by=by)
 
@@ -207,7 +207,7 @@ def test_conditions_of_a_selection_hold_together() -> None:
 @pytest.mark.parametrize(
     "where", [pl.col("nonsense") > 1, pl.col("submit"), pl.col("user") > 3, pl.lit(value=True)]
 )
-def test_a_condition_that_is_none_is_a_clear_error(where: pl.Expr) -> None:
+def test_an_invalid_condition_is_an_error(where: pl.Expr) -> None:
     with pytest.raises(InputError, match="where"):
         edit.select(log(), where=where)
     with pytest.raises(InputError, match="no condition is given"):
@@ -278,7 +278,7 @@ def test_scaled_usage_without_executions_begins_at_the_submission() -> None:
 
 
 @pytest.mark.parametrize(("factor", "by"), [(0, "arrivals"), (math.nan, "arrivals"), (2, "x")])
-def test_an_impossible_factor_is_a_clear_error(factor, by) -> None:
+def test_an_impossible_factor_is_an_error(factor, by) -> None:
     with pytest.raises(InputError):
         edit.scale_load(log(), factor, by=by)
 
@@ -306,7 +306,7 @@ def test_trimming_by_share_and_by_seconds_agree(trace: Trace, head: int, tail: i
 
 
 @pytest.mark.parametrize("length", [-1, math.nan, "-5%", "much", "%"])
-def test_an_impossible_length_is_a_clear_error(length) -> None:
+def test_an_impossible_length_is_an_error(length) -> None:
     with pytest.raises(InputError, match="warm_up"):
         edit.trim(log(), warm_up=length)
     with pytest.raises(InputError, match="submission time"):
@@ -385,7 +385,7 @@ def test_a_parent_that_is_missing_is_a_task_of_another_log_only_at_one_site(
     assert (parent in merged["id"]) is same_site
 
 
-def test_impossible_merges_are_clear_errors() -> None:
+def test_impossible_merges_are_errors() -> None:
     with pytest.raises(InputError, match="no trace to merge"):
         edit.merge([])
     with pytest.raises(InputError, match="names"):

@@ -1,4 +1,4 @@
-"""Files on the way in and out: every compression, damage, bombs, and nothing left half written."""
+"""Reading and writing of files: compression, damage, decompression bombs, atomic writes."""
 
 import bz2
 import contextlib
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from twinloop.description import InputError, files, input_limit
 from twinloop.trace import Trace
 
-# Text that shrinks, but not to nothing: several blocks of every compression.
+# Text with several blocks in every compression.
 CONTENT = "".join(f"{i} {random.Random(i).random()}\n" for i in range(20_000)).encode()
 
 
@@ -61,7 +61,7 @@ def test_several_parts_in_one_file_are_read_one_after_the_other(path: Path, name
 
 
 @given(st.sampled_from([name for name in PACKERS if name != "plain"]), st.data())
-def test_a_file_that_was_cut_off_is_an_error_wherever_that_was(
+def test_a_file_truncated_anywhere_is_an_error(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "cut"
@@ -89,7 +89,7 @@ def test_a_damaged_file_gives_an_error_or_its_content(
         content = b"".join(files.iterate_chunks(path))
     except InputError:
         return
-    assert content == CONTENT  # the damage met bytes that mean nothing
+    assert content == CONTENT  # the damaged bytes have no meaning
 
 
 @pytest.mark.parametrize("name", ["gzip", "zstd", "bzip2", "xz"])
@@ -127,7 +127,7 @@ def test_text_has_bounds_and_an_encoding(path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", ["nothing", "a folder"])
-def test_what_is_no_file_is_an_input_error(path: Path, there: str) -> None:
+def test_a_path_that_is_no_file_is_an_input_error(path: Path, there: str) -> None:
     if there == "a folder":
         path.mkdir()
     with pytest.raises(InputError, match=r"does not exist|is a folder, not a file"):
@@ -135,7 +135,9 @@ def test_what_is_no_file_is_an_input_error(path: Path, there: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["", ".gz", ".zst"])
-def test_a_file_appears_whole_and_always_with_the_same_bytes(tmp_path: Path, end: str) -> None:
+def test_a_file_is_written_completely_and_always_with_the_same_bytes(
+    tmp_path: Path, end: str
+) -> None:
     written = []
     for name in ("one", "two"):
         path = tmp_path / "deep" / f"{name}{end}"
@@ -149,7 +151,7 @@ def test_a_file_appears_whole_and_always_with_the_same_bytes(tmp_path: Path, end
 
 
 @pytest.mark.parametrize("end", ["", ".gz", ".zst"])
-def test_when_writing_fails_the_old_file_stays_and_nothing_else(tmp_path: Path, end: str) -> None:
+def test_a_failed_write_keeps_the_old_file_and_nothing_else(tmp_path: Path, end: str) -> None:
     path = tmp_path / f"file{end}"
     path.write_bytes(b"old")
     with contextlib.suppress(ZeroDivisionError), files.write_atomically(path) as stream:
@@ -169,8 +171,8 @@ def test_a_place_that_cannot_be_written_to_is_an_input_error(tmp_path: Path) -> 
 
 
 @pytest.mark.real
-def test_what_a_killed_process_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
-    """A process is killed between any two steps; the folder is the old one or the new one."""
+def test_leftovers_of_a_killed_process_are_removed_by_the_next(tmp_path: Path) -> None:
+    """A process is killed after each step; the folder is the old or the new version."""
     script = (
         "import sys, polars as pl\n"
         "from twinloop.trace import Trace\n"

@@ -1,4 +1,4 @@
-"""Law: a trace folder is there whole or not at all, and what is loaded is what was saved."""
+"""Law: a trace folder is complete or absent, and a loaded trace equals the saved trace."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ def small() -> Trace:
 
 
 @given(rows=TASKS, epoch=st.integers(-(2**62), 2**62))
-def test_what_is_loaded_is_what_was_saved(
+def test_a_loaded_trace_equals_the_saved_trace(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], epoch: int
 ) -> None:
     trace = Trace(tasks=pl.DataFrame(rows, infer_schema_length=None), manifest=Manifest(seed=epoch))
@@ -67,7 +67,7 @@ def test_an_existing_folder_is_replaced_only_with_overwrite(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("form", ["trace", "cts", "opendc"])
 @pytest.mark.parametrize("beside", ["manifest.json", "invocations.jsonl", "tasks.parquet"])
-def test_a_folder_that_holds_something_else_is_never_replaced(
+def test_a_folder_with_other_files_is_never_replaced(
     tmp_path: Path, form: str, beside: str
 ) -> None:
     (tmp_path / "thesis").mkdir()
@@ -85,7 +85,7 @@ def written(run: Path, in_the_meantime: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_what_others_write_in_the_meantime_is_never_replaced(tmp_path: Path, there: bool) -> None:
+def test_files_of_concurrent_writers_are_never_replaced(tmp_path: Path, there: bool) -> None:
     run = tmp_path / "run"
     if there:
         Trace().save(run)
@@ -100,7 +100,7 @@ def test_what_others_write_in_the_meantime_is_never_replaced(tmp_path: Path, the
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
 
 
-def test_of_two_that_write_the_same_folder_at_the_same_time_the_first_stays(
+def test_of_two_concurrent_writers_of_a_folder_the_first_wins(
     tmp_path: Path,
 ) -> None:
     first, run = Trace(tasks=pl.DataFrame({"id": ["a"]})), tmp_path / "run"
@@ -110,7 +110,7 @@ def test_of_two_that_write_the_same_folder_at_the_same_time_the_first_stays(
 
 
 @pytest.mark.parametrize("form", ["trace", "cts", "opendc", "swf"])
-def test_a_place_that_cannot_be_is_an_error_of_the_input(tmp_path: Path, form: str) -> None:
+def test_an_impossible_path_is_an_input_error(tmp_path: Path, form: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="below: cannot be written"):
         write(small(), tmp_path / "file" / "below", form)
@@ -161,7 +161,7 @@ def cut_manifest(path: Path) -> None:
 
 
 def change_manifest(**changes: object) -> object:
-    """Another value, with the hash that a program with other ideas would have written."""
+    """Change a value, with the matching hash that another program would have written."""
 
     def change(path: Path) -> None:
         document = json.loads((path / "manifest.json").read_text()) | changes
@@ -234,8 +234,8 @@ def test_times_and_powers_beyond_all_bounds_are_refused(
     trace = small()
     large = trace.replace(**{table: trace.tables[table].with_columns(pl.lit(-1e16).alias(column))})
     path = large.save(tmp_path / "run")
-    said = rf"{table}.parquet: {column} in row 1: -1e\+16 {unit} is beyond 1e\+15 {unit}"
-    with pytest.raises(DamagedTraceError, match=said):
+    message = rf"{table}.parquet: {column} in row 1: -1e\+16 {unit} is beyond 1e\+15 {unit}"
+    with pytest.raises(DamagedTraceError, match=message):
         Trace.load(path)
 
 

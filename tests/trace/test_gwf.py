@@ -1,4 +1,4 @@
-"""The Grid Workloads Format, on lines whose meaning was worked out by hand."""
+"""The Grid Workloads Format, on lines with values computed by hand."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_there_are_29_fields() -> None:
 
 
 @pytest.mark.parametrize("sep", [" ", "\t", "   "])
-def test_every_field_goes_where_it_belongs(tmp_path: Path, sep: str) -> None:
+def test_every_field_is_in_its_column(tmp_path: Path, sep: str) -> None:
     trace = read(log(tmp_path, line(sep)))
     row = trace.tasks.row(0, named=True)
     assert {name: value for name, value in row.items() if value is not None} == {
@@ -123,7 +123,7 @@ def test_workflow_logs_name_their_fields_and_dependencies(tmp_path: Path) -> Non
     assert trace.tasks["requested_cores"].to_list() == [1.0, 2.0, 1.0]
 
 
-def test_only_its_own_files_are_claimed(tmp_path: Path) -> None:
+def test_only_files_of_the_format_are_recognised(tmp_path: Path) -> None:
     def claims(text: str) -> bool:
         return FORMAT.recognises(tmp_path / "x", text.encode())
 

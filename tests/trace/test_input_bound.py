@@ -38,7 +38,7 @@ def test_a_small_folder_of_very_many_rows_is_refused_before_they_are_read(
 
 
 def test_a_list_in_one_row_counts_with_all_its_values(tmp_path: Path) -> None:
-    """One row of 20 KB took 2 GB: its list of parents was as long as that."""
+    """Without a limit, one row of 20 KB takes 2 GB, because of its long list of parents."""
     path = small_trace().save(tmp_path / "run")
     tasks = pl.read_parquet(path / "tasks.parquet")
     long = pl.repeat("a", 17_000_000, eager=True).implode()
@@ -58,7 +58,7 @@ def test_a_list_in_a_table_of_opendc_counts_as_well(tmp_path: Path) -> None:
         read(path, "opendc")
 
 
-def test_columns_that_no_table_has_count_as_well(tmp_path: Path) -> None:
+def test_unknown_columns_count_as_well(tmp_path: Path) -> None:
     """They are refused by their names, but only when the file has been read."""
     path = small_trace().save(tmp_path / "run")
     more = {f"x{number}": pl.repeat(0.0, 40_000) for number in range(1000)}
@@ -69,21 +69,21 @@ def test_columns_that_no_table_has_count_as_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "size"),
+    ("text", "size"),
     [("7", 7), ("2K", 2048), ("1.5kB", None), ("16GiB", 16 << 30), ("3 GB", 3e9), ("big", None)],
 )
 def test_the_setting_is_a_size(
-    said: str, size: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, size: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(MAX_INPUT_VARIABLE, said)
+    monkeypatch.setenv(MAX_INPUT_VARIABLE, text)
     if size is None:
-        with pytest.raises(InputError, match=f"{MAX_INPUT_VARIABLE}: '{said}' is no size"):
+        with pytest.raises(InputError, match=f"{MAX_INPUT_VARIABLE}: '{text}' is no size"):
             compute_input_limit(tmp_path)
     else:
         assert compute_input_limit(tmp_path) == size
 
 
-def test_a_signed_folder_is_as_it_was_saved(tmp_path: Path) -> None:
+def test_updating_the_hashes_does_not_change_a_folder(tmp_path: Path) -> None:
     path = small_trace().save(tmp_path / "run")
     before = json.loads((path / "manifest.json").read_text())
     sign(path)

@@ -59,7 +59,7 @@ def test_surf_has_its_published_counts(real_data: Path) -> None:
     assert trace.manifest.reference_mhz == 2100
     assert trace.tasks["submit"].min() == 0
     assert trace.usage.filter(pl.col("dt") != 30).is_empty()
-    # Work is conserved: MHz x seconds, whatever the grouping.
+    # Work is conserved: MHz x seconds, for any grouping.
     fragments = pl.read_parquet(real_data / "surf" / "fragments.parquet")
     work = (fragments["cpu_usage"] * fragments["duration"]).sum() / 1000 / 2100
     assert trace.usage["cpu"].sum() == pytest.approx(work, rel=1e-12)
@@ -96,7 +96,7 @@ MINUTES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), max_size=40)
 
 
 @given(rows=MINUTES)
-def test_any_order_of_fragments_gives_each_task_its_own_clock(
+def test_the_fragments_of_each_task_are_consecutive_for_any_order_of_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int]]
 ) -> None:
     tasks = {name: [TASKS[name][0]] * 6 for name in TASKS} | {"id": list(range(6))}
@@ -249,7 +249,9 @@ def test_invalid_numbers_are_unknown_and_counted(tmp_path: Path) -> None:
         (TASKS | {"parents": ["1", "2"]}, None, "parents: is of type String"),
     ],
 )
-def test_tables_that_are_none(tmp_path: Path, tasks: object, fragments: object, words: str) -> None:
+def test_invalid_tables_are_refused(
+    tmp_path: Path, tasks: object, fragments: object, words: str
+) -> None:
     with pytest.raises(InputError, match=words) as error:
         read(folder(tmp_path, tasks, fragments))
     assert error.value.file is not None
@@ -268,7 +270,7 @@ def test_the_clock_of_a_topology_is_that_of_the_platform(tmp_path: Path, speed: 
 
 
 @pytest.mark.parametrize("speed", ["fast", "", "2 GB", "1e308 THz", "-1 GHz", True, None, [2100]])
-def test_an_invalid_clock_is_noted_and_ignored(tmp_path: Path, speed: object) -> None:
+def test_an_invalid_clock_is_reported_and_ignored(tmp_path: Path, speed: object) -> None:
     cpu = {"coreCount": 1, "coreSpeed": speed}
     host = {"name": "h", "cpu": cpu, "memory": {"memorySize": "1 GiB"}}
     topology = {"clusters": [{"name": "c", "hosts": [host]}]}
@@ -280,7 +282,7 @@ def test_an_invalid_clock_is_noted_and_ignored(tmp_path: Path, speed: object) ->
         Platform.from_dict(topology)
 
 
-def test_a_broken_topology_is_noted_and_ignored(tmp_path: Path) -> None:
+def test_a_damaged_topology_is_reported_and_ignored(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"clusters": 3}', "[" * 5000):
         (tmp_path / "topology.json").write_text(text)
         trace = read(folder(tmp_path))
@@ -288,7 +290,7 @@ def test_a_broken_topology_is_noted_and_ignored(tmp_path: Path) -> None:
         assert trace.manifest.reference_mhz == 2000
 
 
-def test_a_small_file_of_endless_rows_is_refused(tmp_path: Path) -> None:
+def test_a_small_file_with_very_many_rows_is_refused(tmp_path: Path) -> None:
     folder(tmp_path)
     pl.select(id=pl.repeat(1, 40_000_000, dtype=pl.Int32)).with_columns(
         duration=pl.lit(1, dtype=pl.Int64), cpu_usage=pl.lit(1.0)
@@ -316,7 +318,9 @@ def test_carbon_of_surf(real_data: Path) -> None:
         ("carbon_intensity", float("nan"), "zero or more"),
     ],
 )
-def test_carbon_that_is_none(tmp_path: Path, column: str, value: object, words: str) -> None:
+def test_invalid_carbon_tables_are_refused(
+    tmp_path: Path, column: str, value: object, words: str
+) -> None:
     rows = {"timestamp": [0, 900_000], "carbon_intensity": [1.0, 2.0]}
     rows[column][1] = value  # type: ignore[call-overload]
     pl.DataFrame(rows).write_parquet(tmp_path / "c.parquet")

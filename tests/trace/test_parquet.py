@@ -1,4 +1,4 @@
-"""Columns of others' Parquet files: read as a whole or piece by piece, they are the same."""
+"""Columns of Parquet files of other programs are equal for any size of the pieces that are read."""
 
 import tempfile
 from pathlib import Path

@@ -32,7 +32,7 @@ def cyclic(trace: Trace) -> Trace:
     """1 waits for 3, 3 for 2, 2 for 1."""
     for row, parent in ((0, "3"), (1, "1"), (2, "2")):
         trace = change(trace, "tasks", row, parents=[parent])
-    # Without times, or a parent would also end too late.
+    # Without times, because otherwise a parent would also end too late.
     return put(trace, "placements", trace.placements.clear())
 
 
@@ -270,7 +270,7 @@ def test_every_rule_is_broken_alone_and_found_in_its_place(rule) -> None:
         assert audit.ok == (rule.severity == "warning")
 
 
-def test_there_is_nothing_to_break_that_is_no_rule() -> None:
+def test_every_broken_example_belongs_to_a_rule() -> None:
     assert set(BREAKING) == {rule.name for rule in RULES}
 
 
@@ -288,7 +288,7 @@ def test_the_documentation_has_every_rule() -> None:
     assert listed == [(rule.name, rule.severity) for rule in RULES]
 
 
-def test_rules_on_what_is_not_there_do_not_apply() -> None:
+def test_rules_without_data_do_not_apply() -> None:
     audit = check(log())
     for name in ("samples-in-order", "sampled", "cpu-possible", "known-nodes", "known-files"):
         assert not audit[name].applies
@@ -315,7 +315,7 @@ def test_an_execution_of_no_length_needs_no_sample() -> None:
 def test_a_task_that_never_began_has_no_usage(status: str) -> None:
     never = add(recorded(), "tasks", id="d", submit=0.0, status=status)
     assert count(never, "usage-of-every-task") == 0
-    # One that ran for a while has been left out by the recorder.
+    # A task that ran for a while must have samples.
     ran = add(recorded(), "tasks", id="d", submit=0.0, status="failed", run_time=3.0)
     assert count(ran, "usage-of-every-task") == 1
     # Without any recorded execution, it is unknown that it never started.
@@ -328,7 +328,7 @@ def test_windows_may_overlap_by_a_millisecond() -> None:
 
 
 @pytest.mark.parametrize(("dt", "gaps"), [(0.001, 0), (0.0, 1)])
-def test_a_gap_of_one_sampling_period_is_none(dt: float, gaps: int) -> None:
+def test_a_gap_of_one_sampling_period_is_allowed(dt: float, gaps: int) -> None:
     usage = pl.DataFrame({"task": "a", "t": [1.0, 2.002], "dt": [1.0, dt]})
     assert count(Trace(usage=usage).with_manifest(sampling_period=1.0), "gaps-in-samples") == gaps
 
@@ -372,7 +372,7 @@ def test_a_graph_has_a_cycle_if_it_cannot_be_put_in_order(edges: list[tuple[int,
         },
         schema_overrides={"parents": pl.List(pl.String)},
     )
-    # An oracle by the definition: what can be reached from a task through parents.
+    # The definition as an oracle: the tasks that are reachable through parents.
     reach = {task: set(of) for task, of in parents.items()}
     for _ in range(8):
         reach = {task: of.union(*(reach[parent] for parent in of)) for task, of in reach.items()}
@@ -384,7 +384,7 @@ def test_a_graph_has_a_cycle_if_it_cannot_be_put_in_order(edges: list[tuple[int,
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.integers(-1, 3)), max_size=12)
 )
-def test_samples_are_judged_as_one_by_one(samples: list[tuple[str, int, int]]) -> None:
+def test_samples_are_checked_as_one_by_one(samples: list[tuple[str, int, int]]) -> None:
     usage = pl.DataFrame(
         {
             "task": [task for task, _, _ in samples],
@@ -410,7 +410,7 @@ def test_samples_are_judged_as_one_by_one(samples: list[tuple[str, int, int]]) -
         st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=8
     )
 )
-def test_overcommit_is_found_when_a_moment_has_too_many_cores(
+def test_overcommit_is_found_at_any_time_with_too_many_cores(
     jobs: list[tuple[int, int, int]],
 ) -> None:
     placements = pl.DataFrame(
@@ -458,7 +458,7 @@ def test_no_errors_raise_nothing_and_errors_name_the_worst_rules() -> None:
     assert again.audit == caught.value.audit
 
 
-def test_the_page_has_every_rule_the_source_and_what_was_cleaned() -> None:
+def test_the_page_has_every_rule_the_source_and_the_data_cleaning() -> None:
     trace = change(skipping(), "tasks", 1, submit=99.0)
     page = check(trace).to_markdown()
     assert page.startswith("# Audit of a trace\n")
@@ -490,13 +490,13 @@ def test_the_audit_as_data_is_json() -> None:
     }
 
 
-def test_the_audit_speaks_at_the_prompt() -> None:
+def test_the_audit_has_a_readable_representation() -> None:
     text = repr(check(change(log(), "tasks", 1, submit=99.0)))
     assert text.startswith("<Audit of 3 tasks: 1 error, 0 warnings\n")
     assert "lifecycle-order  1 of 3  log.swf:6" in text
 
 
-def test_an_unknown_rule_is_a_clear_error() -> None:
+def test_an_unknown_rule_is_an_error() -> None:
     with pytest.raises(InputError, match="no rule is called 'nonsense'"):
         check(log())["nonsense"]
 
@@ -513,7 +513,7 @@ def test_an_unknown_rule_is_a_clear_error() -> None:
     ),
     st.lists(st.one_of(st.none(), st.floats(width=32)), min_size=7, max_size=7),
 )
-def test_no_values_make_the_gate_fail(columns, times) -> None:
+def test_no_values_crash_the_gate(columns, times) -> None:
     trace = recorded()
     tasks = trace.tasks.with_columns(
         pl.Series(name, values, dtype=pl.Float64) for name, values in columns.items()
@@ -540,7 +540,7 @@ SWF = """\
 """
 
 
-def test_a_file_in_swf_is_judged_with_its_lines(tmp_path: Path) -> None:
+def test_findings_of_an_swf_file_have_line_numbers(tmp_path: Path) -> None:
     file = tmp_path / "dirty.swf"
     file.write_text(SWF)
     audit = check(read(file))
@@ -583,7 +583,7 @@ PROC_METRICS = """\
 NODES = '{"node_id":"n1","cpu_cores":4,"mem_mb":64,"cpu_freq_mhz":2000}'
 
 
-def test_a_folder_in_the_core_trace_schema_is_judged_with_its_lines(tmp_path: Path) -> None:
+def test_findings_of_a_cts_folder_have_line_numbers(tmp_path: Path) -> None:
     (tmp_path / "invocations.jsonl").write_text(INVOCATIONS)
     with gzip.open(tmp_path / "proc_metrics.jsonl.gz", "wt") as stream:
         stream.write(PROC_METRICS)
@@ -641,7 +641,7 @@ def test_the_faults_of_the_surf_trace_are_found(real_data: Path) -> None:
     assert matching.rows - matching.broken == 101
 
 
-def test_a_log_of_which_nothing_can_be_run_is_warned_of() -> None:
+def test_a_log_without_runnable_tasks_gives_a_warning() -> None:
     tasks = pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]})
     assert check(Trace(tasks=tasks))["runnable"].broken == 2
     usage = pl.DataFrame({"task": ["a", "b"], "t": [1.0, 2.0], "dt": [1.0, 1.0], "cpu": [1.0, 1.0]})

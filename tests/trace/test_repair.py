@@ -1,4 +1,4 @@
-"""Repair: what has a defined fix is fixed and counted; nothing else is touched."""
+"""Repair: values with a defined correction are corrected and counted; nothing else is changed."""
 
 import polars as pl
 import pytest
@@ -11,7 +11,7 @@ from twinloop.description import InputError
 from twinloop.trace import Trace
 from twinloop.trace.quality import RULES, check, repair
 
-# These can be repaired however they are broken; the other two within limits.
+# These can always be repaired; the other two within limits.
 ALWAYS = {"samples-in-order", "windows-disjoint", "samples-of-tasks"}
 SOMETIMES = {"unique-names", "lifecycle-order"}
 
@@ -25,7 +25,7 @@ def same_tables(one: Trace, other: Trace) -> bool:
 
 
 @pytest.mark.parametrize("make", [recorded, log, fragments])
-def test_a_clean_trace_stays_as_it_is(make) -> None:
+def test_a_clean_trace_is_not_changed(make) -> None:
     fixed = repair(make())
     assert same_tables(fixed, make())
     assert fixed.manifest.cleaned == ()
@@ -87,7 +87,7 @@ def test_samples_of_no_task_are_removed_but_not_samples_without_task_and_pid() -
 
 
 @pytest.mark.parametrize(("late", "repaired"), [(0.5, True), (1.0, True), (1.25, False)])
-def test_clock_skew_up_to_one_sampling_period_is_put_right(late: float, repaired: bool) -> None:
+def test_clock_skew_up_to_one_sampling_period_is_corrected(late: float, repaired: bool) -> None:
     ended = change(recorded(), "placements", 1, end=5.0 - late)
     assert repair(ended).placements["end"][1] == (5.0 if repaired else 5.0 - late)
     submitted = change(recorded(), "tasks", 2, submit=2.0 + late)
@@ -104,13 +104,13 @@ def test_without_samples_the_skew_must_be_given() -> None:
 
 
 @pytest.mark.parametrize("skew", [-1.0, float("nan"), float("inf")])
-def test_an_impossible_skew_is_a_clear_error(skew: float) -> None:
+def test_an_impossible_skew_is_an_error(skew: float) -> None:
     with pytest.raises(InputError, match="skew"):
         repair(log(), skew=skew)
 
 
 def twice(trace: Trace, row: int, **other) -> Trace:
-    """A line of the source is repeated further down, possibly changed."""
+    """Repeat a line of the source further down, possibly changed."""
     task = trace.tasks.row(row, named=True) | {"line": 90}
     run = trace.placements.row(row, named=True)
     task |= {name: value for name, value in other.items() if name in task}
@@ -138,7 +138,7 @@ def test_a_task_twice_of_which_one_was_started_again_stays() -> None:
     assert same_tables(repair(trace), trace)
 
 
-def test_everything_else_is_left_alone() -> None:
+def test_everything_else_is_not_changed() -> None:
     trace = change(recorded(), "usage", 0, cpu=-1.0)
     trace = change(trace, "usage", 4, dt=0.0)
     trace = change(trace, "tasks", 1, parents=["nobody"])
@@ -151,7 +151,7 @@ numbers = st.integers(0, 12).map(lambda number: number / 2)
 
 @st.composite
 def dirty(draw: st.DrawFn) -> Trace:
-    """Tasks, executions and samples with small numbers, so that much of it clashes."""
+    """Tasks, executions and samples with small numbers, so that conflicts are common."""
     maybe = st.one_of(st.none(), st.just(float("nan")), numbers)
     tasks = draw(st.lists(st.tuples(st.sampled_from("abc"), numbers), min_size=1, max_size=4))
     runs = draw(st.lists(st.tuples(st.sampled_from("abcd"), numbers, numbers), max_size=4))
@@ -175,7 +175,7 @@ def dirty(draw: st.DrawFn) -> Trace:
 
 @examples(15)
 @given(dirty())
-def test_after_repair_nothing_is_broken_that_can_be_repaired(trace: Trace) -> None:
+def test_after_repair_no_repairable_rule_is_broken(trace: Trace) -> None:
     fixed = repair(trace)
     audit = check(fixed)
     assert {name for name in ALWAYS if audit[name].broken} == set()

@@ -44,7 +44,7 @@ def test_the_command_saves_the_same_bytes(tmp_path):
     assert hashed(tmp_path / "a") == hashed(here)
 
 
-def test_times_are_kept_beside_the_manifest(tmp_path):
+def test_times_are_stored_beside_the_manifest(tmp_path):
     trace = tl.simulate(tl.Scenario.from_text(SCENARIO))
     assert trace.timings["wall_s"] > 0
     assert "wall_s" not in trace.manifest.facts["run"]

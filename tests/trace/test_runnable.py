@@ -1,4 +1,4 @@
-"""What a task ran as: one answer, wherever it is asked for."""
+"""Cores and run time of a task are equal in all parts of the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def one(task: dict[str, Any], *placements: dict[str, Any]) -> Trace:
-    """A log of the task, and of another that is plain."""
+    """A log with the task and a simple second task."""
     known = {"requested_cores": None, "run_time": None} | task
     tasks = [{"id": "t", "submit": 100.0, **known}]
     tasks.append({"id": "plain", "submit": 100.0, "requested_cores": 1.0, "run_time": 1.0})
@@ -68,7 +68,7 @@ def one(task: dict[str, Any], *placements: dict[str, Any]) -> Trace:
         ),
     ],
 )
-def test_every_part_of_the_program_has_the_same_answer(
+def test_every_part_of_the_program_has_the_same_values(
     task: dict[str, Any],
     placements: list[dict[str, Any]],
     processors: float | None,

@@ -1,4 +1,4 @@
-"""SLURM accounting: every way in which sacct writes an id, a time, a length, a memory, a state."""
+"""SLURM accounting: all formats of sacct for ids, times, durations, memory and states."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,7 +61,7 @@ def count(trace: Trace, words: str) -> int:
     return sum(note.count for note in trace.manifest.cleaned if words in note.what)
 
 
-def test_every_field_goes_where_it_belongs(tmp_path: Path) -> None:
+def test_every_field_is_in_its_column(tmp_path: Path) -> None:
     trace = read(log(tmp_path, {}))
     row = trace.tasks.row(0, named=True)
     assert {name: value for name, value in row.items() if value is not None} == {
@@ -99,7 +99,7 @@ def test_the_offset_of_the_clock_moves_the_epoch_alone(tmp_path: Path) -> None:
     assert not count(ahead, "no zone")
 
 
-def test_steps_are_folded_into_their_job(tmp_path: Path) -> None:
+def test_steps_are_merged_into_their_job(tmp_path: Path) -> None:
     trace = read(
         log(
             tmp_path,
@@ -234,7 +234,7 @@ def test_lengths_of_time(
     assert trace.tasks["cpu_time"].to_list() == pytest.approx(expected, abs=1e-6)
 
 
-def test_limits_that_are_none(tmp_path: Path) -> None:
+def test_unlimited_times_are_unknown(tmp_path: Path) -> None:
     trace = read(log(tmp_path, {"Timelimit": "UNLIMITED"}, {"Timelimit": "Partition_Limit"}))
     assert trace.tasks["requested_time"].to_list() == [None]
     assert count(trace, "time limits UNLIMITED") == 2
@@ -283,7 +283,7 @@ def test_a_bar_in_a_name_is_not_read_as_two_fields(tmp_path: Path) -> None:
     assert count(trace, f"lines without {len(FIELDS)} fields") == 1
 
 
-def test_what_it_claims_and_refuses(tmp_path: Path) -> None:
+def test_recognised_and_refused_files(tmp_path: Path) -> None:
     assert FORMAT.recognises(tmp_path, b"JobID|User|State\n")
     assert FORMAT.recognises(tmp_path, b"jobid|submit|\n")
     assert not FORMAT.recognises(tmp_path, b"JobID,SubmitTime,RunTime\n")

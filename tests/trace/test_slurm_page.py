@@ -1,4 +1,4 @@
-"""Law: a reader who types what the page on SLURM shows sees what the page shows."""
+"""Law: the commands of the page on SLURM print the output that the page shows."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ def files() -> dict[str, str]:
     return dict(re.findall(r'^```text title="(.+?)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
 
 
-def test_the_commands_print_what_the_page_shows(
+def test_the_commands_print_the_shown_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -31,24 +31,24 @@ def test_the_commands_print_what_the_page_shows(
     assert commands == 2
 
 
-def test_every_field_that_the_page_asks_for_is_read() -> None:
+def test_every_field_on_the_page_is_read() -> None:
     [asked] = re.findall(r"--format=(JobID,JobIDRaw,\S+)", PAGE)
     assert set(asked.split(",")) <= set(reader._FIELDS)
     header = files()["jobs.txt"].splitlines()[0].split("|")
     assert set(header) <= set(asked.split(","))
 
 
-def test_the_script_writes_what_is_read(tmp_path: Path) -> None:
-    """Run with a squeue and an sstat that print what those of SLURM do."""
+def test_the_output_of_the_script_is_read(tmp_path: Path) -> None:
+    """Run with programs that print the output of squeue and sstat of SLURM."""
     text = files()["sample.sh"]
     [asked] = re.findall(r"--format=(JobID\S+)", text)
     assert tuple(asked.split(",")) == samples.FIELDS[1:]
-    for program, says in (
+    for program, script in (
         ("squeue", "printf '100\\n102\\n'"),
         ("sstat", 'case "$*" in *--jobs=100,102*) echo "100.0|07:30.000|1K|2K|4";; esac'),
     ):
         file = tmp_path / program
-        file.write_text(f"#!/bin/sh\n{says}\n")
+        file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
     (tmp_path / "sample.sh").write_text(text)
     for _ in range(2):

@@ -117,7 +117,7 @@ def test_times_with_and_without_a_zone_are_not_mixed(tmp_path: Path, zone: str, 
         read(accounting(tmp_path, zone=zone), sstat=file)
 
 
-def test_what_goes_down_or_is_not_there_is_counted(tmp_path: Path) -> None:
+def test_decreasing_and_missing_values_are_counted(tmp_path: Path) -> None:
     file = samples(
         tmp_path,
         line(500, "7.0", "00:01.000"),  # before it started
@@ -148,17 +148,17 @@ def test_what_goes_down_or_is_not_there_is_counted(tmp_path: Path) -> None:
     ("cpu", "rest"),
     [("00:01:00", 0.0), ("00:00:59", None), ("00:37:00", 2160.0), ("00:37:01", None)],
 )
-def test_the_end_must_go_together_with_the_accounting(
+def test_the_end_must_agree_with_the_accounting(
     tmp_path: Path, cpu: str, rest: float | None
 ) -> None:
-    """60 s were seen, and 4 cores have 2160 s to give in the 540 s after that."""
+    """60 s were sampled, and 4 cores have 2160 s in the following 540 s."""
     file = samples(tmp_path, line(660, "7.0", "01:00.000"))
     trace = read(accounting(tmp_path, cpu=cpu), sstat=file)
     assert [row[2] for row in usage(trace)] == ([60.0] if rest is None else [60.0, rest])
     assert count(trace, "contradict TotalCPU") == (rest is None)
 
 
-def test_a_job_that_was_requeued_begins_anew(tmp_path: Path) -> None:
+def test_a_requeued_job_starts_again(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.txt"
     jobs.write_text(
         "JobID|Submit|Start|End|State|TotalCPU\n"
@@ -187,7 +187,7 @@ def test_a_job_that_was_requeued_begins_anew(tmp_path: Path) -> None:
 def test_no_cpu_time_is_lost_or_counted_twice(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[int]]
 ) -> None:
-    """Whatever steps use between samples, the windows have it all, and the end the rest."""
+    """The windows have all usage between samples, and the last window has the rest."""
     folder = tmp_path_factory.mktemp("law")
     lines = []
     for number, used in enumerate(steps):
@@ -225,7 +225,7 @@ def test_lines_that_cannot_be_read(tmp_path: Path, field: str, text: str) -> Non
         read(accounting(tmp_path), sstat=file, strict=True)
 
 
-def test_what_it_refuses(tmp_path: Path) -> None:
+def test_refused_files(tmp_path: Path) -> None:
     jobs = accounting(tmp_path)
     for text, words in (
         ("", "is empty"),

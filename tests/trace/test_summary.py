@@ -1,4 +1,4 @@
-"""What is in a trace: hand-computed figures, and the conservation of work in the load."""
+"""Summary of a trace: hand-computed figures, and the conservation of work in the load."""
 
 import numpy as np
 import polars as pl
@@ -35,7 +35,7 @@ def two_jobs() -> Trace:
     )
 
 
-def test_figures_worked_out_by_hand() -> None:
+def test_figures_equal_those_computed_by_hand() -> None:
     summary = Summary.from_trace(two_jobs())
     assert summary.tasks == 3
     assert summary.users == 2

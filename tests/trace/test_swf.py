@@ -111,7 +111,7 @@ log = st.lists(
 
 
 @given(log, st.booleans(), st.booleans(), st.lists(st.integers(0, 10**6), max_size=8))
-def test_the_parser_agrees_with_a_slow_one_wherever_the_pieces_are_cut(
+def test_the_parser_agrees_with_a_slow_one_for_any_cut_of_the_text(
     text: str, mark: bool, ended: bool, cuts: list[int]
 ) -> None:
     text = text if ended else text.rstrip("\r\n")
@@ -147,7 +147,7 @@ def test_a_parser_that_has_finished_takes_nothing_more() -> None:
         parser.feed(b"")
 
 
-# --- what the fields mean ------------------------------------------------------------------------
+# --- meaning of the fields -----------------------------------------------------------------------
 
 LOG = """\
 ; Version: 2.2
@@ -219,7 +219,7 @@ def test_runnable_needs_processors_and_a_run_time(path: Path) -> None:
         "3 0 -1 -1 4 -1 -1 8 -1 -1 1",  # no run time
         "4 0 -1 60 -1 -1 -1 -1 -1 -1 1",  # no processors
         "5 0 -1 60 0 -1 -1 0 90 -1 1",  # zero processors
-        "6 0 -1 60 4 -1 -1 0 -1 -1 1",  # zero requested is nothing requested
+        "6 0 -1 60 4 -1 -1 0 -1 -1 1",  # a request of zero is no request
     ]
     trace = read(path, "\n".join(line + " -1" * 7 for line in lines))
     chosen = collect_runs(trace).filter("runnable")
@@ -318,7 +318,7 @@ def test_all_bad_lines_are_counted_and_the_first_three_named(path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\r\r"])
-def test_a_file_without_anything_is_no_log(path: Path, text: str) -> None:
+def test_an_empty_file_is_no_log(path: Path, text: str) -> None:
     with pytest.raises(FormatError, match="has no record and no header"):
         read(path, text)
 
@@ -328,12 +328,12 @@ def test_a_file_without_one_readable_record_is_an_error_that_shows_the_first(pat
         read(path, "; Version: 2.2\nhello world\n1 2 3\n")
 
 
-def test_a_file_that_is_not_there_is_an_input_error(path: Path) -> None:
+def test_a_missing_file_is_an_input_error(path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         swf.read(path)
 
 
-def test_what_has_no_place_is_counted(path: Path) -> None:
+def test_unused_and_unusual_values_are_counted(path: Path) -> None:
     trace = read(
         path,
         b"; caf\xe9\n; MaxRecords: 9\n"
@@ -358,7 +358,7 @@ def test_numbers_in_a_header_are_facts_only_if_they_are_numbers() -> None:
     assert parse_header(header) == {"unix_start_time": 12}
 
 
-# --- out and in again ----------------------------------------------------------------------------
+# --- round trips ---------------------------------------------------------------------------------
 
 exact_number = st.one_of(
     st.just("-1"), st.integers(0, 10**9).map(str), st.decimals(0, 10**7, places=4).map(str)
@@ -378,13 +378,13 @@ def numbers(path: Path) -> list[list[float]]:
 
 
 @given(st.lists(record, min_size=1, max_size=8))
-def test_records_come_back_digit_for_digit(
+def test_records_survive_a_round_trip_digit_for_digit(
     tmp_path_factory: pytest.TempPathFactory, records: list[tuple[str, ...]]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "log.swf"
     lines = [" ".join((str(i), *fields)) for i, fields in enumerate(records)]
     trace = read(path, "; Note: mine  \n" + "\n".join(lines))
-    # A wait that is counted from an unknown submission has no place in a Trace.
+    # A Trace cannot represent a wait after an unknown submission.
     expected = [[float(word) for word in line.split()] for line in lines]
     for fields in expected:
         if fields[1] == -1:
@@ -423,7 +423,7 @@ task = st.fixed_dictionaries(
 
 
 @given(st.lists(task, max_size=6), st.booleans())
-def test_what_the_format_holds_of_any_trace_comes_back(
+def test_the_fields_of_the_format_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], named: bool
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "log.swf.gz"
@@ -553,7 +553,7 @@ LOGS = (
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", LOGS)
-def test_real_logs_come_back_whole(real_data: Path, path: Path, name: str) -> None:
+def test_real_logs_survive_a_round_trip(real_data: Path, path: Path, name: str) -> None:
     source = real_data / "swf" / f"{name}.swf.gz"
     trace = swf.read(source, strict=True)
     assert not swf.write(trace, path)
@@ -588,7 +588,7 @@ def test_notes_are_cleanings(path: Path) -> None:
     assert all(isinstance(note, Cleaning) for note in swf.write(Trace(), path))
 
 
-def test_a_wait_without_a_submission_has_no_place_and_is_counted(path: Path) -> None:
+def test_a_wait_without_a_submission_is_dropped_and_counted(path: Path) -> None:
     trace = read(path, b"1 -1 5 60 4 -1 -1 4 -1 -1 1 7 1 -1 0 -1 -1 -1\n")
     assert "ignored 1: waits of jobs whose submission is unknown (log.swf:1)" in map(
         str, trace.manifest.cleaned

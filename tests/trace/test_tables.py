@@ -1,4 +1,4 @@
-"""Tables that are given are brought to the columns of the schema, and keep their rows."""
+"""Given tables are converted to the columns of the schema, and keep their rows."""
 
 import polars as pl
 import pytest
@@ -32,7 +32,7 @@ def test_a_table_without_columns_has_no_row() -> None:
     assert Trace(tasks=pl.DataFrame()).tasks.height == 0
 
 
-def test_a_frame_that_is_given_or_handed_out_can_change_without_the_trace() -> None:
+def test_changes_of_a_given_or_returned_frame_do_not_change_the_trace() -> None:
     frame = conform_table("files", pl.DataFrame({"file": ["a"]}))
     trace = Trace(files=frame)
     frame.insert_column(0, pl.Series("new", [1]))

@@ -224,14 +224,14 @@ def test_dependencies_named_by_one_side_only(tmp_path: Path) -> None:
     assert count(trace, "parents that are no task") == 1
 
 
-def test_a_circle_is_named(tmp_path: Path) -> None:
+def test_a_cycle_is_named(tmp_path: Path) -> None:
     content = changed(NEW, "workflow", "specification", "tasks", 0, "parents", value=["b"])
     with pytest.raises(InputError, match=r"wait for each other: (a -> b -> a|b -> a -> b)"):
         read(document(tmp_path, content))
 
 
 @pytest.mark.long
-def test_a_large_workflow_is_read_in_one_go(
+def test_the_dates_of_a_large_workflow_are_parsed_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 40_000
@@ -256,7 +256,7 @@ def test_a_large_workflow_is_read_in_one_go(
     assert parsed == [1, count + 1]
 
 
-def test_dates_that_are_none_are_counted_and_named(tmp_path: Path) -> None:
+def test_invalid_dates_are_counted_and_named(tmp_path: Path) -> None:
     there = ("workflow", "execution", "tasks")
     number = next(
         n for n, t in enumerate(NEW["workflow"]["execution"]["tasks"]) if "executedAt" in t
@@ -268,7 +268,7 @@ def test_dates_that_are_none_are_counted_and_named(tmp_path: Path) -> None:
         read(document(tmp_path, content), strict=True)
 
 
-def test_a_name_twice_in_a_large_object_is_found(tmp_path: Path) -> None:
+def test_a_repeated_name_in_a_large_object_is_found(tmp_path: Path) -> None:
     names = [f'"n{number}": 0' for number in range(100_000)]
     path = tmp_path / "flow.json"
     path.write_text("{" + ", ".join([*names, names[-1]]) + "}")
@@ -290,7 +290,7 @@ def test_a_name_twice_in_a_large_object_is_found(tmp_path: Path) -> None:
         (("workflow", "specification", "tasks", 1, "name"), "\ud800", "no text in Unicode"),
     ],
 )
-def test_what_cannot_be_a_workflow(tmp_path: Path, path: Any, value: Any, words: str) -> None:
+def test_invalid_workflows_are_refused(tmp_path: Path, path: Any, value: Any, words: str) -> None:
     content = changed(NEW, *path, value=value)
     with pytest.raises(InputError, match=words) as error:
         read(document(tmp_path, content))
@@ -320,6 +320,6 @@ def test_invalid_numbers_are_unknown_and_counted(tmp_path: Path, value: Any) -> 
         ("[1]", "is no object"),
     ],
 )
-def test_json_that_is_none(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_json_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read(document(tmp_path, text))
