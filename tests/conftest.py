@@ -1,4 +1,4 @@
-"""What all tests share that look at commands: a terminal of one width, and Ctrl-C that is heard."""
+"""Shared settings of tests of commands: a fixed terminal width, and SIGINT that is not ignored."""
 
 import os
 import signal
@@ -8,14 +8,14 @@ import pytest
 
 from twinloop.recordings import archive_path, extract_archive
 
-# The width is read when the commands are first imported: the pages show what fits into as many
-# columns. A terminal that is dumb has a width of its own.
+# The width is read when the commands are first imported; the pages show output of this width. A
+# dumb terminal would have a fixed width.
 os.environ.update(COLUMNS="80", TERM="xterm")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def ctrl_c_is_heard() -> None:
-    """A shell has what it runs in the background ignore SIGINT, and children inherit that."""
+def reset_sigint() -> None:
+    """Reset SIGINT, which shells ignore for background processes and children inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""How many random examples a test draws, under every profile of conftest.py."""
+"""The number of random examples of a test under each profile of conftest.py."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from hypothesis import settings
 
-#: Of the default profile.
+#: Number of examples of the default profile.
 USUAL = 25
 
 
 def examples(count: int, **others: Any) -> settings:
-    """So many examples in `make test`, and in proportion more in `make verify`."""
+    """Set the number of examples in `make test`; `make verify` has more in proportion."""
     return settings(max_examples=max(1, count * settings.default.max_examples // USUAL), **others)
 
 
 def every(step: int) -> int:
-    """The step through a long list of cases: all of them in `make verify`."""
+    """Return the step through a long list of cases; `make verify` uses all of them."""
     return step if settings.default.max_examples <= USUAL else 1

@@ -1,4 +1,4 @@
-"""Tests that cannot fail are found by how they are written."""
+"""Static checks that find tests without effective assertions."""
 
 import ast
 from pathlib import Path
@@ -11,18 +11,18 @@ from tests.examples import USUAL, every, examples
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [*sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "verify").glob("*.py"))]
-#: Of libraries, besides those that begin with "assert": they raise where something is wrong.
+#: Functions of libraries, besides those that begin with "assert", that raise on a failure.
 CHECKS = {"raises", "warns", "fail", "validate"}
 
 
 class Function(NamedTuple):
-    """What a function of the tests does, as far as it matters here."""
+    """The checks and calls of a function of the tests."""
 
     place: str
     name: str
-    #: Whether it asserts, calls a function that raises, or runs a child that must succeed.
+    #: Whether it asserts, calls a function that raises, or runs a checked child process.
     checks: bool
-    #: The names that it calls, without what they belong to.
+    #: The names that it calls, without their modules and objects.
     calls: frozenset[str]
 
 
@@ -72,7 +72,7 @@ def sources() -> list[Source]:
 
 
 def test_every_test_checks_something(sources: list[Source]) -> None:
-    """Itself, or through a function of the tests that does."""
+    """A test asserts itself, or calls a function of the tests that asserts."""
     every_one = [each for source in sources for each in source.functions]
     helpers = [each for each in every_one if not each.name.startswith("test")]
     known = {each.name for each in helpers if each.checks}
@@ -91,15 +91,15 @@ ALLOWED = {"test_every_run_keeps_the_laws", "test_runs_that_share_machines_keep_
 
 
 def test_no_assertion_is_always_true(sources: list[Source]) -> None:
-    """A constant, a pair in parentheses, an alternative that always holds."""
+    """Such as a constant, a tuple, or an alternative that is always true."""
     for source in sources:
         for where, asserted in source.asserts:
             parts = asserted.values if isinstance(asserted, ast.BoolOp) else [asserted]
             assert not any(isinstance(part, ast.Constant | ast.Tuple) for part in parts), where
 
 
-def test_no_exception_is_passed_over_in_a_test(sources: list[Source]) -> None:
-    """`except Exception: pass` would hide what an assertion says."""
+def test_no_test_ignores_every_exception(sources: list[Source]) -> None:
+    """`except Exception: pass` would hide the failure of an assertion."""
     for source in sources:
         for where, handler in source.handlers:
             caught = "" if handler.type is None else ast.unparse(handler.type)
@@ -107,7 +107,7 @@ def test_no_exception_is_passed_over_in_a_test(sources: list[Source]) -> None:
             assert not (nothing and caught in ("", "Exception", "AssertionError")), where
 
 
-def test_more_examples_are_drawn_where_there_is_time() -> None:
+def test_the_long_profile_draws_more_examples() -> None:
     scale = settings.default.max_examples // USUAL
     assert examples(12).max_examples == 12 * scale
     assert every(3) == (3 if scale == 1 else 1)

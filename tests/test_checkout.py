@@ -1,4 +1,4 @@
-"""A fresh clone: what its first commands write is not there yet, and is never committed."""
+"""A fresh clone has no output of commands, and Git ignores their output."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ def git(*words: str) -> list[str]:
 
 
 def outputs() -> list[str]:
-    """What the commands of the README write, in their order."""
+    """List the outputs of the commands in the README, in their order."""
     found = []
     for line in re.findall(r"^    (twinloop .*)$", (ROOT / "README.md").read_text(), re.M):
         words = shlex.split(line, comments=True)
@@ -35,15 +35,15 @@ def outputs() -> list[str]:
     return found
 
 
-def test_nothing_that_commands_write_is_tracked() -> None:
+def test_no_output_of_commands_is_tracked() -> None:
     tracked = git("ls-files")
     written = [*outputs(), "runs", "demo", "study"]
     there = [f for f in tracked if any(f == each or f.startswith(f"{each}/") for each in written)]
     assert there == [], "a fresh clone would refuse the commands of the README"
 
 
-def test_what_the_commands_of_the_readme_write_is_ignored() -> None:
-    """A checkout in which they were tried is still clean."""
+def test_outputs_of_the_commands_in_the_readme_are_ignored() -> None:
+    """A checkout is still clean after these commands."""
     names = [name if Path(name).suffix else f"{name}/" for name in dict.fromkeys(outputs())]
     names += ["demo/report.html", "study/report.html", "runs/new"]
     assert git("check-ignore", "--no-index", *names) == names

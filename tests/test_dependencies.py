@@ -30,7 +30,7 @@ ENTRY = re.compile(
 
 
 def locked(path: Path) -> dict[str, list[str]]:
-    """The versions of each package in a lock file, all lines of which must be understood."""
+    """Read the versions of each package in a lock file; every line must be valid."""
     text = path.read_text(encoding="utf-8")
     rest = ENTRY.sub("", text)
     assert rest.strip() == "# Written by `make lock`."
@@ -49,13 +49,13 @@ def test_every_dependency_is_locked_within_its_limits(group: str) -> None:
         assert all(limits.contains(version) for version in exact), f"{wanted}: run `make lock`"
 
 
-def test_two_groups_never_disagree() -> None:
+def test_groups_have_equal_versions() -> None:
     assert LOCKS
     together: dict[str, set[str]] = {}
     for path in LOCKS:
         for name, versions in locked(path).items():
             together.setdefault(name, set()).update(versions)
-    # Two versions only where a marker chooses between them in one file.
+    # Two versions are valid only if a marker chooses between them in one file.
     most = {
         name: max(len(locked(path).get(name, [])) for path in LOCKS)
         for name, versions in together.items()
@@ -76,7 +76,7 @@ def explained() -> dict[str, tuple[str, str]]:
 
 def test_every_dependency_is_explained_with_its_licence() -> None:
     wanted = {canonicalize_name(each.name) for group in GROUPS.values() for each in group}
-    tools = {"cmake", "ninja", "uv", "build", "cibuildwheel"}  # of the Makefile and of CI
+    tools = {"cmake", "ninja", "uv", "build", "cibuildwheel"}  # for the Makefile and CI
     assert explained().keys() == wanted | tools
     assert all(licence and reason for licence, reason in explained().values())
 

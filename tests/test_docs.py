@@ -1,4 +1,4 @@
-"""Law: what the documentation says of the tables is what the tables are."""
+"""Law: the documentation describes all tables with their columns."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ from twinloop.trace.tables import Column
 from twinloop.workload import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-#: The files of a workload are those of a Trace, and stand on the page of the Trace.
+#: The files of a workload are those of a Trace, and are on the page of the Trace.
 OWN = {table: columns for table, columns in COLUMNS.items() if columns is not TABLES.get(table)}
 
 
 def described(tables: Mapping[str, Mapping[str, Column]]) -> str:
-    """The tables in Markdown, as the pages hold them."""
+    """Render the tables in Markdown, as on the pages."""
     parts = []
     for table, columns in tables.items():
         parts.append(f"### `{table}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
@@ -35,7 +35,7 @@ def test_the_page_describes_every_column(
     assert text.count("| column | type | unit | meaning |") == len(tables)
 
 
-def test_every_page_stands_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation() -> None:
     nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert {page for page in pages if f": {page}\n" not in nav} == set()

@@ -1,4 +1,4 @@
-"""What users see of the extension: its examples run, and its types are those of the stub."""
+"""The public API of the extension: its examples run, and its types are those of the stub."""
 
 import doctest
 import importlib
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def documented() -> dict[str, str]:
-    """The docstrings of the public names, and of their members, that hold examples."""
+    """List the docstrings with examples of the public names and their members."""
     found = {}
     for name in twinloop.engine.__all__:
         public = getattr(twinloop.engine, name)
@@ -40,7 +40,7 @@ def test_every_public_name_is_documented() -> None:
             assert public.__module__ == "twinloop.engine", name
 
 
-def test_the_stub_is_what_the_extension_says(tmp_path: Path) -> None:
+def test_the_stub_is_up_to_date(tmp_path: Path) -> None:
     pytest.importorskip("nanobind")
     fresh = tmp_path / "_core.pyi"
     command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "twinloop._core"]
@@ -54,7 +54,7 @@ def test_importing_the_extension_alone_works() -> None:
     assert importlib.import_module("twinloop._core").Environment is twinloop.engine.Environment
 
 
-def test_an_environment_counts_what_it_has() -> None:
+def test_an_environment_counts_its_resources_and_activities() -> None:
     env = twinloop.engine.Environment()
     assert repr(env) == "<Environment at 0: 0 resources, 0 activities>"
     host = env.resource(2.0)

@@ -1,4 +1,4 @@
-"""Folders whose names a shell would expand are read as they are called, by every reader."""
+"""Every reader takes the names of folders literally, also with wildcards of a shell."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from twinloop.report.view.index import Index
 from twinloop.trace import Trace, write
 
 SOURCE = Path(tl.__file__).parent
-#: A name, and what it would also stand for as a pattern.
+#: A name, and a name that it would match as a pattern.
 EXPANDED = [("run[1]", "run1"), ("run*", "runs"), ("run?", "run1"), ("~", "run"), ("r{u}", "ru")]
 
 
@@ -46,7 +46,7 @@ def saved_study(path: Path, label: str) -> None:
 
 
 def study_label(path: Path) -> Any:
-    # What it simulates is in its folder, and is read when it is asked for.
+    # Its scenario is in its folder, and is read on demand.
     loaded = Study.load(path)
     given = loaded.scenario.workload.resolve(0)
     assert isinstance(given, Trace)
@@ -122,8 +122,8 @@ def test_the_makespan_in_a_list_is_that_of_the_folder(tmp_path: Path) -> None:
     assert indexed_makespan(tmp_path / "all[1]") == 5.0
 
 
-def test_what_a_killed_process_left_is_swept_by_its_exact_name(tmp_path: Path) -> None:
-    """The names of a pattern are left alone, of files and of scratch folders."""
+def test_leftovers_of_a_killed_process_are_removed_by_their_exact_name(tmp_path: Path) -> None:
+    """Files and scratch folders that only match as a pattern are kept."""
     dead = "999999999"
     own, other = (tmp_path / f".{name}-{dead}-0123abcd" for name in ("log[1].swf", "log1.swf"))
     own.touch()

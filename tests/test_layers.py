@@ -31,8 +31,8 @@ PYTHON_LAYERS = [
 ]
 CORE_LAYERS = ["kernel", "model", "policy", "io", "host", "burn", "bind"]
 
-# What any layer may take from the package itself; the rest of twinloop/__init__.py is the face
-# of all layers, and so lies above them.
+# Names of the package itself that every layer may import; the rest of twinloop/__init__.py is the
+# public API of all layers, and so is above them.
 SHARED_NAMES = {"_core", "__version__"}
 
 
@@ -115,7 +115,7 @@ def test_python_packages_import_only_from_layers_above_them() -> None:
     assert python_violations(ROOT / "src") == []
 
 
-def test_core_folders_include_only_from_layers_above_them_and_only_bind_knows_python() -> None:
+def test_core_folders_include_only_from_layers_above_them_and_only_bind_includes_python() -> None:
     assert core_violations(ROOT / "core") == []
 
 
@@ -146,7 +146,7 @@ def test_core_folders_include_only_from_layers_above_them_and_only_bind_knows_py
         ("utils/strings.py", "", False),
     ],
 )
-def test_the_python_check_tells_legal_from_illegal(
+def test_the_python_check_finds_violations(
     tmp_path: Path, file: str, code: str, legal: bool
 ) -> None:
     path = tmp_path / "twinloop" / file
@@ -169,9 +169,7 @@ def test_the_python_check_tells_legal_from_illegal(
         ("model/machine.cpp", "#include <Python.h>", False),
     ],
 )
-def test_the_core_check_tells_legal_from_illegal(
-    tmp_path: Path, file: str, code: str, legal: bool
-) -> None:
+def test_the_core_check_finds_violations(tmp_path: Path, file: str, code: str, legal: bool) -> None:
     for header in ("kernel/queue.hpp", "model/machine.hpp", "bind/module.hpp", file):
         (tmp_path / header).parent.mkdir(exist_ok=True)
         (tmp_path / header).touch()

@@ -1,4 +1,4 @@
-"""Laws of packages that load each name on its first use, and of what a first import costs."""
+"""Laws of packages that load each name on its first use, and of the cost of an import."""
 
 import ast
 import importlib
@@ -25,7 +25,7 @@ HEAVY = {
 
 
 def loaded_after(code: str) -> set[str]:
-    """The modules that are loaded once some code has run in a new interpreter."""
+    """List the modules that are loaded after some code in a new interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport json, sys\nprint(json.dumps(list(sys.modules)))"],
         capture_output=True,
@@ -49,7 +49,7 @@ def test_the_lazy_packages_are_found() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_is_there(package: str) -> None:
+def test_every_public_name_exists(package: str) -> None:
     module = importlib.import_module(package)
     assert sorted(dir(module)) == sorted(module.__all__)
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
@@ -58,7 +58,7 @@ def test_every_public_name_is_there(package: str) -> None:
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=PACKAGES)
-def test_a_stub_names_what_it_imports_as_public_and_nothing_else(stub: Path) -> None:
+def test_the_public_names_of_a_stub_are_its_imports(stub: Path) -> None:
     tree = ast.parse(stub.read_text(encoding="utf-8"))
     imported = {
         alias.asname or alias.name
@@ -72,7 +72,7 @@ def test_a_stub_names_what_it_imports_as_public_and_nothing_else(stub: Path) -> 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_has_the_name_of_a_public_function(package: str) -> None:
-    """Once loaded, a module is an attribute of its package and would cover the function."""
+    """A loaded module is an attribute of its package and would hide the function."""
     module = importlib.import_module(package)
     folder = Path(str(module.__file__)).parent
     inside = {path.stem for path in folder.glob("*.py")}
@@ -83,7 +83,7 @@ def test_no_module_has_the_name_of_a_public_function(package: str) -> None:
     assert functions & inside == set()
 
 
-def test_the_verbs_are_plain_functions_and_show_their_own_help() -> None:
+def test_public_functions_are_plain_functions_with_their_own_help() -> None:
     for name in ("assess", "calibrate", "confirm", "execute", "explore", "loop", "simulate"):
         verb = getattr(twinloop, name)
         assert isinstance(verb, FunctionType)
@@ -92,7 +92,7 @@ def test_the_verbs_are_plain_functions_and_show_their_own_help() -> None:
         )
 
 
-def test_a_function_that_names_a_package_goes_to_other_processes() -> None:
+def test_a_function_that_uses_a_package_can_be_pickled() -> None:
     package = importlib.import_module("twinloop.metrics")
 
     def public_names() -> list[str]:

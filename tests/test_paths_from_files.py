@@ -1,7 +1,7 @@
 """No name in a file of a folder leads out of the folder.
 
-Every text in the descriptions of our folders is replaced by paths that lead to a folder outside,
-where everything lies that a reader could want; all files that Python opens meanwhile are watched.
+Every text in the descriptions of the folders is replaced by paths to a folder outside, which has
+all files that a reader may open; all files that Python opens are recorded.
 """
 
 import json
@@ -35,10 +35,10 @@ from twinloop.exploration.study.study import Study
 from twinloop.report.view.page_cache import PageCache
 from twinloop.trace import Trace
 
-#: A scenario says where its inputs are, and these may lie anywhere; nothing else in it is a path.
+#: The inputs of a scenario may have any path; nothing else in a scenario is a path.
 REFERENCES = {"scenario", "carbon", "path"}
 
-#: Paths that were opened, listed or made since this was last emptied; None: they are not noted.
+#: Paths that were opened, listed or created since the last reset; None: they are not recorded.
 watched: list[str] | None = None
 
 
@@ -51,7 +51,7 @@ sys.addaudithook(watch)
 
 
 def opened(read: Callable[[], object]) -> list[str]:
-    """The files that are opened while something is read; errors of Twinloop are accepted."""
+    """Return the files that a function opens; errors of Twinloop are accepted."""
     global watched
     watched = []
     try:
@@ -65,7 +65,7 @@ def opened(read: Callable[[], object]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of each kind, as its own code writes it."""
+    """One folder of each kind, written by the code of the kind."""
     there = tmp_path_factory.mktemp("made")
     made = make_scenario()
     plan = LoopPlan.from_dict(
@@ -99,7 +99,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outside(folders: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder outside, with every file that a reader may look for."""
+    """A folder outside, with every file that a reader may open."""
     place = tmp_path_factory.mktemp("outside") / "precious"
     place.mkdir()
     for part in ("real", "fit", "study", "confirmation"):
@@ -117,7 +117,7 @@ def whole_loop(folder: Path) -> None:
     assert Loop.load(folder).probes
 
 
-#: What reads each description: a file below the folders, the folder that is read, and how.
+#: Descriptions: a file below the folders, the folder to read, and the function that reads it.
 READ: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "loop": ("loop/loop.json", "loop", whole_loop),
     "owned": ("loop/loop.json", "loop", list_loop_files),
@@ -134,7 +134,7 @@ READ: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 
 
 def texts(value: Any, address: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The addresses of texts in a document, including keys; of a list, in its first entry."""
+    """List the addresses of texts and keys in a document; only in the first entry of a list."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in REFERENCES:
@@ -147,7 +147,7 @@ def texts(value: Any, address: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 def changed(document: Any, address: tuple[Any, ...], text: str) -> Any:
-    """A copy of a document with another text in one place."""
+    """Copy a document and replace the text at one address."""
     copy = json.loads(json.dumps(document))
     inner = copy
     for step in address[:-1]:
@@ -179,7 +179,7 @@ def test_no_text_of_a_description_leaves_its_folder(
             assert not [path for path in found if "precious" in path], address
     finally:
         file.write_bytes(before)
-    # The unchanged description is readable, so the test does try something.
+    # The unchanged description is readable, so the test is not empty.
     assert opened(lambda: read(folders / place))
 
 
@@ -209,7 +209,7 @@ def test_a_confirmation_stores_returned_traces_in_its_folder(folders: Path, tmp_
         place = folders / "bundle" / "runs" / run["name"]
         if not place.exists():
             tl.simulate(side.scenario).save(place)
-    for _ in range(2):  # a repetition gives the same
+    for _ in range(2):  # a repetition gives the same result
         kept = confirm(
             [easy], baseline=base, traces=folders / "bundle", folder=tmp_path / "kept",
             diagnose=False, announce=lambda text: None,
@@ -225,7 +225,7 @@ def test_a_confirmation_stores_returned_traces_in_its_folder(folders: Path, tmp_
 
 
 @pytest.mark.parametrize("name", ["../../important", "/tmp/important", "a/b", "..", "", "a\0b"])
-def test_a_probe_has_a_plain_name(name: str, tmp_path: Path) -> None:
+def test_the_name_of_a_probe_is_no_path(name: str, tmp_path: Path) -> None:
     plan = {
         "scenario": make_scenario().to_dict(),
         "probes": {name: {"policy": "easy"}},

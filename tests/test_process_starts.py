@@ -12,20 +12,20 @@ from tests.process_starts import STARTS, find_problem
 from twinloop.execution import execute
 
 
-def test_a_child_that_only_prints_is_not_noted() -> None:
+def test_a_child_that_only_prints_is_not_recorded() -> None:
     found = subprocess.run(["echo", "text"], capture_output=True, text=True, check=True)
     assert found.stdout == "text\n"
     assert STARTS.seen == []
 
 
 @pytest.mark.real
-def test_an_execution_is_noted() -> None:
+def test_an_execution_is_recorded() -> None:
     execute(scenario(task("a", "true")))
     assert {"twinloop._core.spawn", "a process that Twinloop starts"} == set(STARTS.seen)
 
 
 @pytest.mark.real
-def test_a_signal_to_another_process_is_noted() -> None:
+def test_a_signal_to_another_process_is_recorded() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
         assert STARTS.seen == []
         os.kill(child.pid, 0)  # only tests whether the process exists
@@ -35,7 +35,7 @@ def test_a_signal_to_another_process_is_noted() -> None:
 
 
 @pytest.mark.real
-def test_a_command_that_executes_is_noted(tmp_path: Path) -> None:
+def test_a_command_that_executes_is_recorded(tmp_path: Path) -> None:
     for words in (["simulate", "--help"], ["execute", "--help"]):
         # A program of that name is sufficient: the command is in the arguments.
         command = tmp_path / "twinloop"
@@ -46,7 +46,7 @@ def test_a_command_that_executes_is_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_workers_of_multiprocessing_and_forks_are_noted() -> None:
+def test_workers_of_multiprocessing_and_forks_are_recorded() -> None:
     worker = multiprocessing.get_context("spawn").Process(target=print)
     worker.start()
     worker.join()
@@ -58,7 +58,7 @@ def test_workers_of_multiprocessing_and_forks_are_noted() -> None:
     assert STARTS.seen == ["os.fork"]
 
 
-def test_an_unmarked_test_is_refused_and_a_marked_one_is_not() -> None:
+def test_an_unmarked_test_is_refused_and_a_marked_test_is_not() -> None:
     problem = find_problem(["os.fork", "os.fork"], {"long"})
     assert problem is not None
     assert "(os.fork)" in problem

@@ -265,7 +265,7 @@ def test_a_sample_of_a_recording_counts_in_the_cores_of_its_host() -> None:
 
 @pytest.mark.parametrize("platform", SPEEDS)
 def test_the_clock_of_a_recorded_node_makes_no_task_longer(platform: str) -> None:
-    """An execution notes the clock of the machine for hosts whose clock is not described."""
+    """An execution records the clock of the machine for hosts without a described clock."""
     run = tl.simulate(Scenario(platform=SPEEDS[platform], policy="first-fit", workload=TASKS))
     nodes = run.nodes.with_columns(pl.col("mhz").fill_null(2445.0))
     for each in (nodes, nodes.with_columns(mhz=pl.lit(2445.0))):
@@ -313,7 +313,7 @@ def test_a_killed_task_of_a_session_is_killed_again() -> None:
     assert times(again) == approximately(run)
 
 
-def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
+def test_a_faster_host_shortens_run_times_of_a_slow_host(tmp_path: Path) -> None:
     run = tl.simulate(Scenario(platform=host(speed=2), policy="fcfs", workload=TASKS))
     path = run.save(tmp_path / "run")
     replay = replay_scenario(tl.read(path), path=str(path))
@@ -324,8 +324,10 @@ def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
     assert times(tl.simulate(Scenario.from_trace(tl.read(kept)))) == approximately(run)
 
 
-@pytest.mark.parametrize("said", [5, "x", [1.0], {"n": "fast"}, {"n": 0}, {"n": True}, {"n": None}])
-def test_invalid_speeds_of_nodes_are_refused(said: Any) -> None:
+@pytest.mark.parametrize(
+    "speeds", [5, "x", [1.0], {"n": "fast"}, {"n": 0}, {"n": True}, {"n": None}]
+)
+def test_invalid_speeds_of_nodes_are_refused(speeds: Any) -> None:
     log = tl.Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     with pytest.raises(tl.InputError, match=r"facts\.node_speeds"):
-        tl.Workload.from_trace(log.with_manifest(facts={"node_speeds": said}))
+        tl.Workload.from_trace(log.with_manifest(facts={"node_speeds": speeds}))

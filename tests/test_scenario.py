@@ -230,7 +230,7 @@ def test_short_forms_are_written_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "field", "said"),
+    ("text", "line", "field", "message"),
     [
         (HEAD.replace("easy", "esay"), 3, "policy", "did you mean 'easy'?"),
         (HEAD.replace("easy", "{name: fcsf}"), 3, "policy.name", "did you mean 'fcfs'?"),
@@ -405,13 +405,13 @@ def test_short_forms_are_written_short() -> None:
     ],
 )
 def test_each_kind_of_problem_is_reported_with_its_place(
-    text: str, line: int, field: str, said: str
+    text: str, line: int, field: str, message: str
 ) -> None:
     with pytest.raises(DescriptionError) as caught:
         Scenario.from_text(text, file="s.yaml")
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.field) == ("s.yaml", line, field)
-    assert said in str(problem)
+    assert message in str(problem)
 
 
 def test_listed_tasks_are_the_workload() -> None:
@@ -518,7 +518,7 @@ def test_the_default_model_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"seed": 2**63}, "seed: must be at most"),
         ({"seed": int("9" * 400)}, "seed: must be at most"),
@@ -543,9 +543,9 @@ def test_the_default_model_changes_nothing() -> None:
         ),
     ],
 )
-def test_numbers_out_of_range_are_refused(changes: dict[str, Any], said: str) -> None:
+def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
     scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         scenario.replace(**changes)
 
 
@@ -652,7 +652,7 @@ def test_a_workload_is_read_from_its_file(tmp_path: Path) -> None:
             scenario.workload.resolve()
 
 
-# --- the renamed key `failures.then` ------------------------------------------------------------
+# --- the renamed key `failures.then` -------------------------------------------------------------
 
 _OLD = HEAD + "failures: {mtbf: 30d, mttr: 4h, then: lost}\n"
 _NEW = HEAD + "failures: {mtbf: 30d, mttr: 4h, on_failure: lost}\n"

@@ -97,7 +97,7 @@ def test_a_second_user_runs_nothing_on_a_local_dask_cluster() -> None:
         plain, bare, right, wrong = found[str(port)]
         assert plain == "" or plain.startswith(ALERT)
         assert (bare, wrong) == ("", "")
-        assert right  # so the others were refused for want of the key alone
+        assert right  # so the others were refused only because of the missing key
     assert {found["read"][path] for path in (*secret, str(scratch))} == {None}
     body = keys[0][1].splitlines()[1]
     assert all(body not in (found["read"][path] or "") for path in public)
@@ -159,7 +159,7 @@ OPENING = {
 OTHERS = {"campaign/dask_cluster.py": {"LocalCluster"}}
 
 
-def test_every_module_that_listens_is_known() -> None:
+def test_every_module_with_a_listening_socket_is_tested() -> None:
     root = Path(twinloop.__file__).parent
     found = {}
     for file in sorted(root.rglob("*.py")):

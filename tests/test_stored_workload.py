@@ -105,7 +105,7 @@ def test_a_changed_stored_workload_is_detected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "stored",
     [
         5,
         {},
@@ -117,12 +117,12 @@ def test_a_changed_stored_workload_is_detected(tmp_path: Path) -> None:
         {"kind": "Trace", "facts": {}, "tables": [1]},
     ],
 )
-def test_an_invalid_stored_workload_is_a_damaged_trace(tmp_path: Path, said: object) -> None:
+def test_an_invalid_stored_workload_is_a_damaged_trace(tmp_path: Path, stored: object) -> None:
     from twinloop.trace.folder import _hash_manifest
 
     path = tl.simulate(held(log())).save(tmp_path / "run")
     document = json.loads((path / MANIFEST).read_text())
-    document["workload"] = said
+    document["workload"] = stored
     document["sha256"] = _hash_manifest(document)
     (path / MANIFEST).write_text(json.dumps(document))
     with pytest.raises(DamagedTraceError, match="workload"):
@@ -229,7 +229,7 @@ def test_a_saved_confirmation_has_its_workload(tmp_path: Path) -> None:
 
 
 def test_a_policy_in_memory_is_not_stored() -> None:
-    said = held(log()).to_manifest() | {"policy": {"name": "own", "object": "Policy own"}}
-    run = tl.simulate(held(log())).with_manifest(scenario=said)
+    stored = held(log()).to_manifest() | {"policy": {"name": "own", "object": "Policy own"}}
+    run = tl.simulate(held(log())).with_manifest(scenario=stored)
     with pytest.raises(InputError, match=r"policy .* was an object in memory .* stores no code"):
         tl.calibrate([run])

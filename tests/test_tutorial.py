@@ -1,4 +1,4 @@
-"""Law: a reader who types what the tutorial shows sees what the tutorial shows."""
+"""Law: the commands of the tutorial print the output that the tutorial shows."""
 
 import doctest
 import re
@@ -14,7 +14,7 @@ from twinloop.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs"
-#: A block with commands and what they print, or a file that the reader is to write.
+#: A block with commands and their output, or a file that the reader writes.
 SHOWN = re.compile(r'^```(console|yaml title="(.+?)")\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 SAME = doctest.OutputChecker().check_output
 
@@ -24,12 +24,12 @@ def run(command: str, expected: str) -> None:
     assert program == "twinloop"
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, f"{command}\n{result.output}"
-    # A terminal shows both streams; what a page leaves out is an ellipsis.
+    # A terminal shows both streams; omitted output is an ellipsis.
     got = result.stderr + result.stdout
     assert SAME(expected, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), f"{command}\n{got}"
 
 
-def test_the_commands_of_the_tutorial_print_what_it_shows(
+def test_the_commands_of_the_tutorial_print_the_shown_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`make verify` runs every part, also after one that failed, and says what became of each."""
+"""`make verify` runs every part, also after a failed part, and reports the result of each."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ import run  # noqa: E402
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
-    """A part that fails, one that passes after it, one that is skipped."""
+    """The summary of a part that fails, a part that passes, and a part that is skipped."""
     folder = tmp_path_factory.mktemp("parts")
     bodies = {
         "bad": "def test_a():\n    assert False\n\ndef test_b():\n    pass\n",
@@ -43,17 +43,17 @@ def test_all_parts_run_and_the_whole_fails(summary: tuple[int, str]) -> None:
     assert "- lacking, skipped: no data" in text
 
 
-def test_every_file_of_proofs_is_a_part() -> None:
+def test_every_test_file_of_verify_is_a_part() -> None:
     listed = [path for part in run.PARTS for path in part.paths if path.startswith("verify/")]
     assert sorted(listed) == sorted(f"verify/{path.name}" for path in VERIFY.glob("test_*.py"))
     assert len({part.name for part in run.PARTS}) == len(run.PARTS)
 
 
-def test_what_needs_a_quiet_machine_comes_first() -> None:
+def test_parts_that_need_an_idle_machine_come_first() -> None:
     assert run.PARTS[0].paths == ("verify/test_trust.py",)
 
 
-def test_every_part_says_what_it_shows() -> None:
+def test_every_part_has_a_description() -> None:
     assert all(part.describe() for part in run.PARTS)
     with pytest.raises(SystemExit):
         run.main(["nothing"])

@@ -1,4 +1,4 @@
-"""Warnings are errors in every test: also in threads, and where no caller could catch them."""
+"""Warnings are errors in every test, also in threads and in code without a caller."""
 
 import subprocess
 import sys
