@@ -70,7 +70,7 @@ def searched(
 
 
 def spare_cores(count: int) -> None:
-    """Work that two threads do twice as fast, if a second core is free."""
+    """Measure the gain of a second thread for work that scales, to detect a free second core."""
     loads = [grouped(100_000, 1_000, seed) for seed in range(4)]
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(bare_loop, loads))
@@ -119,7 +119,7 @@ def throughput(result: BenchmarkResult, quick: bool) -> None:
         if answers[f"{loss} {what} 1"].tobytes() != answers[f"{loss} {what} {THREADS}"].tobytes():
             result.failures.append(f"calibration: {loss}, {what}: other losses on more threads")
         name = f"search, {loss} loss, {what}, {THREADS} threads"
-        # Where even the bare loop gains nothing, no second core is free: who fails is not to blame.
+        # If even the bare loop gains nothing, no second core is free, and the goal is undecided.
         failed = False if spare >= ENOUGH else None
         result.goals += [
             Goal(

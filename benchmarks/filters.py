@@ -115,7 +115,7 @@ def by_hosts(result: BenchmarkResult, quick: bool) -> None:
     )
     costs: dict[str, list[float]] = {name: [] for name in FITS}
     for hosts in SIZES:
-        # What runs at once, until all are full, and then a number that can be timed.
+        # The tasks that fill all hosts, and then a number that can be timed.
         running = LOAD * cores_of(hosts) / MEAN_CORES
         load = stream(int(WARM * running) + (30_000 if quick else 100_000), hosts)
         timed = int((load.tasks["submit"] > WARM * LENGTH).sum())

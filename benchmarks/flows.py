@@ -29,10 +29,10 @@ def transfers(count: int, seed: int) -> list[Transfer]:
 
 
 def on_stars(stars: list[list[Transfer]], warm: int, timed: int) -> tuple[float, float, float]:
-    """CPU seconds up to the end of the warm-up and for `timed` ends after it, and simulated time.
+    """Return the CPU seconds of the warm-up and of `timed` ends after it, and simulated time.
 
     Each star draws from its own list. The clock runs from the end number `warm` on (over all
-    stars), when the rush of the first starts is over.
+    stars), after the first starts.
     """
     begin = process_time()
     env = Environment()
@@ -68,7 +68,7 @@ def on_stars(stars: list[list[Transfer]], warm: int, timed: int) -> tuple[float,
 
 
 def simgrid_program() -> Path | str:
-    """The same program for SimGrid's C++ interface, or the reason why there is none."""
+    """Compile the same program for SimGrid (C++); return it, or the reason of a failure."""
     try:
         return compile_cpp("flows_simgrid.cpp", "-lsimgrid")
     except OSError as error:

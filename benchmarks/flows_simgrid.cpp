@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
                     const double spent = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
                     std::cout << std::setprecision(12) << spent << ' ' << sg4::Engine::get_clock()
                               << std::endl;
-                    std::_Exit(0);  // the transfers still under way are of no interest
+                    std::_Exit(0);  // the remaining transfers are not needed
                 }
             }
         });

@@ -1,8 +1,8 @@
-// The floor under the sharing benchmark: tasks that share one core equally, and nothing else.
+// The lower bound of the sharing benchmark: tasks that share one core equally, and nothing else.
 //
 // No limits, weights, kinds, counters, observers, cancellation or errors: a heap of virtual finish
-// times is the least that any correct simulation of this work has to maintain, so its speed is the
-// yardstick for the kernel. Tasks must come sorted by start.
+// times is the least that any correct simulation of this work must maintain, so the kernel is
+// compared with its speed. Tasks must be sorted by start.
 
 #include <cstdint>
 #include <functional>

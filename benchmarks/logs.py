@@ -1,4 +1,4 @@
-"""Logs for the benchmarks of the cluster simulator, and how a run of one is timed."""
+"""Logs for the benchmarks of the cluster simulator, and their timed runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kth() -> Log:
     if path.exists():
         return Log("KTH-SP2", read(path))
     made = lublin(KTH_JOBS, KTH_NODES, load=0.7)
-    # Who waits for what is found in a record: that of a run with EASY, and users of any diligence.
+    # Dependencies between sessions are found in a recorded run, here with EASY and any think times.
     ran = simulate(Scenario(platform=f"1x{KTH_NODES}", workload=made, policy="easy"))
     user = np.minimum(np.random.default_rng(1).zipf(1.3, KTH_JOBS), KTH_USERS).astype(str)
     tasks = made.tasks.with_columns(user=pl.Series(user))
@@ -104,8 +104,8 @@ def same(jobs: Jobs, theirs: list[float], ours: Floats) -> bool:
 def holding(queue: int, jobs: int, cores: int) -> Trace:
     """A log under which about `queue` jobs wait nearly all the time.
 
-    It is what users submit who wait for the end of a job before they submit the next, each at
-    once; recorded, so that no user is there when it is replayed.
+    Each user submits the next job at the end of the previous one, without a think time. The
+    submission times are recorded, so that the replay is rigid.
     """
     rng = np.random.default_rng(1)
     size = rng.integers(1, cores // 4 + 1, jobs).astype(np.float64)
@@ -120,7 +120,7 @@ def holding(queue: int, jobs: int, cores: int) -> Trace:
             "requested_time": np.round(run * rng.uniform(1.0, 5.0, jobs)),
         }
     )
-    # As if everybody had been alone: the next is submitted when the one before ends.
+    # Without contention: the next job is submitted at the end of the previous one.
     end = pl.col("run_time").cum_sum().over("user")
     tasks = tasks.with_columns(submit=end - pl.col("run_time"), end=end)
     alone = Trace(

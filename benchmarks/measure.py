@@ -49,11 +49,11 @@ def side_by_side(
     repetitions: int,
     clock: Callable[[], float] = process_time,
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Best time of each contestant, and its last answer.
+    """Return the best time of each contestant, and its last result.
 
-    Each repetition runs all contestants in turn, so that a slow spell of the machine meets them
-    all. The best is taken because noise only ever adds time. The default clock counts CPU time,
-    so that a busy machine does not decide the figures.
+    Each repetition runs all contestants in turn, so that a slow period of the machine affects all.
+    The best is used because noise only adds time. The default clock counts CPU time, so that
+    other processes do not affect the figures.
     """
     best = dict.fromkeys(contestants, float("inf"))
     answers: dict[str, Any] = {}
@@ -68,7 +68,7 @@ def side_by_side(
 
 
 def compile_cpp(source: str, *options: str) -> Path:
-    """Compile benchmarks/<source> with $CXX (or c++) unless the same build is already there."""
+    """Compile benchmarks/<source> with $CXX (or c++) unless the same build exists already."""
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     command = [*compiler, "-O3", "-std=c++20", str(HERE / source), *options]
     key = zlib.crc32(" ".join(command).encode() + (HERE / source).read_bytes())

@@ -26,7 +26,7 @@ def reset_memory() -> None:
 
 
 def grow(case: str, count: int) -> tuple[float, int]:
-    """Bytes per activity by which the peak exceeds what was resident before; size of a handle."""
+    """Return the growth of the peak memory per activity (B), and the size of a handle."""
     from load import grouped
 
     from twinloop.engine import Environment, run_columns

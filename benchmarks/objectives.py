@@ -80,7 +80,7 @@ def ellipsoid(rng: np.random.Generator, dimensions: int = 10) -> BenchmarkObject
     )
 
 
-# What a workflow's time depends on: name, lowest, highest.
+# Parameters of the time of a workflow: name, lowest, highest.
 WORKFLOW = (
     ("core_speed", 1e8, 1e11),  # operations/s
     ("disk_read", 1e7, 1e10),  # B/s
@@ -153,7 +153,7 @@ def stepped(rng: np.random.Generator) -> BenchmarkObjective:
 
 
 def mixed(rng: np.random.Generator) -> BenchmarkObjective:
-    """Three continuous, three whole and two categorical parameters that act upon each other."""
+    """Three continuous, three integer and two categorical parameters with interactions."""
     space = Space(
         [
             *(LinearParameter(f"x{i}", 0.0, 1.0) for i in range(3)),
@@ -197,7 +197,7 @@ def bounded(rng: np.random.Generator) -> BenchmarkObjective:
     axes = rotation(rng, dimensions) * np.sqrt(weights)
 
     def loss(u: Floats) -> Floats:
-        # The slope towards the outside makes the truth on its bound the best of the cube.
+        # The slope towards the outside makes the truth on its bound the optimum of the cube.
         return (((u - truth) @ axes) ** 2).sum(axis=1) / 10.0 + (u - truth) @ pull
 
     return BenchmarkObjective("on a bound 8-d", cube(dimensions), loss)

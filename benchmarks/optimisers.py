@@ -12,10 +12,10 @@ from objectives import SETS, BenchmarkObjective, cube, objectives
 
 from twinloop.calibration.optimisers import OPTIMISERS, create_optimiser
 
-#: Repetitions by budget: after few evaluations the median of five is a matter of luck.
+#: Repetitions by budget: after few evaluations the median of five has a large variance.
 REPETITIONS = {200: 15, 1000: 5}
 BUDGETS = tuple(REPETITIONS)
-BAYES_REPETITIONS = 3  # and only with the smaller budget: they think for long
+BAYES_REPETITIONS = 3  # and only with the smaller budget, because they are slow
 SOLVED = 1e-8  # a loss below this is as good as this
 WITHIN = 0.5  # powers of ten
 POINTS_PER_SECOND = 10_000

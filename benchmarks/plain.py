@@ -1,8 +1,8 @@
 """Hand-written FCFS and EASY on one pool of nodes, without a simulator.
 
 Plain Python on lists, with a heap of ends and nothing else: no hosts, no users, no record of what
-happened but the starts. They are tuned as far as they stay short, and their answers are the ones
-that the simulator has to give as well.
+happened but the starts. They are tuned as far as they stay short, and the simulator must have the
+same results.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def fcfs(
 def fcfs_in_one_pass(
     submit: Sequence[float], nodes: Sequence[int], run: Sequence[float], total: int
 ) -> list[float]:
-    """Compute the starts in one pass, which is possible only for FCFS without records.
+    """Compute the starts in one pass, which is possible only for FCFS without a record.
 
     A job starts when all before it have started and enough nodes are free: the ends alone go
     through the heap, and no job waits in a queue.

@@ -20,13 +20,13 @@ from twinloop.execution.run import execute
 
 TASKS, BURNING = 50, 5
 MOST = 0.01
-#: An interval wider than this says nothing (share of the time).
+#: Maximum width of an interval for a decision (share of the time).
 TELLING = 0.1
 RESAMPLES = 10_000
 #: The label of unrecorded tasks.
-PLAIN = ("nobody", None)
+PLAIN = ("not recorded", None)
 
-#: What they were recorded by, and what each task said of itself.
+#: Isolation and period of the recording, and the measurements of each task.
 Outcome = tuple[str, list[dict[str, Any]]]
 Contestant = Callable[[], Outcome]
 
@@ -56,7 +56,7 @@ def share(result: BenchmarkResult, quick: bool) -> None:
         note="executor: all that the executing process does, recording included.",
     )
     for isolation, period in (("auto", 1.0), ("none", 1.0), ("auto", 0.05), ("none", 0.05)):
-        trace = execute(scenario, period=period, isolation=isolation, announce=unheard)
+        trace = execute(scenario, period=period, isolation=isolation, announce=ignore_announcement)
         facts = trace.manifest.facts["recording"]
         by = isolation_of(trace)
         if trace.tasks["status"].n_unique() != 1:
@@ -108,7 +108,7 @@ def speed(result: BenchmarkResult, quick: bool) -> None:
     }
     found = {}
     for turn in range(turns):
-        # Who goes first changes, so that none always comes after the same one.
+        # The order changes, so that no variant always follows the same one.
         names = list(contestants)
         first = turn % len(names)
         for name in names[first:] + names[:first]:
@@ -135,7 +135,7 @@ def speed(result: BenchmarkResult, quick: bool) -> None:
             if name == PLAIN:
                 table.rows.append([kind, found[name], None, median, None, None, None])
                 continue
-            ratio, low, high = compared(of[name], of[PLAIN])
+            ratio, low, high = compare_medians(of[name], of[PLAIN])
             table.rows.append([kind, found[name], name[1], median, ratio, low, high])
             if name[1] == 1.0:
                 result.goals.append(
@@ -163,7 +163,9 @@ def recorded(scenario: tl.Scenario, period: float, isolation: str) -> Outcome:
     """Run a scenario and return the measurements of its tasks."""
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        trace = execute(scenario, folder, period=period, isolation=isolation, announce=unheard)
+        trace = execute(
+            scenario, folder, period=period, isolation=isolation, announce=ignore_announcement
+        )
         said = [json.loads(file.read_bytes()) for file in folder.glob("output/*/*.out")]
     return isolation_of(trace), said
 
@@ -173,11 +175,11 @@ def isolation_of(trace: tl.Trace) -> str:
     return str(trace.manifest.facts["nodes"]["isolation"]).replace("none", "processes")
 
 
-def unheard(text: str) -> None:
+def ignore_announcement(text: str) -> None:
     """Discard the announcement of a run."""
 
 
-def compared(values: list[float], base: list[float]) -> tuple[float, float, float]:
+def compare_medians(values: list[float], base: list[float]) -> tuple[float, float, float]:
     """Ratio of the medians, and the bounds of its 95 % bootstrap interval."""
     draw = np.random.default_rng(1)
 

@@ -15,7 +15,7 @@ GOAL = 1.0
 
 
 def log(jobs: int, users: int) -> Workload:
-    """Users who come back every few hours and submit a few jobs each time, of any length."""
+    """Make a log of users who submit a few jobs of any length every few hours."""
     rng = np.random.default_rng(1)
     user = np.minimum(rng.zipf(1.3, jobs) - 1, users - 1)
     visit = rng.uniform(0, SECONDS, jobs // 5 + 1)[rng.integers(0, jobs // 5 + 1, jobs)]
@@ -35,7 +35,7 @@ def log(jobs: int, users: int) -> Workload:
 
 
 def direct_edges(workload: Workload, threshold: float) -> int:
-    """How many edges the transitive reduction has, by one pass over all pairs of a user."""
+    """Count the edges of the transitive reduction, by one pass over all pairs of a user."""
     count = 0
     tasks = workload.tasks.select("user", "submit", "end_recorded")
     for (_,), mine in tasks.group_by(["user"]):

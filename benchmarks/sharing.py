@@ -29,7 +29,7 @@ LIMITED_LIVE = 20_000
 
 
 def recorded(load: Load) -> Any:
-    """The run with the native observer, up to the recorded rates: they are what it is for."""
+    """Run with the native observer, and read the recorded rates."""
     run = run_columns(load.start, load.work, record=True)
     return run, run.rates
 
@@ -109,7 +109,7 @@ def many_resources(tasks: int, parallel: int) -> tuple[Load, np.ndarray, Floats]
 def many_limits(tasks: int) -> tuple[Load, Floats, float]:
     """Groups of 20,000 live tasks with 10,000 distinct limits on both sides of the level.
 
-    Also gives the share of a full group that is held by its limit (the others by the level).
+    Also returns the share of a full group that is bounded by its limit (the others by the level).
     """
     rng = np.random.default_rng(2)
     groups = max(1, tasks // LIMITED_LIVE)
@@ -122,7 +122,7 @@ def many_limits(tasks: int) -> tuple[Load, Floats, float]:
     length = SPREAD + LONGEST / min(distinct[0], 1.0 / LIMITED_LIVE)
     start = (np.arange(groups)[:, None] * length + offset).ravel()
     ascending = np.sort(limits)
-    # The level of a full group: what is left by those below it, divided among the others.
+    # The level of a full group: the capacity that tasks below it leave, divided among the others.
     below = np.concatenate([[0.0], np.cumsum(ascending)[:-1]])
     level = (1.0 - below) / np.arange(LIMITED_LIVE, 0, -1)
     held = int(np.argmax(level < ascending))

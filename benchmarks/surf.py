@@ -107,7 +107,7 @@ def peaks(folder: Path) -> tuple[float, float, float]:
     before = resident("VmRSS")
     ready = CompiledScenario(scenario(folder))
     trace = simulate(ready, power_step=STEP)
-    # Not ru_maxrss: a process inherits that of the one that started it.
+    # Not ru_maxrss, which a process inherits from its parent.
     whole = resident("VmHWM")
     del trace
     forget_the_past()

@@ -33,7 +33,7 @@ DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "dat
 
 
 def made_swf(jobs: int) -> Path:
-    """A log in the layout of the archive: aligned columns, some fields never known."""
+    """Write a log in the layout of the archive: aligned columns, some fields always unknown."""
     path = BUILD / f"made-{jobs}.swf"
     if path.exists():
         return path
@@ -64,7 +64,7 @@ def real_swf() -> Path | None:
 
 
 def made_cts(samples: int) -> Path:
-    """Samples of 200 tasks at a time on eight nodes, five a second, pids used again."""
+    """Write samples of 200 concurrent tasks on eight nodes, five per second, with reused PIDs."""
     folder = BUILD / f"made-{samples}.cts"
     if folder.exists():
         return folder
