@@ -1,8 +1,8 @@
 """A small cluster, simulated event by event: data over shared links, work on shared cores.
 
 Forty jobs come from one file server to three hosts. Each fetches its input, over the server's
-up-link and its host's down-link at once, and then computes, competing for cores and getting in the
-way of its neighbours. One host is down for maintenance in the middle.
+up-link and its host's down-link at once, and then computes, competing with its neighbours for cores
+and memory. One host is down for maintenance in the middle.
 """
 
 import argparse
@@ -21,12 +21,12 @@ CORES = 4
 JOBS = 40
 SEED = 11
 
-# What a core does for a job, by the number of jobs on its host: neighbours share the memory.
+# Efficiency of a core by the number of jobs on its host, because neighbours share the memory.
 NEIGHBOURS = {0: [1.0, 0.97, 0.93, 0.88, 0.82]}
 
 
 class Cluster:
-    """The resources, and what became of the jobs."""
+    """The resources, and the results of the jobs."""
 
     def __init__(self) -> None:
         self.env = Environment()

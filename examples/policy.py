@@ -1,8 +1,8 @@
-"""A policy of your own: WFP3, on a made-up week, beside three that are built in.
+"""A user-defined policy: WFP3 on a generated week, compared with three built-in policies.
 
 WFP3 starts the task first that has waited longest for its length, times its cores. It is from Tang,
 Lan, Desai and Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (CLUSTER
-2009). Tasks that do not fit are passed by.
+2009). Tasks that do not fit are skipped.
 
 At the terminal, in this folder:
     python -m twinloop simulate scenario.yaml --policy policy:Wfp3 --allow-code
@@ -16,7 +16,7 @@ from twinloop.policy import Place, Policy, View
 
 
 class Wfp3(Policy):
-    """Highest (wait / requested time)^power x cores first, and whoever fits."""
+    """Highest (wait / requested time)^power x cores first; tasks that do not fit are skipped."""
 
     def __init__(self, power: float = 3.0) -> None:
         self.power = power

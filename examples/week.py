@@ -1,6 +1,6 @@
-"""From nothing to an answer: make up a log, check it, simulate it under three policies, compare.
+"""A complete study: generate a log, check it, simulate it with three policies, and compare.
 
-What a user would type is printed, and then run; the comparisons are made in Python.
+The commands of a user are printed and run; the comparisons are made in Python.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A small simulator that knows nothing of Twinloop: a ball falls, bounces, and comes to rest.
+"""A small simulator that is independent of Twinloop: a ball falls, bounces, and comes to rest.
 
     python drops.py --height 2 --gravity 9.81 --drag 0.05 --bounce 0.8
 

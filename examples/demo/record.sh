@@ -1,7 +1,7 @@
 #!/bin/sh
 # Records the runs of the set `demo` of twinloop.recordings again: about three minutes of real work on
-# two cores, which nothing else should use meanwhile. What the tasks print is not kept, nor the lists
-# of commands, which name a folder of the machine.
+# two cores, which nothing else should use meanwhile. The output of the tasks is not kept, nor the
+# lists of commands, which name a folder of the machine.
 set -e
 cd "$(dirname "$0")"
 twinloop loop loop.yaml -o new --overwrite || [ $? -le 3 ]

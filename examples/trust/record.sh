@@ -1,7 +1,7 @@
 #!/bin/sh
 # Records the runs of the set `trust` of twinloop.recordings again: about 40 s of real work on two
-# cores, which nothing else should use meanwhile. What the tasks print is not kept, nor the list of
-# commands, which names a folder of the machine.
+# cores, which nothing else should use meanwhile. The output of the tasks is not kept, nor the list
+# of commands, which names a folder of the machine.
 set -e
 cd "$(dirname "$0")"
 for name in one two; do
