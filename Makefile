@@ -1,6 +1,6 @@
-# Everything starts from a Python of 3.11 or later, a C++20 compiler and make: the rest, cmake and
-# ninja included, comes from PyPI into .venv. Each target makes what it needs, and only when it is
-# out of date. Try `make help`.
+# Requirements: Python 3.11 or later, a C++20 compiler and make. The rest, including cmake and
+# ninja, is installed from PyPI into .venv. Each target makes its prerequisites if they are out of
+# date. Try `make help`.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -16,8 +16,8 @@ NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
 TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
 PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples requirements docs/extensions)
 
-# Byte code is kept whatever the caller's environment says: the tests start hundreds of interpreters,
-# each of which would compile the package anew.
+# Byte code is always kept: the tests start hundreds of interpreters, each of which would compile the
+# package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # One pip at a time in one environment; the compilers run in parallel by themselves.
@@ -26,18 +26,18 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint stub format bench coverage verify sanitize docs lock clean FORCE
 
-help: ## say what each target does
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Whether the recommendation held is what the demo is to find out, so no answer is a failure.
+# The demo tests whether the recommendation holds, so no verdict is a failure.
 demo: $(VENV)/.package ## close the loop on this machine, in under four minutes; OFFLINE=1: on recorded runs
 	@$(BIN)/twinloop loop examples/demo/loop.yaml -o demo --overwrite \
 	  $(if $(OFFLINE),--traces src/twinloop/recordings/demo.tar.zst) || case $$? in 1|3) ;; *) exit 1;; esac
 
 # Two steps. Tests marked `real` observe processes of this machine, so they run one after the other
-# with no test beside them. Both steps run, and both count; ARGS that select nothing in one of them
-# (pytest's status 5) are no failure, in both of them they are. The examples of a page build on one
-# another, so a file stays on one worker.
+# without concurrent tests. Both steps run, and both must pass; ARGS that select no test in one of
+# them (status 5 of pytest) are no failure, but in both of them they are. The examples of a page build
+# on one another, so a file stays on one worker.
 STEP_OPTIONS := --durations=20
 NO_MARKERS    = $(if $(filter -m%,$(ARGS)),$(error ARGS cannot select by marker (-m), because the \
   steps of this target do: call $(PY) -m pytest itself))
@@ -52,8 +52,8 @@ test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of
 	     exit 1 ;; \
 	esac
 
-# The browser of the system, driven by Playwright. Here a browser that is missing is an error; `make
-# test` does not ask for one.
+# The browser of the system, controlled by Playwright. A missing browser is an error here; `make test`
+# does not need one.
 browser: $(VENV)/.package $(VENV)/.extra-test $(VENV)/.extra-browser ## look at the reports in a real browser
 	@$(FIND_BROWSER) >/dev/null || $(GET_BROWSER)
 	@browser="$$($(FIND_BROWSER))" && echo "in $$browser" && \
@@ -88,7 +88,7 @@ coverage: $(VENV)/.package $(VENV)/.extra-test $(VENV)/.extra-coverage ## measur
 	@echo "open build/coverage/html/index.html"
 MEASURED := --cov --cov-report=
 
-# All parts, whatever fails; ARGS names some of them, or --list.
+# All parts, also after a failure; ARGS names some of them, or --list.
 verify: $(VENV)/.package $(VENV)/.extra-test ## run the long proofs: oracle, fuzzers, thorough laws
 	$(PY) verify/run.py $(ARGS)
 
@@ -113,10 +113,10 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The groups of requirements one by one, so that the demo does not wait for the linters: `run` is
-# what the package imports, `build` what an isolated build would fetch, the others are the extras of
-# pyproject.toml. Exact versions, and only files with the hashes that requirements/ states. UNLOCKED=1
-# takes what the package index offers instead, within the limits of pyproject.toml.
+# The groups of requirements are separate, so that the demo does not need the linters: `run` has the
+# imports of the package, `build` the requirements of an isolated build, the others are the extras of
+# pyproject.toml. Exact versions, and only files with the hashes in requirements/. UNLOCKED=1 installs
+# the newest versions of the package index instead, within the limits of pyproject.toml.
 UNLOCKED ?=
 ifeq ($(UNLOCKED),)
 $(VENV)/.extra-%: requirements/%.txt $(VENV)/.created
@@ -131,20 +131,20 @@ $(VENV)/.extra-%: pyproject.toml $(VENV)/.created
 	@touch $@
 endif
 
-# The list of native sources: a file that comes or goes must rebuild as surely as one that changes.
+# The list of native sources: an added or removed file must cause a rebuild, like a changed file.
 $(VENV)/.sources: FORCE | $(VENV)/.created
 	@printf '%s\n' $(sort $(NATIVE)) > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-# An editable install, so that Python sources take effect at once. Without isolation: the build
-# folder then keeps pointing at headers that stay, which ninja and clang-tidy both rely on.
+# An editable install, so that changes of Python sources take effect immediately. Without isolation,
+# because ninja and clang-tidy need the headers that the build folder refers to.
 $(VENV)/.package: pyproject.toml CMakeLists.txt $(NATIVE) $(VENV)/.sources $(VENV)/.extra-build \
                   $(VENV)/.extra-run
 	@echo "building twinloop"
 	@$(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=$(BUILD) --editable .
 	@touch $@
 
-# The clang tools read the compiler's own command lines; all files again when any of them changed.
+# The clang tools read the command lines of the compiler; all files are checked if any changed.
 $(BUILD)/.tidy: .clang-tidy core/bind/.clang-tidy $(TIDY_FILES) $(filter core/%.hpp,$(CXX_FILES)) \
                 $(VENV)/.package $(VENV)/.extra-lint
 	printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(BUILD)
@@ -169,8 +169,8 @@ GET_BROWSER  := { \
 # --- the sanitizers ------------------------------------------------------------------------------
 
 SANITIZED   := build/sanitize
-# Python itself is not instrumented, so the runtimes come first, and libstdc++ with them: the
-# interceptor of C++ exceptions looks for the real one at start-up.
+# Python itself is not instrumented, so the runtimes are loaded first, with libstdc++: the interceptor
+# of C++ exceptions resolves the original function at start-up.
 RUNTIMES     = $(foreach lib,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(lib)))
 SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 
@@ -184,8 +184,8 @@ sanitize-native: $(VENV)/.extra-build
 	$(BIN)/cmake --build $(SANITIZED)/native
 	$(BIN)/ctest --test-dir $(SANITIZED)/native --output-on-failure --no-tests=error
 
-# A second environment holds the instrumented extension: the editable install of the first one
-# would win over any other place on the path.
+# The instrumented extension has a second environment, because the editable install of the first one
+# would precede any other folder on the path.
 sanitize-python: $(VENV)/.created
 	@$(if $(filter /%,$(firstword $(RUNTIMES))),,echo "no libasan.so for CXX=$(CXX): use GCC" >&2; exit 1)
 	@$(MAKE) --no-print-directory PYTHON=$(PY) VENV=$(SANITIZED)/venv \
