@@ -85,10 +85,10 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
     ]
     assert lines.index("prepared") > 4
     assert commands.read_text().splitlines()[1:] == [
-        *("# to prepare, once", "1 x echo prepared", f"# in {Path.cwd()}", "1 x echo hello"),
+        *("# preparation, run once", "1 x echo prepared", f"# in {Path.cwd()}", "1 x echo hello"),
         *("1 x sh -c 'echo noise >&2; exit 3'", "1 x true"),
     ]
-    warning = "weaker than asked for: CPUs are assigned by affinity"
+    warning = "less isolation than requested: CPUs are assigned by affinity"
     assert any(line.startswith(warning) for line in lines)
     assert any("3 of 3 tasks over (1 completed, 2 failed)" in line for line in lines)
     assert lines[-1] == f"wrote {tmp_path / 'run'}"

@@ -271,8 +271,8 @@ def test_the_manifest_has_one_cause_for_each_incomplete_task(isolation: str) -> 
         "tasks that ended with exit code 1": (1, ("one",)),
         "tasks that were ended by signal SIGKILL": (1, ("pair",)),
         "tasks that were ended by signal SIGTERM": (1, ("term",)),
-        "tasks that ran for longer than they may": (1, ("late",)),
-        "tasks that a parent's failure took along": (2, ("child", "grandchild")),
+        "tasks that exceeded their time limit": (1, ("late",)),
+        "tasks whose parent did not complete": (2, ("child", "grandchild")),
     }
     incomplete = [status for status in statuses(trace).values() if status != "completed"]
     assert sum(count for count, _ in causes.values()) == len(incomplete)

@@ -267,7 +267,7 @@ def test_a_task_that_cannot_start_fails_with_its_children_and_is_reported(tmp_pa
         f"{start}/no/such/program: No such file or directory": ("nowhere",),
         f"{start}{plain}: Permission denied": ("plain",),
         f"{start}/no/such/folder: No such file or directory": ("folder",),
-        "tasks that a parent's failure took along": ("child", "grandchild"),
+        "tasks whose parent did not complete": ("child", "grandchild"),
     }
     assert tl.check(trace).errors == ()
 

@@ -194,7 +194,7 @@ def test_options_without_sense_are_refused(wrong: dict[str, float]) -> None:
 
 
 def test_only_a_trace_has_figures() -> None:
-    with pytest.raises(TwinloopError, match="wants a Trace"):
+    with pytest.raises(TwinloopError, match="a Trace is needed"):
         figures("log.swf")  # type: ignore[arg-type]
 
 

@@ -31,7 +31,7 @@ class CampaignJournal(Journal):
     [{'point': [0.1, 0.2], 'loss': inf}]
     >>> CampaignJournal.open(path, {"seed": 8})
     Traceback (most recent call last):
-    twinloop.InputError: ...journal: seed: was 7 when this was begun, and is 8 now ...
+    twinloop.InputError: ...journal: seed: was 7 at the start of this work, and is 8 now ...
     >>> folder.cleanup()
     """
 

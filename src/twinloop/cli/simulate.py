@@ -168,8 +168,8 @@ def simulate(
             wall = wall_time(trace)
             rate = run["events"] / wall if wall > 0 else 0.0
             out.print(
-                f"\n{run['events']:,} events in {wall:.3f} s ({rate / 1e6:.2f} million a "
-                f"second), {perf_counter() - began:.2f} s with reading and counting"
+                f"\n{run['events']:,} events in {wall:.3f} s ({rate / 1e6:.2f} million per "
+                f"second); {perf_counter() - began:.2f} s in total, with input and figures"
             )
     if not trace.placements.height:
         err.print(f"no task could run: {_count_statuses(trace)}")

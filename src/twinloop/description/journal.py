@@ -203,7 +203,7 @@ class Journal:
     def _compare(self, before: Any, now: Any) -> None:
         for address, old, new in _differences(before, now):
             raise InputError(
-                f"was {old} when this was begun, and is {new} now",
+                f"was {old} at the start of this work, and is {new} now",
                 file=self.path,
                 field=address_to_path(address) or "header",
                 remedy="go on with what it was, or begin elsewhere",

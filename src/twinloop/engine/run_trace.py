@@ -102,7 +102,7 @@ def _note_unserved(compiled: CompiledScenario, ended: dict[str, Any]) -> tuple[C
     """Return a note on the tasks that were never started."""
     waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
     left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
-    what = "tasks that still waited when nothing was left to happen: they failed"
+    what = "tasks that were still waiting when no event was left: they failed"
     ids = compiled.arrays.ids
     found = note("noticed", what, ids.filter(left[: ids.len()]))
     return (found,) if found.count else ()

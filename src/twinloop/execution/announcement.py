@@ -27,7 +27,7 @@ _PROGRAMS: Final = 100
 _LONGEST: Final = 200
 #: First line of the file; files are recognised by it.
 _HEADING: Final = (
-    "# No shell reads these commands. What stands in braces is known when a task starts."
+    "# No shell reads these commands. Names in braces are replaced when a task starts."
 )
 
 
@@ -91,7 +91,7 @@ def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
             count = sum(times for _, times in rest)
             yield f"  {count} x {format_count(len(rest), 'other program')}"
     for name in survey.missing:
-        yield f"cannot be found now: {shorten(name)}"
+        yield f"program not found at present: {shorten(name)}"
     if file is not None:
         yield f"every command: {escape_name(str(file))}"
 
@@ -119,8 +119,8 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
 
     >>> echo = DistinctCommand("echo 1", "/", "echo", 3)
     >>> print(list_commands({"": CommandSurvey([echo], [], ["make"])}))
-    # No shell reads these commands. What stands in braces is known when a task starts.
-    # to prepare, once
+    # No shell reads these commands. Names in braces are replaced when a task starts.
+    # preparation, run once
     1 x make
     # in /
     3 x echo 1
@@ -131,7 +131,7 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
         if name:
             lines.append(f"## {escape_name(name)}")
         if survey.prepare:
-            lines.append("# to prepare, once")
+            lines.append("# preparation, run once")
             lines += [f"1 x {escape_name(command)}" for command in survey.prepare]
         folder = None
         for each in sorted(survey.commands, key=lambda one: one.folder):
@@ -139,7 +139,7 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
                 folder = each.folder
                 lines.append(f"# in {escape_name(folder)}")
             lines.append(f"{each.tasks} x {escape_name(each.command)}")
-        lines += [f"# cannot be found now: {escape_name(name)}" for name in survey.missing]
+        lines += [f"# program not found at present: {escape_name(name)}" for name in survey.missing]
     return "\n".join(lines) + "\n"
 
 

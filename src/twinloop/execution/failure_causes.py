@@ -16,17 +16,17 @@ from twinloop.workload.cleaning_notes import note
 
 #: Causes in the journal for which a task did not complete.
 OUT_OF_MEMORY: Final = "it used more memory than its node has"
-TOO_LONG: Final = "it ran for longer than it may"
+TOO_LONG: Final = "it exceeded its time limit"
 PARENT_FAILED: Final = "a task that it waits for did not complete"
-NOTHING_LEFT: Final = "nothing was left that could start it"
+NOTHING_LEFT: Final = "it could no longer start"
 INTERRUPTED: Final = "the run was interrupted"
 
 #: The same causes in the manifest, for several tasks.
 _CAUSES: Final = {
     OUT_OF_MEMORY: "tasks that were killed because their node had too little memory",
-    TOO_LONG: "tasks that ran for longer than they may",
-    PARENT_FAILED: "tasks that a parent's failure took along",
-    NOTHING_LEFT: "tasks that nothing was left to start",
+    TOO_LONG: "tasks that exceeded their time limit",
+    PARENT_FAILED: "tasks whose parent did not complete",
+    NOTHING_LEFT: "tasks that could no longer start",
 }
 
 
@@ -51,7 +51,7 @@ def note_failures(
         ),
         note(
             "noticed",
-            "nodes that died, though the scenario does not say so",
+            "nodes that died without a failure in the scenario",
             plan.nodes["node"].gather([e["machine"] for e in found["close"] if e["why"]]),
         ),
         *_causes(found, tasks, never),
@@ -60,11 +60,11 @@ def note_failures(
             "tasks that left processes behind when they ended: these were ended too",
             pl.Series(left, dtype=pl.String),
         ),
-        note("noticed", "tasks that ran when the record breaks off or their node died", lost),
-        note("noticed", "tasks that the end of the run came before", cancelled),
+        note("noticed", "tasks that were running when the record ended or their node died", lost),
+        note("noticed", "tasks that had not started when the run ended", cancelled),
         note(
             "assumed",
-            "times of submission of tasks that never were submitted: as planned",
+            "submission times of tasks that were never submitted: the planned ones",
             ids.filter(ids.is_in(list(absent))),
         ),
         *(

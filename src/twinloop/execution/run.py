@@ -120,7 +120,7 @@ def execute(
     """
     if not isinstance(scenario, Scenario):
         kind = type(scenario).__name__
-        raise TwinloopError(f"execute wants a Scenario, not a {kind}: twinloop.load(...) reads one")
+        raise TwinloopError(f"a Scenario is needed, not a {kind}: twinloop.load(...) reads one")
     say = announce or _print_to_stderr
     limits = _limits(task_limit, grace)
     check_period(period)
@@ -142,7 +142,7 @@ def execute(
             for line in summarise(survey, listed.path):
                 say(line)
         for left in remove_stale_groups():
-            say(f"removed what a killed run left: {left}")
+            say(f"removed the remains of a killed run: {left}")
         # Interrupts wait until the guard has all groups: a group that is made before that would
         # not be removed.
         with Interrupts() as interrupts:
@@ -159,7 +159,7 @@ def execute(
         if interrupts.count:
             raise KeyboardInterrupt
         for text in nodes.warnings:
-            say(f"weaker than asked for: {text}")
+            say(f"less isolation than requested: {text}")
         _prepare(scenario, commands, say)
         rates = burn_program.make_rate_environment(commands.templates(), say)
         commands.common |= rates
@@ -197,7 +197,7 @@ def execute(
         except OSError as error:
             if isinstance(error, JournalError) or error.errno in DISK_ERRORS:
                 raise make_run_write_error(where, error) from error
-            raise TwinloopError(f"the run could not go on: {error}") from error
+            raise TwinloopError(f"the run was aborted: {error}") from error
     if loop.interrupted:
         raise Interrupted(trace)
     return trace

@@ -242,11 +242,11 @@ def require_trace(value: object) -> Trace:
 
     >>> require_trace("log.swf")
     Traceback (most recent call last):
-    twinloop.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
+    twinloop.TwinloopError: a Trace is needed, not a str: twinloop.read(...) makes one
     """
     if not isinstance(value, Trace):
         kind = type(value).__name__
-        raise TwinloopError(f"this wants a Trace, not a {kind}: twinloop.read(...) makes one")
+        raise TwinloopError(f"a Trace is needed, not a {kind}: twinloop.read(...) makes one")
     return value
 
 

@@ -121,7 +121,7 @@ def add_confirmation(page: Page, confirmation: Confirmation, prefix: str = "") -
     _add_figure(page, missing, f"{prefix}course", lambda: plot_course(confirmation))
     _add_runs(page, confirmation)
     if missing:
-        page.add_section("Not drawn", *map(render_note, missing))
+        page.add_section("Omitted figures", *map(render_note, missing))
     if confirmation.notes:
         page.add_section("Notes", render_list(map(expand_kpi_names, confirmation.notes)))
 
