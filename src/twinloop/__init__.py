@@ -1,4 +1,4 @@
-"""Twinloop: a simulator of clusters and clouds that knows how far it can be trusted.
+"""Twinloop: a simulator of clusters and clouds that measures how far it can be trusted.
 
     import twinloop as tl
 
