@@ -130,7 +130,7 @@ def test_a_fit_that_fails_is_a_row() -> None:
     found = compute_lossmap(GRID, fit, progress=seen.append)
     assert len(seen) == 27
     failed = found.frame.filter(pl.col("error").is_not_null())
-    assert set(failed["error"]) == {"too many"}
+    assert set(failed["error"]) == {"too many [TL0200]"}
     assert failed["validation_loss"].null_count() == failed.height > 0
     assert found.best["validation_loss"] == pytest.approx(103 / 6)
     assert "rectangular" in str(found)

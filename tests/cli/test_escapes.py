@@ -240,6 +240,7 @@ CALLS: dict[str, list[Words]] = {
     ],
     "view": [lambda f: [f.new()]],
     "diff": [lambda f: [f.trace, f.twin], lambda f: [f.trace, f.broken]],
+    "explain": [lambda f: [EVIL], lambda f: ["TL0101"]],
     "generate": [lambda f: ["lublin", f.new(".swf")], lambda f: [EVIL]],
 }
 #: Commands that start real processes.

@@ -39,6 +39,7 @@ def test_every_command_has_a_section_in_the_order_of_the_help() -> None:
         ("convert", ["{log}", "{folder}/out.trace"]),
         ("generate", ["poisson", "{folder}/made.swf"]),
         ("diff", ["{log}", "{log}"]),
+        ("explain", ["TL0101"]),
         ("report", ["{log}", "-o", "{folder}/page.html"]),
         ("assess", ["{log}", "{log}"]),
     ],

@@ -326,7 +326,7 @@ def test_a_loop_does_not_replace_its_input_recordings(demo_runs: Path) -> None:
     Path("mine", "thesis.tex").write_text("years of work")
     message = run("loop", "loop.yaml", "-o", "mine", "--overwrite", "--traces", RECORDED,
                ends_with=2).stderr  # fmt: skip
-    assert "is no loop, so it is not replaced" in message
+    assert "is not a loop, so it is not replaced" in message
     assert Path("mine", "thesis.tex").read_text() == "years of work"
 
 

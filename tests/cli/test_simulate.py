@@ -205,7 +205,7 @@ def test_tasks_that_the_policy_never_places_fail_and_are_reported(
     document = answer("simulate", *parts(log, policy="broken:Never"), "--allow-code", ends_with=1)
     assert document["failed"] == 3
     assert "the policy never placed 1, 2, 3" in str(document["notes"])
-    assert "still waited" in str(document["cleaned"])
+    assert "still waiting" in str(document["cleaned"])
 
 
 def test_stdout_has_one_object_and_stderr_is_empty(log: Path) -> None:

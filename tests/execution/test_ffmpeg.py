@@ -223,7 +223,7 @@ def test_the_error_without_ffmpeg_has_a_remedy(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        "error: ffmpeg is not installed (on Debian and Ubuntu: apt-get install ffmpeg)\n"
+        "error: ffmpeg is not installed (on Debian and Ubuntu: apt-get install ffmpeg) [TL0601]\n"
     )
     assert not (tmp_path / "videos").exists()
 

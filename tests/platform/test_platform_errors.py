@@ -221,7 +221,8 @@ def test_a_call_reports_its_problems_as_a_file_does() -> None:
     with pytest.raises(DescriptionError) as caught:
         Host(cores=0, mzh=3)
     assert str(caught.value) == (
-        "cores: must be positive, not 0\nmzh: is no field of the host (did you mean 'mhz'?)"
+        "cores: must be positive, not 0 [TL0206]\n"
+        "mzh: is no field of the host (did you mean 'mhz'?) [TL0203]"
     )
 
 

@@ -106,9 +106,9 @@ def test_all_problems_of_the_options_are_reported_at_once() -> None:
         make_policy("conservative", compres=False, depth=-1, colour="red")
     assert [str(problem) for problem in caught.value.problems] == [
         "compres: is no option of 'conservative' (did you mean 'compress'? "
-        "options: depth, compress)",
-        "colour: is no option of 'conservative' (options: depth, compress)",
-        "depth: must not be negative, not -1",
+        "options: depth, compress) [TL0203]",
+        "colour: is no option of 'conservative' (options: depth, compress) [TL0203]",
+        "depth: must not be negative, not -1 [TL0206]",
     ]
     with pytest.raises(DescriptionError, match=r"depth: is no option of 'fcfs' .it has no options"):
         make_policy("fcfs", depth=3)

@@ -73,6 +73,7 @@ class Case:
         if not isinstance(compiled.policy, BuiltInPolicy):
             raise InputError(
                 f"the policy of {name} is written in Python: too slow for thousands of simulations",
+                kind="not-applicable",
                 field="policy",
                 remedy="calibrate with runs under a built-in policy; the Model fits any policy",
             )
@@ -169,7 +170,9 @@ class Case:
         step = self.power_step
         if step is None:
             raise InputError(
-                f"the runs of {self.name} have no measured power to compare with", field="loss"
+                f"the runs of {self.name} have no measured power to compare with",
+                kind="missing-data",
+                field="loss",
             )
         electric = np.array([name.startswith("power.") for name in compiled.value_names])
         windows = len(self.reals[0].power)
@@ -214,6 +217,7 @@ def make_value_rows(compiled: CompiledScenario, count: int, values: Mapping[str,
         except ValueError:
             raise InputError(
                 f"'{name}' is not a value of the scenario",
+                kind="unknown-name",
                 field="parameters",
                 remedy=f"one of: {', '.join(compiled.value_names)}",
             ) from None
@@ -233,12 +237,14 @@ def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:
     if stored is None:
         raise InputError(
             f"the manifest of {name} contains no scenario to simulate",
+            kind="missing-scenario",
             field="scenario",
             remedy="give one: --scenario scenario.yaml, or scenario=",
         )
     if "object" in stored["workload"] and trace.workload is None:
         raise InputError(
             f"the workload of {name} was an object in memory and is not stored with its trace",
+            kind="not-stored",
             field="workload",
             remedy="give the scenario again: --scenario scenario.yaml, or scenario=",
         )
@@ -246,6 +252,7 @@ def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:
         raise InputError(
             f"the policy of {name} was an object in memory ({stored['policy']['object']}): a trace "
             "stores no code",
+            kind="not-stored",
             field="policy",
             remedy="name its class as module:Class in the scenario, or give the scenario again: "
             "--scenario scenario.yaml, or scenario=",

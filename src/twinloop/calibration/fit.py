@@ -87,7 +87,9 @@ class Fit:
     def scenario(self) -> Scenario:
         """The scenario of the first run, with the fitted values."""
         if not self.scenarios:
-            raise InputError("a black box has no scenario", field="scenario")
+            raise InputError(
+                "a black box has no scenario", kind="missing-scenario", field="scenario"
+            )
         return self.scenarios[0]
 
     @property
@@ -108,7 +110,9 @@ class Fit:
         if not isinstance(scenario, Scenario):
             kind = type(scenario).__name__
             raise InputError(
-                f"must be a Scenario, not a {kind}", remedy="twinloop.load(...) reads one"
+                f"must be a Scenario, not a {kind}",
+                kind="wrong-argument",
+                remedy="twinloop.load(...) reads one",
             )
         if self.scenarios:
             measured = {
@@ -208,7 +212,7 @@ class Fit:
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
-            raise InputError("no calibration is stored there", file=folder)
+            raise InputError("no calibration is stored there", kind="not-a-result", file=folder)
         stored = read_stored_json(path, _StoredFit)
         known = stored.identifiability
         try:
@@ -241,9 +245,9 @@ class Fit:
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             if isinstance(error, InputError) and error.file is not None:
                 raise
-            raise InputError(f"cannot be read: {error}", file=path) from None
+            raise InputError(f"cannot be read: {error}", kind="damaged-file", file=path) from None
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(f"cannot be read: {error}", file=folder) from None
+            raise InputError(f"cannot be read: {error}", kind="damaged-file", file=folder) from None
 
     # --- display ---------------------------------------------------------------------------------
 
@@ -273,10 +277,16 @@ class Fit:
 def refuse_existing(folder: Path | None) -> None:
     """Refuse a folder that holds a calibration or foreign files, so that nothing is overwritten."""
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError("is not a folder", file=folder, remedy="name a folder that does not exist")
+        raise InputError(
+            "is not a folder",
+            kind="wrong-file-type",
+            file=folder,
+            remedy="name a folder that does not exist",
+        )
     if folder is not None and (folder / MANIFEST).exists():
         raise InputError(
             "a calibration is stored there already",
+            kind="output-exists",
             file=folder,
             remedy="name another folder; Fit.load reads this one",
         )
@@ -286,6 +296,7 @@ def refuse_existing(folder: Path | None) -> None:
                 continue
             raise InputError(
                 f"exists already and is not a calibration: it contains {other.name}",
+                kind="not-replaceable",
                 file=folder,
                 remedy="name a folder that does not exist",
             )
@@ -296,7 +307,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnwritableError(f"cannot be created: {error.strerror}", file=folder) from None
+        raise UnwritableError(
+            f"cannot be created: {error.strerror}", kind="cannot-write", file=folder
+        ) from None
 
 
 def _format(value: Any) -> str:
@@ -348,7 +361,9 @@ def _read_history(path: Path) -> pl.DataFrame:
     wanted = {"evaluation": pl.Int64, "loss": pl.Float64, "best": pl.Float64, "failed": pl.Boolean}
     for name, dtype in wanted.items():
         if name in table.columns and table.schema[name] not in (dtype, pl.Null):
-            raise InputError(f"is {table.schema[name]}, not {dtype}", file=path, field=name)
+            raise InputError(
+                f"is {table.schema[name]}, not {dtype}", kind="damaged-file", file=path, field=name
+            )
     return table
 
 

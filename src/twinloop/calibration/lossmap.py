@@ -129,6 +129,7 @@ def hold_out_large(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample
     if not any(large):
         raise InputError(
             "no run is larger than another in workers and in tasks",
+            kind="too-few-values",
             field="samples",
             remedy="give runs on several numbers of workers, and of several numbers of tasks",
         )
@@ -153,7 +154,9 @@ class Lossmap:
         """The training set with the smallest validation loss."""
         known = self.frame.drop_nulls("validation_loss").sort("validation_loss", "cost")
         if not known.height:
-            raise InputError("no fit succeeded", remedy="see the column error")
+            raise InputError(
+                "no fit succeeded", kind="evaluations-failed", remedy="see the column error"
+            )
         return known.row(0, named=True)
 
     @property
@@ -220,7 +223,12 @@ def compute_lossmap(
     else:
         train, checked = list(samples), list(validation)
     if not train or not checked:
-        raise InputError("training or validation is empty", field="samples", remedy="add runs")
+        raise InputError(
+            "training or validation is empty",
+            kind="too-few-values",
+            field="samples",
+            remedy="add runs",
+        )
     rows = []
     for chosen in (*make_single_sets(train), *make_rectangular_sets(train)):
         if (

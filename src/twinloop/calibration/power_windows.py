@@ -22,7 +22,7 @@ def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     [100.0, 62.5, 50.0]
     """
     if not (np.isfinite(step) and step > 0):
-        raise InputError(f"must be positive, not {step}", field="power_step")
+        raise InputError(f"must be positive, not {step}", kind="out-of-range", field="power_step")
     boxes, _ = find_power_intervals(require_trace(trace))
     if boxes is None or not boxes.end.size or boxes.end.max() <= begin:
         return np.empty(0)

@@ -127,7 +127,12 @@ def calibrate(
     """
     runs = [real] if isinstance(real, Trace) else list(real)
     if not runs:
-        raise InputError("there is no run to fit to", field="real", remedy="give at least one run")
+        raise InputError(
+            "there is no run to fit to",
+            kind="no-runs",
+            field="real",
+            remedy="give at least one run",
+        )
     for trace in (*runs, *validation):
         require_trace(trace)
     store = None if folder is None else Path(folder)
@@ -139,9 +144,14 @@ def calibrate(
     labels = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
     refuse_duplicate_runs(list(zip(labels, [*runs, *validation], strict=True)))
     if workers is not None and on is None:
-        raise InputError("needs `on`", field="workers", remedy="on='processes'")
+        raise InputError("needs `on`", kind="no-effect", field="workers", remedy="on='processes'")
     if threads is not None and on is not None:
-        raise InputError("cannot be combined with `on`", field="threads", remedy="give workers")
+        raise InputError(
+            "cannot be combined with `on`",
+            kind="conflicting-fields",
+            field="threads",
+            remedy="give workers",
+        )
     calibration = _Calibration(
         NamedRuns(runs, labels[: len(runs)]),
         NamedRuns(list(validation), labels[len(runs) :]),
@@ -175,7 +185,9 @@ def resolve_loss(given: str | Loss | Callable[..., float], *, allow_code: bool =
         return given  # type: ignore[return-value]
     if callable(given):
         return loss_from_function(given, needs=FUNCTION_NEEDS)
-    raise InputError(f"must be a name, a loss or a function, not {given!r}", field="loss")
+    raise InputError(
+        f"must be a name, a loss or a function, not {given!r}", kind="wrong-argument", field="loss"
+    )
 
 
 @dataclass(frozen=True)
@@ -471,7 +483,9 @@ def refuse_duplicate_runs(runs: Sequence[tuple[str, Trace]]) -> None:
     for name, trace in runs:
         same = seen.setdefault(digest_trace(trace), name)
         if same != name:
-            raise InputError(f"{name} is the same run as {same}", remedy="give the run once")
+            raise InputError(
+                f"{name} is the same run as {same}", kind="repeated-run", remedy="give the run once"
+            )
 
 
 def _combine(found: list[Identifiability | None]) -> Identifiability | None:

@@ -178,13 +178,19 @@ class RunBatch:
                 kind = np.intp if column == "machine" else np.float64
                 given[column] = np.ascontiguousarray(outputs[output], dtype=kind)
         if not given:
-            raise InputError("contains no output that a loss compares", field="outputs")
+            raise InputError(
+                "contains no output that a loss compares", kind="missing-data", field="outputs"
+            )
         count = len(next(iter(given.values())))
         for column, values in given.items():
             shape = {"makespan": (count,), "energy": (count,), "power": (count, values.shape[-1])}
             wanted = shape.get(column, (count, len(ids)))
             if values.shape != wanted:
-                raise InputError(f"must have shape {wanted}, not {values.shape}", field=column)
+                raise InputError(
+                    f"must have shape {wanted}, not {values.shape}",
+                    kind="wrong-count",
+                    field=column,
+                )
         if "start" in given and "end" in given:
             given["run_time"] = given["end"] - given["start"]
         if "start" in given and "submit" in given:
@@ -200,7 +206,7 @@ class RunBatch:
         [[nan], [nan]]
         """
         if not runs:
-            raise InputError("must have at least one run", field="runs")
+            raise InputError("must have at least one run", kind="no-runs", field="runs")
         first = runs[0]
         for run in runs:
             refuse_different_scenarios(first, run)
@@ -229,7 +235,7 @@ class RunBatch:
         [1.0, 1.0]
         """
         if not parts:
-            raise InputError("must have at least one run", field="runs")
+            raise InputError("must have at least one run", kind="no-runs", field="runs")
         first = parts[0]
         for part in parts:
             refuse_different_scenarios(first, part)
@@ -318,11 +324,12 @@ def refuse_different_scenarios(one: RunColumns | RunBatch, other: RunColumns | R
     >>> refuse_different_scenarios(one, other)
     Traceback (most recent call last):
     twinloop.InputError: the runs are not of the same tasks
-        (make them with the tasks and machines of one scenario)
+        (make them with the tasks and machines of one scenario) [TL0904]
     """
     for what in ("tasks", "machines"):
         if getattr(one, what) != getattr(other, what):
             raise InputError(
                 f"the runs are not of the same {what}",
+                kind="not-comparable",
                 remedy="make them with the tasks and machines of one scenario",
             )

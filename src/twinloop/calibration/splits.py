@@ -67,15 +67,23 @@ def hold_out(
     """
     if by not in get_args(By):
         remedy = f"one of {', '.join(get_args(By))}"
-        raise InputError(f"'{by}' is not a criterion to divide runs by", field="by", remedy=remedy)
+        raise InputError(
+            f"'{by}' is not a criterion to divide runs by",
+            kind="not-a-choice",
+            field="by",
+            remedy=remedy,
+        )
     share = (0.5 if by == "time" else 0.3) if fraction is None else fraction
     if not 0 < share < 1:
-        raise InputError(f"must be between 0 and 1, not {share:g}", field="fraction")
+        raise InputError(
+            f"must be between 0 and 1, not {share:g}", kind="out-of-range", field="fraction"
+        )
     if by == "time" and len(traces) == 1 and which is None:
         return _cut_in_time(traces[0], share)
     if len(traces) < 2:
         raise InputError(
             f"{format_count(len(traces), 'trace')} cannot be divided",
+            kind="not-divisible",
             field="traces",
             remedy="give at least two, or by='time' to cut one in two",
         )
@@ -134,6 +142,7 @@ def _order(traces: Sequence[Trace], by: By, seed: int) -> list[int]:
         if trace.manifest.epoch_ms is None:
             raise InputError(
                 f"trace {place} has no epoch of its t = 0",
+                kind="unknown-date",
                 field="by",
                 remedy="give `which`, or divide by run",
             )
@@ -144,10 +153,15 @@ def _order(traces: Sequence[Trace], by: By, seed: int) -> list[int]:
 def _check_indices(which: Collection[int], count: int) -> set[int]:
     for place in which:
         if place not in range(count):
-            raise InputError(f"there is no trace {place} of {count}", field="which")
+            raise InputError(
+                f"there is no trace {place} of {count}", kind="not-divisible", field="which"
+            )
     if not 0 < len(set(which)) < count:
         raise InputError(
-            f"selects {len(set(which))} of {count} traces", field="which", remedy="some, not all"
+            f"selects {len(set(which))} of {count} traces",
+            kind="not-divisible",
+            field="which",
+            remedy="some, not all",
         )
     return set(which)
 
@@ -158,6 +172,7 @@ def _cut_in_time(trace: Trace, share: float) -> Split:
     if last <= first:
         raise InputError(
             "cannot be cut in time: all tasks were submitted at the same time",
+            kind="not-divisible",
             field="traces",
             remedy="give several traces",
         )

@@ -59,6 +59,7 @@ def _refuse_unknown_tasks(found: pl.Series, ids: tuple[str, ...], name: str) -> 
         more = f", nor are {format_count(unknown.len() - 1, 'other')}" if unknown.len() > 1 else ""
         raise InputError(
             f"task '{unknown[0]}' of the trace is not a task of the scenario{more}",
+            kind="unknown-reference",
             file=name or None,
             field="tasks",
             remedy="give the scenario of this trace",

@@ -178,7 +178,9 @@ def choose_outstanding(workers: int, outstanding: int | None) -> int:
     if outstanding is not None and outstanding < 1:
         from twinloop.description.errors import InputError
 
-        raise InputError(f"must be 1 or more, not {outstanding}", field="outstanding")
+        raise InputError(
+            f"must be 1 or more, not {outstanding}", kind="out-of-range", field="outstanding"
+        )
     return 2 * workers if outstanding is None else outstanding
 
 
@@ -199,11 +201,14 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     from twinloop.description.errors import InputError
 
     if workers is not None and workers < 1:
-        raise InputError(f"must be 1 or more, not {workers}", field="workers")
+        raise InputError(f"must be 1 or more, not {workers}", kind="out-of-range", field="workers")
     if on is not None and on.startswith(_ADDRESS):
         if workers is not None:
             raise InputError(
-                f"the scheduler at {on} has workers of its own", field="workers", remedy="leave out"
+                f"the scheduler at {on} has workers of its own",
+                kind="conflicting-fields",
+                field="workers",
+                remedy="leave out",
             )
         from twinloop.campaign.dask_cluster import DaskCoordinator
 
@@ -221,10 +226,13 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
         return DaskCoordinator.start_local(count)
     if on == "serial":
         if workers not in (None, 1):
-            raise InputError(f"serial is one worker, not {workers}", field="workers")
+            raise InputError(
+                f"serial is one worker, not {workers}", kind="conflicting-fields", field="workers"
+            )
         return SerialCoordinator()
     raise InputError(
         f"there is no coordinator {on!r}",
+        kind="not-a-choice",
         field="on",
         remedy=f"{suggest_name(on, KINDS)}; tls://host:port is a Dask scheduler",
     )

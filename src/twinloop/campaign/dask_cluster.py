@@ -76,6 +76,7 @@ class DaskCoordinator:
         elif distributed.Security().get_connection_args("client").get("ssl_context") is None:
             raise InputError(
                 f"{address} needs certificates, and Dask's configuration names none",
+                kind="scheduler-unavailable",
                 field="on",
                 remedy=_CERTIFICATES,
             )
@@ -84,6 +85,7 @@ class DaskCoordinator:
         except (OSError, ValueError) as error:
             raise InputError(
                 f"no Dask scheduler answers at {address}: {' '.join(str(error).split())}",
+                kind="scheduler-unavailable",
                 field="on",
                 remedy=f"start one there with 'dask scheduler', and workers with 'dask worker "
                 f"{address}'",
@@ -95,6 +97,7 @@ class DaskCoordinator:
                 client.close()
             raise InputError(
                 f"the Dask scheduler at {address} has no workers",
+                kind="scheduler-unavailable",
                 field="on",
                 remedy=f"start some with 'dask worker {address}'",
             ) from None
@@ -125,6 +128,7 @@ class DaskCoordinator:
             raise InputError(
                 "a Dask cluster on this machine needs the package cryptography, to keep other "
                 "users out",
+                kind="missing-program",
                 field="on",
                 remedy="pip install 'twinloop[dask]'",
             ) from None
@@ -253,6 +257,9 @@ def _distributed() -> Any:
         import distributed
     except ImportError:
         raise InputError(
-            "Dask is not installed", field="on", remedy="pip install 'twinloop[dask]'"
+            "Dask is not installed",
+            kind="missing-program",
+            field="on",
+            remedy="pip install 'twinloop[dask]'",
         ) from None
     return distributed

@@ -97,14 +97,18 @@ class Command(Description):
             try:
                 find_names(text)
             except InputError as error:
-                findings.add(address, error.problem, error.remedy)
+                findings.add(address, error.problem, error.remedy, kind=error.kind)
         for name in self.files:
             if not _is_inside(name):
-                findings.add(("files", name), "must be a name in the scratch folder")
+                findings.add(
+                    ("files", name), "must be a name in the scratch folder", kind="unsafe-name"
+                )
         if not _is_inside(self.reads):
-            findings.add(("reads",), "must be stdout or a name in the scratch folder")
+            findings.add(
+                ("reads",), "must be stdout or a name in the scratch folder", kind="unsafe-name"
+            )
         if self.timeout == 0:
-            findings.add(("timeout",), "must be positive")
+            findings.add(("timeout",), "must be positive", kind="out-of-range")
         findings.check()
         return self
 
@@ -134,6 +138,7 @@ class Command(Description):
         if why := explain_unsupported():
             raise InputError(
                 f"a command as a black box {why}",
+                kind="invalid-black-box",
                 field="black_box",
                 remedy="give a Python function that runs it",
             )
@@ -258,7 +263,9 @@ class Command(Description):
             return fill_template(text, known)
         except InputError as error:
             field = ".".join(map(str, ("black_box", *address)))
-            raise InputError(error.problem, field=field, remedy=error.remedy) from None
+            raise InputError(
+                error.problem, kind=error.kind, field=field, remedy=error.remedy
+            ) from None
 
     def _end(self, code: int | None) -> str:
         if code is None:
@@ -338,6 +345,7 @@ def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackB
     if not callable(what):
         raise InputError(
             f"a black box is a command or a function, not {type(what).__name__}",
+            kind="invalid-black-box",
             field="black_box",
         )
     return what if hasattr(what, "describe") else Function(what)

@@ -67,4 +67,6 @@ class CampaignJournal(Journal):
 
     def write_error(self, error: OSError) -> InputError:
         """Return the exception to raise if the file cannot be written."""
-        return InputError(f"cannot be written: {error.strerror or error}", file=self.path)
+        return InputError(
+            f"cannot be written: {error.strerror or error}", kind="cannot-write", file=self.path
+        )

@@ -78,5 +78,6 @@ def serialise_function(function: Callable[[Any], Any], *, everywhere: bool = Fal
         name = getattr(function, "__name__", type(function).__name__)
         raise InputError(
             f"{name} cannot be sent to a worker: {type(error).__name__}: {error}",
+            kind="not-serialisable",
             remedy="open files, locks and connections inside of it, or run it on threads",
         ) from None

@@ -31,6 +31,7 @@ def find_names(template: str) -> set[str]:
         elif match[0] not in ("{{", "}}"):
             raise InputError(
                 f"{quote_value(template)} has a brace that encloses no name",
+                kind="invalid-template",
                 remedy=f"write {match[0] * 2} for a brace",
             )
     return names
@@ -62,7 +63,9 @@ def unknown_name_error(name: str, known: Iterable[str]) -> InputError:
     >>> str(unknown_name_error("sped", ["speed"]))
     "{sped} has no value (did you mean 'speed'?)"
     """
-    return InputError(f"{{{name}}} has no value", remedy=suggest_name(name, list(known)))
+    return InputError(
+        f"{{{name}}} has no value", kind="invalid-template", remedy=suggest_name(name, list(known))
+    )
 
 
 def _text(value: Any) -> str:

@@ -90,7 +90,10 @@ def assess(
         if output is not None:
             if output.suffix.lower() not in _REPORTS:
                 raise InputError(
-                    "is not a supported report format", file=output, remedy=" or ".join(_REPORTS)
+                    "is not a supported report format",
+                    kind="unsupported-page",
+                    file=output,
+                    remedy=" or ".join(_REPORTS),
                 )
             refuse_page(output, overwrite, real, twin, criteria, *(repeat or ()))
         demanded = Criteria.resolve(criteria)

@@ -83,6 +83,6 @@ def burn(
     with report_errors(json):
         for word in (*(kind or []), *words):
             if escape_name(word) != word:
-                raise InputError(f"{word!r} contains control characters")
+                raise InputError(f"{word!r} contains control characters", kind="invalid-command")
     sys.stdout.flush()
     os.execv(path, [path.name, *flags, *(kind or []), *words])

@@ -100,12 +100,13 @@ def calibrate(
         if dry_run:
             if black_box is None:
                 raise InputError(
-                    "--dry-run applies to --black-box: a fit to runs starts no command"
+                    "--dry-run applies to --black-box: a fit to runs starts no command",
+                    kind="inapplicable-option",
                 )
             print_commands({"": _survey(BlackBoxCalibration.load(black_box))}, json)
             return
         if output is None:
-            raise InputError("an output folder is needed", remedy="-o fit")
+            raise InputError("an output folder is needed", kind="missing-argument", remedy="-o fit")
         refuse_existing(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"resuming from {output / JOURNAL}"), soft_wrap=True)
@@ -116,7 +117,10 @@ def calibrate(
                 "--hold-out": hold_out, "--choose": choose, "--criteria": criteria,
             }.items():  # fmt: skip
                 if given:
-                    raise InputError(f"{option} applies to recorded runs, not to --black-box")
+                    raise InputError(
+                        f"{option} applies to recorded runs, not to --black-box",
+                        kind="inapplicable-option",
+                    )
             fit = _fit_black_box(
                 black_box,
                 params,
@@ -160,7 +164,7 @@ def _read(paths: list[Path], strict: bool) -> dict[str, Trace]:
     found = {}
     for path in paths:
         if str(path) in found:
-            raise InputError("is given twice", file=path)
+            raise InputError("is given twice", kind="repeated-run", file=path)
         found[str(path)] = read_trace(path, None, strict)
     return found
 
@@ -196,14 +200,20 @@ def _fit_runs(
     from twinloop.calibration import hold_out, rank_losses_and_optimisers
 
     if twice := sorted(runs.keys() & held_out.keys()):
-        raise InputError("is training data, so it cannot be validation data", file=twice[0])
+        raise InputError(
+            "is training data, so it cannot be validation data", kind="training-data", file=twice[0]
+        )
     if not runs:
         raise InputError(
-            "at least one run is needed", remedy="twinloop calibrate runs/first -o fit"
+            "at least one run is needed",
+            kind="missing-argument",
+            remedy="twinloop calibrate runs/first -o fit",
         )
     if by is not None:
         if held_out:
-            raise InputError("--hold-out and --validate exclude each other")
+            raise InputError(
+                "--hold-out and --validate exclude each other", kind="conflicting-options"
+            )
         split = hold_out(list(runs.values()), by=by.value, seed=options["seed"])
         called = {id(trace): name for name, trace in runs.items()}
         runs = {called.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
@@ -242,7 +252,10 @@ def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any
     space = bench.space if params is None else params
     if space is None:
         raise InputError(
-            "the parameters to fit are missing", field="parameters", remedy="--params params.yaml"
+            "the parameters to fit are missing",
+            kind="missing-argument",
+            field="parameters",
+            remedy="--params params.yaml",
         )
     text = escape_name(f"runs {bench.black_box.describe()}")
     err.print(text, markup=False, soft_wrap=True)

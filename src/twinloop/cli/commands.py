@@ -43,6 +43,7 @@ COMMANDS: Final = {
         "report": "Write an HTML report of a run, fit, study or loop.",
         "view": "Browse a folder of runs and studies in the browser.",
         "diff": "Show how two runs differ.",
+        "explain": "Explain the code of an error or of a quality rule.",
     },
 }
 

@@ -111,9 +111,11 @@ def confirm(
 def _refuse_both(output: Path | None, bundle: Path | None, traces: Path | None) -> None:
     if bundle is not None and (traces is not None or output is not None):
         other = "--traces" if traces is not None else "-o"
-        raise InputError(f"--bundle and {other} exclude each other")
+        raise InputError(f"--bundle and {other} exclude each other", kind="conflicting-options")
     if output is None and bundle is None and traces is None:
-        raise InputError("an output folder is needed", remedy="-o confirmed")
+        raise InputError(
+            "an output folder is needed", kind="missing-argument", remedy="-o confirmed"
+        )
 
 
 def _write_bundle(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool) -> None:

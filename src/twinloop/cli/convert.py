@@ -160,7 +160,9 @@ def _cut(
         for name in wanted or ():
             if name not in known:
                 raise InputError(
-                    f"{option} {name}: no task has it", remedy=suggest_name(name, known)
+                    f"{option} {name}: no task has it",
+                    kind="unknown-reference",
+                    remedy=suggest_name(name, known),
                 )
     if users or queues:
         trace = edit.select(trace, users=users, queues=queues)

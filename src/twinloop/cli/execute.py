@@ -117,7 +117,9 @@ def execute(
             print_commands({"": survey_scenario(made, allow_code=allow_code)}, json)
             return
         if output is None:
-            raise InputError("an output folder is needed", remedy="-o runs/first")
+            raise InputError(
+                "an output folder is needed", kind="missing-argument", remedy="-o runs/first"
+            )
         inputs = [scenario, *made._files()]
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)

@@ -114,14 +114,16 @@ def _check_objective(study: Any) -> None:
     kpi = Objective.of(study.by).kpi
     if study.kpis and kpi not in study.kpis:
         why = study.why_unknown(kpi) or f"they have: {', '.join(study.kpis)}"
-        raise InputError(f"no run can be ranked by {kpi}: {why}", field="--by")
+        raise InputError(f"no run can be ranked by {kpi}: {why}", kind="not-ranked", field="--by")
 
 
 def _refuse(**options: Any) -> None:
     for name, given in options.items():
         if given is not None:
             raise InputError(
-                f"--{name} applies to a new study", remedy="name a scenario and the factors"
+                f"--{name} applies to a new study",
+                kind="inapplicable-option",
+                remedy="name a scenario and the factors",
             )
 
 
@@ -143,13 +145,14 @@ def _run_study(
         if design.scenario is None:
             raise InputError(
                 "names no scenario",
+                kind="missing-argument",
                 file=factors,
                 field="scenario",
                 remedy="twinloop explore scenario.yaml factors.yaml -o study",
             )
         scenario = Path(design.scenario)
     if output is None:
-        raise InputError("an output folder is needed", remedy="-o study")
+        raise InputError("an output folder is needed", kind="missing-argument", remedy="-o study")
     find_code(allow_code)
     with resume_hint(output), _progress() as progress:
         study = study_of(

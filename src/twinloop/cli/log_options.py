@@ -98,7 +98,11 @@ def read_trace(
         if name == form:
             options[key] = value
         elif not beside:
-            raise InputError(f"is in the format {name}; {option} applies to {form}", file=path)
+            raise InputError(
+                f"is in the format {name}; {option} applies to {form}",
+                kind="inapplicable-option",
+                file=path,
+            )
     with show_status(f"reading {path}"):
         return read(path, name, strict=strict, **options)
 

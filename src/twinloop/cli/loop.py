@@ -66,7 +66,7 @@ def loop(
             print_commands(preview_commands(plan), json)
             return
         if output is None:
-            raise InputError("an output folder is needed", remedy="-o DIR")
+            raise InputError("an output folder is needed", kind="missing-argument", remedy="-o DIR")
         with resume_hint(output, "without --overwrite" if overwrite else ""):
             made = run_loop(
                 plan,

@@ -156,7 +156,9 @@ def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
         return
     check_not_input(path, [given for given in inputs if given is not None])
     if not overwrite:
-        raise InputError("exists already", file=path, remedy="--overwrite replaces it")
+        raise InputError(
+            "exists already", kind="output-exists", file=path, remedy="--overwrite replaces it"
+        )
     if not path.is_dir():
         check_regular_file(path)
 
@@ -172,6 +174,7 @@ def refuse_inside(page: Path, folder: Path | None) -> None:
     if folder is not None and page.resolve().is_relative_to(folder.resolve()):
         raise InputError(
             f"is in {folder}, which contains only the files of the run",
+            kind="outside-folder",
             file=page,
             remedy="choose a path outside of it",
         )
@@ -193,7 +196,7 @@ def print_audit(audit: Audit) -> None:
         colour = "red" if finding.severity == "error" else "yellow"
         out.print(
             f"  [{colour}]{finding.severity}[/] {finding.rule}: {finding.broken:,} of "
-            f"{finding.rows:,} rows. {finding.law}",
+            f"{finding.rows:,} rows. {finding.law} \\[{finding.code}]",
             soft_wrap=True,
         )
         for example in finding.examples:
@@ -206,13 +209,17 @@ def parse_pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
     for value in values or ():
         name, equals, rest = value.partition("=")
         if not equals or not name:
-            raise InputError(f"{option} {value}: expected NAME=VALUE")
+            raise InputError(f"{option} {value}: expected NAME=VALUE", kind="malformed-option")
         if name in found:
-            raise InputError(f"{option} {value}: {name} is set twice", remedy="give it once")
+            raise InputError(
+                f"{option} {value}: {name} is set twice",
+                kind="conflicting-options",
+                remedy="give it once",
+            )
         found[name] = rest
     return found
 
 
 def _describe(error: TwinloopError) -> dict[str, Any]:
-    parts = ("problem", "file", "line", "field", "remedy")
+    parts = ("problem", "code", "file", "line", "field", "remedy")
     return {"message": str(error)} | {part: getattr(error, part, None) for part in parts}

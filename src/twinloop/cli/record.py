@@ -87,16 +87,23 @@ def record(
         if bool(command) + bool(pid) + (cgroup is not None) != 1:
             raise InputError(
                 "exactly one of a command, --pid and --cgroup is needed",
+                kind="missing-argument",
                 remedy="twinloop record -o DIR -- CMD",
             )
         if dry_run:
             if not command:
-                raise InputError("--dry-run applies to a command: --pid and --cgroup run nothing")
+                raise InputError(
+                    "--dry-run applies to a command: --pid and --cgroup run nothing",
+                    kind="inapplicable-option",
+                )
             print_commands({"": survey_scenario(_scenario(command, cores))}, json)
             return
         if command:
             if for_ is not None:
-                raise InputError("--for applies to --pid and --cgroup: a command ends by itself")
+                raise InputError(
+                    "--for applies to --pid and --cgroup: a command ends by itself",
+                    kind="inapplicable-option",
+                )
             with _to_stderr(json):
                 trace, status = _run(
                     command, output, period, isolation, power, cores=cores, overwrite=overwrite
@@ -162,10 +169,14 @@ def _scenario(command: list[str], cores: float | None) -> Scenario:
     from twinloop.scenario import Scenario
 
     if not all(_is_text(word) for word in command):
-        raise InputError("a word of the command is not UTF-8, which a trace cannot store")
+        raise InputError(
+            "a word of the command is not UTF-8, which a trace cannot store", kind="invalid-command"
+        )
     there = LocalMachine.detect().cores
     if cores is not None and not 0 < cores <= there:
-        raise InputError(f"must be positive and at most {there:g}", field="--cores")
+        raise InputError(
+            f"must be positive and at most {there:g}", kind="out-of-range", field="--cores"
+        )
     task = {
         "id": Path(command[0]).name or command[0],
         # Literal words: braces must not be read as templates.

@@ -71,4 +71,6 @@ def duration(text: str, option: str) -> float:
     try:
         return DURATION.read(text)
     except InputError as error:
-        raise InputError(f"{option} {error.problem}", remedy=error.remedy) from None
+        raise InputError(
+            f"{option} {error.problem}", kind=error.kind, remedy=error.remedy
+        ) from None

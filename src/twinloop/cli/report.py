@@ -67,7 +67,7 @@ def report(
     given = [what] if twin is None else [what, twin]
     with report_errors(json):
         if output is not None and output.suffix.lower() not in _PAGES:
-            raise InputError("must end with .html", file=output)
+            raise InputError("must end with .html", kind="unsupported-page", file=output)
         if twin is None:
             kind = find_kind(what)
             called, page = kind.name, output or choose_page_path(what, kind)

@@ -101,7 +101,11 @@ def scenario_of(
         return base.replace(**given, **more)
     for name in ("workload", "platform", "policy"):
         if not given.get(name):
-            raise InputError(f"a scenario file or --{name} is needed", remedy="see --help")
+            raise InputError(
+                f"a scenario file or --{name} is needed",
+                kind="missing-argument",
+                remedy="see --help",
+            )
     nested = {name: given.pop(name) for name in list(given) if "." in name}
     return Scenario.from_dict(given).replace(**nested, **more)
 
@@ -126,12 +130,17 @@ def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
         if first not in known:
             raise InputError(
                 "is no field of a scenario",
+                kind="unknown-field",
                 field=f"--set {name}",
                 remedy=suggest_name(str(first), known),
             )
         if name in given:
             option = _OPTIONS.get(name, f"--{name}")
-            raise InputError(f"{option} and --set {name} set the same value", remedy="give one")
+            raise InputError(
+                f"{option} and --set {name} set the same value",
+                kind="conflicting-options",
+                remedy="give one",
+            )
 
 
 def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
@@ -140,7 +149,9 @@ def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
         for path in ("policy", "policy.options", f"policy.options.{name}"):
             if path in more:
                 raise InputError(
-                    f"--option {name} and --set {path} set the same value", remedy="give one"
+                    f"--option {name} and --set {path} set the same value",
+                    kind="conflicting-options",
+                    remedy="give one",
                 )
 
 
@@ -151,4 +162,6 @@ def _value(text: str, option: str) -> Any:
     try:
         return parse_document(text).data
     except InputError as error:
-        raise InputError(f"cannot be read: {error}", field=option) from None
+        raise InputError(
+            f"cannot be read: {error}", kind="malformed-option", field=option
+        ) from None

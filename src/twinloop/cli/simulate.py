@@ -122,7 +122,9 @@ def simulate(
         )
         inputs = [scenario, *made._files()]
         if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
-            raise InputError("the page is HTML", file=picture, remedy="call it run.html")
+            raise InputError(
+                "the page is HTML", kind="unsupported-page", file=picture, remedy="call it run.html"
+            )
         if output is not None:
             refuse_existing(output, overwrite, *inputs)
             # Before an hour of simulation, not after it.
@@ -137,6 +139,7 @@ def simulate(
         if ready.epoch_ms is None and has_carbon_series(made):
             raise InputError(
                 "changes over time, and the workload does not say when it began",
+                kind="unknown-date",
                 field="platform.clusters[...].carbon",
                 remedy="add the date to the scenario (start: 2024-07-01, or --set "
                 "start=2024-07-01), or give a constant (carbon: 300 g/kWh)",

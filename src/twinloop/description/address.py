@@ -44,7 +44,9 @@ def address_from_path(path: str) -> Address:
         step = _STEP.match(path, end)
         if step is None or (path[end] == ".") != (bool(end) and step[1] is not None):
             raise InputError(
-                f"'{path}' is no path", remedy="write it like clusters[0].hosts[2].cores"
+                f"'{path}' is no path",
+                kind="invalid-path",
+                remedy="write it like clusters[0].hosts[2].cores",
             )
         name, index, quoted = step.groups()
         if name is not None:
@@ -55,7 +57,11 @@ def address_from_path(path: str) -> Address:
             address.append(_unquote(quoted, path))
         end = step.end()
     if not address:
-        raise InputError("the path is empty", remedy="write it like clusters[0].hosts[2].cores")
+        raise InputError(
+            "the path is empty",
+            kind="invalid-path",
+            remedy="write it like clusters[0].hosts[2].cores",
+        )
     return tuple(address)
 
 
@@ -63,7 +69,7 @@ def _unquote(quoted: str, path: str) -> str:
     try:
         return str(json.loads(quoted))
     except ValueError:
-        raise InputError(f"'{path}' is no path: {quoted} is no text") from None
+        raise InputError(f"'{path}' is no path: {quoted} is no text", kind="invalid-path") from None
 
 
 def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
@@ -72,17 +78,27 @@ def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> A
     step, rest = address[0], address[1:]
     if isinstance(data, dict) and isinstance(step, str):
         if rest and step not in data:
-            raise InputError(f"has no '{step}'", field=here, remedy=suggest_name(step, list(data)))
+            raise InputError(
+                f"has no '{step}'",
+                kind="invalid-path",
+                field=here,
+                remedy=suggest_name(step, list(data)),
+            )
         inner = set_value(data[step], rest, value, (*above, step)) if rest else value
         return {**data, step: inner}
     if isinstance(data, list) and isinstance(step, int):
         if step >= len(data):
-            raise InputError(f"has no item {step}: it has {len(data)}", field=here)
+            raise InputError(
+                f"has no item {step}: it has {len(data)}", kind="invalid-path", field=here
+            )
         inner = set_value(data[step], rest, value, (*above, step)) if rest else value
         return [*data[:step], inner, *data[step + 1 :]]
     if data is None:
         raise InputError(
-            "is not set, so no field of it can be set", field=here, remedy="set the whole value"
+            "is not set, so no field of it can be set",
+            kind="invalid-path",
+            field=here,
+            remedy="set the whole value",
         )
     kind = (
         "a list"
@@ -91,7 +107,9 @@ def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> A
         if isinstance(data, dict)
         else "one value"
     )
-    raise InputError(f"is {kind}, which has no {address_to_path((step,))}", field=here)
+    raise InputError(
+        f"is {kind}, which has no {address_to_path((step,))}", kind="invalid-path", field=here
+    )
 
 
 def suggest_name(name: str, known: Sequence[str]) -> str:

@@ -120,6 +120,7 @@ class _DescriptionMeta(_ModelMetaclass):
             name = cls.__name__
             raise InputError(
                 f"{name} takes keyword arguments only",
+                kind="wrong-argument",
                 remedy=f"{name}.from_text(...) reads a text, {name}.load(...) a file",
             )
         return cast(type[Description], cls).from_dict(values)
@@ -230,6 +231,7 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
                 known = list(values)
                 raise InputError(
                     f"is no field of the {self.noun()}",
+                    kind="unknown-field",
                     field=path,
                     remedy=address.suggest_name(str(name), known),
                 )
@@ -241,7 +243,9 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
                     values = address.set_value({**values, str(name): whole}, where, _dump(value))
                 except InputError as error:
                     problem = f"{error.field} {error.problem}"
-                    raise InputError(problem, field=path, remedy=error.remedy) from None
+                    raise InputError(
+                        problem, kind=error.kind, field=path, remedy=error.remedy
+                    ) from None
         return type(self).from_dict(values).with_notes(self._notes)
 
     def __eq__(self, other: object) -> bool:

@@ -59,9 +59,9 @@ def is_representable(number: float) -> bool:
 
 def make_depth_error(file: str | None) -> InputError:
     """Make the error for data that is nested too deep."""
-    return InputError(f"is nested deeper than {MAX_DEPTH} levels", file=file)
+    return InputError(f"is nested deeper than {MAX_DEPTH} levels", kind="too-large", file=file)
 
 
 def make_range_error(file: str | None, line: int | None) -> InputError:
     """Make the error for a number that no field can hold."""
-    return InputError("is a number out of range", file=file, line=line)
+    return InputError("is a number out of range", kind="out-of-range", file=file, line=line)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Final
 
+from twinloop.description.codes import CODES
 from twinloop.description.safe_text import escape_name
+
+_CODE: Final = re.compile(r" \[TL\d{4}\]")
 
 
 class TwinloopError(Exception):
@@ -29,10 +34,18 @@ class TwinloopWarning(UserWarning):
 class InputError(TwinloopError, ValueError):
     """An input is invalid.
 
-    >>> error = InputError("'abc' is no number", file="log.swf", line=17, field="run time",
-    ...                    remedy="write -1 where it is unknown")
+    Args:
+        problem: What is wrong.
+        kind: The name of the problem in the table of codes, `twinloop.description.codes`.
+        file: The file with the problem.
+        line: The line in this file.
+        field: The field of a row, or the path of a value in a description.
+        remedy: What to do.
+
+    >>> error = InputError("'abc' is no number", kind="invalid-value", file="log.swf", line=17,
+    ...                    field="run time", remedy="write -1 where it is unknown")
     >>> print(error)
-    log.swf:17: run time: 'abc' is no number (write -1 where it is unknown)
+    log.swf:17: run time: 'abc' is no number (write -1 where it is unknown) [TL0305]
     """
 
     __module__ = "twinloop"
@@ -41,24 +54,33 @@ class InputError(TwinloopError, ValueError):
         self,
         problem: str,
         *,
+        kind: str = "invalid-input",
         file: str | Path | None = None,
         line: int | None = None,
         field: str | None = None,
         remedy: str | None = None,
     ) -> None:
-        self.problem = problem
+        # An error that quotes another one has only its own code.
+        self.problem = _CODE.sub("", problem)
+        self.kind = kind
         self.file = None if file is None else str(file)
         self.line = line
         self.field = field
         self.remedy = remedy
-        super().__init__(problem)
+        super().__init__(self.problem)
+
+    @property
+    def code(self) -> str:
+        """The code of the problem; `twinloop explain` describes it."""
+        return CODES.get(self.kind, CODES["invalid-input"]).code
 
     def __str__(self) -> str:
         place = self.file or ""
         if self.line is not None:
             place = f"{place}:{self.line}" if place else f"line {self.line}"
         text = ": ".join(part for part in (place, self.field, self.problem) if part)
-        return escape_name(f"{text} ({self.remedy})" if self.remedy else text)
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{escape_name(text + remedy)} [{self.code}]"
 
 
 class FormatError(InputError):
@@ -83,7 +105,7 @@ def input_error_from_os_error(
     """Convert an error of the operating system into an error that names the file.
 
     >>> print(input_error_from_os_error(PermissionError(13, "Permission denied", "log.swf")))
-    log.swf: cannot be read or written: Permission denied
+    log.swf: cannot be read or written: Permission denied [TL0103]
     """
     names = (
         [getattr(error, name, None) for name in ("filename2", "filename")]
@@ -94,4 +116,4 @@ def input_error_from_os_error(
     if text is not None and len(text) > 200:
         text = f"{text[:100]}...{text[-60:]}"
     reason = getattr(error, "strerror", None) or str(error)
-    return InputError(f"cannot be read or written: {reason}", file=text)
+    return InputError(f"cannot be read or written: {reason}", kind="cannot-read", file=text)

@@ -77,6 +77,7 @@ def _make_error(name: Any, problem: str, file: Path | None, field: str) -> Input
     shown = ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."
     return InputError(
         f"{shown} {problem}",
+        kind="unsafe-name",
         file=file,
         field=field or None,
         remedy="a plain name: no slash, no .., at most 255 bytes",

@@ -103,17 +103,20 @@ def require_input(path: Path, *, folder: bool = False) -> None:
         if stat.S_ISDIR(mode) and folder:
             os.scandir(path).close()
     except FileNotFoundError:
-        raise InputError("does not exist", file=path) from None
+        raise InputError("does not exist", kind="file-not-found", file=path) from None
     except (OSError, ValueError) as error:
         raise input_error_from_os_error(error, path) from None
     if stat.S_ISDIR(mode):
         if not folder:
-            raise InputError("is a folder, not a file", file=path)
+            raise InputError("is a folder, not a file", kind="wrong-file-type", file=path)
     elif not stat.S_ISREG(mode):
         kind = next((name for test, name in _SPECIAL_FILES if test(mode)), "a special file")
         wanted = "no file and no folder" if folder else "no file"
         raise FormatError(
-            f"is {kind}, {wanted}", file=path, remedy="save its content as a file first"
+            f"is {kind}, {wanted}",
+            kind="wrong-file-type",
+            file=path,
+            remedy="save its content as a file first",
         )
 
 
@@ -139,6 +142,7 @@ def list_input_files(folder: Path) -> list[Path]:
             raise InputError(
                 f"holds more than {MAX_FILES:,} files, or folders more than {MAX_FOLDER_DEPTH} "
                 "deep: that is no log",
+                kind="too-large",
                 file=folder,
                 remedy="name the folder of the log itself",
             )
@@ -184,7 +188,9 @@ def iterate_chunks(path: Path) -> Iterator[bytes]:
             if isinstance(stream, zstandard.ZstdDecompressionReader):
                 _check_zstd_frames(raw, packed)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
-        raise InputError(f"cannot be read to its end: {error}", file=path) from None
+        raise InputError(
+            f"cannot be read to its end: {error}", kind="cannot-read", file=path
+        ) from None
 
 
 def iterate_text_chunks(path: Path) -> Iterator[bytes]:
@@ -192,7 +198,7 @@ def iterate_text_chunks(path: Path) -> Iterator[bytes]:
     first = True
     for chunk in iterate_chunks(path):
         if first and (kind := detect_binary_kind(chunk[: 1 << 16])) is not None:
-            raise FormatError(f"is {kind}, not a text", file=path)
+            raise FormatError(f"is {kind}, not a text", kind="wrong-format", file=path)
         first = False
         yield chunk
 
@@ -216,13 +222,15 @@ def read_text(path: Path, *, limit: int = 1 << 30) -> str:
     for chunk in iterate_chunks(path):
         buffer.write(chunk)
         if buffer.tell() > limit:
-            raise InputError(f"is larger than {limit:,} bytes", file=path)
+            raise InputError(f"is larger than {limit:,} bytes", kind="too-large", file=path)
     data = buffer.getvalue()
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("is not UTF-8", file=path, line=line, remedy="convert it first") from None
+        raise InputError(
+            "is not UTF-8", kind="not-utf8", file=path, line=line, remedy="convert it first"
+        ) from None
 
 
 def hash_file(file: Path) -> str:
@@ -332,6 +340,7 @@ def _move_to(new: Path, path: Path) -> None:
             raise
         raise InputError(
             "was written by another process in the meantime, so it is not replaced",
+            kind="changed-meanwhile",
             file=path,
             remedy="choose another name",
         ) from None
@@ -345,17 +354,19 @@ def make_write_error(path: Path, error: Exception, remedy: str | None = None) ->
     """Convert an error of writing a file into an `UnwritableError`; return any other unchanged.
 
     >>> print(make_write_error(Path("run"), OSError(28, "No space left on device")))
-    run: cannot be written: No space left on device
+    run: cannot be written: No space left on device [TL0104]
     """
     if isinstance(error, OSError):
         problem = f"cannot be written: {error.strerror or error}"
-        return UnwritableError(problem, file=path, remedy=remedy)
+        return UnwritableError(problem, kind="cannot-write", file=path, remedy=remedy)
     # Polars has the message of the system only in its text, and for some parts not even there.
     found = re.search(r"([^:]*) \(os error \d+\)", str(error))
     if found is None and _THRIFT_ERROR not in str(error):
         return error
     reason = " the disk may be full" if found is None else found[1]
-    return UnwritableError(f"cannot be written:{reason}", file=path, remedy=remedy)
+    return UnwritableError(
+        f"cannot be written:{reason}", kind="cannot-write", file=path, remedy=remedy
+    )
 
 
 def _make_temporary_name(path: Path) -> Path:

@@ -49,7 +49,7 @@ def check_input_limit(path: Path, estimate: float, what: str, bound: float | Non
     Traceback (most recent call last):
     twinloop.InputError: log.swf: has 9 rows, for which about 2.8 GiB of memory are
     needed; the limit for this file is 0.93 GiB (TWINLOOP_MAX_INPUT=3GiB in the environment raises
-    it, if you trust the file)
+    it, if you trust the file) [TL0111]
     """
     bound = compute_input_limit(path) if bound is None else bound
     if estimate <= bound:
@@ -57,6 +57,7 @@ def check_input_limit(path: Path, estimate: float, what: str, bound: float | Non
     raise InputError(
         f"{what}, for which about {_format_size(estimate)} of memory are needed; the limit for "
         f"this file is {_format_size(bound)}",
+        kind="too-large",
         file=path,
         remedy=f"{MAX_INPUT_VARIABLE}={int(estimate / (1 << 30)) + 1}GiB in the environment raises "
         "it, if you trust the file",
@@ -86,6 +87,7 @@ def _parse_size(setting: str) -> float:
     if found is None or unit not in _UNITS:
         raise InputError(
             f"{setting!r} is no size",
+            kind="invalid-quantity",
             field=MAX_INPUT_VARIABLE,
             remedy="write a size such as 16GiB, or none",
         )

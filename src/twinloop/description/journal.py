@@ -136,7 +136,10 @@ class Journal:
         if holder is not None:
             os.close(file)
             raise InputError(
-                f"is being written by {holder}", file=self.path, remedy="wait for it, or end it"
+                f"is being written by {holder}",
+                kind="in-use",
+                file=self.path,
+                remedy="wait for it, or end it",
             )
         return file
 
@@ -170,7 +173,10 @@ class Journal:
             first = stream.readline()
         if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
             raise InputError(
-                "is no journal, so nothing is added to it", file=self.path, remedy="choose another"
+                "is no journal, so nothing is added to it",
+                kind="damaged-file",
+                file=self.path,
+                remedy="choose another",
             )
         return first.endswith(b"\n")
 
@@ -186,6 +192,7 @@ class Journal:
                 elif bad:
                     raise InputError(
                         "is damaged in the middle: no row can be read here, but later ones can",
+                        kind="damaged-file",
                         file=self.path,
                         line=bad,
                         remedy=TRUNCATE_REMEDY,
@@ -195,7 +202,9 @@ class Journal:
                         self._compare(record.get("header"), header)
                     end += len(line)
         if bad == 1:
-            raise InputError("has a header that cannot be read", file=self.path)
+            raise InputError(
+                "has a header that cannot be read", kind="damaged-file", file=self.path
+            )
         if bad:
             os.ftruncate(self._file, end)
             self._size = end
@@ -204,6 +213,7 @@ class Journal:
         for address, old, new in _differences(before, now):
             raise InputError(
                 f"was {old} at the start of this work, and is {new} now",
+                kind="different-inputs",
                 file=self.path,
                 field=address_to_path(address) or "header",
                 remedy="go on with what it was, or begin elsewhere",
@@ -226,6 +236,7 @@ def read_records(path: Path, *, header: bool) -> Iterator[dict[str, Any] | None]
         if header and not next(lines, b"").startswith(_MAGIC):
             raise InputError(
                 "is no journal, or a damaged one",
+                kind="damaged-file",
                 file=path,
                 remedy="give what made it once more, in another folder",
             )

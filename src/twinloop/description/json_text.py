@@ -27,21 +27,25 @@ def parse_json(text: str, file: str | None) -> ParsedDocument:
         return object_from_pairs(pairs, on_repeat=twice.append)
 
     def refuse(constant: str) -> Any:
-        raise InputError(f"{constant} is no number in JSON", file=file)
+        raise InputError(f"{constant} is no number in JSON", kind="not-json", file=file)
 
     try:
         data = json.loads(text, object_pairs_hook=make_object, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        raise InputError(f"is no JSON: {error.msg}", file=file, line=error.lineno) from None
+        raise InputError(
+            f"is no JSON: {error.msg}", kind="not-json", file=file, line=error.lineno
+        ) from None
     except RecursionError:
         raise make_depth_error(file) from None
     except InputError:
         raise
     except ValueError as error:  # an integer of thousands of digits
-        raise InputError(f"is no JSON: {error}", file=file) from None
+        raise InputError(f"is no JSON: {error}", kind="not-json", file=file) from None
     if twice:
         line = next((at for name, at in _find_repeats(text) if name == twice[0]), None)
-        raise InputError(f"the key '{twice[0]}' occurs twice", file=file, line=line)
+        raise InputError(
+            f"the key '{twice[0]}' occurs twice", kind="duplicate-name", file=file, line=line
+        )
     document = ParsedDocument(data, file, lambda: _number_lines(text))
     _check_values(document)
     return document

@@ -52,13 +52,13 @@ class FolderLock:
                 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             except OSError as error:
                 problem = f"cannot be locked: {error.strerror or error}"
-                raise InputError(problem, file=folder) from None
+                raise InputError(problem, kind="cannot-write", file=folder) from None
             try:
                 holder = lock_file(file)
             except OSError as error:
                 os.close(file)
                 problem = f"cannot be locked: {error.strerror or error}"
-                raise InputError(problem, file=folder) from None
+                raise InputError(problem, kind="cannot-write", file=folder) from None
             if holder is not None:
                 os.close(file)
                 raise _make_in_use_error(folder, holder)
@@ -126,6 +126,7 @@ def check_unlocked(folder: Path, files: list[str]) -> None:
 def _make_in_use_error(folder: Path, holder: str) -> InputError:
     return InputError(
         f"is in use by {holder}",
+        kind="in-use",
         file=folder,
         remedy="wait until it has ended, or end it, or choose another folder",
     )

@@ -41,6 +41,7 @@ def load_plugin(group: str, name: str, kind: str, field: str | None = None) -> A
     if len(offered) > 1:
         raise InputError(
             f"several plug-ins define the {kind} '{name}': {', '.join(sorted(offered))}",
+            kind="plugin-error",
             field=field,
             remedy="uninstall all but one",
         )
@@ -49,7 +50,9 @@ def load_plugin(group: str, name: str, kind: str, field: str | None = None) -> A
         return entry.load()
     except Exception as error:  # any exception can occur while foreign code is imported
         raise InputError(
-            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}", field=field
+            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}",
+            kind="plugin-error",
+            field=field,
         ) from error
 
 
@@ -76,19 +79,22 @@ def import_code(name: str, field: str | None = None) -> Any:
     3.141592653589793
     >>> import_code("math:pie")
     Traceback (most recent call last):
-    twinloop.InputError: 'math' has no 'pie' (did you mean 'pi'?)
+    twinloop.InputError: 'math' has no 'pie' (did you mean 'pi'?) [TL0223]
     """
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # any exception can occur while foreign code is imported
         raise InputError(
-            f"'{module_name}' cannot be imported: {describe_error(error)}", field=field
+            f"'{module_name}' cannot be imported: {describe_error(error)}",
+            kind="plugin-error",
+            field=field,
         ) from error
     if not hasattr(module, attribute):
         public = [key for key in vars(module) if not key.startswith("_")]
         raise InputError(
             f"'{module_name}' has no '{attribute}'",
+            kind="plugin-error",
             field=field,
             remedy=suggest_name(attribute, public),
         )

@@ -25,8 +25,8 @@ class DescriptionError(InputError):
     ...     Platform.from_text(text, file="p.yaml")
     ... except DescriptionError as error:
     ...     print(error)
-    p.yaml:3: clusters[0].hosts[0].cores: must be positive, not 0
-    p.yaml:4: clusters[0].hosts[0].core: is no field of the host (did you mean 'cores'?)
+    p.yaml:3: clusters[0].hosts[0].cores: must be positive, not 0 [TL0206]
+    p.yaml:4: clusters[0].hosts[0].core: is no field of the host (did you mean 'cores'?) [TL0203]
     """
 
     __module__ = "twinloop.description"
@@ -36,6 +36,7 @@ class DescriptionError(InputError):
         first = self.problems[0]
         super().__init__(
             first.problem,
+            kind=first.kind,
             file=first.file,
             line=first.line,
             field=first.field,
@@ -58,9 +59,10 @@ class ProblemCollector:
     def __init__(self) -> None:
         self._found: list[InitErrorDetails] = []
 
-    def add(self, address: Address, problem: str, remedy: str | None = None) -> None:
+    def add(self, address: Address, problem: str, remedy: str | None = None, *, kind: str) -> None:
         """Add a problem of the value at this address, relative to the description."""
-        error = PydanticCustomError("finding", "{problem}", {"problem": problem, "remedy": remedy})
+        context = {"problem": problem, "remedy": remedy, "kind": kind}
+        error = PydanticCustomError("finding", "{problem}", context)
         self._found.append(InitErrorDetails(type=error, loc=address, input=None))
 
     def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
@@ -68,7 +70,9 @@ class ProblemCollector:
         seen: set[str] = set()
         for name, address in names:
             if name in seen:
-                self.add(address, f"another {what} is called '{name}' already")
+                self.add(
+                    address, f"another {what} is called '{name}' already", kind="duplicate-name"
+                )
             seen.add(name)
 
     def check(self) -> None:
@@ -97,10 +101,11 @@ def problems_from_validation_error(
         elif isinstance(cause, InputError) and cause.file is not None:
             problems.append(cause)
         else:
-            problem, remedy = _explain(details, cause, address, classes.get(id(parent)))
+            problem, remedy, kind = _explain(details, cause, address, classes.get(id(parent)))
             problems.append(
                 InputError(
                     problem,
+                    kind=kind,
                     file=document.file,
                     line=document.line(address),
                     field=address_to_path(address) or None,
@@ -140,35 +145,38 @@ def _list_texts(node: Mapping[str, Any]) -> list[str]:
 
 def _explain(
     details: ErrorDetails, cause: object, address: Address, cls: Any
-) -> tuple[str, str | None]:
+) -> tuple[str, str | None, str]:
+    """Return the problem, the remedy and the kind of an error of pydantic."""
     if isinstance(cause, InputError):
-        return cause.problem, cause.remedy
+        return cause.problem, cause.remedy, cause.kind
     if cause is not None:
-        return str(cause), None
+        return str(cause), None, "invalid-setting"
     context = details.get("ctx", {})
     value = quote_value(details["input"])
     match details["type"]:
         case "finding":
-            return context["problem"], context["remedy"]
+            return context["problem"], context["remedy"], context["kind"]
         case "missing" | "union_tag_not_found":
-            return "is missing", None
+            return "is missing", None, "missing-field"
         case "extra_forbidden":
             known = list(cls.model_fields) if cls is not None else []
             whole = f"the {cls.noun()}" if cls is not None else "the description"
-            return f"is no field of {whole}", suggest_name(
-                str(address[-1]), known
-            ) if known else None
+            remedy = suggest_name(str(address[-1]), known) if known else None
+            return f"is no field of {whole}", remedy, "unknown-field"
         case "literal_error" | "union_tag_invalid":
             expected = _split_expected(context.get("expected", context.get("expected_tags", "")))
             given = context.get("tag", details["input"])
             remedy = suggest_name(given, expected) if isinstance(given, str) else None
-            return f"must be one of {', '.join(expected)}, not {quote_value(given)}", remedy
+            problem = f"must be one of {', '.join(expected)}, not {quote_value(given)}"
+            return problem, remedy, "not-a-choice"
         case "too_short":
-            return f"must have at least {_count_items(context['min_length'])}", None
+            return f"must have at least {_count_items(context['min_length'])}", None, "wrong-count"
         case "too_long":
-            return f"must have at most {_count_items(context['max_length'])}", None
+            return f"must have at most {_count_items(context['max_length'])}", None, "wrong-count"
         case kind:
-            return f"{_describe_requirement(kind, context, details['msg'])}, not {value}", None
+            requirement = _describe_requirement(kind, context, details["msg"])
+            numeric = kind.startswith(("greater", "less", "finite", "multiple"))
+            return f"{requirement}, not {value}", None, "out-of-range" if numeric else "wrong-type"
 
 
 def _split_expected(expected: str) -> list[str]:

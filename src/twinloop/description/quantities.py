@@ -47,13 +47,15 @@ class Unit:
         """
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise InputError(
-                f"must be {self.what}, not {quote_value(value)}", remedy=self._remedy()
+                f"must be {self.what}, not {quote_value(value)}",
+                kind="invalid-quantity",
+                remedy=self._remedy(),
             )
         if not isinstance(value, str):
             try:
                 return self._check_range(float(value))
             except OverflowError:
-                raise InputError("is a number out of range") from None
+                raise InputError("is a number out of range", kind="out-of-range") from None
         parts = self._split(value)
         if len(parts) == 1 and not parts[0][1]:
             parts = [(parts[0][0], self.stored)]
@@ -64,7 +66,8 @@ class Unit:
         if math.isfinite(value) and abs(value) > self.largest:
             raise InputError(
                 f"{value:g} {self.stored} is beyond {self.largest:g} {self.stored}, the largest "
-                f"{self.what.split(' ', 1)[1]}"
+                f"{self.what.split(' ', 1)[1]}",
+                kind="out-of-range",
             )
         return value
 
@@ -74,19 +77,29 @@ class Unit:
             parts.append((part[1], part[2]))
             end = part.end()
         if not parts or end < len(text) or (len(parts) > 1 and not self.several):
-            raise InputError(f"must be {self.what}, not {quote_value(text)}", remedy=self._remedy())
+            raise InputError(
+                f"must be {self.what}, not {quote_value(text)}",
+                kind="invalid-quantity",
+                remedy=self._remedy(),
+            )
         if not all(math.isfinite(float(number)) for number, _ in parts):
-            raise InputError("is a number out of range")
+            raise InputError("is a number out of range", kind="out-of-range")
         return parts
 
     def _factor(self, unit: str) -> Decimal:
         if unit in self.factors:
             return self.factors[unit]
         if not unit:
-            raise InputError("has a number without a unit", remedy=self._remedy())
+            raise InputError(
+                "has a number without a unit", kind="invalid-quantity", remedy=self._remedy()
+            )
         alike = [known for known in self.factors if known.casefold() == unit.casefold()]
         remedy = f"did you mean '{alike[0]}'?" if alike else suggest_name(unit, list(self.factors))
-        raise InputError(f"'{unit}' is no unit of {self.what.split(' ', 1)[1]}", remedy=remedy)
+        raise InputError(
+            f"'{unit}' is no unit of {self.what.split(' ', 1)[1]}",
+            kind="invalid-quantity",
+            remedy=remedy,
+        )
 
     def _remedy(self) -> str:
         return f"write a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
@@ -147,13 +160,13 @@ Seconds = Annotated[
 def _check_number(value: Any) -> Any:
     # Pydantic would accept numbers in quotes and truth values; here they are errors.
     if isinstance(value, bool | str):
-        raise InputError(f"must be a number, not {quote_value(value)}")
+        raise InputError(f"must be a number, not {quote_value(value)}", kind="wrong-type")
     return value
 
 
 def _check_whole(value: Any) -> Any:
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
-        raise InputError(f"must be a whole number, not {quote_value(value)}")
+        raise InputError(f"must be a whole number, not {quote_value(value)}", kind="wrong-type")
     return value
 
 

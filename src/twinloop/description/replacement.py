@@ -118,6 +118,7 @@ def check_replaceable(
     if not path.is_dir():
         raise InputError(
             "exists and is no folder, so it is not replaced",
+            kind="not-replaceable",
             file=path,
             remedy="choose another name, or remove it yourself",
         )
@@ -132,12 +133,13 @@ def check_replaceable(
         ]
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
-        raise InputError(problem, file=path) from None
+        raise InputError(problem, kind="not-replaceable", file=path) from None
     if foreign:
         more = ", ..." if len(foreign) > _LISTED else ""
         raise InputError(
             "exists and contains other files, so it is not replaced: "
             f"{', '.join(foreign[:_LISTED])}{more}",
+            kind="not-replaceable",
             file=path,
             remedy="choose another name, or move these files away",
         )
@@ -155,14 +157,18 @@ def check_not_input(path: Path, inputs: Iterable[Path]) -> None:
     for given in inputs:
         other = given.resolve()
         if place == other or _is_same_file(path, given):
-            raise InputError("is the input", file=path, remedy="write to another place")
+            raise InputError(
+                "is the input", kind="output-is-input", file=path, remedy="write to another place"
+            )
         if other.is_relative_to(place):
             problem = f"contains the input {given}"
         elif given.is_dir() and place.is_relative_to(other):
             problem = f"is inside the input {given}"
         else:
             continue
-        raise InputError(problem, file=path, remedy="write to another place")
+        raise InputError(
+            problem, kind="output-is-input", file=path, remedy="write to another place"
+        )
 
 
 def check_regular_file(path: Path) -> None:
@@ -181,6 +187,7 @@ def check_regular_file(path: Path) -> None:
     what = "is a folder" if stat.S_ISDIR(mode) else "is a link" if stat.S_ISLNK(mode) else ""
     raise InputError(
         f"{what or 'is no regular file'}, so it is not replaced",
+        kind="not-replaceable",
         file=path,
         remedy="choose another name, or remove it yourself",
     )

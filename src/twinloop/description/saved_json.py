@@ -35,7 +35,7 @@ def read_stored_json(path: Path, shape: type[Shape], remedy: str | None = None) 
     ...     read_stored_json(file, Size)
     Traceback (most recent call last):
     twinloop.InputError: ...size.json: cores: cannot be read: input should be a valid
-    integer; it is damaged, or of another version
+    integer; it is damaged, or of another version [TL0113]
     """
     try:
         document = json.loads(files.read_text(path, limit=MAX_DOCUMENT_BYTES))
@@ -43,7 +43,7 @@ def read_stored_json(path: Path, shape: type[Shape], remedy: str | None = None) 
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"cannot be read: it is no JSON: {error}", file=path, remedy=remedy
+            f"cannot be read: it is no JSON: {error}", kind="damaged-file", file=path, remedy=remedy
         ) from None
     return check_shape(document, shape, path, remedy)
 
@@ -63,6 +63,7 @@ def check_shape(
         field, problem = _first_problem(error)
         raise InputError(
             f"cannot be read: {problem}; it is damaged, or of another version",
+            kind="damaged-file",
             file=path,
             line=line,
             field=field,

@@ -84,6 +84,7 @@ def parse_yaml(text: str, file: str | None) -> ParsedDocument:
     if len(text) > MAX_YAML_BYTES:
         raise InputError(
             f"is larger than {MAX_YAML_BYTES:,} characters, the limit of a YAML description",
+            kind="too-large",
             file=file,
             remedy="write it as JSON, whose limit is higher",
         )
@@ -97,12 +98,14 @@ def parse_yaml(text: str, file: str | None) -> ParsedDocument:
         mark = error.problem_mark or error.context_mark
         problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = None if mark is None else mark.line + 1
-        raise InputError(f"is no YAML: {problem}", file=file, line=line) from None
+        raise InputError(f"is no YAML: {problem}", kind="not-yaml", file=file, line=line) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise InputError(f"is no YAML: {error.reason}", file=file, line=line) from None
+        raise InputError(
+            f"is no YAML: {error.reason}", kind="not-yaml", file=file, line=line
+        ) from None
     except InputError as error:
-        raise InputError(error.problem, file=file) from None
+        raise InputError(error.problem, kind=error.kind, file=file) from None
     lines: dict[Address, int] = {}
     data = None if root is None else _NodeReader(file, lines).value(root, ())
     return ParsedDocument(data, file, lambda: lines)
@@ -121,7 +124,9 @@ class _NodeReader:
             raise make_depth_error(self.file)
         if len(self.lines) > MAX_VALUES:
             raise InputError(
-                f"has more than {MAX_VALUES:,} values, aliases expanded", file=self.file
+                f"has more than {MAX_VALUES:,} values, aliases expanded",
+                kind="too-large",
+                file=self.file,
             )
         if isinstance(node, yaml.MappingNode) and node.tag == _CORE + "map":
             return self._mapping(node, address)
@@ -135,10 +140,17 @@ class _NodeReader:
         values: dict[str, Any] = {}
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise InputError("a key must be a plain text", file=self.file, line=_line(key))
+                raise InputError(
+                    "a key must be a plain text", kind="not-yaml", file=self.file, line=_line(key)
+                )
             name = key.value
             if name in values:
-                raise InputError(f"the key '{name}' occurs twice", file=self.file, line=_line(key))
+                raise InputError(
+                    f"the key '{name}' occurs twice",
+                    kind="duplicate-name",
+                    file=self.file,
+                    line=_line(key),
+                )
             self.lines[(*address, name)] = _line(key)
             values[name] = self.value(item, (*address, name))
         return values
@@ -163,7 +175,10 @@ class _NodeReader:
             raise
         except ValueError:
             raise InputError(
-                f"'{text[:40]}' does not match its tag", file=self.file, line=_line(node)
+                f"'{text[:40]}' does not match its tag",
+                kind="not-yaml",
+                file=self.file,
+                line=_line(node),
             ) from None
         if not is_representable(number):
             raise make_range_error(self.file, _line(node))
@@ -172,6 +187,7 @@ class _NodeReader:
     def _make_tag_error(self, node: yaml.Node) -> InputError:
         return InputError(
             f"the tag {node.tag.replace(_CORE, '!!')} is not allowed in a description",
+            kind="not-yaml",
             file=self.file,
             line=_line(node),
         )

@@ -477,12 +477,15 @@ class CompiledScenario:
             if name not in known:
                 raise InputError(
                     f"{name!r} is not an output",
+                    kind="unknown-name",
                     field="outputs",
                     remedy=f"one of: {', '.join(known)}",
                 )
         rows = self._values.make_rows(matrix)
         if threads is not None and threads < 1:
-            raise InputError(f"must be at least 1, not {threads}", field="threads")
+            raise InputError(
+                f"must be at least 1, not {threads}", kind="out-of-range", field="threads"
+            )
         columns = [name for name in outputs if name not in KPI_NAMES]
         shape = (len(rows), len(self.arrays))
         figures = np.empty((len(rows), len(KPI_NAMES)))
@@ -561,7 +564,9 @@ class CompiledScenario:
         [[150.0, 150.0], [100.0, 100.0]]
         """
         if not 0 < step < np.inf:
-            raise InputError(f"must be a positive time, not {step}", field="step")
+            raise InputError(
+                f"must be a positive time, not {step}", kind="out-of-range", field="step"
+            )
         matrix = self._values.make_power_rows(rows)
         own = self.values(values)
         known = self._loads

@@ -118,6 +118,7 @@ class ModelValues:
         if not places:
             raise InputError(
                 "the hosts do not share one power model, or it is a table",
+                kind="not-applicable",
                 field="power",
                 remedy="give all hosts the same power model, other than a table",
             )
@@ -125,6 +126,7 @@ class ModelValues:
         if powers.ndim != 2 or powers.shape[1] != len(places):
             raise InputError(
                 f"must have a row per power model and {len(places)} columns, not {powers.shape}",
+                kind="wrong-count",
                 field="rows",
                 remedy=f"the columns are {', '.join(self.names[place] for place in places)}",
             )
@@ -141,6 +143,7 @@ class ModelValues:
             more = f" or {len(self.names)}" if len(self.names) > common else ""
             raise InputError(
                 f"must have a row per run and {common}{more} columns, not {rows.shape}",
+                kind="wrong-count",
                 field=field,
                 remedy=f"the columns are {', '.join(self.names)}",
             )
@@ -156,7 +159,11 @@ class ModelValues:
             bad = column[~(np.isfinite(column) & (column >= value.least))]
             shown = float(bad[0]) if len(bad) else value.least
             must = _bound(value.least, above=value.above)
-            raise InputError(f"{value.name} must be finite and {must}, not {shown}", field=field)
+            raise InputError(
+                f"{value.name} must be finite and {must}, not {shown}",
+                kind="out-of-range",
+                field=field,
+            )
         if width > common and "power.max" in self._places:
             self._check_power(rows, field)
 
@@ -167,6 +174,7 @@ class ModelValues:
             row = int(np.argmax(crossed))
             raise InputError(
                 f"power.max must not be below power.idle, {idle[row]:g}, not {most[row]:g}",
+                kind="out-of-range",
                 field=field,
             )
 
@@ -174,7 +182,7 @@ class ModelValues:
         columns = {self.index(name): _to_floats(column, name) for name, column in given.items()}
         lengths = {column.size for column in columns.values()}
         if len(lengths) > 1:
-            raise InputError("the columns do not have one length", field=field)
+            raise InputError("the columns do not have one length", kind="wrong-count", field=field)
         rows = np.tile(self.own, (lengths.pop() if lengths else 1, 1))
         for place, column in columns.items():
             rows[:, place] = column.reshape(-1)
@@ -186,6 +194,7 @@ class ModelValues:
         if name not in self._places:
             raise InputError(
                 f"{name!r} is not a model value of this scenario",
+                kind="unknown-name",
                 field="values",
                 remedy=f"one of: {', '.join(self.names)}",
             )
@@ -275,7 +284,7 @@ def _to_floats(given: Any, field: str) -> NDArray[np.float64]:
     try:
         return np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("must be numbers", field=field) from None
+        raise InputError("must be numbers", kind="wrong-type", field=field) from None
 
 
 def _bound(least: float, *, above: bool) -> str:

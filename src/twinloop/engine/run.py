@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.run_trace import trace_from_run
 from twinloop.engine.table_size import MOST_ROWS, check_estimates, check_rows
@@ -54,14 +54,20 @@ def simulate(
     if compiled is None:
         if not isinstance(scenario, Scenario):
             kind = type(scenario).__name__
-            raise TwinloopError(
-                f"simulate takes a Scenario, not a {kind}: load one with twinloop.load(...)"
+            raise InputError(
+                f"simulate takes a Scenario, not a {kind}",
+                kind="wrong-argument",
+                remedy="load one with twinloop.load(...)",
             )
         compiled = CompiledScenario(scenario, allow_code=allow_code)
     if power_step is not None and not (0 < power_step < float("inf")):
-        raise InputError(f"must be a positive time, not {power_step}", field="power_step")
+        raise InputError(
+            f"must be a positive time, not {power_step}", kind="out-of-range", field="power_step"
+        )
     if usage_step is not None and not usage_step > 0:
-        raise InputError(f"must be a positive time, not {usage_step}", field="usage_step")
+        raise InputError(
+            f"must be a positive time, not {usage_step}", kind="out-of-range", field="usage_step"
+        )
     if usage_step is None:
         usage_step = find_sampling_period(compiled)
     check_estimates(

@@ -82,7 +82,9 @@ class Simulation:
         """Run up to and including this time."""
         if not self.now <= time < float("inf"):
             raise InputError(
-                f"must be a finite time from {self.now} s on, not {time}", field="time"
+                f"must be a finite time from {self.now} s on, not {time}",
+                kind="time-in-past",
+                field="time",
             )
         self._compiled.advance(self._run, lambda: self._run.run_until(float(time)))
 
@@ -148,6 +150,7 @@ class Simulation:
         if self._submitted:
             raise InputError(
                 "a simulation with submitted tasks has no scenario for the manifest of a trace",
+                kind="invalid-operation",
                 remedy="put the tasks into the workload, or use `tasks`",
             )
         return trace_from_run(self._compiled, self._run)
@@ -167,6 +170,7 @@ class Simulation:
         if self._run.has_python_policy:
             raise InputError(
                 "a policy written in Python cannot be copied",
+                kind="invalid-operation",
                 remedy="use a built-in policy, or run the scenario again up to here",
             )
         other = object.__new__(Simulation)
@@ -202,7 +206,9 @@ class Simulation:
         time = self.now if at is None else float(at)
         if not time >= self.now:
             raise InputError(
-                f"{time} s is in the past: it is {self.now} s", field=f"task {id!r}: at"
+                f"{time} s is in the past: it is {self.now} s",
+                kind="time-in-past",
+                field=f"task {id!r}: at",
             )
         amounts = {"cores": cores, "run_time": run_time, "memory": memory, "nodes": nodes}
         if requested_time is not None:
@@ -210,18 +216,24 @@ class Simulation:
         for field, value in {**amounts, "at": time, **(resources or {})}.items():
             if not 0 <= value < float("inf"):
                 raise InputError(
-                    f"must be finite and not negative, not {value}", field=f"task {id!r}: {field}"
+                    f"must be finite and not negative, not {value}",
+                    kind="out-of-range",
+                    field=f"task {id!r}: {field}",
                 )
         if not cores > 0:
-            raise InputError("must be positive", field=f"task {id!r}: cores")
+            raise InputError("must be positive", kind="out-of-range", field=f"task {id!r}: cores")
         if (self._ids() == id).any():
-            raise InputError("is already the ID of another task", field=f"task {id!r}")
+            raise InputError(
+                "is already the ID of another task", kind="duplicate-name", field=f"task {id!r}"
+            )
         names, given = self._compiled.names, dict(resources or {})
         own = self._compiled.machines.platform.queues
         unknown = [name for name in given if name not in names.resources]
         if unknown:
             raise InputError(
-                f"no task of the workload uses the resource {unknown[0]!r}", field=f"task {id!r}"
+                f"no task of the workload uses the resource {unknown[0]!r}",
+                kind="unknown-reference",
+                field=f"task {id!r}",
             )
         for rule in (each for each in own if each.name == queue):
             if (
@@ -229,6 +241,7 @@ class Simulation:
             ) is not None:
                 raise InputError(
                     f"exceeds the limit of its queue: {limit} is {getattr(rule, limit):g}",
+                    kind="out-of-range",
                     field=f"task {id!r}",
                 )
         user_index = _find_index(names.users, user, f"task {id!r}: user")
@@ -252,6 +265,7 @@ class Simulation:
         except ValueError as error:
             raise InputError(
                 f"{error}, but this simulation was started without shared machines",
+                kind="invalid-operation",
                 field=f"task {id!r}",
                 remedy="put the task into the workload",
             ) from None
@@ -261,7 +275,9 @@ class Simulation:
         """Set the number of cores of a machine; its running tasks continue."""
         if not 0 <= cores < float("inf"):
             raise InputError(
-                f"must be a number of cores, not {cores}", field=f"machine {machine!r}"
+                f"must be a number of cores, not {cores}",
+                kind="out-of-range",
+                field=f"machine {machine!r}",
             )
         place, view = self._machine(machine), self.view
         used = float(view.capacity[place] - view.free_cores[place])
@@ -269,6 +285,7 @@ class Simulation:
         if not self._run.is_down(place) and counted < min(used, view.capacity[place]) - 1e-9:
             raise InputError(
                 f"tasks use {used:g} cores of it",
+                kind="invalid-operation",
                 field=f"machine {machine!r}",
                 remedy="wait for their end, or call `fail`",
             )
@@ -278,20 +295,24 @@ class Simulation:
         """Fail a machine; its tasks are interrupted as set in `failures` of the scenario."""
         place = self._machine(machine)
         if self._run.is_down(place):
-            raise InputError("is already down", field=f"machine {machine!r}")
+            raise InputError(
+                "is already down", kind="invalid-operation", field=f"machine {machine!r}"
+            )
         self._run.fail(place)
 
     def restore(self, machine: str) -> None:
         """Restore a machine that is down."""
         place = self._machine(machine)
         if not self._run.is_down(place):
-            raise InputError("is not down", field=f"machine {machine!r}")
+            raise InputError("is not down", kind="invalid-operation", field=f"machine {machine!r}")
         self._run.restore(place)
 
     def _machine(self, name: str) -> int:
         names: tuple[str, ...] = self._compiled.names.machines
         if name not in names:
-            raise InputError(f"there is no machine {name!r}", remedy="see `machines`")
+            raise InputError(
+                f"there is no machine {name!r}", kind="unknown-reference", remedy="see `machines`"
+            )
         return names.index(name)
 
     def _ids(self) -> pl.Series:
@@ -312,6 +333,9 @@ def _find_index(names: tuple[str, ...], name: str | None, field: str) -> int:
         return -1
     if name not in names:
         raise InputError(
-            f"{name!r} is not in the scenario", field=field, remedy=f"one of: {', '.join(names)}"
+            f"{name!r} is not in the scenario",
+            kind="unknown-reference",
+            field=field,
+            remedy=f"one of: {', '.join(names)}",
         )
     return names.index(name)

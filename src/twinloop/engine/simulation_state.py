@@ -52,6 +52,7 @@ class SimulationState:
         if len(ended["submit"]) > ids.len():
             raise InputError(
                 "a state cannot contain tasks added by `Simulation.submit`",
+                kind="invalid-operation",
                 remedy="put the tasks into the workload",
             )
         rejected = _ENDED["rejected"]
@@ -108,15 +109,21 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
     rows = find_rows(compiled.arrays.ids, tasks["id"])
     if (rows < 0).any():
         name = tasks["id"][int(np.argmax(rows < 0))]
-        raise InputError(f"the workload has no task {name!r}", field="state.tasks")
+        raise InputError(
+            f"the workload has no task {name!r}", kind="unknown-reference", field="state.tasks"
+        )
     if tasks["id"].is_duplicated().any():
-        raise InputError("a task has more than one row", field="state.tasks")
+        raise InputError("a task has more than one row", kind="invalid-state", field="state.tasks")
     place = {name: m for m, name in enumerate(names)}
     for name in state.down:
         if name not in place:
-            raise InputError(f"there is no machine {name!r}", field="state.down")
+            raise InputError(
+                f"there is no machine {name!r}", kind="unknown-reference", field="state.down"
+            )
     if not np.isfinite(state.time):
-        raise InputError(f"must be a finite time, not {state.time}", field="state.time")
+        raise InputError(
+            f"must be a finite time, not {state.time}", kind="invalid-state", field="state.time"
+        )
     _check(compiled, tasks, rows, place)
     run.set_start_time(state.time)
     # Ended tasks first, since other tasks may depend on them, in the order of their ends: a user
@@ -171,35 +178,47 @@ def _check(
         if task["phase"] not in (*_ENDED, "waiting", "held", "running"):
             raise InputError(
                 f"{task['phase']!r} is not a phase",
+                kind="invalid-state",
                 field=field,
                 remedy=f"one of: waiting, held, running, {', '.join(_ENDED)}",
             )
         if task["submit"] is None or not np.isfinite(task["submit"]):
-            raise InputError("has no submission time", field=field)
+            raise InputError("has no submission time", kind="invalid-state", field=field)
         if task["phase"] in ("waiting", "held", "running") and compiled.rejected[row]:
-            raise InputError("can never run on this platform", field=field)
+            raise InputError("can never run on this platform", kind="invalid-state", field=field)
         if task["phase"] != "running":
             continue
         names, cores = task["machines"] or [], task["cores"] or []
         unknown = [name for name in names if name not in place]
         if unknown or not names:
             what = f"there is no machine {unknown[0]!r}" if unknown else "has no machine"
-            raise InputError(what, field=field)
+            raise InputError(what, kind="invalid-state", field=field)
         if len(names) != len(cores) or len(set(names)) < len(names):
-            raise InputError("must have one number of cores for each of its machines", field=field)
+            raise InputError(
+                "must have one number of cores for each of its machines",
+                kind="invalid-state",
+                field=field,
+            )
         if task["done"] is None or not 0 <= task["done"] <= 1:
             raise InputError(
                 f"must be a share of its work from 0 to 1, not {task['done']}",
+                kind="invalid-state",
                 field=f"{field}: done",
             )
         for name, number in zip(names, cores, strict=True):
             if number is None or not 0 <= number < np.inf:
                 raise InputError(
-                    f"must be a number of cores, not {number}", field=f"{field}: cores"
+                    f"must be a number of cores, not {number}",
+                    kind="invalid-state",
+                    field=f"{field}: cores",
                 )
             taken[name] += number
             if taken[name] > free[name] * capacity * ratio * (1 + 1e-9):
-                raise InputError(f"uses more cores of {name!r} than are available", field=field)
+                raise InputError(
+                    f"uses more cores of {name!r} than are available",
+                    kind="invalid-state",
+                    field=field,
+                )
 
 
 def _overcommitment(compiled: CompiledScenario) -> float:

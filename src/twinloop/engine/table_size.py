@@ -29,7 +29,7 @@ def check_estimates(
     as well.
     """
     if not most > 0:
-        raise InputError(f"must be positive, not {most}", field="most_rows")
+        raise InputError(f"must be positive, not {most}", kind="out-of-range", field="most_rows")
     admitted = compiled.rejected == 0
     times = _run_times(compiled)
     if usage_step is not None and usage_step < np.inf:
@@ -50,13 +50,14 @@ def check_rows(table: str, rows: float, most: float) -> None:
     Traceback (most recent call last):
     twinloop.InputError: the usage table would have at least 2,000,000,000 rows, more
         than 10,000,000 (choose a longer usage_step (--usage), or allow more rows with most_rows
-        (--most-rows))
+        (--most-rows)) [TL0405]
     """
     if rows <= most:
         return
     step = "usage_step (--usage)" if table == "usage" else "power_step (--power-step)"
     raise InputError(
         f"the {table} table would have at least {rows:,.0f} rows, more than {most:,.0f}",
+        kind="too-many",
         remedy=f"choose a longer {step}, or allow more rows with most_rows (--most-rows)",
     )
 

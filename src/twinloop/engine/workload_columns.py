@@ -75,6 +75,7 @@ def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
         raise InputError(
             f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, later than the limit of "
             f"{MAX_TIME:g} s",
+            kind="out-of-range",
             field="time_scale",
         )
     return replace(arrays, submit=submit, deadline=arrays.deadline + (submit - arrays.submit))

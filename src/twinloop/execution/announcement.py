@@ -25,10 +25,9 @@ _SHOWN: Final = 5
 #: Largest number of programs that a summary shows.
 _PROGRAMS: Final = 100
 _LONGEST: Final = 200
-#: First line of the file; files are recognised by it.
-_HEADING: Final = (
-    "# No shell reads these commands. Names in braces are replaced when a task starts."
-)
+#: Beginning of the first line; files are recognised by it.
+_MARK: Final = "# No shell reads these commands."
+_HEADING: Final = f"{_MARK} Names in braces are replaced when a task starts."
 
 
 def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandSurvey:
@@ -181,7 +180,7 @@ def is_command_file(path: Path) -> bool:
     """
     try:
         with path.open("rb") as stream:
-            return stream.read(len(_HEADING)) == _HEADING.encode()
+            return stream.read(len(_MARK)) == _MARK.encode()
     except OSError:
         return False
 

@@ -65,10 +65,12 @@ def attach(
     """
     check_period(period)
     if until is not None and not until > 0:
-        raise InputError(f"must be positive, not {until:g} s", field="until")
+        raise InputError(f"must be positive, not {until:g} s", kind="out-of-range", field="until")
     numbers = list(pids)
     if bool(numbers) == (cgroup is not None):
-        raise InputError("give either processes or a control group to record")
+        raise InputError(
+            "give either processes or a control group to record", kind="conflicting-fields"
+        )
     path = Path(folder).absolute()
     check_run_folder(path, overwrite=overwrite)
     _check_apart(numbers)
@@ -221,12 +223,13 @@ def _check_apart(pids: list[int]) -> None:
     """Raise an InputError if a process is named twice or descends from another."""
     for pid in pids:
         if pids.count(pid) > 1:
-            raise InputError(f"process {pid} is named twice", field="pid")
+            raise InputError(f"process {pid} is named twice", kind="repeated-run", field="pid")
         above = ProcessStat.read(pid)
         while above is not None and above.parent:
             if above.parent in pids:
                 raise InputError(
                     f"process {pid} was started by process {above.parent}",
+                    kind="repeated-run",
                     field="pid",
                     remedy="name only one of them: its descendants are recorded with it",
                 )

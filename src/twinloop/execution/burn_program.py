@@ -43,6 +43,7 @@ def find_burn_program() -> Path:
             return Path(found).absolute()
     raise InputError(
         f"the program {PROGRAM} is not installed: it comes with Twinloop on Linux and macOS",
+        kind="missing-program",
         remedy="install Twinloop again, with a C++ compiler where there is no wheel",
     )
 
@@ -76,7 +77,7 @@ def measure_rates(
     except subprocess.SubprocessError as error:
         cause = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
         problem = f"the rates of {', '.join(wanted)} cannot be measured: {cause.strip()}"
-        raise InputError(problem) from None
+        raise InputError(problem, kind="command-failed") from None
     for line in result.stderr.splitlines():
         notify(line)
     return {kind: float(rate) for kind, rate in json.loads(result.stdout).items()}
@@ -126,6 +127,8 @@ def _needed_rates(command: Sequence[str]) -> tuple[str, ...]:
 def _check_kind(kind: str) -> str:
     if kind not in _RATED:
         raise InputError(
-            f"there is no kind {kind!r} of work", remedy=f"one of: {', '.join(_RATED)}"
+            f"there is no kind {kind!r} of work",
+            kind="not-a-choice",
+            remedy=f"one of: {', '.join(_RATED)}",
         )
     return kind

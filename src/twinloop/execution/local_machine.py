@@ -57,6 +57,7 @@ class LocalMachine(NamedTuple):
         if sys.platform != "linux":
             raise InputError(
                 f"real runs need Linux, not {sys.platform}",
+                kind="unsupported-system",
                 remedy="simulate here, and execute in a virtual machine with Linux",
             )
         cpus = tuple(sorted(os.sched_getaffinity(0)))

@@ -121,6 +121,7 @@ class ObservedGroup:
         if meter is None:
             raise InputError(
                 "does not count CPU time",
+                kind="no-such-process",
                 file=folders[0],
                 field="cgroup",
                 remedy="name a group of the hierarchy of cpuacct, or of version 2",
@@ -129,7 +130,12 @@ class ObservedGroup:
         self._memory = next((at for at in folders if (at / "memory.stat").is_file()), None)
         starts = [stat.start for stat in map(ProcessStat.read, self._pids()) if stat is not None]
         if not starts:
-            raise InputError("the group has no process", file=self._folder, field="cgroup")
+            raise InputError(
+                "the group has no process",
+                kind="no-such-process",
+                file=self._folder,
+                field="cgroup",
+            )
         #: Start time of its oldest process, in ticks since the start of the machine.
         self.ticks = min(starts)
         self._parse = meter[1]
@@ -201,6 +207,7 @@ def _folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
         mounts = ", ".join(str(hierarchy.mount) for hierarchy in machine.hierarchies)
         raise InputError(
             f"there is no control group {name!r}",
+            kind="no-such-process",
             field="cgroup",
             remedy=f"groups are folders below {mounts}" if mounts else "this machine has none",
         )
@@ -217,7 +224,12 @@ def _has_cpu_time(file: Path, parse: Callable[[bytes], float]) -> bool:
 
 
 def _no_process_error(pid: int) -> InputError:
-    return InputError(f"there is no process {pid}", field="pid", remedy="`ps -e` lists processes")
+    return InputError(
+        f"there is no process {pid}",
+        kind="no-such-process",
+        field="pid",
+        remedy="`ps -e` lists processes",
+    )
 
 
 def _user(number: int) -> str:

@@ -120,7 +120,11 @@ def execute(
     """
     if not isinstance(scenario, Scenario):
         kind = type(scenario).__name__
-        raise TwinloopError(f"a Scenario is needed, not a {kind}: twinloop.load(...) reads one")
+        raise InputError(
+            f"execute takes a Scenario, not a {kind}",
+            kind="wrong-argument",
+            remedy="load one with twinloop.load(...)",
+        )
     say = announce or _print_to_stderr
     limits = _limits(task_limit, grace)
     check_period(period)
@@ -258,7 +262,7 @@ def _run(
 def _limits(task_limit: float | None, grace: float) -> TaskLimits:
     for field, value in (("task_limit", task_limit), ("grace", grace)):
         if value is not None and not 0 <= value < float("inf"):
-            raise InputError(f"must be a time, not {value}", field=field)
+            raise InputError(f"must be a time, not {value}", kind="out-of-range", field=field)
     return TaskLimits(grace=grace) if task_limit is None else TaskLimits(task_limit, grace)
 
 
@@ -296,12 +300,20 @@ def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], No
                 check=False,
             )
         except OSError as error:
-            raise InputError(f"cannot be run: {error}", field=field) from None
+            raise InputError(
+                f"cannot be run: {error}", kind="command-failed", field=field
+            ) from None
         if done.returncode:
             command = shlex.join(step.command)
-            raise InputError(f"ended with status {done.returncode}: {command}", field=field)
+            raise InputError(
+                f"ended with status {done.returncode}: {command}",
+                kind="command-failed",
+                field=field,
+            )
         if step.creates is not None and not Path(step.creates).exists():
-            raise InputError(f"did not make {step.creates}", field=f"{field}.creates")
+            raise InputError(
+                f"did not make {step.creates}", kind="command-failed", field=f"{field}.creates"
+            )
 
 
 def _describe_machine(machine: LocalMachine) -> dict[str, Any]:

@@ -137,7 +137,12 @@ def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[s
     check_replaceable(path, find_run_files, ours=ours)
     if path.exists() and not _is_empty(path):
         if not overwrite:
-            raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+            raise InputError(
+                "is there already",
+                kind="output-exists",
+                file=path,
+                remedy="--overwrite replaces it",
+            )
         check_not_input(path, inputs)
 
 
@@ -211,6 +216,7 @@ def _tasks(path: Path) -> list[str]:
 def _no_run(path: Path) -> InputError:
     return InputError(
         "is there and is no run, so it is not replaced",
+        kind="not-replaceable",
         file=path,
         remedy="choose another name, or remove it yourself",
     )

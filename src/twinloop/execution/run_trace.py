@@ -42,9 +42,13 @@ def read_unfinished_run(path: Path) -> Trace:
         *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
         pl.exceptions.PolarsError,
     ) as error:
-        raise DamagedTraceError(f"is no journal of this plan: {error!r}", file=journal) from None
+        raise DamagedTraceError(
+            f"is no journal of this plan: {error!r}", kind="damaged-file", file=journal
+        ) from None
     except OSError as error:
-        raise DamagedTraceError(f"cannot be read: {error.strerror}", file=journal) from None
+        raise DamagedTraceError(
+            f"cannot be read: {error.strerror}", kind="damaged-file", file=journal
+        ) from None
 
 
 def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:

@@ -123,6 +123,7 @@ class TaskCommands:
             raise InputError(
                 f"{empty.len()} of {self._tasks.height} tasks have no command, such as "
                 f"{empty[0]!r}: there is nothing to run for them",
+                kind="not-runnable",
                 field="workload.command",
                 remedy='give one, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )
@@ -174,7 +175,9 @@ class TaskCommands:
         for variable in row["environment"] or ():
             place = f"task {row['id']!r}: environment.{variable['name']}"
             if not variable["name"] or set(variable["name"]) & {"=", "\0"}:
-                raise InputError("is not a valid name of a variable", field=place)
+                raise InputError(
+                    "is not a valid name of a variable", kind="invalid-command", field=place
+                )
             environment[variable["name"]] = fill_command(variable["value"], values, place)
         environment |= {
             "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
@@ -207,6 +210,7 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
         if name is None:
             raise InputError(
                 f"{template!r} has a brace that encloses no name",
+                kind="invalid-template",
                 field=where,
                 remedy=f"write {match[0] * 2} for a brace",
             )
@@ -214,11 +218,14 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
             known = [*TASK_VARIABLES, *NODE_VARIABLES]
             raise InputError(
                 f"there is no variable {name!r}",
+                kind="invalid-template",
                 field=where,
                 remedy=suggest_name(name, known),
             )
         if values[name] is None:
-            raise InputError(f"uses {name!r}, which has no value", field=where)
+            raise InputError(
+                f"uses {name!r}, which has no value", kind="invalid-template", field=where
+            )
         return _text(values[name])
 
     return _refuse_zero_byte(_BRACES.sub(value, template), where)
@@ -227,7 +234,7 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
 def _refuse_zero_byte(text: str, where: str) -> str:
     if "\0" in text:
         problem = f"{text!r} has a zero byte, at which the system would cut it off"
-        raise InputError(problem, field=where)
+        raise InputError(problem, kind="invalid-template", field=where)
     return text
 
 

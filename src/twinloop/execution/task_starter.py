@@ -291,6 +291,7 @@ def _too_many() -> InputError:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return InputError(
         f"more tasks run at once than {most:,} open files allow",
+        kind="missing-resources",
         field="platform",
         remedy="raise the hard limit (ulimit -Hn), or run fewer at a time",
     )

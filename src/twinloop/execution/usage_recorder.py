@@ -297,7 +297,9 @@ def check_period(period: float) -> float:
     """
     if not math.isfinite(period) or period < MIN_PERIOD:
         problem = "is too short" if period < MIN_PERIOD else "is no period"
-        raise InputError(f"{period:g} s {problem}", field="period", remedy="at least 0.05 s")
+        raise InputError(
+            f"{period:g} s {problem}", kind="out-of-range", field="period", remedy="at least 0.05 s"
+        )
     return float(period)
 
 

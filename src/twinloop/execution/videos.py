@@ -46,12 +46,16 @@ def _program() -> str:
     found = shutil.which("ffmpeg")
     if found is None:
         raise InputError(
-            "ffmpeg is not installed", remedy="on Debian and Ubuntu: apt-get install ffmpeg"
+            "ffmpeg is not installed",
+            kind="missing-program",
+            remedy="on Debian and Ubuntu: apt-get install ffmpeg",
         )
     known = _run([found, "-hide_banner", "-encoders"]).split()
     for codec in sorted({kind.codec for kind in TRANSCODINGS.values()} - set(known)):
         raise InputError(
-            f"{found} was built without {codec}", remedy="install a build of ffmpeg that has it"
+            f"{found} was built without {codec}",
+            kind="missing-program",
+            remedy="install a build of ffmpeg that has it",
         )
     return found
 
@@ -130,7 +134,7 @@ def _run(command: list[str]) -> str:
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
-        raise InputError(f"{' '.join(command)}: {lines[-1]}")
+        raise InputError(f"{' '.join(command)}: {lines[-1]}", kind="command-failed")
     return done.stdout
 
 

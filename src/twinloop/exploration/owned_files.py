@@ -58,6 +58,7 @@ def list_loop_files(folder: Path) -> OwnedFiles:
     if "twinloop" not in content or not isinstance(probes, dict):
         raise InputError(
             "exists and is not a loop, so it is not replaced",
+            kind="not-replaceable",
             file=folder,
             remedy="choose another name, or remove it",
         )

@@ -34,9 +34,15 @@ class Alignment:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k) and self.k > 0):
-            raise InputError(f"must be positive, not {self.k}", field="alignment.k")
+            raise InputError(
+                f"must be positive, not {self.k}", kind="out-of-range", field="alignment.k"
+            )
         if not math.isfinite(self.offset):
-            raise InputError(f"must be a finite time, not {self.offset}", field="alignment.offset")
+            raise InputError(
+                f"must be a finite time, not {self.offset}",
+                kind="out-of-range",
+                field="alignment.offset",
+            )
 
     @property
     def has_effect(self) -> bool:
@@ -48,6 +54,7 @@ class Alignment:
         if digest_trace(real) in self.training:
             raise InputError(
                 "k and the time offset were fitted on this run",
+                kind="training-data",
                 field="alignment",
                 remedy="fit them on training runs, and assess another run",
             )
@@ -91,7 +98,7 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
         )
         differences.append((both["twin_end"] - first[1] - (both["end"] - first[0])).drop_nulls())
     if not training:
-        raise InputError("at least one pair of runs is needed", field="pairs")
+        raise InputError("at least one pair of runs is needed", kind="no-runs", field="pairs")
     offsets = np.concatenate([part.to_numpy() for part in differences])
     return Alignment(
         k=products / squares if squares > 0 and products > 0 else 1.0,

@@ -99,7 +99,10 @@ def _resolve_criteria(
         return Criteria.resolve(criteria)
     if repeats:
         raise InputError(
-            "cannot be combined with repeats", field="floor", remedy="give one of the two"
+            "cannot be combined with repeats",
+            kind="conflicting-fields",
+            field="floor",
+            remedy="give one of the two",
         )
     if criteria is None:
         return floor.criteria
@@ -107,6 +110,7 @@ def _resolve_criteria(
     if given != floor.criteria:
         raise InputError(
             "was computed with other criteria",
+            kind="noise-floor-mismatch",
             field="floor",
             remedy="NoiseFloor.from_traces(runs, criteria)",
         )

@@ -56,6 +56,7 @@ class ComparedRun:
         if twice.len():
             raise InputError(
                 f"two tasks of {self.label} have the ID '{twice[0]}'",
+                kind="duplicate-name",
                 field="id",
                 remedy="twinloop check lists such tasks",
             )

@@ -76,6 +76,7 @@ class NoiseFloor:
         if real not in self.digests:
             raise InputError(
                 "does not contain the real run",
+                kind="noise-floor-mismatch",
                 field="floor",
                 remedy="NoiseFloor.from_traces(runs) with all repetitions, including the real run",
             )
@@ -112,6 +113,7 @@ def _check_distinct(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
         if copy != run.label:
             raise InputError(
                 f"{run.label} is identical to {copy}",
+                kind="repeated-run",
                 field="repeats",
                 remedy="give other real runs of the same scenario",
             )

@@ -187,7 +187,9 @@ class Verdict:
             if found.name == name:
                 return found
         known = ", ".join(found.name for found in self.findings)
-        raise InputError(f"there is no finding '{name}'", remedy=f"one of: {known}")
+        raise InputError(
+            f"there is no finding '{name}'", kind="unknown-name", remedy=f"one of: {known}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the series as plain data."""

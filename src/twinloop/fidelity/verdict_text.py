@@ -91,7 +91,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
     statuses = [found.status for found in verdict.findings]
     yield (
         f"{verdict.status}: {statuses.count('PASS')} criteria pass, {statuses.count('FAIL')} fail, "
-        f"{statuses.count('not assessable')} are not assessable"
+        f"{statuses.count('not assessable')} not assessable"
     )
     yield verdict.criteria_summary
     if verdict.alignment is not None:

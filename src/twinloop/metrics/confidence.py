@@ -121,16 +121,26 @@ def batch_means(
     else:
         if warm_up:
             raise InputError(
-                "applies only to a trace", field="warm_up", remedy="remove the first values"
+                "applies only to a trace",
+                kind="wrong-argument",
+                field="warm_up",
+                remedy="remove the first values",
             )
         known = _to_floats(values)
     if batches < 2:
         raise InputError(
-            f"must be at least 2, not {batches}", field="batches", remedy="20 to 30 are usual"
+            f"must be at least 2, not {batches}",
+            kind="out-of-range",
+            field="batches",
+            remedy="20 to 30 are usual",
         )
     size = known.size // batches
     if size < 1:
-        raise InputError(f"{known.size:,} values are too few for {batches} batches", field="values")
+        raise InputError(
+            f"{known.size:,} values are too few for {batches} batches",
+            kind="too-few-values",
+            field="values",
+        )
     left_out = known.size - size * batches
     means = known[left_out:].reshape(batches, size).mean(axis=1)
     mean, half = _student(means, level)
@@ -156,6 +166,7 @@ def _task_values(trace: Trace, quantity: Quantity, warm_up: float) -> Floats:
     if quantity not in _QUANTITIES:
         raise InputError(
             f"'{quantity}' is not a quantity of tasks",
+            kind="not-a-choice",
             field="quantity",
             remedy=f"one of: {', '.join(_QUANTITIES)}",
         )
@@ -176,7 +187,9 @@ def _to_floats(values: Sequence[float] | npt.NDArray[np.float64]) -> Floats:
     except (TypeError, ValueError):
         known = np.array([np.nan])
     if known.ndim != 1 or not np.isfinite(known).all():
-        raise InputError("must be a sequence of finite numbers", field="values")
+        raise InputError(
+            "must be a sequence of finite numbers", kind="wrong-argument", field="values"
+        )
     return known
 
 
@@ -187,10 +200,17 @@ def _student(values: Floats, level: float) -> tuple[float, float]:
 
     if not 0 < level < 1:
         raise InputError(
-            f"must be between 0 and 1, not {level}", field="level", remedy="such as 0.95"
+            f"must be between 0 and 1, not {level}",
+            kind="out-of-range",
+            field="level",
+            remedy="such as 0.95",
         )
     if values.size < 2:
-        raise InputError(f"at least 2 values are needed, not {values.size}", field="values")
+        raise InputError(
+            f"at least 2 values are needed, not {values.size}",
+            kind="too-few-values",
+            field="values",
+        )
     t = float(stdtrit(values.size - 1, (1 + level) / 2))
     mean, deviation = moments(values)
     return mean, t * deviation / math.sqrt(values.size)

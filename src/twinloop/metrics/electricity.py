@@ -70,7 +70,10 @@ def find_intensity(trace: Trace) -> float | pl.DataFrame | None:
     if given <= {None}:
         return None
     if len(given) > 1:
-        raise InputError(f"{_describe_clusters(sources)}: there is no common intensity")
+        raise InputError(
+            f"{_describe_clusters(sources)}: there is no common intensity",
+            kind="carbon-unavailable",
+        )
     return _intensity(trace, given.pop())
 
 
@@ -83,12 +86,16 @@ def _sum_emission(
         return Emission(grams, note_extrapolated_intensity(trace, intensity, end))
     for name, given in sources.items():
         if given is None:
-            raise InputError(f"cluster {name} has no carbon intensity, but other clusters have one")
+            raise InputError(
+                f"cluster {name} has no carbon intensity, but other clusters have one",
+                kind="carbon-unavailable",
+            )
     power = trace.power.filter(pl.col("node").is_not_null())
     named = power.join(trace.nodes.select("node", "cluster"), on="node", how="left")
     if not power.height or not named["cluster"].is_in(list(sources)).all():
         raise InputError(
             f"{_describe_clusters(sources)}, and the trace has no power by node",
+            kind="carbon-unavailable",
             remedy="simulate with --power-per-node (power_per_node=True)",
         )
     total, notes = 0.0, dict[str, None]()
@@ -110,6 +117,7 @@ def _intensity(trace: Trace, given: float | str | None) -> float | pl.DataFrame:
     if trace.manifest.epoch_ms is None:
         raise InputError(
             "the intensity changes over time, and the date of t = 0 is unknown",
+            kind="unknown-date",
             remedy="give the scenario a start such as `start: 2024-07-01`",
         )
     series = read_carbon(given)
@@ -131,6 +139,7 @@ def _check_coverage(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
         raise InputError(
             f"the series of intensities ends at {_date(ends)}, before the power begins at "
             f"{_date(begins)}",
+            kind="carbon-unavailable",
             remedy="use a series that covers the run, or change `start` of the scenario",
         )
 

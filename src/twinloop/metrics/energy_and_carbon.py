@@ -89,9 +89,16 @@ class CarbonIntensity:
             series = _convert_times(given, epoch_ms)
         t, grams = (series[name].cast(pl.Float64).to_numpy() for name in ("t", "grams_per_kwh"))
         if not t.size or not np.isfinite(grams).all() or (grams < 0).any():
-            raise InputError("must be a series of g/kWh, each 0 or more", field="intensity")
+            raise InputError(
+                "must be a series of g/kWh, each 0 or more", kind="wrong-columns", field="intensity"
+            )
         if np.isnan(t).any() or (np.diff(t) <= 0).any():
-            raise InputError("the times must increase", field="intensity", remedy="sort the series")
+            raise InputError(
+                "the times must increase",
+                kind="wrong-order",
+                field="intensity",
+                remedy="sort the series",
+            )
         return cls(t, grams)
 
     def integral(self, times: Floats) -> Floats:
@@ -140,6 +147,7 @@ def carbon(
     if first < series.t[0]:
         raise InputError(
             f"starts at t = {series.t[0]:g} s, after the power at t = {first:g} s",
+            kind="carbon-unavailable",
             field="intensity",
             remedy="use a series that covers the run; unix_ms needs the correct epoch",
         )
@@ -169,15 +177,26 @@ def note_extrapolated_intensity(
 def _convert_times(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
     remedy = "use a frame of grams_per_kwh and t (s since t = 0) or unix_ms"
     if "grams_per_kwh" not in given.columns or not {"t", "unix_ms"} & set(given.columns):
-        raise InputError(f"has the columns {given.columns}", field="intensity", remedy=remedy)
+        raise InputError(
+            f"has the columns {given.columns}",
+            kind="wrong-columns",
+            field="intensity",
+            remedy=remedy,
+        )
     named = given.select([name for name in ("t", "unix_ms", "grams_per_kwh") if name in given])
     if not all(dtype.is_numeric() for dtype in named.dtypes) or sum(named.null_count().row(0)):
-        raise InputError("has values that are not numbers", field="intensity", remedy=remedy)
+        raise InputError(
+            "has values that are not numbers",
+            kind="wrong-columns",
+            field="intensity",
+            remedy=remedy,
+        )
     if "t" in given.columns:
         return named
     if epoch_ms is None:
         raise InputError(
             "is in unix_ms, but the trace has no date of t = 0",
+            kind="unknown-date",
             field="intensity",
             remedy="give t in seconds since t = 0",
         )

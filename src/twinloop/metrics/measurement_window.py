@@ -30,10 +30,16 @@ class MeasurementWindow:
         """Create the window from `warm_up` to `until`, in s after the first submission."""
         for name, value in (("warm_up", warm_up), ("until", until)):
             if value is not None and not (math.isfinite(value) and value >= 0):
-                raise InputError(f"must be a duration of 0 s or more, not {value}", field=name)
+                raise InputError(
+                    f"must be a duration of 0 s or more, not {value}",
+                    kind="out-of-range",
+                    field=name,
+                )
         if until is not None and until <= warm_up:
             raise InputError(
-                f"must be after the warm-up of {warm_up} s, not {until} s", field="until"
+                f"must be after the warm-up of {warm_up} s, not {until} s",
+                kind="out-of-range",
+                field="until",
             )
         first = to_float(tasks["submit"].min()) or 0.0
         begin = first + warm_up if warm_up else -math.inf

@@ -183,6 +183,7 @@ def _read_tasks(trace: Trace, label: str) -> pl.DataFrame:
     if twice.len():
         raise InputError(
             f"two tasks of trace {label} have the ID '{twice[0]}'",
+            kind="duplicate-name",
             field="id",
             remedy="twinloop check lists such tasks",
         )

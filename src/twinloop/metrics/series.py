@@ -154,6 +154,7 @@ def _check_interval(start: float, end: float) -> float:
     if not (math.isfinite(start) and math.isfinite(end) and start < end):
         raise InputError(
             f"{start} s to {end} s is not a valid interval",
+            kind="wrong-order",
             field="start and end",
             remedy="the end must be after the start",
         )
@@ -167,7 +168,9 @@ def _count_events(times: pl.Series, tasks: pl.DataFrame, bin: float | None) -> p
         moments, count = np.unique(known, return_counts=True)
     else:
         if not (math.isfinite(bin) and bin > 0):
-            raise InputError(f"must be a positive duration in s, not {bin}", field="bin")
+            raise InputError(
+                f"must be a positive duration in s, not {bin}", kind="out-of-range", field="bin"
+            )
         origin = tasks["submit"].min()
         begin = float(origin) if isinstance(origin, float) else float(known.min(initial=np.inf))
         # A time between two bins belongs to the first, so that `total` is correct at `t`.
@@ -175,6 +178,7 @@ def _count_events(times: pl.Series, tasks: pl.DataFrame, bin: float | None) -> p
         if number.max(initial=0) >= _MOST_BINS:
             raise InputError(
                 f"{bin} s would make {number.max() + 1:,} bins",
+                kind="too-many",
                 field="bin",
                 remedy="use longer bins",
             )

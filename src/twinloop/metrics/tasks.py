@@ -41,7 +41,9 @@ def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
     """
     trace = require_trace(trace)
     if not (math.isfinite(bound) and bound > 0):
-        raise InputError(f"must be a positive duration in s, not {bound}", field="bound")
+        raise InputError(
+            f"must be a positive duration in s, not {bound}", kind="out-of-range", field="bound"
+        )
     executed = collect_runs(_merge_placements(trace)).select("submit", "start", "end", "run_time")
     known = trace.tasks.select(
         *("id", "user", "status"),

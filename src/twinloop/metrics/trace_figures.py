@@ -169,7 +169,11 @@ def figures(
     first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
     capacity = _capacity(trace) if cores is None else cores
     if capacity is not None and not (math.isfinite(capacity) and capacity > 0):
-        raise InputError(f"must be a positive number of cores, not {capacity}", field="cores")
+        raise InputError(
+            f"must be a positive number of cores, not {capacity}",
+            kind="out-of-range",
+            field="cores",
+        )
 
     span = window.span(every)
     length = span[1] - span[0] if span else 0.0

@@ -34,9 +34,17 @@ def read_constant(value: Any) -> float | None:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         grams = float(value)
     else:
-        raise InputError(f"is not a carbon intensity: {quote_value(value)}", remedy=_REMEDY)
+        raise InputError(
+            f"is not a carbon intensity: {quote_value(value)}",
+            kind="invalid-quantity",
+            remedy=_REMEDY,
+        )
     if not (math.isfinite(grams) and grams >= 0):
-        raise InputError(f"must be 0 g/kWh or more, not {quote_value(value)}", remedy=_REMEDY)
+        raise InputError(
+            f"must be 0 g/kWh or more, not {quote_value(value)}",
+            kind="out-of-range",
+            remedy=_REMEDY,
+        )
     return grams
 
 

@@ -17,12 +17,16 @@ def nodes_to_platform_values(nodes: pl.DataFrame) -> dict[str, Any]:
     """Convert a node table to the plain values of a platform."""
     nodes = conform_table("nodes", nodes)
     if not nodes.height:
-        raise InputError("the node table is empty: a platform needs at least one node")
+        raise InputError(
+            "the node table is empty: a platform needs at least one node", kind="missing-platform"
+        )
     for column in ("node", "cores"):
         if nodes[column].null_count():
             row = nodes[column].is_null().arg_max()
             name = nodes["node"][row or 0]
-            raise InputError(f"is missing for node {name or f'in row {row}'}", field=column)
+            raise InputError(
+                f"is missing for node {name or f'in row {row}'}", kind="missing-field", field=column
+            )
     # C01 is the default name of the first cluster.
     clusters: dict[str, list[dict[str, Any]]] = {}
     for group in nodes.partition_by(["cluster", *_GROUP_KEYS], maintain_order=True):

@@ -65,7 +65,11 @@ class Host(Description):
     def _check_names(self) -> Host:
         findings = ProblemCollector()
         if self.names and len(self.names) != self.count:
-            findings.add(("count",), f"is {self.count}, but there are {len(self.names)} names")
+            findings.add(
+                ("count",),
+                f"is {self.count}, but there are {len(self.names)} names",
+                kind="inconsistent-values",
+            )
         findings.check()
         return self
 
@@ -158,7 +162,11 @@ class Window(Description):
     def _check_order(self) -> Window:
         findings = ProblemCollector()
         if self.end <= self.start:
-            findings.add(("end",), f"must be later than the start, {number_to_text(self.start)} s")
+            findings.add(
+                ("end",),
+                f"must be later than the start, {number_to_text(self.start)} s",
+                kind="wrong-order",
+            )
         findings.check()
         return self
 

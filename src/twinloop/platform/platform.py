@@ -108,6 +108,7 @@ class Platform(Description):
         if not total:
             raise InputError(
                 "the trace has neither nodes nor MaxProcs: its platform is unknown",
+                kind="missing-platform",
                 remedy="give a platform, such as 100x1",
             )
         groups = nodes if nodes and total % nodes == 0 else total
@@ -256,7 +257,11 @@ class Platform(Description):
                 seen.update(names)
                 if len(seen) < before + len(names):
                     place = ("clusters", i, "hosts", j, "names" if host.names else "name")
-                    findings.add(place, "gives a node a name that another node already has")
+                    findings.add(
+                        place,
+                        "gives a node a name that another node already has",
+                        kind="duplicate-name",
+                    )
 
     def _check_references(self, findings: ProblemCollector) -> None:
         # There may be many nodes: names are first looked up among clusters and groups.
@@ -275,13 +280,14 @@ class Platform(Description):
                             (field, i, "hosts", j),
                             f"unknown cluster, group of hosts or node '{name}'",
                             remedy,
+                            kind="unknown-reference",
                         )
         queues = [queue.name for queue in self.queues]
         for i, reservation in enumerate(self.reservations):
             for j, remedy in find_unknown_names(reservation.queues, queues, "queue"):
                 name = reservation.queues[j]
                 place = ("reservations", i, "queues", j)
-                findings.add(place, f"unknown queue '{name}'", remedy)
+                findings.add(place, f"unknown queue '{name}'", remedy, kind="unknown-reference")
 
     @classmethod
     def __get_pydantic_json_schema__(

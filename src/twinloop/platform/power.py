@@ -44,7 +44,9 @@ class PowerModel(Description):
         if outside.any():
             value = float(u[outside].flat[0]) if u.ndim else float(u)
             raise InputError(
-                f"must be between 0 and 1, not {number_to_text(value)}", field="utilisation"
+                f"must be between 0 and 1, not {number_to_text(value)}",
+                kind="out-of-range",
+                field="utilisation",
             )
         return self._curve(np.clip(u, 0.0, 1.0))
 
@@ -82,7 +84,9 @@ class _Scaled(PowerModel):
         findings = ProblemCollector()
         if self.max < self.idle:
             findings.add(
-                ("max",), f"must not be below the idle power, {number_to_text(self.idle)} W"
+                ("max",),
+                f"must not be below the idle power, {number_to_text(self.idle)} W",
+                kind="out-of-range",
             )
         findings.check()
         return self
@@ -203,12 +207,20 @@ class Table(PowerModel):
         findings = ProblemCollector()
         levels = [level for level, _ in self.points]
         if levels[0] != 0:
-            findings.add(("points", 0), "must be the power at utilisation 0")
+            findings.add(("points", 0), "must be the power at utilisation 0", kind="out-of-range")
         if levels[-1] != 1:
-            findings.add(("points", len(levels) - 1), "must be the power at utilisation 1")
+            findings.add(
+                ("points", len(levels) - 1),
+                "must be the power at utilisation 1",
+                kind="out-of-range",
+            )
         for i in range(1, len(levels)):
             if levels[i] <= levels[i - 1]:
-                findings.add(("points", i), "must have a higher utilisation than the point before")
+                findings.add(
+                    ("points", i),
+                    "must have a higher utilisation than the point before",
+                    kind="wrong-order",
+                )
         findings.check()
         return self
 

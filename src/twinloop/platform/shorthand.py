@@ -28,7 +28,9 @@ def expand_shorthand(text: str) -> dict[str, Any]:
     match = _SHORTHAND.fullmatch(text)
     if match is None:
         raise InputError(
-            f"'{text[:60]}' is not a platform", remedy="write one like 100x1 or 2x8@2400MHz/64GiB"
+            f"'{text[:60]}' is not a platform",
+            kind="not-a-platform",
+            remedy="write one like 100x1 or 2x8@2400MHz/64GiB",
         )
     count, cores, clock, memory = match.groups()
     host: dict[str, Any] = {"count": int(count)}
@@ -56,8 +58,10 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"'{text}' is not a number") from None
+        raise InputError(f"'{text}' is not a number", kind="wrong-type") from None
 
 
 def _error(part: str, text: str, problem: str, remedy: str | None = None) -> InputError:
-    return InputError(f"the {part} in '{text.strip()[:60]}': {problem}", remedy=remedy)
+    return InputError(
+        f"the {part} in '{text.strip()[:60]}': {problem}", kind="not-a-platform", remedy=remedy
+    )

@@ -62,7 +62,7 @@ class OpenDCPowerModel(OpenDCPart):
     def _check_order(self) -> OpenDCPowerModel:
         findings = ProblemCollector()
         if self.maxPower < self.idlePower:
-            findings.add(("maxPower",), "must not be below the idle power")
+            findings.add(("maxPower",), "must not be below the idle power", kind="out-of-range")
         findings.check()
         return self
 

@@ -105,7 +105,9 @@ class _Export:
         return topology
 
     def add_problem(self, place: Address, problem: str) -> None:
-        self.problems.append(InputError(problem, field=address_to_path(place)))
+        self.problems.append(
+            InputError(problem, kind="not-representable", field=address_to_path(place))
+        )
 
 
 def _digits(number: float) -> str:

@@ -129,9 +129,16 @@ class OrderedBatchPolicy(BatchPolicy):
     def _check_backfill(self) -> OrderedBatchPolicy:
         findings = ProblemCollector()
         if self.depth and self.backfill == "none":
-            findings.add(("depth",), "has no effect without backfilling", "set backfill: easy")
+            findings.add(
+                ("depth",),
+                "has no effect without backfilling",
+                "set backfill: easy",
+                kind="no-effect",
+            )
         if not self.compress and self.backfill != "conservative":
-            findings.add(("compress",), "has no effect unless backfill is 'conservative'")
+            findings.add(
+                ("compress",), "has no effect unless backfill is 'conservative'", kind="no-effect"
+            )
         findings.check()
         return self
 

@@ -92,9 +92,11 @@ class Filter(BuiltInPolicy):
         findings = ProblemCollector()
         if self.pick != "first":
             if self.subset > 1:
-                findings.add(("subset",), f"has no effect with pick: {self.pick}")
+                findings.add(("subset",), f"has no effect with pick: {self.pick}", kind="no-effect")
             if _list_set(self.weighers):
-                findings.add(("weighers",), f"have no effect with pick: {self.pick}")
+                findings.add(
+                    ("weighers",), f"have no effect with pick: {self.pick}", kind="no-effect"
+                )
         findings.check()
         return self
 

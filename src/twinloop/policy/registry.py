@@ -64,11 +64,11 @@ def make_policy(name: str, /, **options: Any) -> AnyPolicy:
     Conservative(depth=0, compress=False)
     >>> make_policy("esay")
     Traceback (most recent call last):
-    twinloop.InputError: no policy is called 'esay' (did you mean 'easy'?)
+    twinloop.InputError: no policy is called 'esay' (did you mean 'easy'?) [TL0209]
     >>> make_policy("easy", dept=3)
     Traceback (most recent call last):
     twinloop.description.DescriptionError: dept: is no option of 'easy'
-        (did you mean 'depth'? options: depth)
+        (did you mean 'depth'? options: depth) [TL0203]
     """
     return resolve_policy(name, options)
 
@@ -87,7 +87,7 @@ def resolve_policy(
     Traceback (most recent call last):
     twinloop.policy.registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which needs
         permission to run
-        (--allow-code on the command line, allow_code=True in Python)
+        (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
     kind = _BUILT_IN.get(name)
     if kind is not None:
@@ -97,6 +97,7 @@ def resolve_policy(
         if not allow_code:
             raise CodeNotAllowed(
                 f"'{name}' is Python code, which needs permission to run",
+                kind="code-not-allowed",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
         found = import_code(name)
@@ -117,7 +118,9 @@ def construct_policy(name: str, found: Any, options: Mapping[str, Any] | None = 
     if isinstance(found, type) and issubclass(found, Policy):
         return _construct_class(name, found, options or {})
     raise InputError(
-        f"'{name}' is not a policy class", remedy="derive it from twinloop.policy.Policy"
+        f"'{name}' is not a policy class",
+        kind="wrong-interface",
+        remedy="derive it from twinloop.policy.Policy",
     )
 
 
@@ -128,7 +131,9 @@ def check_policy_name(name: str) -> None:
     offered = list_plugins(ENTRY_POINT_GROUP)
     if name not in offered:
         known = [*_BUILT_IN, *offered]
-        raise InputError(f"no policy is called '{name}'", remedy=suggest_name(name, known))
+        raise InputError(
+            f"no policy is called '{name}'", kind="unknown-name", remedy=suggest_name(name, known)
+        )
 
 
 def _construct_built_in(
@@ -156,7 +161,7 @@ def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) 
     }
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     problems = [
-        InputError("is missing", field=key, remedy=f"'{name}' requires it")
+        InputError("is missing", kind="missing-field", field=key, remedy=f"'{name}' requires it")
         for key, parameter in named.items()
         if parameter.default is parameter.empty and key not in options
     ]
@@ -170,7 +175,8 @@ def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) 
         raise
     except Exception as error:  # any error of a foreign constructor
         raise InputError(
-            f"'{name}' cannot be created with these options: {describe_error(error)}"
+            f"'{name}' cannot be created with these options: {describe_error(error)}",
+            kind="policy-options",
         ) from error
 
 
@@ -178,4 +184,9 @@ def _unknown(name: str, key: str, known: list[str]) -> InputError:
     close = get_close_matches(key, known, n=1)
     meant = f"did you mean '{close[0]}'? " if close else ""
     remedy = f"{meant}options: {', '.join(known)}" if known else "it has no options"
-    return InputError(f"is no option of '{name}'", field=address_to_path((key,)), remedy=remedy)
+    return InputError(
+        f"is no option of '{name}'",
+        kind="unknown-field",
+        field=address_to_path((key,)),
+        remedy=remedy,
+    )

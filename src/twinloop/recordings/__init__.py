@@ -34,11 +34,13 @@ def archive_path(name: str) -> Path:
     'demo.tar.zst'
     >>> archive_path("dmeo")
     Traceback (most recent call last):
-    twinloop.InputError: no set of recorded runs is called 'dmeo' (one of: demo, trust)
+    twinloop.InputError: no set of recorded runs is called 'dmeo' (one of: demo, trust) [TL0209]
     """
     if name not in SETS:
         raise InputError(
-            f"no set of recorded runs is called {name!r}", remedy=f"one of: {', '.join(SETS)}"
+            f"no set of recorded runs is called {name!r}",
+            kind="unknown-name",
+            remedy=f"one of: {', '.join(SETS)}",
         )
     return Path(__file__).with_name(f"{name}{SUFFIX}")
 

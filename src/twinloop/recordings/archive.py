@@ -85,7 +85,12 @@ def extract_archive(archive: str | Path, folder: str | Path) -> Path:
     """
     archive, folder = Path(archive), Path(folder)
     if folder.is_dir() and any(folder.iterdir()):
-        raise InputError("is there already, with files in it", file=folder, remedy="name a new one")
+        raise InputError(
+            "is there already, with files in it",
+            kind="not-replaceable",
+            file=folder,
+            remedy="name a new one",
+        )
     with write_folder_atomically(folder, lambda path: OwnedFiles()) as new:
         for name, content in _read_files(archive):
             file = join_below(new, name, deep=True, file=archive)
@@ -123,6 +128,7 @@ def _read_files(archive: Path) -> Iterator[tuple[str, bytes]]:
                 if not member.isreg() or member.issparse():
                     raise InputError(
                         f"{member.name!a} is no regular file",
+                        kind="damaged-file",
                         file=archive,
                         remedy="an archive of runs holds no links, devices or sparse files",
                     )
@@ -133,6 +139,7 @@ def _read_files(archive: Path) -> Iterator[tuple[str, bytes]]:
     except (tarfile.TarError, ValueError, OverflowError) as error:  # tarfile raises all of these
         raise InputError(
             f"is no tar archive, or a damaged one: {error}",
+            kind="damaged-file",
             file=archive,
             remedy="name an archive that `twinloop.recordings.pack_folder` wrote",
         ) from None

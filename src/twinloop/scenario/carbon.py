@@ -28,7 +28,9 @@ def check_carbon(scenario: Scenario) -> None:
             except OSError as error:
                 problem = f"cannot be read: {error.strerror}"
                 remedy = "give a file, or a constant such as 300 g/kWh"
-                raise InputError(problem, file=file, field=field, remedy=remedy) from None
+                raise InputError(
+                    problem, kind="cannot-read", file=file, field=field, remedy=remedy
+                ) from None
             _check(str(file), now.st_mtime_ns, now.st_size)
 
 

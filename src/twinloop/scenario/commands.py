@@ -20,11 +20,12 @@ def _parse_command(value: Any) -> Any:
     if isinstance(value, str):
         raise InputError(
             "must be a list of a program and its arguments, not a text: it is not run by a shell",
+            kind="invalid-command",
             remedy=f"[{', '.join(value.split()) or 'program, argument'}]",
         )
     if isinstance(value, Sequence):
         if not value or not value[0]:
-            raise InputError("has no program")
+            raise InputError("has no program", kind="invalid-command")
         # YAML reads some arguments as numbers.
         return tuple(_parse_argument(each) for each in value)
     return value
@@ -32,9 +33,12 @@ def _parse_command(value: Any) -> Any:
 
 def _parse_argument(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"an argument must be a text or a number, not {quote_value(value)}")
+        raise InputError(
+            f"an argument must be a text or a number, not {quote_value(value)}",
+            kind="invalid-command",
+        )
     if "\0" in str(value):
-        raise InputError("an argument cannot contain a zero byte")
+        raise InputError("an argument cannot contain a zero byte", kind="invalid-command")
     return str(value)
 
 
@@ -43,7 +47,10 @@ def _parse_variables(value: Any) -> Any:
         return value
     for name in value:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise InputError(f"{quote_value(name)} is not a name of an environment variable")
+            raise InputError(
+                f"{quote_value(name)} is not a name of an environment variable",
+                kind="invalid-command",
+            )
     return {name: _parse_argument(text) for name, text in value.items()}
 
 

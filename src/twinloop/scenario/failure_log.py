@@ -79,7 +79,7 @@ def _rows(path: Path, places: dict[str, int]) -> Iterator[tuple[int, float, floa
     header: list[str] | None = None
     for number, text in read_lines(path):
         if has_unreadable_bytes(text):
-            raise InputError("is not UTF-8 text", file=path, line=number)
+            raise InputError("is not UTF-8 text", kind="not-utf8", file=path, line=number)
         if not text.strip():
             continue
         cells = [cell.strip() for cell in next(csv.reader([text]))]
@@ -87,10 +87,17 @@ def _rows(path: Path, places: dict[str, int]) -> Iterator[tuple[int, float, floa
             header = _header(cells, path, number)
             continue
         if len(cells) != len(header):
-            raise InputError(f"has {len(cells)} cells, not {len(header)}", file=path, line=number)
+            raise InputError(
+                f"has {len(cells)} cells, not {len(header)}",
+                kind="malformed-row",
+                file=path,
+                line=number,
+            )
         yield _row(dict(zip(header, cells, strict=True)), places, path, number)
     if header is None:
-        raise FormatError("is empty", file=path, remedy=f"first line: {','.join(_COLUMNS)}")
+        raise FormatError(
+            "is empty", kind="empty-log", file=path, remedy=f"first line: {','.join(_COLUMNS)}"
+        )
 
 
 def _header(cells: list[str], path: Path, number: int) -> list[str]:
@@ -98,6 +105,7 @@ def _header(cells: list[str], path: Path, number: int) -> list[str]:
         if cells.count(name) != 1:
             raise FormatError(
                 f"has {'no' if name not in cells else 'more than one'} column '{name}'",
+                kind="wrong-columns",
                 file=path,
                 line=number,
                 remedy=f"first line: {','.join(_COLUMNS)}",
@@ -112,6 +120,7 @@ def _row(
     if node not in places:
         raise InputError(
             f"the platform has no node '{node}'",
+            kind="unknown-reference",
             file=path,
             line=number,
             field="node",
@@ -123,6 +132,7 @@ def _row(
     if end < start:
         raise InputError(
             f"{number_to_text(end)} s is before the start, {number_to_text(start)} s",
+            kind="wrong-order",
             file=path,
             line=number,
             field="end",
@@ -135,12 +145,19 @@ def _time(text: str, field: str, path: Path, number: int) -> float:
         time = DURATION.read(text)
     except InputError as error:
         raise InputError(
-            error.problem, file=path, line=number, field=field, remedy=error.remedy
+            error.problem,
+            kind=error.kind,
+            file=path,
+            line=number,
+            field=field,
+            remedy=error.remedy,
         ) from None
     if not 0 <= time <= MAX_LOG_TIME:
         problem = f"{number_to_text(time)} s is not between 0 and {MAX_LOG_TIME:,.0f} s"
         remedy = "leave it empty if the failure is permanent" if field == "end" else None
-        raise InputError(problem, file=path, line=number, field=field, remedy=remedy)
+        raise InputError(
+            problem, kind="invalid-value", file=path, line=number, field=field, remedy=remedy
+        )
     return time
 
 

@@ -81,18 +81,33 @@ class Failures(Description):
         findings = ProblemCollector()
         self._check_origin(findings)
         if self.distribution == "weibull" and self.shape is None:
-            findings.add(("shape",), "is missing", "a Weibull distribution needs it, such as 0.7")
+            findings.add(
+                ("shape",),
+                "is missing",
+                "a Weibull distribution needs it, such as 0.7",
+                kind="missing-field",
+            )
         if self.shape is not None and not 0.2 <= self.shape <= 20:
             findings.add(
-                ("shape",), f"must be between 0.2 and 20, not {number_to_text(self.shape)}"
+                ("shape",),
+                f"must be between 0.2 and 20, not {number_to_text(self.shape)}",
+                kind="out-of-range",
             )
         if self.distribution != "weibull" and self.shape is not None:
-            findings.add(("shape",), "has no effect unless the distribution is 'weibull'")
+            findings.add(
+                ("shape",), "has no effect unless the distribution is 'weibull'", kind="no-effect"
+            )
         if self.on_failure == "resume" and self.checkpoint_interval is None:
-            findings.add(("checkpoint_interval",), "is missing: a task resumes from a checkpoint")
+            findings.add(
+                ("checkpoint_interval",),
+                "is missing: a task resumes from a checkpoint",
+                kind="missing-field",
+            )
         for name in ("checkpoint_interval", "checkpoint_cost"):
             if self.on_failure != "resume" and getattr(self, name):
-                findings.add((name,), "has no effect unless on_failure is 'resume'")
+                findings.add(
+                    (name,), "has no effect unless on_failure is 'resume'", kind="no-effect"
+                )
         findings.check()
         return self
 
@@ -102,12 +117,24 @@ class Failures(Description):
             if self.distribution != "exponential":
                 given["distribution"] = 1.0
             for name in (name for name, value in given.items() if value is not None):
-                findings.add((name,), "cannot be combined with a trace", "keep one of them")
+                findings.add(
+                    (name,),
+                    "cannot be combined with a trace",
+                    "keep one of them",
+                    kind="conflicting-fields",
+                )
         elif self.mtbf is None and self.mttr is None:
-            findings.add((), "needs a trace or mean times", "set trace, or mtbf and mttr")
+            findings.add(
+                (),
+                "needs a trace or mean times",
+                "set trace, or mtbf and mttr",
+                kind="missing-field",
+            )
         else:
             for name in (name for name in ("mtbf", "mttr") if getattr(self, name) is None):
-                findings.add((name,), "is missing", "mtbf and mttr are needed together")
+                findings.add(
+                    (name,), "is missing", "mtbf and mttr are needed together", kind="missing-field"
+                )
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -133,7 +160,9 @@ def read_old_key(data: Any, old: str, new: str, field: str) -> Any:
         return data
     if new in data:
         raise InputError(
-            f"has both '{old}' and '{new}', which is its new name", remedy=f"keep '{new}'"
+            f"has both '{old}' and '{new}', which is its new name",
+            kind="conflicting-fields",
+            remedy=f"keep '{new}'",
         )
     warnings.warn(
         f"{field}: the key '{old}' is now called '{new}'; change it where it is written",
@@ -169,7 +198,9 @@ def compute_failure_intervals(
     True
     """
     if not 0 <= horizon < np.inf:
-        raise InputError(f"must be a finite time, not {horizon}", field="horizon")
+        raise InputError(
+            f"must be a finite time, not {horizon}", kind="out-of-range", field="horizon"
+        )
     if failures.trace is not None:
         return read_failure_log(failures.trace, nodes, horizon, seed)
     count = 0
@@ -202,6 +233,7 @@ def _draw_failures(
             raise InputError(
                 f"there would be more than {MAX_FAILURES:,} failures in "
                 f"{number_to_text(horizon)} s",
+                kind="too-many",
                 field="failures.mtbf",
                 remedy="check the unit: 30d, 12h, 90min",
             )

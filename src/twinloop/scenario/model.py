@@ -97,16 +97,27 @@ class Contention(Description):
         rules = ("linear", "table", "kinds")
         given = [name for name in rules if getattr(self, name) is not None]
         for name in given[1:]:
-            findings.add((name,), f"cannot be combined with '{given[0]}'", "keep one of them")
+            findings.add(
+                (name,),
+                f"cannot be combined with '{given[0]}'",
+                "keep one of them",
+                kind="conflicting-fields",
+            )
         if self.within != "host" and self.kinds is None:
-            findings.add(("within",), "has no effect without 'kinds'")
+            findings.add(("within",), "has no effect without 'kinds'", kind="no-effect")
         loads = [load for load, _ in self.table or ()]
         for i in range(1, len(loads)):
             if loads[i] <= loads[i - 1]:
-                findings.add(("table", i), "must have a higher load than the pair before")
+                findings.add(
+                    ("table", i), "must have a higher load than the pair before", kind="wrong-order"
+                )
         for i, (_, inflation) in enumerate(self.table or ()):
             if inflation < 1:
-                findings.add(("table", i, 1), "must be at least 1: sharing cannot reduce the work")
+                findings.add(
+                    ("table", i, 1),
+                    "must be at least 1: sharing cannot reduce the work",
+                    kind="out-of-range",
+                )
         findings.check()
         return self
 

@@ -77,9 +77,10 @@ def _check_object(value: Any, kind: type | UnionType, what: str) -> Any:
     if isinstance(value, str):
         raise InputError(
             f"was an object in memory ({value}), which a file cannot contain",
+            kind="not-stored",
             remedy="give the object, or the path of a file",
         )
-    raise InputError(f"must be {what}, not {quote_value(value)}")
+    raise InputError(f"must be {what}, not {quote_value(value)}", kind="wrong-type")
 
 
 class GeneratorDescription(Description):
@@ -102,9 +103,11 @@ class GeneratorDescription(Description):
         except InputError as error:
             parameter = (error.field or "").removeprefix(f"{self.name}.").split(".")[0]
             place = ("parameters", parameter) if parameter in self.parameters else ("name",)
-            findings.add(place, error.problem, error.remedy)
+            findings.add(place, error.problem, error.remedy, kind=error.kind)
         except TypeError:  # a parameter with the name of a Python argument
-            findings.add(("parameters",), f"'{self.name}' has no such parameters")
+            findings.add(
+                ("parameters",), f"'{self.name}' has no such parameters", kind="unknown-field"
+            )
         findings.check()
         return self
 
@@ -189,13 +192,18 @@ class WorkloadDescription(Description):
         origins = ("path", "generate", "tasks", "object")
         given = [name for name in origins if getattr(self, name) not in (None, ())]
         if not given:
-            findings.add((), "needs a path, a generator or tasks")
+            findings.add((), "needs a path, a generator or tasks", kind="missing-field")
         for name in given[1:]:
-            findings.add((name,), f"cannot be combined with '{given[0]}'", "keep one of them")
+            findings.add(
+                (name,),
+                f"cannot be combined with '{given[0]}'",
+                "keep one of them",
+                kind="conflicting-fields",
+            )
         self._check_tasks(findings)
         if self.path is None:
             for field in (name for name in ("format", "options") if getattr(self, name)):
-                findings.add((field,), "has no effect without a path")
+                findings.add((field,), "has no effect without a path", kind="no-effect")
         findings.check()
         return self
 
@@ -205,13 +213,17 @@ class WorkloadDescription(Description):
         seen: set[str] = set()
         for place, task in enumerate(self.tasks):
             if task.id in seen:
-                findings.add(("tasks", place, "id"), f"duplicate id '{task.id}'")
+                findings.add(
+                    ("tasks", place, "id"), f"duplicate id '{task.id}'", kind="duplicate-name"
+                )
             seen.add(task.id)
             for number, parent in enumerate(task.parents):
                 if parent not in names:
                     remedy = address.suggest_name(parent, sorted(names))
                     where = ("tasks", place, "parents", number)
-                    findings.add(where, f"unknown task '{parent}'", remedy)
+                    findings.add(
+                        where, f"unknown task '{parent}'", remedy, kind="unknown-reference"
+                    )
 
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
@@ -243,11 +255,14 @@ class WorkloadDescription(Description):
             made: Trace = self.generate.make().generate(seed)
             return made
         if self.path is None:
-            raise InputError("needs a path, a generator or tasks", field="workload")
+            raise InputError(
+                "needs a path, a generator or tasks", kind="missing-field", field="workload"
+            )
         for name in ("path", "format"):
             if name in self.options:
                 raise InputError(
                     f"'{name}' is a field of the workload, not an option of the reader",
+                    kind="unknown-field",
                     field="workload.options",
                 )
         return unpack_workload(read(self.path, self.format, **self.options))
@@ -299,9 +314,11 @@ class PolicyDescription(Description):
         except DescriptionError as error:
             for problem in error.problems:
                 place = address.address_from_path(problem.field) if problem.field else ()
-                findings.add(("options", *place), problem.problem, problem.remedy)
+                findings.add(
+                    ("options", *place), problem.problem, problem.remedy, kind=problem.kind
+                )
         except InputError as error:
-            findings.add(("name",), error.problem, error.remedy)
+            findings.add(("name",), error.problem, error.remedy, kind=error.kind)
         findings.check()
         return self
 

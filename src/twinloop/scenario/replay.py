@@ -67,6 +67,7 @@ def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
         raise InputError(
             "the workload of this run was an object in memory and is not stored with its trace: "
             "the sessions of its users cannot be replayed",
+            kind="not-stored",
             field="workload",
             remedy="write the workload with twinloop.write and use its path in the scenario",
         )
@@ -204,6 +205,7 @@ def _scenario_with_trace(trace: Trace) -> dict[str, Any]:
     if stored is None:
         raise InputError(
             "has no scenario in its manifest: the platform of the replay is unknown",
+            kind="missing-scenario",
             field="scenario",
             remedy="give the platform and the policy with --platform and --policy",
         )

@@ -51,7 +51,8 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
     path = folder / value
     if not is_file(path):
         raise InputError(
-            f"'{value}' is neither a platform such as 2x8@2400MHz nor an existing file"
+            f"'{value}' is neither a platform such as 2x8@2400MHz nor an existing file",
+            kind="not-a-platform",
         )
     return Platform.load(path)
 
@@ -187,7 +188,7 @@ class Scenario(Description):
         ):
             if summary is not None:
                 problem = f"a file cannot contain an object in memory ({summary})"
-                raise InputError(problem, field=field, remedy=remedy)
+                raise InputError(problem, kind="not-stored", field=field, remedy=remedy)
 
     def inputs(self) -> tuple[InputFile, ...]:
         """The files that it refers to: workload, carbon intensities, failures."""
@@ -217,7 +218,9 @@ class Scenario(Description):
         """
         stored = manifest.scenario if isinstance(manifest, Manifest) else manifest
         if stored is None:
-            raise InputError("the manifest has no scenario", field="scenario")
+            raise InputError(
+                "the manifest has no scenario", kind="missing-scenario", field="scenario"
+            )
         values = {name: value for name, value in stored.items() if name != "inputs"}
         described = values.get("workload")
         if isinstance(described, Mapping) and "object" in described:
@@ -227,6 +230,7 @@ class Scenario(Description):
                     raise InputError(
                         f"is not the workload of this run ({described['object']}): "
                         "its hash differs",
+                        kind="hash-mismatch",
                         field="workload",
                     )
                 values["workload"]["object"] = workload
@@ -244,6 +248,7 @@ class Scenario(Description):
                 raise error from None
             raise InputError(
                 f"is a log, not a scenario: {form.title}",
+                kind="log-as-scenario",
                 file=Path(path),
                 remedy=f"use it as the workload of a scenario (`workload: {path}`), or run "
                 f"`twinloop simulate --workload {path}` with --platform and --policy",
@@ -301,7 +306,7 @@ class Scenario(Description):
         causes = [path for path in self.model.overrides if _is_prefix_or_extension(path, field)]
         where = ("model", "overrides", *causes[:1])
         text = problem.problem if field in causes else f"{field}: {problem.problem}".lstrip(": ")
-        findings.add(where, text, problem.remedy)
+        findings.add(where, text, problem.remedy, kind=problem.kind)
 
 
 def load(path: str | Path) -> Scenario:

@@ -19,7 +19,9 @@ def _parse(value: Any) -> Any:
         try:
             moment = datetime.fromisoformat(value.strip())
         except ValueError:
-            raise InputError(f"is not a date: {quote_value(value)}", remedy=_REMEDY) from None
+            raise InputError(
+                f"is not a date: {quote_value(value)}", kind="invalid-date", remedy=_REMEDY
+            ) from None
     elif isinstance(value, datetime):
         moment = value
     elif isinstance(value, date):
@@ -27,13 +29,17 @@ def _parse(value: Any) -> Any:
     elif value is None:
         return None
     else:
-        raise InputError(f"is not a date: {quote_value(value)}", remedy=_REMEDY)
+        raise InputError(
+            f"is not a date: {quote_value(value)}", kind="invalid-date", remedy=_REMEDY
+        )
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     try:
         return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
     except OverflowError:
-        raise InputError(f"is not a date: {quote_value(value)}", remedy=_REMEDY) from None
+        raise InputError(
+            f"is not a date: {quote_value(value)}", kind="invalid-date", remedy=_REMEDY
+        ) from None
 
 
 #: A date and time as an ISO 8601 text in UTC.

@@ -36,7 +36,9 @@ def restore_workload(workload: StorableWorkload) -> Trace | Workload:
     try:
         manifest = Manifest.model_validate(stored.facts)
     except pydantic.ValidationError as error:
-        raise InputError(f"is not a stored trace: {error.errors()[0]['msg']}") from None
+        raise InputError(
+            f"is not a stored trace: {error.errors()[0]['msg']}", kind="damaged-file"
+        ) from None
     return Trace(manifest=manifest, **stored.tables)
 
 
@@ -91,7 +93,7 @@ def workload_folder(folder: Path, sha256: str) -> Path:
     'fit/workload-aaaaaaaaaaaa'
     """
     if not re.fullmatch("[0-9a-f]{64}", str(sha256)):
-        raise InputError("is not a SHA-256 hash", field="workload.sha256")
+        raise InputError("is not a SHA-256 hash", kind="wrong-type", field="workload.sha256")
     return folder / f"workload-{sha256[:12]}"
 
 

@@ -56,7 +56,9 @@ def save_folder(
     `owner` returns further files that may be replaced.
     """
     if path.exists() and not overwrite:
-        raise InputError("exists already", file=path, remedy="overwrite=True replaces it")
+        raise InputError(
+            "exists already", kind="output-exists", file=path, remedy="overwrite=True replaces it"
+        )
     with write_folder_atomically(path, owner or make_ownership_rule(manifest.kind)) as new:
         if timings:
             text = json.dumps(dict(timings), indent=2) + "\n"
@@ -93,6 +95,7 @@ def make_ownership_rule(kind: str) -> OwnershipRule:
             raise InputError(
                 f"contains a trace of another kind ({document.get('kind')}, not {kind}), so it is "
                 "not replaced",
+                kind="not-replaceable",
                 file=path,
                 remedy="choose another name, or remove it yourself",
             )
@@ -143,6 +146,7 @@ def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWo
     if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
         raise DamagedTraceError(
             f"schema version {version!r} is not supported (1 to {SCHEMA_VERSION})",
+            kind="unsupported-version",
             file=path / MANIFEST,
             field="schema_version",
             remedy="update twinloop",
@@ -150,7 +154,9 @@ def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWo
     expected_hash = document.pop("sha256", None)
     if expected_hash != _hash_manifest(document):
         raise DamagedTraceError(
-            "has changed since it was saved: its hash differs", file=path / MANIFEST
+            "has changed since it was saved: its hash differs",
+            kind="hash-mismatch",
+            file=path / MANIFEST,
         )
     written = document.pop("tables")
     kept = document.pop("workload", None)
@@ -159,7 +165,9 @@ def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWo
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
-        raise DamagedTraceError(first["msg"], file=path / MANIFEST, field=field) from None
+        raise DamagedTraceError(
+            first["msg"], kind="damaged-file", file=path / MANIFEST, field=field
+        ) from None
     tables = {}
     for name in TABLES:
         expected = written.pop(f"{name}.parquet", None)
@@ -167,11 +175,14 @@ def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWo
             tables[name] = _load_table(path / f"{name}.parquet", name, expected)
         elif (path / f"{name}.parquet").exists():
             raise DamagedTraceError(
-                "is there, but the manifest does not name it", file=path / f"{name}.parquet"
+                "is there, but the manifest does not name it",
+                kind="incomplete-trace",
+                file=path / f"{name}.parquet",
             )
     if written:
         raise DamagedTraceError(
             f"lists unknown tables: {', '.join(written)}",
+            kind="incomplete-trace",
             file=path / MANIFEST,
         )
     return tables, manifest, _read_workload(kept, tables, path)
@@ -190,7 +201,11 @@ def _read_workload(
     found = None if entry is None else read_workload(entry, tables, path / MANIFEST, read)
     for name in WORKLOAD_FILES:
         if name not in named and (path / name).exists():
-            raise DamagedTraceError("is there, but the manifest does not name it", file=path / name)
+            raise DamagedTraceError(
+                "is there, but the manifest does not name it",
+                kind="incomplete-trace",
+                file=path / name,
+            )
     return found
 
 
@@ -229,18 +244,24 @@ def _hash_manifest(document: dict[str, Any]) -> str:
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not path.is_dir():
-        raise DamagedTraceError("is no folder" if path.exists() else "does not exist", file=path)
+        raise DamagedTraceError(
+            "is no folder" if path.exists() else "does not exist", kind="file-not-found", file=path
+        )
     if not file.is_file():
         raise DamagedTraceError(
-            f"has no {MANIFEST}: it is incomplete, or no trace folder", file=path
+            f"has no {MANIFEST}: it is incomplete, or no trace folder",
+            kind="incomplete-trace",
+            file=path,
         )
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        raise DamagedTraceError(f"is no JSON: {error}", file=file, line=line) from None
+        raise DamagedTraceError(
+            f"is no JSON: {error}", kind="damaged-file", file=file, line=line
+        ) from None
     if not isinstance(document, dict) or not isinstance(document.get("tables"), dict):
-        raise DamagedTraceError("is no manifest of a trace", file=file)
+        raise DamagedTraceError("is no manifest of a trace", kind="incomplete-trace", file=file)
     return document
 
 
@@ -254,9 +275,10 @@ def _check_range(table: pl.DataFrame, name: str) -> pl.DataFrame:
         beyond = values.is_finite() & (values.abs() > largest)
         if beyond.any():
             row = int(beyond.arg_true()[0])
-            raise TwinloopError(
+            raise InputError(
                 f"{field} in row {row + 1}: {values[row]:g} {column.unit} is beyond "
-                f"{largest:g} {column.unit}, the largest value allowed"
+                f"{largest:g} {column.unit}, the largest value allowed",
+                kind="out-of-range",
             )
     return table
 
@@ -266,17 +288,27 @@ def _load_table(file: Path, name: str, expected: Any) -> pl.DataFrame:
     try:
         return _check_range(conform_table(name, frame), name)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
+        raise DamagedTraceError(
+            f"cannot be read: {error}", kind="damaged-file", file=file
+        ) from None
     except TwinloopError as error:
-        raise DamagedTraceError(str(error).splitlines()[0], file=file) from None
+        raise DamagedTraceError(
+            str(error).splitlines()[0], kind="damaged-file", file=file
+        ) from None
 
 
 def _read_table(file: Path, expected: Any, types: Iterable[Any] | None = None) -> pl.DataFrame:
     if not file.is_file():
-        raise DamagedTraceError("is missing, but the manifest lists it", file=file)
+        raise DamagedTraceError(
+            "is missing, but the manifest lists it", kind="incomplete-trace", file=file
+        )
     if not isinstance(expected, dict) or hash_file(file) != expected.get("sha256"):
-        raise DamagedTraceError("has changed since it was saved: its hash differs", file=file)
+        raise DamagedTraceError(
+            "has changed since it was saved: its hash differs", kind="hash-mismatch", file=file
+        )
     try:
         return read_parquet(file, types)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
+        raise DamagedTraceError(
+            f"cannot be read: {error}", kind="damaged-file", file=file
+        ) from None

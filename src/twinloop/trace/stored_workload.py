@@ -119,7 +119,10 @@ def read_workload(
             found[name] = pl.DataFrame([*frame.get_columns(), *shared])
     except (KeyError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
         raise DamagedTraceError(
-            f"is no description of a workload: {error}", file=file, field="workload"
+            f"is no description of a workload: {error}",
+            kind="damaged-file",
+            file=file,
+            field="workload",
         ) from None
     return StoredWorkload(kind, facts, found)
 

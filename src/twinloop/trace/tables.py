@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
-from twinloop.description.errors import TwinloopError
+from twinloop.description.errors import InputError
 
 #: Incremented when a table changes in a way that older readers would misinterpret.
 SCHEMA_VERSION: Final = 1
@@ -45,7 +45,7 @@ def text_column(meaning: str) -> Column:
 def seconds_column(meaning: str) -> Column:
     """Make a column of times or durations.
 
-    >>> seconds_column("when it should have ended").unit
+    >>> seconds_column("latest end that was asked for").unit
     's'
     """
     return Column(pl.Float64, "s", meaning)
@@ -104,10 +104,10 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "cpu_time": seconds_column("CPU seconds it used, over all its cores"),
         "memory_used": _bytes("memory it used, over all nodes"),
         "energy": Column(pl.Float64, "J", "energy of its machines, by its share of their use"),
-        "kind": text_column("contention kind: how it presses on neighbours and suffers from them"),
+        "kind": text_column("contention kind, which sets its pressure and its sensitivity"),
         "status": text_column("how it ended, one of STATUSES; null: unknown"),
         "exit_code": Column(pl.Int64, "", "exit status of its process; minus the signal if killed"),
-        "deadline": seconds_column("when it should have ended"),
+        "deadline": seconds_column("latest end that was asked for"),
         "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
         "think_time": seconds_column(
             "pause of the user between the end of the parents and submission"
@@ -218,19 +218,23 @@ def conform_columns(
         return frame.clone()
     unknown = [name for name in schema if name not in columns]
     if unknown:
-        raise TwinloopError(f"{called} has no column {', '.join(map(repr, unknown))}")
+        raise InputError(
+            f"{called} has no column {', '.join(map(repr, unknown))}", kind="wrong-columns"
+        )
     casts = []
     for name, dtype in schema.items():
         wanted = columns[name].dtype
         if dtype == wanted:
             continue
         if (dtype.is_nested() or dtype == pl.Binary) and not wanted.is_nested():
-            raise TwinloopError(f"{called}: column '{name}' is {dtype}, not {wanted}")
+            raise InputError(
+                f"{called}: column '{name}' is {dtype}, not {wanted}", kind="wrong-columns"
+            )
         casts.append(pl.col(name).cast(wanted, strict=True))
     try:
         frame = frame.with_columns(casts) if casts else frame
     except pl.exceptions.PolarsError as error:
-        raise TwinloopError(f"{called}: {error}") from None
+        raise InputError(f"{called}: {error}", kind="wrong-columns") from None
     # From series, which avoids the query planning of Polars for expressions.
     return pl.DataFrame(
         [

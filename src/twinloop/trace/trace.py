@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from twinloop.description.cleaning import Cleaning
-from twinloop.description.errors import TwinloopError
+from twinloop.description.errors import InputError
 from twinloop.description.plugins import load_component
 from twinloop.trace import folder
 from twinloop.trace.content_hash import hash_tables
@@ -41,7 +41,9 @@ class Trace:
     def __init__(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> None:
         unknown = [name for name in tables if name not in TABLES]
         if unknown:
-            raise TwinloopError(f"a Trace has no table {', '.join(map(repr, unknown))}")
+            raise InputError(
+                f"a Trace has no table {', '.join(map(repr, unknown))}", kind="unknown-name"
+            )
         self._tables = {
             name: conform_table(name, tables[name]) if name in tables else make_empty_table(name)
             for name in TABLES
@@ -242,11 +244,15 @@ def require_trace(value: object) -> Trace:
 
     >>> require_trace("log.swf")
     Traceback (most recent call last):
-    twinloop.TwinloopError: a Trace is needed, not a str: twinloop.read(...) makes one
+    twinloop.InputError: a Trace is needed, not a str (twinloop.read(...) makes one) [TL0220]
     """
     if not isinstance(value, Trace):
         kind = type(value).__name__
-        raise TwinloopError(f"a Trace is needed, not a {kind}: twinloop.read(...) makes one")
+        raise InputError(
+            f"a Trace is needed, not a {kind}",
+            kind="wrong-argument",
+            remedy="twinloop.read(...) makes one",
+        )
     return value
 
 

@@ -130,6 +130,7 @@ def _check_demand(tasks: pl.DataFrame) -> None:
             raise InputError(
                 f"is unknown for {int(unknown.sum())} tasks, such as "
                 f"{tasks['id'].filter(unknown)[0]!r}, so they cannot run",
+                kind="not-runnable",
                 field=field,
                 remedy="give their run times (run_time), or create the workload with "
                 "missing='synthetic' or missing='drop'"
@@ -139,7 +140,9 @@ def _check_demand(tasks: pl.DataFrame) -> None:
     stuck = (tasks["limit"] == 0) & (tasks["work"] > 0)
     if stuck.any():
         raise InputError(
-            f"is 0 for task {tasks['id'].filter(stuck)[0]!r}, so it never ends", field="limit"
+            f"is 0 for task {tasks['id'].filter(stuck)[0]!r}, so it never ends",
+            kind="not-runnable",
+            field="limit",
         )
 
 
@@ -180,6 +183,7 @@ def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
         at = int(np.argmax(parents < 0))
         raise InputError(
             f"{table['parent'][at]!r} is not a task",
+            kind="unknown-reference",
             field=f"task {tasks['id'][int(child[at])]!r}: parents",
         )
     np.cumsum(np.bincount(child, minlength=count), out=offsets[1:])
@@ -194,4 +198,6 @@ def _check_acyclic(ids: pl.Series, parents: Rows, children: Rows) -> None:
         return
     names = [ids[row] for row in reversed(cycle[:-1])]
     shown = " -> ".join(map(repr, [*names[:5], *(["..."] if len(names) > 5 else []), names[0]]))
-    raise InputError(f"contains a dependency cycle: {shown}", field="parents")
+    raise InputError(
+        f"contains a dependency cycle: {shown}", kind="dependency-cycle", field="parents"
+    )

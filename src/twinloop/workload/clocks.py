@@ -32,7 +32,11 @@ class Clocks:
 
     def __init__(self, trace: Trace, reference_mhz: float | None) -> None:
         if reference_mhz is not None and not 0 < reference_mhz < float("inf"):
-            raise InputError(f"{reference_mhz} is not a clock frequency", field="reference_mhz")
+            raise InputError(
+                f"{reference_mhz} is not a clock frequency",
+                kind="unknown-core-speed",
+                field="reference_mhz",
+            )
         recorded = trace.manifest.reference_mhz
         nodes = trace.nodes.filter(pl.col("mhz") > 0)
         highest = nodes["mhz"].max()
@@ -128,5 +132,9 @@ def _given_speeds(given: Any) -> pl.DataFrame:
             problem = (
                 f"{speed!r} is not a speed of a core" if name else "is not a mapping of speeds"
             )
-            raise InputError(problem, field=f"facts.{NODE_SPEEDS}" + (f".{name}" if name else ""))
+            raise InputError(
+                problem,
+                kind="unknown-core-speed",
+                field=f"facts.{NODE_SPEEDS}" + (f".{name}" if name else ""),
+            )
     return pl.DataFrame(rows, schema=kinds, orient="row")

@@ -83,12 +83,13 @@ def check(tasks: pl.DataFrame) -> None:
         if tasks[field].null_count():
             row = int(tasks[field].is_null().arg_true()[0])
             name = repr(tasks["id"][row]) if field == "submit" else f"in row {row}"
-            raise InputError("is missing", field=f"task {name}: {field}")
+            raise InputError("is missing", kind="missing-field", field=f"task {name}: {field}")
     twice = tasks["id"].is_duplicated()
     if twice.any():
         name = tasks["id"].filter(twice)[0]
         raise InputError(
             f"is not unique: {int(twice.sum())} tasks share an id, such as {name!r}",
+            kind="duplicate-name",
             field="id",
             remedy="give each task an id of its own",
         )
@@ -100,7 +101,9 @@ def check(tasks: pl.DataFrame) -> None:
         if is_broken:
             row = int(tasks.select(rule.arg_true().first()).item())
             raise InputError(
-                describe(field, tasks[field][row]), field=f"task {tasks['id'][row]!r}: {field}"
+                describe(field, tasks[field][row]),
+                kind="out-of-range",
+                field=f"task {tasks['id'][row]!r}: {field}",
             )
 
 

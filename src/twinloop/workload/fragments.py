@@ -89,6 +89,7 @@ class Fragments:
         if len(unknown):
             raise InputError(
                 f"belong to the task in row {unknown[0]}, but there are {ids.len():,} tasks",
+                kind="unknown-reference",
                 field="fragments",
                 remedy="give them as a table with the ids of their tasks",
             )
@@ -98,6 +99,7 @@ class Fragments:
                 task = self.tasks[np.searchsorted(self.offsets, at, side="right") - 1]
                 raise InputError(
                     f"{values[at]} is not a finite, non-negative number",
+                    kind="out-of-range",
                     field=f"fragment of task {ids[int(task)]!r}: {field}",
                 )
 

@@ -178,6 +178,7 @@ def _whole(
         row = int(beyond.arg_true()[0])
         raise InputError(
             f"{column[row]:g} is above {largest:,}, the maximum of OpenDC",
+            kind="not-representable",
             field=f"task {ids[row]!r}: {field}",
         )
     return column.cast(dtype)

@@ -32,7 +32,10 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
     if missing not in get_args(Missing):
         known = ", ".join(get_args(Missing))
         raise InputError(
-            f"unknown value {missing!r}", field="missing", remedy=f"use one of: {known}"
+            f"unknown value {missing!r}",
+            kind="not-a-choice",
+            field="missing",
+            remedy=f"use one of: {known}",
         )
     number_tasks(require_trace(trace))
     clocks = Clocks(trace, reference_mhz)

@@ -112,7 +112,9 @@ class SessionGraphs:
             index = self._indices[user]
         except KeyError:
             raise InputError(
-                f"unknown user {user!r}", remedy=f"`users` lists the {len(self.users)} users"
+                f"unknown user {user!r}",
+                kind="unknown-reference",
+                remedy=f"`users` lists the {len(self.users)} users",
             ) from None
         return SessionGraph(self, index)
 

@@ -72,10 +72,17 @@ def find_sessions(
     """
     if by not in get_args(Delimitation):
         known = ", ".join(get_args(Delimitation))
-        raise InputError(f"unknown delimitation {by!r}", field="by", remedy=f"one of: {known}")
+        raise InputError(
+            f"unknown delimitation {by!r}",
+            kind="not-a-choice",
+            field="by",
+            remedy=f"one of: {known}",
+        )
     if not 0 <= threshold < float("inf"):
         raise InputError(
-            f"{threshold} is not a finite, non-negative number of seconds", field="threshold"
+            f"{threshold} is not a finite, non-negative number of seconds",
+            kind="out-of-range",
+            field="threshold",
         )
     workload = log if isinstance(log, Workload) else Workload.from_trace(log)
     jobs, cleaned = _jobs(workload)

@@ -65,6 +65,7 @@ class SourceDescription(Description):
         if data != "rigid":
             raise InputError(
                 f"'{data}' is not a source",
+                kind="not-a-choice",
                 remedy="use rigid, or sessions:SECONDS such as sessions:3600",
             )
         return {}

@@ -50,10 +50,14 @@ def workload_from_stored(stored: StoredWorkload) -> Workload:
     try:
         facts = _Facts.model_validate(stored.facts)
     except pydantic.ValidationError as error:
-        raise InputError(f"is not a stored workload: {error.errors()[0]['msg']}") from None
+        raise InputError(
+            f"is not a stored workload: {error.errors()[0]['msg']}", kind="damaged-file"
+        ) from None
     unknown = set(stored.tables) - {"tasks", "fragments", "files", "task_files"}
     if unknown or "tasks" not in stored.tables:
-        raise InputError("is not a stored workload: it has unknown tables, or no tasks")
+        raise InputError(
+            "is not a stored workload: it has unknown tables, or no tasks", kind="damaged-file"
+        )
     tables = stored.tables
     return Workload(
         tasks=tables["tasks"],

@@ -277,11 +277,17 @@ def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
     rows = find_rows(ids, frame["task"])
     if (rows < 0).any():
         name = frame["task"][int(np.argmax(rows < 0))]
-        raise InputError(f"contains fragments of {name!r}, which is not a task", field="fragments")
+        raise InputError(
+            f"contains fragments of {name!r}, which is not a task",
+            kind="unknown-reference",
+            field="fragments",
+        )
     for field in ("duration", "rate"):
         if frame[field].null_count():
             name = frame["task"][int(frame[field].is_null().arg_true()[0])]
-            raise InputError("is missing", field=f"fragment of task {name!r}: {field}")
+            raise InputError(
+                "is missing", kind="missing-field", field=f"fragment of task {name!r}: {field}"
+            )
     return Fragments.from_rows(rows, frame["duration"].to_numpy(), frame["rate"].to_numpy())
 
 
@@ -294,6 +300,7 @@ def _check_totals(tasks: pl.DataFrame, fragments: Fragments) -> None:
             at = int(np.argmax(wrong))
             raise InputError(
                 f"is {given[at]:g}, but its fragments give {totals[at]:g}",
+                kind="inconsistent-values",
                 field=f"task {tasks['id'][int(fragments.tasks[at])]!r}: {field}",
                 remedy="create a Workload(tasks=..., fragments=...) with other fragments",
             )

@@ -50,7 +50,9 @@ class BlackBoxObjective:
         workers: int | None = None,
     ) -> None:
         if not experiments:
-            raise InputError("must have at least one experiment", field="experiments")
+            raise InputError(
+                "must have at least one experiment", kind="no-runs", field="experiments"
+            )
         self.space = space
         self.experiments = tuple(experiments)
         self.aggregation = aggregate

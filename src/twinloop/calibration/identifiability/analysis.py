@@ -121,7 +121,7 @@ def analyse_identifiability(
     ('load', 'unload')
     """
     if not 0 < tolerance < 1 or not 0 < level < 1:
-        raise InputError("tolerance and level must be between 0 and 1")
+        raise InputError("tolerance and level must be between 0 and 1", kind="out-of-range")
     evaluations = Evaluations(objective, budget)
     space = evaluations.space
     best = check_point(best, len(space))
@@ -256,14 +256,16 @@ def _by_outputs(
         return _by_loss(evaluations, best, loss_bound)
     known = np.isfinite(residuals[0])
     if not known.any():
-        raise InputError("has no finite outputs at the calibration", field="objective")
+        raise InputError(
+            "has no finite outputs at the calibration", kind="evaluations-failed", field="objective"
+        )
     evaluations.known = known
     count, free = int(known.sum()), int(known.sum()) - len(best)
     scale = noise if noise is not None else NOISE_FLOOR
     if np.ndim(scale):
         scale = np.asarray(scale, dtype=np.float64)[known]
     if not np.all(np.asarray(scale) > 0):
-        raise InputError("must be positive", field="noise")
+        raise InputError("must be positive", kind="out-of-range", field="noise")
     rough = np.sqrt(np.mean((residuals[0][known] / scale) ** 2))
     slopes = estimate_sensitivity(
         evaluations, best, scale * (max(rough, 1.0) if noise is None else 1.0)
@@ -297,7 +299,7 @@ def _by_outputs(
 def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -> _ProfileInput:
     at_best = float(evaluations.losses(best[np.newaxis])[0])
     if not np.isfinite(at_best):
-        raise InputError("fails at the calibration", field="objective")
+        raise InputError("fails at the calibration", kind="evaluations-failed", field="objective")
     dimensions = len(best)
     distances = np.array([0.001, 0.01, 0.05, 0.2])
     near = np.tile(best, (len(distances) * 2 * dimensions, 1))

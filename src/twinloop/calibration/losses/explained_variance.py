@@ -54,7 +54,11 @@ class ExplainedVariance(BuiltInLoss):
         model = getattr(twin, need).reshape(len(twin), -1)
         known = ~np.isnan(samples).any(axis=0)
         if not known.any():
-            raise InputError(f"no task has its {need} in all of the real runs", field=self.name)
+            raise InputError(
+                f"no task has its {need} in all of the real runs",
+                kind="missing-data",
+                field=self.name,
+            )
         samples, model = samples[:, known], model[:, known]
         alike = samples.max(axis=0) == samples.min(axis=0)
         if alike.any():
@@ -64,6 +68,7 @@ class ExplainedVariance(BuiltInLoss):
                 f"{what} is the same in all {len(reals)} of {reals[0].label}"
                 if len(reals) > 1
                 else f"{reals[0].label} was not repeated, so {what} has no spread",
+                kind="undefined-error",
                 field=self.name,
                 remedy="repeat the real run, or use a loss without repetitions",
             )

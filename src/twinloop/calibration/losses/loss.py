@@ -110,7 +110,7 @@ class BuiltInLoss(ABC):
         """The loss of each row, NaN if it has none; an error if it is the only row."""
         losses, reasons = self.evaluate(reals, twin)
         if len(twin) == 1 and reasons:
-            raise InputError(reasons[0], field=self.name)
+            raise InputError(reasons[0], kind="missing-data", field=self.name)
         return losses
 
 
@@ -159,11 +159,14 @@ def aggregate(
     if method not in get_args(Aggregation):
         raise InputError(
             f"'{method}' is not an aggregation",
+            kind="not-a-choice",
             field="aggregation",
             remedy=f"one of {', '.join(get_args(Aggregation))}",
         )
     if losses.ndim != 2 or not len(losses):
-        raise InputError(f"must be a row per scenario, not {losses.shape}", field="per_case")
+        raise InputError(
+            f"must be a row per scenario, not {losses.shape}", kind="wrong-count", field="per_case"
+        )
     if method == "max":
         return np.asarray(losses.max(axis=0), dtype=np.float64)
     return np.asarray(np.average(losses, axis=0, weights=weights), dtype=np.float64)
@@ -185,17 +188,21 @@ def check_comparable(
 ) -> None:
     """Refuse real runs, or outputs of the twin, that the loss cannot compare."""
     if not reals:
-        raise InputError("there is no real run to compare with", field=name)
+        raise InputError("there is no real run to compare with", kind="no-runs", field=name)
     unknown = sorted(needs - NEEDS.keys())
     if unknown:
         remedy = suggest_name(unknown[0], list(NEEDS))
         raise InputError(
-            f"needs '{unknown[0]}', which is not a column of a run", field=name, remedy=remedy
+            f"needs '{unknown[0]}', which is not a column of a run",
+            kind="missing-data",
+            field=name,
+            remedy=remedy,
         )
     for need in needs - {"machine"}:
         if getattr(twin, need) is None:
             raise InputError(
                 f"the runs of the twin have no {need}",
+                kind="missing-data",
                 field=name,
                 remedy="simulate with the outputs of select_outputs(loss.needs)",
             )
@@ -203,7 +210,9 @@ def check_comparable(
         refuse_different_scenarios(real, twin)
         for need in sorted(needs - {"machine"}):
             if np.all(np.isnan(getattr(real, need))):
-                raise InputError(f"{real.label} has no {NEEDS[need]}", field=name)
+                raise InputError(
+                    f"{real.label} has no {NEEDS[need]}", kind="missing-data", field=name
+                )
 
 
 def describe_missing(

@@ -34,6 +34,7 @@ def _task(real: RunColumns, twin: RunBatch, worst: bool) -> list[LossTerm]:
         task = real.tasks[int(np.flatnonzero(known == here.min())[0])]
         raise InputError(
             f"task '{task}' of {real.label} took {here.min():g} s: a relative error is undefined",
+            kind="undefined-error",
             remedy="use the loss 'matched', which is relative to the mean",
         )
     return [LossTerm((there - here) / here, worst=worst)]
@@ -72,6 +73,7 @@ def _windows(real: RunColumns, twin: RunBatch) -> tuple[np.ndarray, np.ndarray]:
     if twin.power.shape[1] < real.power.size:
         raise InputError(
             f"the twin has {twin.power.shape[1]} windows of power, {real.label} {real.power.size}",
+            kind="inconsistent-values",
             field="power",
             remedy="compute the power of the twin until the end of the real record",
         )

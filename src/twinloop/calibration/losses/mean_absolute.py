@@ -109,6 +109,7 @@ def require_positive(value: float, what: str, real: RunColumns) -> float:
     if not value > 0:
         raise InputError(
             f"{what} of {real.label} is {value:g}: a relative error is undefined",
+            kind="undefined-error",
             remedy="use an absolute loss, such as 'sorted'",
         )
     return value
@@ -124,6 +125,7 @@ def compute_relative_errors(twin: Floats, real: Floats, what: str, of: RunColumn
     if real.size and not real.min() > 0:
         raise InputError(
             f"a {what} of {of.label} is {real.min():g}: a relative error is undefined",
+            kind="undefined-error",
             remedy="use a loss relative to a mean, such as 'matched', or an absolute one",
         )
     found: Floats = (twin - real) / real

@@ -121,11 +121,11 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
     'max'
     >>> get_loss("makspan")
     Traceback (most recent call last):
-    twinloop.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?)
+    twinloop.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?) [TL0209]
     >>> get_loss("mine:slower")
     Traceback (most recent call last):
     twinloop.InputError: loss: 'mine:slower' is Python code, which is not allowed to run
-        (--allow-code on the command line, allow_code=True in Python)
+        (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
     if name in LOSSES:
         return LOSSES[name]
@@ -133,6 +133,7 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
         if not allow_code:
             raise InputError(
                 f"'{name}' is Python code, which is not allowed to run",
+                kind="code-not-allowed",
                 field="loss",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
@@ -140,7 +141,9 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
     offered = list_plugins(GROUP)
     if name not in offered:
         remedy = suggest_name(name, [*LOSSES, *offered])
-        raise InputError(f"no loss is called '{name}'", field="loss", remedy=remedy)
+        raise InputError(
+            f"no loss is called '{name}'", kind="unknown-name", field="loss", remedy=remedy
+        )
     found = load_plugin(GROUP, name, "loss", "loss")
     return loss_from_object(found, name)
 
@@ -151,7 +154,7 @@ def loss_from_object(found: Any, name: str) -> Loss:
     >>> loss_from_object(3, "three")
     Traceback (most recent call last):
     twinloop.InputError: loss: 'three' is not a loss
-        (a function of two runs, or an object with name, needs and residuals)
+        (a function of two runs, or an object with name, needs and residuals) [TL0225]
     """
     if isinstance(found, type):
         found = found()
@@ -162,6 +165,7 @@ def loss_from_object(found: Any, name: str) -> Loss:
         return loss_from_function(found, needs=FUNCTION_NEEDS, name=name)
     raise InputError(
         f"'{name}' is not a loss",
+        kind="wrong-interface",
         field="loss",
         remedy="a function of two runs, or an object with name, needs and residuals",
     )

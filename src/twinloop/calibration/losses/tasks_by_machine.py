@@ -66,6 +66,7 @@ def group_by_machine(
     if twin.machine is None:
         raise InputError(
             "the runs of the twin have no machine",
+            kind="missing-data",
             remedy="simulate with select_outputs(loss.needs)",
         )
     rows = _require_machines(twin, rows, known, reasons)
@@ -124,7 +125,9 @@ def _comparable(
     unknown = np.isnan(np.stack([getattr(real, name) for name in columns])).any(axis=0)
     known = np.flatnonzero(~unknown) if unknown.any() else slice(None)
     if unknown.all():
-        raise InputError(f"{real.label} has no task with known {' and '.join(columns)}")
+        raise InputError(
+            f"{real.label} has no task with known {' and '.join(columns)}", kind="missing-data"
+        )
     rows = np.arange(len(twin))
     for name in columns:
         values = getattr(twin, name)
@@ -150,13 +153,16 @@ def _refuse_unknown(real: RunColumns, known: slice | Indices) -> None:
     if real.unknown_machines:
         raise InputError(
             f"machine '{real.unknown_machines[0]}' of {real.label} is not in the scenario",
+            kind="unknown-reference",
             remedy=remedy,
         )
     lacking = real.machine[known] < 0
     if lacking.any():
         task = np.arange(len(real.tasks))[known][lacking.argmax()]
         raise InputError(
-            f"the machine of task '{real.tasks[task]}' of {real.label} is unknown", remedy=remedy
+            f"the machine of task '{real.tasks[task]}' of {real.label} is unknown",
+            kind="missing-data",
+            remedy=remedy,
         )
 
 

@@ -99,10 +99,10 @@ def create_optimiser(
     (3, 1)
     >>> create_optimiser("cmaes", Space([LinearParameter("speed", 0.5, 2)]))
     Traceback (most recent call last):
-    twinloop.InputError: no optimiser is called 'cmaes' (did you mean 'cma'?)
+    twinloop.InputError: no optimiser is called 'cmaes' (did you mean 'cma'?) [TL0209]
     """
     if batch < 1:
-        raise InputError(f"must be at least 1, not {batch}", field="batch")
+        raise InputError(f"must be at least 1, not {batch}", kind="out-of-range", field="batch")
     if name == "auto":
         name = choose_optimiser(space, budget=budget)
     settings: dict[str, Any] = {"seed": seed, "budget": budget, "batch": batch}
@@ -114,6 +114,7 @@ def create_optimiser(
             if part not in _SINGLE:
                 raise InputError(
                     f"no built-in optimiser is called '{part}'",
+                    kind="unknown-name",
                     remedy=suggest_name(part, [*_SINGLE]),
                 )
         return OptimiserPortfolio(
@@ -126,16 +127,20 @@ def _make_plugin(name: str, space: Space, settings: dict[str, Any]) -> Optimiser
     offered = list_plugins(GROUP)
     if name not in offered:
         remedy = suggest_name(name, [*OPTIMISERS, *offered])
-        raise InputError(f"no optimiser is called '{name}'", remedy=remedy)
+        raise InputError(f"no optimiser is called '{name}'", kind="unknown-name", remedy=remedy)
     kind = load_plugin(GROUP, name, "optimiser")
     try:
         made = kind(space, **settings)
     except InputError:
         raise
     except Exception as error:  # a plug-in may raise anything
-        raise InputError(f"the plug-in '{name}' cannot be used: {describe_error(error)}") from error
+        raise InputError(
+            f"the plug-in '{name}' cannot be used: {describe_error(error)}", kind="plugin-error"
+        ) from error
     if not isinstance(made, Optimiser):
         raise InputError(
-            f"the plug-in '{name}' is not an optimiser", remedy="implement ask and tell"
+            f"the plug-in '{name}' is not an optimiser",
+            kind="wrong-interface",
+            remedy="implement ask and tell",
         )
     return made

@@ -43,13 +43,14 @@ def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) 
     >>> refuse_inapplicable(Space([LinearParameter("startup_overhed", 0, 1)]), [case])
     Traceback (most recent call last):
     twinloop.InputError: parameters.startup_overhed: is neither a value of the model nor a
-        path in the scenario (did you mean 'startup_overhead'?)
+        path in the scenario (did you mean 'startup_overhead'?) [TL0808]
     """
     for parameter in space:
         if found := _find_problem(parameter, cases):
             problem, remedy = found
             raise InputError(
                 problem,
+                kind="not-applicable",
                 file=given if isinstance(given, str | Path) else None,
                 line=_line(given, parameter.name),
                 field=f"parameters.{parameter.name}",

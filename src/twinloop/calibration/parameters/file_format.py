@@ -104,17 +104,31 @@ class _ParameterReader:
     def parameters(self) -> list[Parameter]:
         data = self.source.data
         if not isinstance(data, dict):
-            self._note((), f"must be a mapping with 'parameters', not {quote_value(data)}")
+            self._note(
+                (),
+                f"must be a mapping with 'parameters', not {quote_value(data)}",
+                kind="wrong-type",
+            )
             return []
         for key in data:
             if key != "parameters":
-                self._note((key,), "is not a field", "put all parameters under 'parameters'")
+                self._note(
+                    (key,),
+                    "is not a field",
+                    "put all parameters under 'parameters'",
+                    kind="unknown-field",
+                )
         named = data.get("parameters")
         if not isinstance(named, dict) or not named:
             problem = (
                 "is missing" if named is None else f"must be a mapping, not {quote_value(named)}"
             )
-            self._note(("parameters",), problem, "such as speed_factor: {linear: [0.5, 2]}")
+            self._note(
+                ("parameters",),
+                problem,
+                "such as speed_factor: {linear: [0.5, 2]}",
+                kind="missing-field" if named is None else "wrong-type",
+            )
             return []
         made = [self._parameter(name, value) for name, value in named.items()]
         return [parameter for parameter in made if parameter is not None]
@@ -124,7 +138,12 @@ class _ParameterReader:
         kinds = [key for key in value if key in _KINDS] if isinstance(value, dict) else []
         if len(kinds) != 1:
             problem = "must have exactly one kind of parameter"
-            self._note(place, problem, f"one of {', '.join(_KINDS)}, such as linear: [0.5, 2]")
+            self._note(
+                place,
+                problem,
+                f"one of {', '.join(_KINDS)}, such as linear: [0.5, 2]",
+                kind="wrong-count",
+            )
             return None
         (kind,) = kinds
         before = len(self.problems)
@@ -132,14 +151,21 @@ class _ParameterReader:
             if key != kind and key not in _OPTIONS[kind]:
                 known = _OPTIONS[kind]
                 self._note(
-                    (*place, key), f"is not an option of {kind}", suggest_name(str(key), known)
+                    (*place, key),
+                    f"is not an option of {kind}",
+                    suggest_name(str(key), known),
+                    kind="unknown-field",
                 )
         self._check_options(place, value)
         given = value[kind]
         if kind in _RANGES:
             ends = self._ends((*place, kind), given, unit=kind != "exponents")
         elif not isinstance(given, list) or not given:
-            self._note((*place, kind), f"must be a list of values, not {quote_value(given)}")
+            self._note(
+                (*place, kind),
+                f"must be a list of values, not {quote_value(given)}",
+                kind="wrong-type",
+            )
         if len(self.problems) > before:
             return None
         options = {key: value[key] for key in _OPTIONS[kind] if key in value}
@@ -149,17 +175,21 @@ class _ParameterReader:
             else:
                 made = _LISTS[kind](name, given, **options)
         except InputError as error:
-            self._note((*place, kind), error.problem, error.remedy)
+            self._note((*place, kind), error.problem, error.remedy, kind=error.kind)
             return None
         return made
 
     def _check_options(self, place: tuple[str, ...], value: dict[str, Any]) -> None:
         if not isinstance(value.get("integer", False), bool):
             self._note(
-                (*place, "integer"), f"must be true or false, not {quote_value(value['integer'])}"
+                (*place, "integer"),
+                f"must be true or false, not {quote_value(value['integer'])}",
+                kind="wrong-type",
             )
         if not isinstance(value.get("metadata", {}), dict):
-            self._note((*place, "metadata"), "must be a mapping of names to values")
+            self._note(
+                (*place, "metadata"), "must be a mapping of names to values", kind="wrong-type"
+            )
         form = value.get("format", "{}")
         try:
             usable = isinstance(form, str) and form.format(1) != form
@@ -170,11 +200,14 @@ class _ParameterReader:
                 (*place, "format"),
                 f"is not a format of a number: {quote_value(form)}",
                 'such as "{:.3g}Mbps"',
+                kind="invalid-template",
             )
 
     def _ends(self, place: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
         if not isinstance(given, list) or len(given) != 2:
-            self._note(place, f"must be a list of two ends, not {quote_value(given)}")
+            self._note(
+                place, f"must be a list of two ends, not {quote_value(given)}", kind="wrong-type"
+            )
             return ()
         units = (
             [each for each in _UNITS if any(_is_quantity(each, end) for end in given)]
@@ -183,7 +216,7 @@ class _ParameterReader:
         )
         if len(units) > 1:
             names = " and ".join(each.what.split(" ", 1)[1] for each in units)
-            self._note(place, f"mixes {names}")
+            self._note(place, f"mixes {names}", kind="invalid-quantity")
             return ()
         ends: list[float] = []
         for position, end in enumerate(given):
@@ -193,6 +226,7 @@ class _ParameterReader:
                 elif isinstance(end, bool) or not isinstance(end, int | float):
                     raise InputError(
                         f"must be a number, not {quote_value(end)}",
+                        kind="wrong-type",
                         remedy="a number, or a quantity of time, memory, frequency or power"
                         if unit
                         else None,
@@ -200,13 +234,16 @@ class _ParameterReader:
                 else:
                     ends.append(float(end))
             except InputError as error:
-                self._note((*place, position), error.problem, error.remedy)
+                self._note((*place, position), error.problem, error.remedy, kind=error.kind)
         return tuple(ends)
 
-    def _note(self, place: tuple[str | int, ...], problem: str, remedy: str | None = None) -> None:
+    def _note(
+        self, place: tuple[str | int, ...], problem: str, remedy: str | None = None, *, kind: str
+    ) -> None:
         self.problems.append(
             InputError(
                 problem,
+                kind=kind,
                 file=self.source.file,
                 line=self.source.line(place),
                 field=address_to_path(place) or None,

@@ -37,7 +37,8 @@ class Parameter(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InputError(
-                f"the name of a parameter must be a text, not {quote_value(self.name)}"
+                f"the name of a parameter must be a text, not {quote_value(self.name)}",
+                kind="wrong-type",
             )
 
     @property
@@ -83,11 +84,11 @@ class Parameter(ABC):
 
     def _require_levels(self) -> int:
         if self.levels is None:
-            raise self._refuse("is continuous and has no cells")
+            raise self._refuse("is continuous and has no cells", kind="out-of-range")
         return self.levels
 
-    def _refuse(self, problem: str, remedy: str | None = None) -> InputError:
-        return InputError(problem, field=self.name, remedy=remedy)
+    def _refuse(self, problem: str, remedy: str | None = None, *, kind: str) -> InputError:
+        return InputError(problem, kind=kind, field=self.name, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,15 @@ class CategoricalParameter(Parameter):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
-            raise self._refuse(f"must have a list of values, not {quote_value(self.values)}")
+            raise self._refuse(
+                f"must have a list of values, not {quote_value(self.values)}", kind="wrong-type"
+            )
         values = tuple(self.values)
         if not values:
-            raise self._refuse("must have at least one value")
+            raise self._refuse("must have at least one value", kind="wrong-count")
         for position, value in enumerate(values):
             if value in values[:position]:
-                raise self._refuse(f"has {quote_value(value)} twice")
+                raise self._refuse(f"has {quote_value(value)} twice", kind="duplicate-name")
         object.__setattr__(self, "values", values)
 
     @property
@@ -133,7 +136,9 @@ class CategoricalParameter(Parameter):
             return (self.values.index(value) + 0.5) / self.levels
         except ValueError:
             known = ", ".join(quote_value(each) for each in self.values[:10])
-            raise self._refuse(f"has no value {quote_value(value)}", f"values: {known}") from None
+            raise self._refuse(
+                f"has no value {quote_value(value)}", f"values: {known}", kind="not-a-choice"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -190,13 +195,15 @@ class _RangeParameter(Parameter):
         if not low < high:
             raise self._refuse(
                 f"must have its lower end below its upper end, not {number_to_text(low)} and "
-                f"{number_to_text(high)}"
+                f"{number_to_text(high)}",
+                kind="out-of-range",
             )
         if self.integer:
             for end in (low, high):
                 if not end.is_integer() or abs(end) > LARGEST_INTEGER:
                     raise self._refuse(
-                        f"must have whole numbers as ends, not {number_to_text(end)}"
+                        f"must have whole numbers as ends, not {number_to_text(end)}",
+                        kind="out-of-range",
                     )
         kind = int if self.integer else float
         object.__setattr__(self, "low", kind(low))
@@ -216,10 +223,13 @@ class _RangeParameter(Parameter):
         if not self.low <= number <= self.high:
             raise self._refuse(
                 f"must be between {number_to_text(float(self.low))} and "
-                f"{number_to_text(float(self.high))}, not {number_to_text(number)}"
+                f"{number_to_text(float(self.high))}, not {number_to_text(number)}",
+                kind="out-of-range",
             )
         if self.integer and not number.is_integer():
-            raise self._refuse(f"must be a whole number, not {number_to_text(number)}")
+            raise self._refuse(
+                f"must be a whole number, not {number_to_text(number)}", kind="wrong-type"
+            )
         return number
 
 
@@ -272,6 +282,7 @@ class ExponentialParameter(_RangeParameter):
             raise self._refuse(
                 f"must have positive ends, not {number_to_text(float(self.low))}",
                 "a linear parameter may be zero or negative",
+                kind="out-of-range",
             )
 
     @classmethod
@@ -296,6 +307,7 @@ class ExponentialParameter(_RangeParameter):
             raise InputError(
                 f"must have exponents of 2 as ends, not {quote_value(start)} and "
                 f"{quote_value(end)}",
+                kind="out-of-range",
                 field=name,
             ) from None
         return cls(name, low, high, integer, format, metadata=metadata or {})
@@ -348,12 +360,12 @@ def require_unit_interval(positions: Floats) -> Floats:
 
     >>> require_unit_interval(np.array([0.5, 1.5]))
     Traceback (most recent call last):
-    twinloop.InputError: a position must be between 0 and 1, not 1.5
+    twinloop.InputError: a position must be between 0 and 1, not 1.5 [TL0206]
     """
     inside = (positions >= 0.0) & (positions <= 1.0)
     if not inside.all():
         wrong = float(positions[~inside].flat[0])
-        raise InputError(f"a position must be between 0 and 1, not {wrong}")
+        raise InputError(f"a position must be between 0 and 1, not {wrong}", kind="out-of-range")
     return positions
 
 
@@ -361,9 +373,11 @@ def _number(parameter: Parameter, value: Any) -> float:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise parameter._refuse(f"must be a number, not {quote_value(value)}")
+        raise parameter._refuse(f"must be a number, not {quote_value(value)}", kind="wrong-type")
     if not abs(value) < math.inf:
-        raise parameter._refuse(f"must be a finite number, not {quote_value(value)}")
+        raise parameter._refuse(
+            f"must be a finite number, not {quote_value(value)}", kind="out-of-range"
+        )
     return float(value)
 
 
@@ -377,5 +391,6 @@ def _formatted(form: Format | None, value: Any) -> Any:
     except (ValueError, IndexError, KeyError, AttributeError) as error:
         raise InputError(
             f"cannot format {quote_value(value)} with {quote_value(form)}: {error}",
+            kind="invalid-template",
             remedy='a format is like "{:.3g}Mbps"',
         ) from None

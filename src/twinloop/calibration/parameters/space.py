@@ -37,11 +37,12 @@ class Space:
     def __init__(self, parameters: Iterable[Parameter]) -> None:
         self.parameters: tuple[Parameter, ...] = tuple(parameters)
         if not self.parameters:
-            raise InputError("must have at least one parameter", field="parameters")
+            raise InputError("must have at least one parameter", kind="no-runs", field="parameters")
         for parameter in self.parameters:
             if not isinstance(parameter, Parameter):
                 raise InputError(
                     f"must contain parameters, not {quote_value(parameter)}",
+                    kind="wrong-type",
                     field="parameters",
                     remedy="such as LinearParameter('speed_factor', 0.5, 2)",
                 )
@@ -49,7 +50,7 @@ class Space:
         if len(self._by_name) < len(self.parameters):
             names = [parameter.name for parameter in self.parameters]
             twice = next(name for name in names if names.count(name) > 1)
-            raise InputError("is the name of two parameters", field=twice)
+            raise InputError("is the name of two parameters", kind="duplicate-name", field=twice)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,7 +66,9 @@ class Space:
     def __getitem__(self, name: str) -> Parameter:
         if name not in self._by_name:
             raise InputError(
-                f"no parameter is called '{name}'", remedy=suggest_name(name, self.names)
+                f"no parameter is called '{name}'",
+                kind="unknown-name",
+                remedy=suggest_name(name, self.names),
             )
         return self._by_name[name]
 
@@ -112,13 +115,13 @@ class Space:
         >>> from twinloop.calibration.parameters.kinds import LinearParameter
         >>> Space([LinearParameter("speed", 0, 2)]).encode({"sped": 1})
         Traceback (most recent call last):
-        twinloop.InputError: no parameter is called 'sped' (did you mean 'speed'?)
+        twinloop.InputError: no parameter is called 'sped' (did you mean 'speed'?) [TL0209]
         """
         for name in values:
             self[name]
         for name in self.names:
             if name not in values:
-                raise InputError("has no value", field=name)
+                raise InputError("has no value", kind="missing-field", field=name)
         return np.array([parameter.encode(values[parameter.name]) for parameter in self.parameters])
 
     def format_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +136,10 @@ class Space:
     def _shaped(self, points: Floats) -> Floats:
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != len(self):
-            raise InputError(f"points must have {len(self)} coordinates, not shape {points.shape}")
+            raise InputError(
+                f"points must have {len(self)} coordinates, not shape {points.shape}",
+                kind="wrong-count",
+            )
         return points
 
     @classmethod
@@ -164,7 +170,7 @@ class Space:
         >>> Space.from_dict({"parameters": {"speed": {"linear": [2, 0.5]}}})
         Traceback (most recent call last):
         twinloop.description.DescriptionError: parameters.speed.linear: must have its lower
-            end below its upper end, not 2 and 0.5
+            end below its upper end, not 2 and 0.5 [TL0206]
         """
         return cls._read(ParsedDocument(data))
 

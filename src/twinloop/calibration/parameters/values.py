@@ -60,6 +60,7 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
         else:
             raise InputError(
                 f"'{name}' is neither a value of the model nor a path in the scenario",
+                kind="unknown-name",
                 field="parameters",
                 remedy=f"one of {', '.join(MODEL_VALUES)}, contention..., service_factors.KIND, "
                 f"{', '.join(POWER_VALUES)}, or a path such as platform.clusters[0].hosts[0].mhz",
@@ -111,6 +112,7 @@ def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
         if rule.linear is not None or rule.table is not None:
             raise InputError(
                 "contention by kind cannot be combined with the contention rule of the scenario",
+                kind="conflicting-fields",
                 field="model.contention",
                 remedy="remove one of them",
             )

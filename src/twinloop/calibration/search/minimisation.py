@@ -61,7 +61,9 @@ class SearchBudget:
         except ValueError:
             found = cls(seconds=_seconds(text))
         if (found.evaluations or found.seconds or 0) <= 0:
-            raise InputError("must be positive", field="budget", remedy="2000 or 60s")
+            raise InputError(
+                "must be positive", kind="out-of-range", field="budget", remedy="2000 or 60s"
+            )
         return found
 
 
@@ -69,13 +71,16 @@ def _seconds(text: str) -> float:
     if not text[-1:].isalpha():
         raise InputError(
             f"'{text}' is neither a number of evaluations nor a time",
+            kind="invalid-quantity",
             field="budget",
             remedy="2000 or 60s",
         )
     try:
         return DURATION.read(text)
     except InputError as error:
-        raise InputError(error.problem, field="budget", remedy="2000 or 60s") from None
+        raise InputError(
+            error.problem, kind="invalid-quantity", field="budget", remedy="2000 or 60s"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,11 @@ class History:
     def best(self) -> int:
         """The number of the evaluation with the smallest loss."""
         if not np.isfinite(self.losses).any():
-            raise InputError(f"all {len(self.losses):,} evaluations failed", field="loss")
+            raise InputError(
+                f"all {len(self.losses):,} evaluations failed",
+                kind="evaluations-failed",
+                field="loss",
+            )
         return int(np.nanargmin(np.where(np.isfinite(self.losses), self.losses, np.nan)))
 
     @property
@@ -194,7 +203,7 @@ def minimise(
     """
     budget = SearchBudget.of(budget)
     if seed < 0:
-        raise InputError("must not be negative", field="seed")
+        raise InputError("must not be negative", kind="out-of-range", field="seed")
     if journal is None:
         return _Search(objective, budget, seed, progress).run(optimiser, batch, [], None)
     full_header = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
@@ -278,6 +287,7 @@ class _Search:
                 raise InputError(
                     "the stored points differ from those of this optimiser: it was written with "
                     "another version of the optimiser or its libraries",
+                    kind="different-inputs",
                     file=None if journal is None else journal.path,
                     line=number,
                     field="points",

@@ -75,7 +75,9 @@ class RecoveryRanking:
     def best(self) -> tuple[str, str]:
         """The loss and the optimiser with the smallest distance."""
         if not self.table.height or self.table["distance"][0] is None:
-            raise InputError("every pair of loss and optimiser failed", field="losses")
+            raise InputError(
+                "every pair of loss and optimiser failed", kind="evaluations-failed", field="losses"
+            )
         row = self.table.row(0, named=True)
         return str(row["loss"]), str(row["optimiser"])
 

@@ -173,6 +173,7 @@ def identify_code(code: Any, journal: Path | None, field: str) -> str | None:
         raise InputError(
             f"cannot be compared with the code that {journal} was written with: it refers to an "
             "object without an identity, such as a lock or an open file",
+            kind="not-serialisable",
             field=field,
             remedy="start again in another folder, or create that object inside the function",
         )
@@ -216,6 +217,7 @@ def run_stage(
         )
         raise InputError(
             f"all {len(history.losses):,} evaluations failed: {why or 'infinite losses'}",
+            kind="evaluations-failed",
             field="loss",
         )
     if not settings.analysis:

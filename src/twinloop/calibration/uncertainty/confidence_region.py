@@ -154,7 +154,7 @@ def compute_loss_bound(
     from scipy import special
 
     if power not in (1, 2):
-        raise InputError(f"must be 1 or 2, not {power}", field="power")
+        raise InputError(f"must be 1 or 2, not {power}", kind="out-of-range", field="power")
     freedom = max(observations - parameters, 1)
     rise = parameters / freedom * float(special.fdtri(parameters, freedom, level))
     return best_loss * (1.0 + (rise if power == 2 else math.pi / 4 * rise))
@@ -196,12 +196,13 @@ def find_confidence_region(
     best = check_point(best, len(evaluations.space))
     best_loss = float(evaluations.losses(best[np.newaxis])[0])
     if not math.isfinite(best_loss):
-        raise InputError("fails at the calibration", field="objective")
+        raise InputError("fails at the calibration", kind="evaluations-failed", field="objective")
     if loss_bound is None:
         loss_bound = best_loss + max(0.1 * best_loss, 1e-3)
     if not best_loss <= loss_bound:
         raise InputError(
             f"must be at least the loss of the calibration, {best_loss:g}, not {loss_bound:g}",
+            kind="out-of-range",
             field="loss_bound",
         )
     if outer_bound is None:

@@ -40,7 +40,9 @@ class Evaluations:
 
     def __init__(self, objective: SearchObjective, budget: int) -> None:
         if budget < 1:
-            raise InputError(f"must be at least 1 evaluation, not {budget}", field="budget")
+            raise InputError(
+                f"must be at least 1 evaluation, not {budget}", kind="out-of-range", field="budget"
+            )
         self._objective = objective
         self._outputs = getattr(objective, "outputs", None)
         self.space = objective.space
@@ -103,11 +105,13 @@ def check_point(best: Floats, dimensions: int) -> Floats:
 
     >>> check_point([0.5, 2.0], 2)
     Traceback (most recent call last):
-    twinloop.InputError: best: must be 2 numbers between 0 and 1, not [0.5, 2.0]
+    twinloop.InputError: best: must be 2 numbers between 0 and 1, not [0.5, 2.0] [TL0212]
     """
     point = np.asarray(best, dtype=np.float64)
     if point.shape != (dimensions,) or not ((point >= 0) & (point <= 1)).all():
         raise InputError(
-            f"must be {dimensions} numbers between 0 and 1, not {point.tolist()}", field="best"
+            f"must be {dimensions} numbers between 0 and 1, not {point.tolist()}",
+            kind="wrong-count",
+            field="best",
         )
     return point

@@ -46,6 +46,7 @@ class Prediction:
         if not found.height:
             raise InputError(
                 f"'{figure}' was not predicted",
+                kind="unknown-name",
                 field="figure",
                 remedy=f"one of: {', '.join(self.table['figure'])}",
             )
@@ -86,6 +87,7 @@ def predict_figures(
     if fit.draws is None:
         raise InputError(
             "the fit has no analysis: its uncertainty is unknown",
+            kind="unknown-uncertainty",
             field="analysis",
             remedy="calibrate again with an analysis",
         )
@@ -93,6 +95,7 @@ def predict_figures(
         if name not in fit.noise:
             raise InputError(
                 f"the scatter of '{name}' is unknown",
+                kind="unknown-uncertainty",
                 field="outputs",
                 remedy=f"one of: {', '.join(fit.noise) or 'none'}",
             )

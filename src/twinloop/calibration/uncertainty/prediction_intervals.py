@@ -160,6 +160,7 @@ def sample_posterior(
     except BudgetSpentError:
         raise InputError(
             f"{budget:,} evaluations are too few for {dimensions} parameters",
+            kind="too-few-values",
             field="budget",
             remedy=f"at least {20 * walkers:,}",
         ) from None
@@ -167,7 +168,9 @@ def sample_posterior(
     points, found = places[settled].reshape(-1, dimensions), found[settled].ravel()
     points, found = points[np.isfinite(found)], found[np.isfinite(found)]
     if not len(points):
-        raise InputError("fails everywhere near the calibration", field="objective")
+        raise InputError(
+            "fails everywhere near the calibration", kind="evaluations-failed", field="objective"
+        )
     chosen = np.linspace(0, len(points) - 1, min(count, len(points))).round().astype(np.intp)
     return PosteriorSample(
         evaluations.space,
@@ -191,7 +194,7 @@ class _Density:
         parameters: int,
     ) -> None:
         if power not in (1, 2):
-            raise InputError(f"must be 1 or 2, not {power}", field="power")
+            raise InputError(f"must be 1 or 2, not {power}", kind="out-of-range", field="power")
         self._evaluations = evaluations
         self._noise = noise
         self._power = power
@@ -202,6 +205,7 @@ class _Density:
         if not observations:
             raise InputError(
                 "is required without outputs",
+                kind="missing-field",
                 field="observations",
                 remedy="give the number of independent figures that the loss compares",
             )
@@ -209,6 +213,7 @@ class _Density:
         if noise is None and observations <= parameters:
             raise InputError(
                 f"{observations} observations are too few for {parameters} parameters and noise",
+                kind="too-few-values",
                 field="observations",
                 remedy="add runs, or give the noise",
             )
@@ -296,6 +301,7 @@ def estimate_noise(residuals: Floats, parameters: int) -> tuple[float, int]:
     if freedom < 1:
         raise InputError(
             f"{len(known)} residuals are too few for {parameters} parameters and noise",
+            kind="too-few-values",
             field="residuals",
             remedy="add runs, or give the noise",
         )
@@ -336,14 +342,21 @@ def compute_intervals(
     if rows.ndim != 2 or not len(rows):
         raise InputError(
             f"must have a row per calibration and a column per figure, not shape {rows.shape}",
+            kind="wrong-count",
             field="predictions",
         )
     if not 0 < level < 1:
-        raise InputError(f"must be between 0 and 1, not {level}", field="level")
+        raise InputError(
+            f"must be between 0 and 1, not {level}", kind="out-of-range", field="level"
+        )
     share = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
     scale = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(rows))
     if share.shape != scale.shape or (share < 0).any() or not share.any():
-        raise InputError("must be one per calibration, not negative, not all 0", field="weights")
+        raise InputError(
+            "must be one per calibration, not negative, not all 0",
+            kind="wrong-count",
+            field="weights",
+        )
     spread = scale[:, np.newaxis] * (np.abs(rows) if relative else 1.0)
     failed = ~np.isfinite(rows)
     parts = np.where(failed, 0.0, share[:, np.newaxis])

@@ -90,6 +90,7 @@ class LocalNodes:
         if isolation not in ISOLATIONS:
             raise InputError(
                 f"there is no isolation '{isolation}'",
+                kind="not-a-choice",
                 field="isolation",
                 remedy=f"one of {', '.join(ISOLATIONS)}",
             )
@@ -235,6 +236,7 @@ class LocalNodes:
         elif asked not in ("auto", "affinity"):
             raise InputError(
                 f"{asked} is not available: {'; '.join(reasons) or 'the machine has none'}",
+                kind="isolation-unavailable",
                 field="isolation",
                 remedy="auto uses what is available; `twinloop nodes` shows it",
             )

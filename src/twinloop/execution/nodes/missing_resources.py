@@ -41,6 +41,7 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
         if not (math.isfinite(spec.cores) and spec.cores > 0):
             raise InputError(
                 f"node '{spec.name}' has {spec.cores:g} cores",
+                kind="out-of-range",
                 field="platform",
                 remedy="must be positive and finite",
             )
@@ -50,6 +51,7 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
         *most, last = machine.suggest_platforms()
         raise InputError(
             f"{who} for {cores:g} cores, and this machine has {machine.cores:g}",
+            kind="missing-resources",
             field="platform",
             remedy=f"such as {', '.join(most)} or {last} would fit",
         )
@@ -59,6 +61,7 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
         raise InputError(
             f"{who} for {memory / gibibytes:.4g} GiB of memory, and this machine has "
             f"{machine.memory / gibibytes:.4g} GiB",
+            kind="missing-resources",
             field="platform",
             remedy="reduce the memory of the nodes, or leave it out: then it is not limited",
         )

@@ -67,12 +67,27 @@ def read_power(
     if columns is None:
         for option, value in (("units", units), ("wraps_at", wraps_at)):
             if value is not None:
-                raise InputError("is for tables, with columns=", file=path, field=option)
+                raise InputError(
+                    "is for tables, with columns=",
+                    kind="conflicting-fields",
+                    file=path,
+                    field=option,
+                )
         return read_sensors(path, sensors, node=node, utc_offset=utc_offset, strict=strict)
     if sensors is not None:
-        raise InputError("is for the output of tools, not for tables", file=path, field="sensors")
+        raise InputError(
+            "is for the output of tools, not for tables",
+            kind="conflicting-fields",
+            file=path,
+            field="sensors",
+        )
     if node is not None and "node" in columns:
-        raise InputError("is given, but there is a column of nodes", file=path, field="node")
+        raise InputError(
+            "is given, but there is a column of nodes",
+            kind="conflicting-fields",
+            file=path,
+            field="node",
+        )
     return read_table(
         path,
         columns,
@@ -101,6 +116,7 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
     if trace.power.height:
         raise InputError(
             "has power already",
+            kind="invalid-power-readings",
             field="trace",
             remedy="trace.replace(power=trace.power.clear()) has none",
         )
@@ -113,6 +129,7 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
         first, last = (round(t) for t in table.select(a=pl.min("t"), b=pl.max("t")).row(0))
         raise InputError(
             f"from t = {first} s to {last} s lies outside the run, which ends at {over:.0f} s",
+            kind="invalid-power-readings",
             field="readings",
             remedy="check the time zone (utc_offset) and the epoch of the trace",
         )
@@ -144,6 +161,7 @@ def _in_run_time(trace: Trace, readings: Readings) -> Readings:
     if epoch_ms is None:
         raise InputError(
             "has absolute times, and the trace has no epoch",
+            kind="unknown-date",
             field="readings",
             remedy="give times in seconds since t = 0, or a trace with an epoch",
         )

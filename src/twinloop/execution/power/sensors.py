@@ -63,6 +63,7 @@ def read_sensors(
     if not there:
         raise FormatError(
             "has no reading of power in a supported format",
+            kind="invalid-power-readings",
             file=path,
             remedy="supported are ipmitool dcmi power reading, ipmitool sensor, ipmitool sdr, "
             "sensors, and tables with columns={'time': ..., 'watts': ...}",
@@ -92,6 +93,7 @@ def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Se
         raise InputError(
             f"has {len(there)} sensors of power, and some may be parts of others: "
             f"{', '.join(there)}",
+            kind="invalid-power-readings",
             file=path,
             field="sensors",
             remedy=f"choose those to add up: sensors=[{there[0]!r}]",
@@ -100,7 +102,11 @@ def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Se
         if name not in there:
             remedy = f"there are: {', '.join(there)}"
             raise InputError(
-                f"there is no sensor '{name}'", file=path, field="sensors", remedy=remedy
+                f"there is no sensor '{name}'",
+                kind="invalid-power-readings",
+                file=path,
+                field="sensors",
+                remedy=remedy,
             )
     return there if asked is None else asked
 
@@ -132,6 +138,7 @@ def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterato
         if now is None:
             raise InputError(
                 "has no time before it",
+                kind="invalid-power-readings",
                 file=path,
                 line=line,
                 remedy="write one before each reading: (date +%s; ipmitool dcmi power reading)",

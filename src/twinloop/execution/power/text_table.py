@@ -64,7 +64,9 @@ def read_table(
         frames.append(_typed(batch, places, chosen, sieve, utc_offset))
     found = pl.concat(frames) if frames else None
     if found is None or found.height == 0:
-        raise InputError("has no reading that can be read", file=path)
+        raise InputError(
+            "has no reading that can be read", kind="invalid-power-readings", file=path
+        )
     if "node" not in places:
         found = found.with_columns(node=pl.lit(node, dtype=pl.String))
     for name in names:
@@ -101,7 +103,9 @@ def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, 
     separator = max(SEPARATORS, key=first.count)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise FormatError(f"names the column '{twice[0]}' twice", file=path, line=1)
+        raise FormatError(
+            f"names the column '{twice[0]}' twice", kind="wrong-columns", file=path, line=1
+        )
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         numbered = ((line, text) for line, text in read_lines(path) if text.strip())
@@ -123,7 +127,7 @@ def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, 
 def _first_line(path: Path) -> str:
     first = next((text for _, text in read_lines(path) if text.strip()), None)
     if first is None:
-        raise InputError("is empty", file=path)
+        raise InputError("is empty", kind="empty-log", file=path)
     return first
 
 
@@ -139,13 +143,25 @@ def _places(path: Path, names: list[str], columns: Mapping[str, str]) -> dict[st
     for key, name in columns.items():
         if key not in UNITS:
             remedy = f"one of: {', '.join(UNITS)}"
-            raise InputError(f"there is no kind of column '{key}'", field="columns", remedy=remedy)
+            raise InputError(
+                f"there is no kind of column '{key}'",
+                kind="wrong-columns",
+                field="columns",
+                remedy=remedy,
+            )
         if name not in names:
             remedy = f"there are: {', '.join(names)}"
-            raise FormatError(f"there is no column '{name}'", file=path, field=key, remedy=remedy)
+            raise FormatError(
+                f"there is no column '{name}'",
+                kind="wrong-columns",
+                file=path,
+                field=key,
+                remedy=remedy,
+            )
     if "time" not in columns or ("watts" in columns) == ("joules" in columns):
         raise InputError(
             "must name the time, and either the watts or the joules",
+            kind="wrong-columns",
             field="columns",
             remedy="columns={'time': ..., 'watts': ...}",
         )
@@ -160,7 +176,12 @@ def _units(
     for key, unit in given.items():
         if key not in places or unit not in UNITS[key]:
             remedy = "; ".join(f"{name}: {', '.join(units)}" for name, units in UNITS.items())
-            raise InputError(f"'{unit}' is no unit of '{key}'", field="units", remedy=remedy)
+            raise InputError(
+                f"'{unit}' is no unit of '{key}'",
+                kind="invalid-quantity",
+                field="units",
+                remedy=remedy,
+            )
         chosen[key] = unit
     for key in ("time", "watts", "joules"):
         if key in places and key not in chosen:

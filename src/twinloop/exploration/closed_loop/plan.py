@@ -82,12 +82,12 @@ class LoopPlan(Description):
         try:
             Objective.of(self.by)
         except InputError as error:
-            findings.add(("by",), error.problem, error.remedy)
+            findings.add(("by",), error.problem, error.remedy, kind=error.kind)
         for name, changes in plan.probes.items():
             try:
                 check_entry_name(name)  # it is the name of the folder of the run
             except InputError as error:
-                findings.add(("probes", name), error.problem, error.remedy)
+                findings.add(("probes", name), error.problem, error.remedy, kind=error.kind)
             _check_changes(findings, ("probes", name), self.scenario, changes)
         _check_changes(findings, ("what_if",), self.scenario, plan.what_if)
         findings.check()
@@ -119,4 +119,4 @@ def _check_changes(
     try:
         apply_changes(scenario, changes)
     except InputError as error:
-        findings.add(where, str(error).replace("\n", "; "), None)
+        findings.add(where, str(error).replace("\n", "; "), kind=error.kind)

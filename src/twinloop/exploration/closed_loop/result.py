@@ -109,18 +109,24 @@ class Loop:
         manifest = read_loop_manifest(folder)
         if manifest is None:
             raise InputError(
-                "contains no loop", file=folder, remedy=f"the folder of a loop contains {MANIFEST}"
+                "contains no loop",
+                kind="not-a-result",
+                file=folder,
+                remedy=f"the folder of a loop contains {MANIFEST}",
             )
         try:
             plan, offline = LoopPlan.from_dict(manifest["plan"]), bool(manifest["offline"])
         except KeyError as error:
             raise InputError(
-                f"has no field {error}: it is not a loop, or is damaged", file=folder / MANIFEST
+                f"has no field {error}: it is not a loop, or is damaged",
+                kind="damaged-file",
+                file=folder / MANIFEST,
             ) from None
         for part, marker in _PARTS.items():
             if not (folder / part / marker).is_file():
                 raise InputError(
                     f"the loop is not finished: '{part}' is missing",
+                    kind="incomplete-result",
                     file=folder,
                     remedy="run the same `twinloop loop` again: it resumes",
                 )
@@ -208,7 +214,9 @@ def read_loop_manifest(folder: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
     except ValueError as error:
-        raise InputError(f"cannot be read: {error}", file=path) from None
+        raise InputError(f"cannot be read: {error}", kind="damaged-file", file=path) from None
     if not isinstance(found, dict):
-        raise InputError("contains no mapping: it is not a loop, or is damaged", file=path)
+        raise InputError(
+            "contains no mapping: it is not a loop, or is damaged", kind="damaged-file", file=path
+        )
     return found

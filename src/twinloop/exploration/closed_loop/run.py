@@ -166,7 +166,7 @@ class _LoopRun:
                     self._write_manifest()
             except OSError as error:
                 problem = f"cannot be written: {error.strerror or error}"
-                raise InputError(problem, file=self.folder) from None
+                raise InputError(problem, kind="cannot-write", file=self.folder) from None
 
     def execute(self) -> Loop:
         """Execute the missing steps and return the loop."""
@@ -202,6 +202,7 @@ class _LoopRun:
             if not (_get_run_folder(self.traces, place) / TRACE_MANIFEST).is_file():
                 raise InputError(
                     f"has no recorded run '{place}'",
+                    kind="unknown-reference",
                     file=self.source,
                     remedy="name the folder or the archive of an earlier loop of this plan: it has "
                     f"{REAL}/, {PROBES}/ and {CONFIRMATION}/",
@@ -233,6 +234,7 @@ class _LoopRun:
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
                 raise InputError(
                     "exists already and is not a loop",
+                    kind="not-replaceable",
                     file=self.folder,
                     remedy="name a folder that does not exist",
                 )
@@ -241,6 +243,7 @@ class _LoopRun:
         ):
             raise InputError(
                 "contains another loop",
+                kind="different-inputs",
                 file=self.folder,
                 remedy="name another folder, or replace it with --overwrite",
             )
@@ -333,6 +336,7 @@ class _LoopRun:
             if audit.errors:
                 raise InputError(
                     f"the recorded run '{name}' does not pass the quality gate: {audit.errors[0]}",
+                    kind="quality-gate",
                     file=self.folder,
                     remedy=f"`twinloop check {self.folder}/...` lists all findings",
                 )

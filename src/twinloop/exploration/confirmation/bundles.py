@@ -77,7 +77,12 @@ def bundle(
     plan = ConfirmationPlan(candidates, base, repetitions, seed)
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError("exists already", file=folder, remedy="name a folder that does not exist")
+        raise InputError(
+            "exists already",
+            kind="not-replaceable",
+            file=folder,
+            remedy="name a folder that does not exist",
+        )
     portable = [_check_portable(each) for each in plan.all]
     with write_folder_atomically(folder, lambda path: OwnedFiles()) as new:
         (new / RUNS).mkdir()
@@ -104,6 +109,7 @@ def _check_portable(one: Candidate) -> Scenario:
         if path is not None:
             raise InputError(
                 f"{one.name}: '{path}' is a path on this machine and cannot be part of a bundle",
+                kind="not-portable",
                 field=field,
                 remedy="remove it: tasks then run in the folder of the bundle",
             )
@@ -142,10 +148,12 @@ def _copy_file(
     """
     source = Path(given)
     if not source.exists():
-        raise InputError("does not exist, so it cannot be copied", file=source)
+        raise InputError(
+            "does not exist, so it cannot be copied", kind="file-not-found", file=source
+        )
     files = list_input_files(source) if source.is_dir() else [source, *neighbours]
     if not files:
-        raise InputError("is empty", file=source)
+        raise InputError("is empty", kind="empty-log", file=source)
     above = source if source.is_dir() else source.parent
     hashes = {file.relative_to(above).as_posix(): hash_file(file) for file in files}
     mark = hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:8]
@@ -262,7 +270,12 @@ class _ReturnedBundle:
     @classmethod
     def of(cls, plan: ConfirmationPlan, folder: Path) -> _ReturnedBundle:
         if not folder.is_dir():
-            raise InputError("is not a folder", file=folder, remedy="name the returned bundle")
+            raise InputError(
+                "is not a folder",
+                kind="wrong-file-type",
+                file=folder,
+                remedy="name the returned bundle",
+            )
         found = load_plan(folder)
         if found is None:
             return cls(plan, folder, plan.runs)
@@ -284,7 +297,10 @@ class _ReturnedBundle:
         if len(found) > 1:
             names = " and ".join(entry.name for entry in found[:2])
             raise InputError(
-                f"{names} have the name of the same run", file=where, remedy="keep one of them"
+                f"{names} have the name of the same run",
+                kind="duplicate-name",
+                file=where,
+                remedy="keep one of them",
             )
         return found[0] if found else None
 
@@ -301,7 +317,9 @@ def _read_planned_runs(
             for each in stored["runs"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"cannot be read: {error}", file=file, field="runs") from None
+        raise InputError(
+            f"cannot be read: {error}", kind="damaged-file", file=file, field="runs"
+        ) from None
 
 
 def match_returned_plan(plan: ConfirmationPlan, folder: Path) -> ConfirmationPlan:
@@ -333,11 +351,17 @@ def load_returned_runs(
             made.append(ExecutedRun(run, where, None, None, {}, str(error)))
             continue
         if (why := explain_mismatch(trace, one.scenario, allow_code=allow_code)) is not None:
-            raise InputError(why, file=path, remedy=f"{run.name} must be a run of {one.name}")
+            raise InputError(
+                why,
+                kind="different-inputs",
+                file=path,
+                remedy=f"{run.name} must be a run of {one.name}",
+            )
         made.append(measure_run(run, trace, one, where))
     if not made:
         raise InputError(
             f"contains none of the {len(given.runs)} runs",
+            kind="incomplete-result",
             file=folder,
             remedy=f"the name of the first run is {given.runs[0].name}",
         )

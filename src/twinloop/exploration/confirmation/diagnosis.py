@@ -132,7 +132,9 @@ def diagnose(
     """
     metric = confirmation.by
     if metric not in KPI_NAMES:
-        raise InputError(f"the simulator does not compute {metric}", field="by")
+        raise InputError(
+            f"the simulator does not compute {metric}", kind="missing-data", field="by"
+        )
     if not confirmation.reversed:
         return None
     known = {digest_trace(trace): trace for trace in traces}
@@ -142,7 +144,7 @@ def diagnose(
     more = {key: trace for key, trace in confirmed.items() if key not in known}
     runs = [*known.values(), *more.values()]
     if not runs:
-        raise InputError("there is no run to fit to", field="traces")
+        raise InputError("there is no run to fit to", kind="no-runs", field="traces")
     every = (*confirmation.candidates, confirmation.baseline)
     model = every[0].scenario.model
     refit = Refit(runs, model, options, budget=budget, seed=seed, allow_code=allow_code)

@@ -80,12 +80,13 @@ class ConfirmationPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.repetitions <= MOST_REPETITIONS:
             problem = f"must be from 1 to {MOST_REPETITIONS:,}, not {self.repetitions}"
-            raise InputError(problem, field="repetitions")
+            raise InputError(problem, kind="out-of-range", field="repetitions")
         if self.seed < 0:
-            raise InputError("must not be negative", field="seed")
+            raise InputError("must not be negative", kind="out-of-range", field="seed")
         if not self.candidates:
             raise InputError(
                 "there is no candidate other than the baseline",
+                kind="no-candidate",
                 field="ranking",
                 remedy="use more candidates: study.top(3)",
             )
@@ -93,6 +94,7 @@ class ConfirmationPlan:
         if twice:
             raise InputError(
                 f"two configurations have the name {twice[0]!r}",
+                kind="duplicate-name",
                 field="candidates",
                 remedy="give each configuration another name",
             )
@@ -170,6 +172,7 @@ class ConfirmationPlan:
             names = ", ".join(str(name) for name, _ in theirs)
             raise InputError(
                 f"is the plan of a confirmation {what}: {names}",
+                kind="different-inputs",
                 file=file,
                 remedy="name another folder, or use the same configurations and seed",
             )
@@ -187,7 +190,9 @@ def load_plan(folder: Path) -> tuple[dict[str, Any], Path] | None:
             for each in stored["configurations"]:
                 each["name"], each["fingerprint"]
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"is not the plan of a confirmation: {error}", file=file) from None
+            raise InputError(
+                f"is not the plan of a confirmation: {error}", kind="damaged-file", file=file
+            ) from None
         return stored, file
     return None
 
@@ -281,6 +286,7 @@ def choose_candidates(
     if base is None:
         raise InputError(
             "there is no baseline to compare the candidates with",
+            kind="no-candidate",
             field="baseline",
             remedy="give one: baseline=study.baseline",
         )

@@ -264,7 +264,7 @@ class Confirmation:
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
-            raise InputError("contains no confirmation", file=folder)
+            raise InputError("contains no confirmation", kind="not-a-result", file=folder)
         try:
             data = json.loads(path.read_bytes())
             diagnosis = data["diagnosis"]
@@ -285,9 +285,9 @@ class Confirmation:
             error.file = error.file or str(path)
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"cannot be read: {error}", file=path) from None
+            raise InputError(f"cannot be read: {error}", kind="damaged-file", file=path) from None
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(f"cannot be read: {error}", file=folder) from None
+            raise InputError(f"cannot be read: {error}", kind="damaged-file", file=folder) from None
 
     # --- output ----------------------------------------------------------------------------------
 

@@ -182,20 +182,31 @@ def _list_objectives(
     known = {each.kpi: each for each in reversed([*ranked, *more])}
     order = dict.fromkeys(each.kpi for each in [*ranked, *more])
     if not order:
-        raise InputError("there is no metric to compare", field="metrics", remedy="makespan_s")
+        raise InputError(
+            "there is no metric to compare",
+            kind="missing-field",
+            field="metrics",
+            remedy="makespan_s",
+        )
     return [known[kpi] for kpi in order]
 
 
 def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
     """Raise an error for the folder of another confirmation, or with foreign files."""
     if folder.exists() and not folder.is_dir():
-        raise InputError("is not a folder", file=folder, remedy="name a folder that does not exist")
+        raise InputError(
+            "is not a folder",
+            kind="wrong-file-type",
+            file=folder,
+            remedy="name a folder that does not exist",
+        )
     own = {PLAN, RUNS, "confirmation.json", "runs.parquet", "report.md", "report.html"}
     own.add(COMMANDS)
     for other in folder.iterdir() if folder.is_dir() else ():
         if other.name not in own and not other.name.startswith((".", "workload-")):
             raise InputError(
                 f"exists already and is not a confirmation: it contains {other.name}",
+                kind="not-replaceable",
                 file=folder,
                 remedy="name a folder that does not exist",
             )
@@ -206,6 +217,7 @@ def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
         if "confirmation.json" not in names:
             raise InputError(
                 f"exists already and is not a confirmation: it contains {min(names)}",
+                kind="not-replaceable",
                 file=folder,
                 remedy="name a folder that does not exist",
             )
@@ -229,6 +241,7 @@ def _copy_runs(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> Exe
             elif Trace.load(place) != each.trace:
                 raise InputError(
                     f"contains another run named {each.run.name}",
+                    kind="different-inputs",
                     file=folder,
                     remedy="name a folder that does not exist",
                 )

@@ -104,7 +104,9 @@ class TimeBudget:
     def of(cls, seconds: float | None) -> TimeBudget:
         """Make a budget from a number of seconds, which must be positive."""
         if seconds is not None and not 0 < seconds < math.inf:
-            raise InputError(f"must be a positive time, not {seconds}", field="budget")
+            raise InputError(
+                f"must be a positive time, not {seconds}", kind="out-of-range", field="budget"
+            )
         return cls(seconds)
 
     def fits(self, spent: float, blocks: int, asked: int) -> bool:
@@ -136,7 +138,7 @@ def execute_plan(
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 problem = f"cannot be created: {error.strerror or error}"
-                raise InputError(problem, file=folder) from None
+                raise InputError(problem, kind="cannot-write", file=folder) from None
             # Two confirmations in one folder would overwrite each other's runs.
             stack.enter_context(hold_lock(folder))
             plan.save(folder)
@@ -158,7 +160,9 @@ def execute_plan(
     failed = [each for each in local.made if each.error is not None]
     notes += [f"{each.run.name} failed: {each.error}" for each in failed]
     if len(failed) == len(local.made):
-        raise InputError(f"all runs failed: {failed[0].error}", field="scenario")
+        raise InputError(
+            f"all runs failed: {failed[0].error}", kind="evaluations-failed", field="scenario"
+        )
     return ExecutedRuns(tuple(local.made), tuple(notes), plan.seed)
 
 
@@ -231,7 +235,7 @@ def load_complete_run(path: Path, one: Candidate) -> Trace | None:
         return None
     trace = Trace.load(path)
     if (why := explain_mismatch(trace, one.scenario)) is not None:
-        raise InputError(why, file=path, remedy="name another folder")
+        raise InputError(why, kind="different-inputs", file=path, remedy="name another folder")
     facts = trace.manifest.facts.get("run")
     interrupted = isinstance(facts, Mapping) and facts.get("interrupted")
     return None if interrupted else trace
@@ -303,6 +307,7 @@ def _survey(one: Candidate, allow_code: bool) -> CommandSurvey:
             raise
         raise InputError(
             f"{one.name}: {error.problem}",
+            kind=error.kind,
             field=error.field,
             remedy=f"{error.remedy}; to run it elsewhere: twinloop confirm --bundle, or "
             "twinloop.exploration.confirmation.bundles",

@@ -100,7 +100,10 @@ class Design(Description):
         factors = {name: levels for name, levels in data.items() if name not in seeds}
         named = [data[name] for name in seeds if name in data]
         if len(named) > 1:
-            raise InputError("seeds and seed have the same meaning among factors: give one of them")
+            raise InputError(
+                "seeds and seed have the same meaning among factors: give one of them",
+                kind="conflicting-fields",
+            )
         if not factors:
             return data
         return {"factors": factors, **({"seeds": named[0]} if named else {})}
@@ -127,31 +130,52 @@ class Design(Description):
         findings = ProblemCollector()
         names = list(self.factors)
         if not names:
-            findings.add(("factors",), "there is no factor", "add one: policy: [fifo, easy]")
+            findings.add(
+                ("factors",),
+                "there is no factor",
+                "add one: policy: [fifo, easy]",
+                kind="missing-field",
+            )
         for name, factor in self.factors.items():
             if name in TAKEN:
                 remedy = (
                     "list `seeds` beside the factors" if name == "seed" else "choose another name"
                 )
-                findings.add(("factors", name), "is the name of a column of the results", remedy)
+                findings.add(
+                    ("factors", name),
+                    "is the name of a column of the results",
+                    remedy,
+                    kind="duplicate-name",
+                )
             if factor.range is not None and self.design not in ("latin-hypercube", "list"):
                 what = f"is a range, but the design {self.design} needs levels"
-                findings.add(("factors", name, "range"), what, "list levels")
+                findings.add(("factors", name, "range"), what, "list levels", kind="wrong-type")
             try:
                 for value in factor.levels or factor.range or ():
                     list_changes(name, factor, value)
             except InputError as error:
-                findings.add(("factors", name, "field"), error.problem, error.remedy)
+                findings.add(
+                    ("factors", name, "field"), error.problem, error.remedy, kind=error.kind
+                )
             self._check_when(findings, name, factor)
         if (self.design == "list") != bool(self.points):
-            findings.add(("points",), "are required by the design `list`, and only used by it")
+            findings.add(
+                ("points",),
+                "are required by the design `list`, and only used by it",
+                kind="conflicting-fields",
+            )
         for place, point in enumerate(self.points):
             for name in point:
                 if name not in self.factors:
                     where = ("points", place, name)
-                    findings.add(where, "is not a factor", suggest_name(name, names))
+                    findings.add(
+                        where,
+                        "is not a factor",
+                        suggest_name(name, names),
+                        kind="unknown-reference",
+                    )
         if len(set(self.seeds)) < len(self.seeds):
-            findings.add(("seeds",), "contains a seed twice")
+            findings.add(("seeds",), "contains a seed twice", kind="duplicate-name")
         findings.check()
         folder = get_read_folder(info)
         return self if folder == Path() else self.located(folder)
@@ -183,14 +207,17 @@ class Design(Description):
             if other not in before:
                 remedy = "define it before this factor" if other in self.factors else None
                 findings.add(
-                    where, "is not a factor defined above", remedy or suggest_name(other, before)
+                    where,
+                    "is not a factor defined above",
+                    remedy or suggest_name(other, before),
+                    kind="unknown-reference",
                 )
                 continue
             known = self.factors[other].labels
             for level in wanted:
                 if known and not any(matches_level(label, level) for label in known):
                     what = f"has no level {label_level(level)!r}"
-                    findings.add(where, what, f"known: {_join_labels(known)}")
+                    findings.add(where, what, f"known: {_join_labels(known)}", kind="not-a-choice")
 
     def configurations(self) -> Iterator[Configuration]:
         """Generate all distinct combinations in a fixed order."""

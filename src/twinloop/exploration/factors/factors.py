@@ -90,16 +90,29 @@ class Factor(Description):
     def _check_levels(self) -> Factor:
         findings = ProblemCollector()
         if (self.range is None) == (not self.levels):
-            findings.add(("levels",), "needs either levels or a range")
+            findings.add(("levels",), "needs either levels or a range", kind="conflicting-fields")
         if self.names and len(self.names) != len(self.levels):
-            findings.add(("names",), f"are {len(self.names)} for {len(self.levels)} levels")
+            findings.add(
+                ("names",),
+                f"are {len(self.names)} for {len(self.levels)} levels",
+                kind="wrong-count",
+            )
         if self.range is not None and not (self.range[0] < self.range[1]):
-            findings.add(("range",), "must be a lower and a higher value, in this order")
+            findings.add(
+                ("range",), "must be a lower and a higher value, in this order", kind="wrong-order"
+            )
         elif self.range is not None and self.log and self.range[0] <= 0:
-            findings.add(("range",), "must be positive for a logarithmic scale")
+            findings.add(
+                ("range",), "must be positive for a logarithmic scale", kind="out-of-range"
+            )
         labels = self.labels
         for label in dict.fromkeys(each for each in labels if labels.count(each) > 1):
-            findings.add(("levels",), f"contains {label!r} twice", "list each level once")
+            findings.add(
+                ("levels",),
+                f"contains {label!r} twice",
+                "list each level once",
+                kind="duplicate-name",
+            )
         findings.check()
         return self
 
@@ -314,6 +327,7 @@ def list_changes(name: str, factor: Factor, value: Any) -> dict[str, Any]:
         return dict(value)
     raise InputError(
         f"the field of the scenario that '{name}' changes is not given",
+        kind="missing-field",
         field=f"factors.{name}.field",
         remedy="add a field such as policy.options.overcommit; "
         + suggest_name(name, sorted(Scenario.model_fields)),

@@ -43,14 +43,19 @@ class RankingRule:
         named = (by,) if isinstance(by, str | Objective) else tuple(by)
         objectives = tuple(Objective.of(each) for each in named)
         if not objectives:
-            raise InputError("names no KPI", field="by")
+            raise InputError("names no KPI", kind="missing-field", field="by")
         if len({each.kpi for each in objectives}) < len(objectives):
-            raise InputError("names a KPI twice", field="by", remedy="name each once")
+            raise InputError(
+                "names a KPI twice", kind="duplicate-name", field="by", remedy="name each once"
+            )
         if not tolerance >= 0:
-            raise InputError(f"must not be negative, not {tolerance}", field="tolerance")
+            raise InputError(
+                f"must not be negative, not {tolerance}", kind="out-of-range", field="tolerance"
+            )
         if tolerance and (len(objectives) == 1 or isinstance(by, Mapping)):
             raise InputError(
                 "applies only to several KPIs in lexicographic order",
+                kind="no-effect",
                 field="tolerance",
                 remedy="name a second KPI, which decides between equal values",
             )
@@ -60,6 +65,7 @@ class RankingRule:
         if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
             raise InputError(
                 f"the weights must not be negative, and not all 0, but are {weights}",
+                kind="out-of-range",
                 field="by",
                 remedy="write max: before the name of a KPI to maximise it",
             )

@@ -30,7 +30,7 @@ class Objective:
     False
     >>> Objective.of("makespam_s")
     Traceback (most recent call last):
-    twinloop.InputError: objective: 'makespam_s' is not a KPI (did you mean 'makespan_s'?)
+    twinloop.InputError: objective: 'makespam_s' is not a KPI (did you mean 'makespan_s'?) [TL0209]
     """
 
     kpi: str
@@ -44,7 +44,10 @@ class Objective:
         direction, _, kpi = given.rpartition(":")
         if kpi not in KPIS or direction not in ("", "min", "max"):
             raise InputError(
-                f"{given!r} is not a KPI", field="objective", remedy=suggest_name(kpi, KPIS)
+                f"{given!r} is not a KPI",
+                kind="unknown-name",
+                field="objective",
+                remedy=suggest_name(kpi, KPIS),
             )
         return cls(kpi, direction == "min" if direction else kpi not in MORE_IS_BETTER)
 

@@ -35,6 +35,7 @@ def find_front(values: ArrayLike, lower: Sequence[bool]) -> NDArray[np.bool_]:
         raise InputError(
             f"must have a row per configuration and {len(lower) or 'at least 1'} columns, one for "
             f"each objective, not shape {rows.shape}",
+            kind="wrong-count",
             field="values",
         )
     found = np.zeros(len(rows), dtype=np.bool_)

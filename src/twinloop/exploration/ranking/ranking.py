@@ -203,13 +203,14 @@ def rank_candidates(
     if noise is None:
         noise = fit.noise if fit is not None else {}
     if k is not None and k < 1:
-        raise InputError(f"must be at least 1, not {k}", field="k")
+        raise InputError(f"must be at least 1, not {k}", kind="out-of-range", field="k")
     order = RankingRule.of(by, tolerance)
     ranked = [each for each in candidates if order.can_rank(each)]
     if not ranked:
         names = " and ".join(objective.kpi for objective in order.objectives)
         raise InputError(
             f"no candidate has {names}",
+            kind="not-ranked",
             field="by",
             remedy="energy needs hosts with a power model; failed runs have no KPIs",
         )

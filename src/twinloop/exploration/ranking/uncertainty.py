@@ -111,6 +111,7 @@ def collect_draws(candidates: Sequence[Candidate], objective: Objective) -> Floa
         counts = " and ".join(map(str, sorted(lengths)))
         raise InputError(
             f"candidates have {counts} draws, so they cannot be paired",
+            kind="not-comparable",
             field="candidates",
             remedy="compare candidates of one study",
         )

@@ -174,15 +174,19 @@ class _LinearModel:
             if name not in runs.columns:
                 raise InputError(
                     f"the runs have no column '{name}'",
+                    kind="unknown-name",
                     field="kpi" if name == kpi else "factors",
                     remedy=f"one of: {', '.join(runs.columns)}",
                 )
         if not runs[kpi].dtype.is_numeric():
-            raise InputError(f"'{kpi}' is not numeric", field="kpi")
+            raise InputError(f"'{kpi}' is not numeric", kind="wrong-type", field="kpi")
         fine = runs.filter(pl.col(kpi).cast(pl.Float64).is_finite())
         if not fine.height:
             raise InputError(
-                f"no run has '{kpi}'", field="kpi", remedy="see the column `error` of the runs"
+                f"no run has '{kpi}'",
+                kind="missing-data",
+                field="kpi",
+                remedy="see the column `error` of the runs",
             )
         self.values = fine[kpi].cast(pl.Float64).to_numpy()
         self.factors = {name: _Factor(fine[name]) for name in factors}

@@ -65,7 +65,7 @@ def check_inputs_unchanged(candidates: Iterable[Candidate]) -> None:
                 what = f"has changed since {each.name} was simulated"
                 if now is None:
                     what = f"does not exist any more, and {each.name} was simulated with it"
-                raise InputError(what, file=name, remedy=AGAIN)
+                raise InputError(what, kind="different-inputs", file=name, remedy=AGAIN)
 
 
 def _select_hashes(scenario: Scenario, known: Hashes) -> dict[str, str | None]:

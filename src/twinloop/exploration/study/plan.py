@@ -84,7 +84,9 @@ def plan_runs(
     configurations = tuple(design.configurations())
     if len(configurations) * max(1, len(design.seeds)) > MOST:
         count = f"{len(configurations) * len(design.seeds):,}"
-        raise InputError(f"the design has {count} runs, more than {MOST:,}", field="factors")
+        raise InputError(
+            f"the design has {count} runs, more than {MOST:,}", kind="too-many", field="factors"
+        )
     identities = Identities(allow_code=allow_code)
     kpi = Objective.of(by).kpi
     inputs: dict[str, str | None] = {}
@@ -103,10 +105,14 @@ def plan_runs(
         for each, one in zip(configurations, planned, strict=True)
     ]
     if all(run.refused for run in runs):
-        raise InputError(f"no run can be simulated: {runs[0].refused}", field="factors")
+        raise InputError(
+            f"no run can be simulated: {runs[0].refused}", kind="no-usable-runs", field="factors"
+        )
     lacking = [one.lacks for one in planned if one.refused is None]
     if lacking and all(lacking):
-        raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
+        raise InputError(
+            f"no run can be ranked by {kpi}: {lacking[0]}", kind="not-ranked", field="by"
+        )
     baseline = _plan_baseline(scenario, design, extra, identities, inputs)
     return StudyPlan(configurations, tuple(runs), baseline, design, notes, identities.code, inputs)
 

@@ -162,6 +162,7 @@ def _load_scenario(given: Scenario | str | Path | None, design: Design) -> Scena
     if path is None:
         raise InputError(
             "no scenario is given",
+            kind="missing-scenario",
             field="scenario",
             remedy="give one, or name its file beside the factors: `scenario: scenario.yaml`",
         )
@@ -170,18 +171,26 @@ def _load_scenario(given: Scenario | str | Path | None, design: Design) -> Scena
 
 def _prepare_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
-        raise InputError("is not a folder", file=folder, remedy="name a folder that does not exist")
+        raise InputError(
+            "is not a folder",
+            kind="wrong-file-type",
+            file=folder,
+            remedy="name a folder that does not exist",
+        )
     foreign = folder.is_dir() and any(not _is_leftover(each.name) for each in folder.iterdir())
     if foreign and not is_study(folder):
         raise InputError(
             "exists already and is not a study",
+            kind="not-replaceable",
             file=folder,
             remedy="name a folder that does not exist",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be created: {error.strerror}", file=folder) from None
+        raise InputError(
+            f"cannot be created: {error.strerror}", kind="cannot-write", file=folder
+        ) from None
     return folder
 
 

@@ -116,7 +116,12 @@ def read_results(
             if count != draws:
                 what = f"has {count} values of each KPI, but earlier runs have {draws}"
                 raise InputError(
-                    what, file=file, line=number, field="draws", remedy=TRUNCATE_REMEDY
+                    what,
+                    kind="damaged-file",
+                    file=file,
+                    line=number,
+                    field="draws",
+                    remedy=TRUNCATE_REMEDY,
                 )
     return found
 
@@ -152,7 +157,10 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(
-            "contains no study", file=folder, remedy=f"the folder of a study contains {MANIFEST}"
+            "contains no study",
+            kind="not-a-result",
+            file=folder,
+            remedy=f"the folder of a study contains {MANIFEST}",
         )
     stored = read_stored_json(path, _StudyFile, _REPAIR)
     try:
@@ -160,13 +168,13 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
         scenario = Scenario.from_manifest(stored.scenario)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         what = f"is damaged or from another version: {error}"
-        raise InputError(what, file=path, remedy=_REPAIR) from None
+        raise InputError(what, kind="damaged-file", file=path, remedy=_REPAIR) from None
     keys, baseline, fit, by = stored.keys, stored.baseline, stored.fit, stored.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
         what = "is inconsistent: it is damaged or from another version"
-        raise InputError(what, file=path, remedy=_REPAIR)
+        raise InputError(what, kind="damaged-file", file=path, remedy=_REPAIR)
     runs = tuple(
         StudyRun(
             each.number, _get_seed(each.changes, seed, scenario), add_seed(each.changes, seed), key

@@ -186,6 +186,7 @@ class Study:
                 return self._add_extrapolations(self._complete_candidate(each))
         raise InputError(
             f"the study has no configuration {configuration!r} with a successful run",
+            kind="unknown-reference",
             field="configuration",
             remedy="`configurations` lists them",
         )
@@ -327,7 +328,7 @@ class Study:
     def top(self, k: int = 3, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
         """Rank the best `k` candidates; see `rank`."""
         if k < 1:
-            raise InputError(f"must be 1 or more, not {k}", field="k")
+            raise InputError(f"must be 1 or more, not {k}", kind="out-of-range", field="k")
         return self._rank(by, k, tolerance)
 
     def _rank(self, by: Any, k: int | None, tolerance: float) -> Ranking:
@@ -335,7 +336,9 @@ class Study:
 
         by = self.by if by is None else by
         if not self._outlines:
-            raise InputError("no run of the study has succeeded yet", file=self.folder)
+            raise InputError(
+                "no run of the study has succeeded yet", kind="no-usable-runs", file=self.folder
+            )
         if isinstance(by, str):
             self._check_kpi(by)
         found = rank_candidates(
@@ -384,6 +387,7 @@ class Study:
             why = self.why_unknown(kpi)
             raise InputError(
                 f"the runs have no {kpi}" + ("" if why is None else f": {why}"),
+                kind="missing-data",
                 field="kpi",
                 remedy=f"available: {', '.join(self.kpis) or 'none yet'}",
             )

@@ -136,7 +136,9 @@ def plot_power_segments(verdict: Verdict) -> Figure:
         if why != "used"
     ]
     if not used.height:
-        raise InputError(f"there are no segments of power to draw: {'; '.join(notes)}")
+        raise InputError(
+            f"there are no segments of power to draw: {'; '.join(notes)}", kind="nothing-to-draw"
+        )
     length = verdict.criteria.power.segment
     axis = _make_time_axis(rows["start"] + length)
     place = {
@@ -182,7 +184,10 @@ def _get_series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...
         rows = rows.drop_nulls(needed)
     if not rows.height:
         notes = [each.note for each in verdict.findings if each.metric == metric and each.note]
-        raise InputError(f"no figure of {name}: {notes[0] if notes else 'there are no data'}")
+        raise InputError(
+            f"no figure of {name}: {notes[0] if notes else 'there are no data'}",
+            kind="nothing-to-draw",
+        )
     return rows
 
 

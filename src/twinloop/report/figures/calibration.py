@@ -73,14 +73,18 @@ def plot_convergence(fit: CalibrationResult) -> Figure:
     """
     history = fit.history
     if not {"loss", "best"} <= set(history.columns) or not history.height:
-        raise InputError("there is no convergence to draw: no evaluation was recorded")
+        raise InputError(
+            "there is no convergence to draw: no evaluation was recorded", kind="nothing-to-draw"
+        )
     loss, best = (
         history[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         for name in ("loss", "best")
     )
     known = np.isfinite(loss)
     if not known.any():
-        raise InputError("there is no convergence to draw: every evaluation failed")
+        raise InputError(
+            "there is no convergence to draw: every evaluation failed", kind="nothing-to-draw"
+        )
     notes = []
     if failed := int((~known).sum()):
         notes.append(f"not drawn: {format_count(failed, 'failed evaluation')}")
@@ -158,10 +162,15 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
     """
     table = None if fit.identifiability is None else fit.identifiability.table
     if table is None or not table.height:
-        raise InputError("there are no intervals to draw: identifiability was not analysed")
+        raise InputError(
+            "there are no intervals to draw: identifiability was not analysed",
+            kind="nothing-to-draw",
+        )
     numbers = [row for row in table.rows(named=True) if _is_number(row["value"])]
     if not numbers:
-        raise InputError("there are no intervals to draw: no parameter is numeric")
+        raise InputError(
+            "there are no intervals to draw: no parameter is numeric", kind="nothing-to-draw"
+        )
     notes = []
     if categorical := table.height - len(numbers):
         notes.append(f"not drawn: {format_count(categorical, 'categorical parameter')}")

@@ -46,6 +46,7 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
     if known is None:
         raise InputError(
             "there is no carbon to draw: the carbon intensity of the electricity is not known",
+            kind="nothing-to-draw",
             remedy="give an intensity in g/kWh, or a platform with a `carbon` intensity",
         )
     boxes, _ = find_power_intervals(trace)
@@ -53,6 +54,7 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
     if boxes is None or total is None:
         raise InputError(
             "there is no carbon to draw: the trace has no window of power",
+            kind="nothing-to-draw",
             remedy="give the hosts of the platform a power model",
         )
     series = CarbonIntensity.of(known, trace.manifest.epoch_ms)
@@ -89,4 +91,4 @@ def get_intensity(trace: Trace) -> float | pl.DataFrame | None:
     try:
         return find_intensity(trace)
     except InputError as error:
-        raise InputError(f"there is no carbon to draw: {error}") from None
+        raise InputError(f"there is no carbon to draw: {error}", kind="nothing-to-draw") from None

@@ -47,6 +47,7 @@ def choose_grouping(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
     if by not in ("user", "queue", "status", "kind"):
         raise InputError(
             f"colour: {by!r} is not a column to colour by",
+            kind="not-a-choice",
             remedy="use user, queue, status or kind",
         )
     return by

@@ -88,12 +88,15 @@ def _select_points(fit: CalibrationResult) -> tuple[pl.DataFrame, list[str]]:
     names = [] if found is None else [name for name in found.columns if name in fit.values]
     if found is None or not found.height or not names:
         raise InputError(
-            "there is no acceptable set to draw: no points around the fit were evaluated"
+            "there is no acceptable set to draw: no points around the fit were evaluated",
+            kind="nothing-to-draw",
         )
     loss = pl.col("loss").cast(pl.Float64)
     points = found.select(*names, loss).filter(loss.is_finite()).sort("loss", descending=True)
     if not points.height:
-        raise InputError("there is no acceptable set to draw: every evaluation failed")
+        raise InputError(
+            "there is no acceptable set to draw: every evaluation failed", kind="nothing-to-draw"
+        )
     notes, what = [], "point" if len(names) <= PAIRED else "line"
     if failed := found.height - points.height:
         notes.append(f"not drawn: {format_count(failed, what)} that failed")

@@ -50,7 +50,10 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
     ).with_row_index("place")
     measured = rows.drop_nulls("real")
     if not measured.height:
-        raise InputError(f"there are no differences to draw: {name_kpi(metric)} was not measured")
+        raise InputError(
+            f"there are no differences to draw: {name_kpi(metric)} was not measured",
+            kind="nothing-to-draw",
+        )
     numbers = ("predicted", "real", "low", "high")
     rows, measured = (
         each.with_columns(scale_value(metric, pl.col(name)) for name in numbers)
@@ -138,7 +141,10 @@ def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
     rows = confirmation.table.filter(pl.col("metric") == metric)
     rows = rows.drop_nulls(["predicted_rank", "real_rank"])
     if not rows.height:
-        raise InputError(f"there are no ranks to draw: {name_kpi(metric)} was not measured")
+        raise InputError(
+            f"there are no ranks to draw: {name_kpi(metric)} was not measured",
+            kind="nothing-to-draw",
+        )
     figure = create_figure(f"Predicted and measured ranking by {name_kpi(metric)}")
     for at, row in enumerate(rows.rows(named=True)):
         name = f"{row['candidate']} (baseline)" if row["baseline"] else row["candidate"]
@@ -178,7 +184,10 @@ def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure
     metric = confirmation.by if metric is None else metric
     runs = confirmation.runs
     if metric not in runs.columns or not runs[metric].count():
-        raise InputError(f"there are no runs to draw: {name_kpi(metric)} was not measured")
+        raise InputError(
+            f"there are no runs to draw: {name_kpi(metric)} was not measured",
+            kind="nothing-to-draw",
+        )
     known = runs.drop_nulls(metric).sort("order")
     figure = create_figure(f"Runs in order of execution: {name_kpi(metric)}")
     names = [each.name for each in confirmation.candidates] + [confirmation.baseline.name]

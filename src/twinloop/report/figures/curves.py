@@ -85,6 +85,7 @@ def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
     if not tasks.height:
         raise InputError(
             "there is no queue to draw: no task has both a submission and a start",
+            kind="nothing-to-draw",
             remedy="simulate the workload first, or read a log with start and end times",
         )
     since, start = tasks["queued"].to_numpy(), tasks["start"].to_numpy()
@@ -129,7 +130,10 @@ def sum_cores_in_use(ran: pl.DataFrame) -> Steps:
     )
     steps = Steps.of(WeightedIntervals.of(start, end, cores))
     if not steps.t.size:
-        raise InputError("there is nothing to draw: no execution uses a core for any time")
+        raise InputError(
+            "there is nothing to draw: no execution uses a core for any time",
+            kind="nothing-to-draw",
+        )
     return steps
 
 
@@ -164,6 +168,7 @@ def plot_power(trace: Trace) -> Figure:
     if not steps.t.size:
         raise InputError(
             "there is no power to draw: the trace has no window of power",
+            kind="nothing-to-draw",
             remedy="give the hosts of the platform a power model",
         )
     axis = TimeAxis.of(trace)
@@ -192,6 +197,7 @@ def plot_waits(trace: Trace) -> Figure:
     if not len(known):
         raise InputError(
             "there are no waits to draw: no task has both a submission and a start",
+            kind="nothing-to-draw",
             remedy="simulate the workload first, or read a log with start and end times",
         )
     wait, count = np.unique(known.to_numpy(), return_counts=True)

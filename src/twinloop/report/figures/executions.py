@@ -118,6 +118,7 @@ def require_executions(frame: pl.DataFrame) -> pl.DataFrame:
     if not frame.height:
         raise InputError(
             "there is nothing to draw: no execution has a start and an end",
+            kind="nothing-to-draw",
             remedy="simulate the workload first, or read a log with start and end times",
         )
     return frame

@@ -94,6 +94,7 @@ def _select_window(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.
     if not first < last:
         raise InputError(
             f"a window from {first} to {last} s is empty",
+            kind="wrong-order",
             field="window",
             remedy="give the start before the end",
         )

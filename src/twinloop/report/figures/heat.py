@@ -47,6 +47,7 @@ def plot_heat(trace: Trace) -> Figure:
     if ran["machine"].null_count() == ran.height:
         raise InputError(
             "there is no heat map to draw: the machines of the tasks are not recorded",
+            kind="nothing-to-draw",
             remedy="simulate on a platform, or record a run",
         )
     first, last = float(ran["start"].min()), float(ran["end"].max())  # type: ignore[arg-type]

@@ -46,6 +46,7 @@ def plot_lateness(trace: Trace) -> Figure:
     if not any(drawn.values()):
         raise InputError(
             "there is no lateness to draw: no task has a recorded submission or a deadline",
+            kind="nothing-to-draw",
             remedy="simulate a replay with feedback, or give the tasks deadlines",
         )
     notes = []

@@ -54,6 +54,7 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     if len(chosen) != 2:
         raise InputError(
             f"{len(chosen)} objectives cannot be drawn",
+            kind="wrong-count",
             field="objectives",
             remedy="give two objectives",
         )
@@ -61,7 +62,10 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     best = _scale_table(study.pareto(one, other), study)
     table = _scale_table(study.configurations, study).drop_nulls([one.kpi, other.kpi])
     if not table.height:
-        raise InputError("there is no Pareto front to draw: no configuration has both objectives")
+        raise InputError(
+            "there is no Pareto front to draw: no configuration has both objectives",
+            kind="nothing-to-draw",
+        )
     table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
     notes = []
     if table.height > POINTS:

@@ -44,10 +44,16 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     ['session 0: 2 tasks', 'session 1: 1 task']
     """
     if require_trace(trace).tasks["user"].null_count() == trace.tasks.height:
-        raise InputError("there are no sessions to draw: the users of the tasks are not recorded")
+        raise InputError(
+            "there are no sessions to draw: the users of the tasks are not recorded",
+            kind="nothing-to-draw",
+        )
     graphs = SessionGraphs.from_log(trace, threshold=threshold)
     if not len(graphs):
-        raise InputError("there are no sessions to draw: no task of a known user can be run")
+        raise InputError(
+            "there are no sessions to draw: no task of a known user can be run",
+            kind="nothing-to-draw",
+        )
     if user is None:
         counts = np.diff(graphs.partition.offsets[graphs.partition.user_offsets])
         user = graphs.users[int(np.argmax(counts))]

@@ -178,7 +178,10 @@ def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
     found = study.interactions(kpi)
     found = found.with_columns(scale_value(kpi, pl.col(name)) for name in ("interaction", "mean"))
     if not found.height:
-        raise InputError("there are no interactions to draw: the study has fewer than two factors")
+        raise InputError(
+            "there are no interactions to draw: the study has fewer than two factors",
+            kind="nothing-to-draw",
+        )
     levels = found.select("factor", "level").unique().height
     others = found.select("other", "other_level").unique().height
     by_level = levels + others <= LEVELS
@@ -258,6 +261,9 @@ def _format_percent(share: float | None) -> str:
 
 def _choose_kpi(study: Study) -> str:
     if not study.kpis:
-        raise InputError("there is nothing to draw: no run of the study has succeeded yet")
+        raise InputError(
+            "there is nothing to draw: no run of the study has succeeded yet",
+            kind="nothing-to-draw",
+        )
     known = [kpi for kpi in study.objectives if kpi in study.kpis]
     return known[0] if known else study.kpis[0]

@@ -67,6 +67,7 @@ def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     if tasks > TASKS:
         raise InputError(
             f"{tasks:,} tasks are too many for a static picture of at most {TASKS}",
+            kind="too-large",
             remedy="use write_run_page, which has no limit",
         )
     busy = sum_cores_in_use(ran)

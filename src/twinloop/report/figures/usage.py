@@ -153,6 +153,7 @@ def _select_samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
     if not drawn.height:
         raise InputError(
             "there is no CPU use to draw: the trace has no samples",
+            kind="nothing-to-draw",
             remedy="record a run: `twinloop execute` and `twinloop record` sample their tasks",
         )
     notes = []

@@ -160,6 +160,7 @@ def check_page(path: Path) -> None:
     if is_file(path) and _MARK.encode() not in read_first_bytes(path):
         raise InputError(
             "exists and is not a page of Twinloop, so it is not replaced",
+            kind="not-replaceable",
             file=path,
             remedy="give another file with -o, or move this one",
         )

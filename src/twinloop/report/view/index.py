@@ -143,14 +143,16 @@ def read_description(file: Path) -> dict[str, Any]:
     """Read the JSON object in a file that describes its folder."""
     try:
         if file.stat().st_size > _LARGEST:
-            raise InputError("is too large to be listed", file=file)
+            raise InputError("is too large to be listed", kind="too-large", file=file)
         kept = json.loads(file.read_bytes())
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+        raise InputError(
+            f"cannot be read: {error.strerror}", kind="cannot-read", file=file
+        ) from None
     except (ValueError, RecursionError):
-        raise InputError(f"{file.name} is not valid JSON", file=file) from None
+        raise InputError(f"{file.name} is not valid JSON", kind="damaged-file", file=file) from None
     if not isinstance(kept, dict):
-        raise InputError(f"{file.name} is not a JSON object", file=file)
+        raise InputError(f"{file.name} is not a JSON object", kind="damaged-file", file=file)
     return kept
 
 

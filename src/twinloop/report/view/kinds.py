@@ -83,10 +83,10 @@ def find_kind(path: Path) -> Kind:
     'run'
     >>> find_kind(Path("nowhere"))
     Traceback (most recent call last):
-    twinloop.InputError: nowhere: does not exist
+    twinloop.InputError: nowhere: does not exist [TL0101]
     """
     if not path.exists():
-        raise InputError("does not exist", file=path)
+        raise InputError("does not exist", kind="file-not-found", file=path)
     for kind in KINDS:
         if (path / kind.marker).is_file():
             return kind
@@ -97,6 +97,7 @@ def find_kind(path: Path) -> Kind:
         markers = ", ".join(kind.marker for kind in KINDS)
         raise InputError(
             f"is not a {', '.join(others)} or {last}",
+            kind="not-a-result",
             file=path,
             remedy=f"give a folder with one of {markers}; as a log, it {error.problem}"
             if path.is_dir()
@@ -114,7 +115,7 @@ def read_run(path: Path) -> Trace:
     0
     """
     if not path.exists():
-        raise InputError("does not exist", file=path)
+        raise InputError("does not exist", kind="file-not-found", file=path)
     return read(path)
 
 

@@ -53,7 +53,9 @@ class PageCache:
         names = list(dict.fromkeys(names))
         if not 2 <= len(names) <= MOST:
             raise InputError(
-                f"{len(names)} runs cannot be compared", remedy=f"select 2 to {MOST} runs"
+                f"{len(names)} runs cannot be compared",
+                kind="wrong-count",
+                remedy=f"select 2 to {MOST} runs",
             )
         return self._get_page(
             "compare",
@@ -71,7 +73,7 @@ class PageCache:
 
     def find_path(self, name: str) -> Path:
         """Return the path of a name in the list; a path outside of the folder does not exist."""
-        absent = InputError("is not in this folder", file=name)
+        absent = InputError("is not in this folder", kind="outside-folder", file=name)
         try:
             path = self.root if name in ("", ".") else join_below(self.root, name, deep=True)
         except InputError:
@@ -87,7 +89,11 @@ class PageCache:
         )
         for link in links:
             if not self._is_inside(link):
-                raise InputError(f"contains a link out of this folder: {link.name}", file=name)
+                raise InputError(
+                    f"contains a link out of this folder: {link.name}",
+                    kind="outside-folder",
+                    file=name,
+                )
         return path
 
     def _is_inside(self, path: Path) -> bool:

@@ -61,7 +61,12 @@ class Server(ThreadingHTTPServer):
         root = Path(folder)
         if not root.is_dir():
             problem = "is not a folder" if root.exists() else "does not exist"
-            raise InputError(problem, file=folder, remedy="give a folder of runs and studies")
+            raise InputError(
+                problem,
+                kind="file-not-found",
+                file=folder,
+                remedy="give a folder of runs and studies",
+            )
         self.folder = root.resolve()
         self.token = secrets.token_urlsafe(32)
         self.session = secrets.token_urlsafe(32)
@@ -76,6 +81,7 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             raise InputError(
                 f"port {port} is not available: {error.strerror}",
+                kind="port-unavailable",
                 remedy="leave out --port to use a free one",
             ) from None
 

@@ -71,11 +71,17 @@ def merge(
     """
     logs = list(traces)
     if not logs:
-        raise InputError("there is no trace to merge", remedy="give at least one trace")
+        raise InputError(
+            "there is no trace to merge", kind="no-runs", remedy="give at least one trace"
+        )
     if names is None:
         names = [str(number) for number in range(1, len(logs) + 1)]
     if len(names) != len(logs) or len(set(names)) != len(logs):
-        raise InputError(f"{len(logs)} logs need as many names, all different", field="names")
+        raise InputError(
+            f"{len(logs)} logs need as many names, all different",
+            kind="not-mergeable",
+            field="names",
+        )
     if same_site is None:
         same_site = _common_origin(logs) is not None
     apart = ("tasks", "arrays") if same_site else tuple(_NAMES)
@@ -140,6 +146,7 @@ def _unify_clocks(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     if None in clocks:
         raise InputError(
             "some logs count CPU seconds of their own nodes, others of a reference core",
+            kind="not-mergeable",
             field="reference_mhz",
             remedy="merge logs of one kind",
         )
@@ -178,6 +185,7 @@ def _prefix_common_names(
         if clash := sorted(prefixed & times.keys()):
             raise InputError(
                 f"the name '{clash[0]}' is used already, so it cannot be a prefixed name",
+                kind="not-mergeable",
                 field=kind,
                 remedy="give other names",
             )

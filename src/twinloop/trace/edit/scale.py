@@ -36,13 +36,23 @@ def scale_load(
     [8.0, 16.0]
     """
     if not (math.isfinite(factor) and factor > 0):
-        raise InputError(f"{factor} is no factor", field="factor", remedy="give a number above 0")
+        raise InputError(
+            f"{factor} is no factor",
+            kind="out-of-range",
+            field="factor",
+            remedy="give a number above 0",
+        )
     if by == "arrivals":
         scaled = _scale_arrivals(trace, factor)
     elif by == "run-time":
         scaled = _scale_run_times(trace, factor)
     else:
-        raise InputError(f"'{by}' cannot be scaled", field="by", remedy="arrivals or run-time")
+        raise InputError(
+            f"'{by}' cannot be scaled",
+            kind="not-a-choice",
+            field="by",
+            remedy="arrivals or run-time",
+        )
     of_tasks = pl.col("subject").is_in(trace.tasks["id"].implode()).fill_null(False)
     machines = trace.decisions.with_row_index("row").filter(~of_tasks)["row"]
     power = trace.power.with_row_index("row")["row"]

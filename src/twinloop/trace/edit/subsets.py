@@ -45,9 +45,14 @@ def window(
     """
     within = Interval(_check_time(start, "start"), _check_time(end, "end"))
     if within.start is not None and within.end is not None and within.end < within.start:
-        raise InputError(f"{end} s is before the start, {start} s", field="end")
+        raise InputError(f"{end} s is before the start, {start} s", kind="wrong-order", field="end")
     if by not in _MOMENTS:
-        raise InputError(f"'{by}' is no moment", field="by", remedy=f"one of {', '.join(_MOMENTS)}")
+        raise InputError(
+            f"'{by}' is no moment",
+            kind="not-a-choice",
+            field="by",
+            remedy=f"one of {', '.join(_MOMENTS)}",
+        )
     inside = within.contains(_get_moments(trace, by))
     kept = keep_tasks(trace, inside, "not in the window", within)
     parameters = {"start": within.start, "end": within.end, "by": by, "rebase": rebase}
@@ -78,7 +83,9 @@ def trim(
     submit = pl.col("submit")
     first, last = trace.tasks.select(first=submit.min(), last=submit.max()).row(0)
     if first is None:
-        raise InputError("no task of the trace has a submission time", field="submit")
+        raise InputError(
+            "no task of the trace has a submission time", kind="nothing-selected", field="submit"
+        )
     head = _parse_length(warm_up, last - first, "warm_up")
     tail = _parse_length(cool_down, last - first, "cool_down")
     within = Interval(first + head if head else None, last - tail if tail else None)
@@ -86,6 +93,7 @@ def trim(
     if not inside.any():
         raise InputError(
             f"no task is left of the {last - first:g} s of submissions",
+            kind="nothing-selected",
             field="warm_up and cool_down",
             remedy="give shorter ones",
         )
@@ -127,7 +135,9 @@ def select(
         parameters["where"] = str(where)
         chosen &= _evaluate(trace.tasks, where)
     if not parameters:
-        raise InputError("no condition is given", remedy="give users, queues or where")
+        raise InputError(
+            "no condition is given", kind="nothing-selected", remedy="give users, queues or where"
+        )
     kept = keep_tasks(trace, chosen != invert, "not selected", None)
     return kept.with_manifest(
         edit=Edit(operation="select", parameters=parameters | {"invert": invert})
@@ -139,9 +149,16 @@ def _evaluate(tasks: pl.DataFrame, where: pl.Expr) -> pl.Series:
     try:
         mask = tasks.select(where.alias("mask"))["mask"]
     except pl.exceptions.PolarsError as error:
-        raise InputError(str(error).partition("\n")[0], field="where", remedy=remedy) from None
+        raise InputError(
+            str(error).partition("\n")[0], kind="wrong-argument", field="where", remedy=remedy
+        ) from None
     if mask.dtype != pl.Boolean or mask.len() != tasks.height:
-        raise InputError(f"gives {mask.dtype}, {mask.len()} rows", field="where", remedy=remedy)
+        raise InputError(
+            f"gives {mask.dtype}, {mask.len()} rows",
+            kind="wrong-argument",
+            field="where",
+            remedy=remedy,
+        )
     return mask.fill_null(False)
 
 
@@ -167,7 +184,9 @@ def _rebase(trace: Trace, start: float | None) -> Trace:
 
 def _check_time(value: float | None, field: str) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise InputError(f"{value} is no time", field=field, remedy="seconds, or None")
+        raise InputError(
+            f"{value} is no time", kind="invalid-quantity", field=field, remedy="seconds, or None"
+        )
     return value
 
 
@@ -180,7 +199,11 @@ def _parse_length(value: float | str, whole: float, field: str) -> float:
         else:
             length = float(value)
     except ValueError:
-        raise InputError(f"'{value}' is no length of time", field=field, remedy=remedy) from None
+        raise InputError(
+            f"'{value}' is no length of time", kind="invalid-quantity", field=field, remedy=remedy
+        ) from None
     if not (math.isfinite(length) and length >= 0):
-        raise InputError(f"{value} is no length of time", field=field, remedy=remedy)
+        raise InputError(
+            f"{value} is no length of time", kind="invalid-quantity", field=field, remedy=remedy
+        )
     return length

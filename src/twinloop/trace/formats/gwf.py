@@ -73,7 +73,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     frames = [_parse_batch(batch, columns, row_filter) for batch in batch_rows(rows, width)]
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
-        raise InputError("has no job that can be read", file=path)
+        raise InputError("has no job that can be read", kind="empty-log", file=path)
     jobs, epoch_ms = shift_to_first_time(jobs, ["SubmitTime"], tally)
     _note_ignored(jobs, path, tally)
     manifest = Manifest(
@@ -91,7 +91,7 @@ def _read_rows(
     content = _read_content(path, row_filter, header)
     first = next(content, None)
     if first is None:
-        raise InputError("has no job", file=path)
+        raise InputError("has no job", kind="empty-log", file=path)
     named = _parse_field_names(first[1])
     if named is not None:
         return named, _split_cells(content, row_filter, len(named), separator=",")

@@ -74,7 +74,9 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be read as Parquet: {text}", file=path) from None
+        raise InputError(
+            f"cannot be read as Parquet: {text}", kind="damaged-file", file=path
+        ) from None
 
 
 def _scan(
@@ -85,7 +87,7 @@ def _scan(
     with path.open("rb") as stream:
         start = stream.read(len(MAGIC))
     if start != MAGIC:
-        raise FormatError("is no Parquet file", file=path)
+        raise FormatError("is no Parquet file", kind="wrong-format", file=path)
     found = scan_parquet(path)
     schema = found.collect_schema()
     chosen = {
@@ -96,6 +98,7 @@ def _scan(
         if chosen[name] is None:
             raise FormatError(
                 f"has no column '{name}'",
+                kind="wrong-columns",
                 file=path,
                 remedy=f"it has: {', '.join(schema.names())}",
             )
@@ -155,4 +158,6 @@ def cast_milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
 
 
 def _make_type_error(path: Path, name: str, dtype: pl.DataType, wanted: str) -> InputError:
-    return FormatError(f"is of type {dtype}, not {wanted}", file=path, field=name)
+    return FormatError(
+        f"is of type {dtype}, not {wanted}", kind="wrong-columns", file=path, field=name
+    )

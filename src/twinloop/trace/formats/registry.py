@@ -58,7 +58,9 @@ def get_format(name: str) -> Format:
         return _FORMATS[name]
     except KeyError:
         known = ", ".join(sorted(_FORMATS))
-        raise FormatError(f"no format is called '{name}'", remedy=f"one of: {known}") from None
+        raise FormatError(
+            f"no format is called '{name}'", kind="unknown-format", remedy=f"one of: {known}"
+        ) from None
 
 
 def list_path_options() -> frozenset[str]:
@@ -91,10 +93,16 @@ def recognise(path: str | Path) -> Format:
             return form
     binary = detect_binary_kind(start)
     if binary is not None:
-        raise FormatError(f"is {binary}, not a log", file=path, remedy=_suggest_remedy(binary))
+        raise FormatError(
+            f"is {binary}, not a log",
+            kind="wrong-format",
+            file=path,
+            remedy=_suggest_remedy(binary),
+        )
     known = ", ".join(sorted(_FORMATS))
     raise FormatError(
         _describe_unknown(path, start),
+        kind="unknown-format",
         file=path,
         remedy="name the format: twinloop convert --format NAME, format=NAME in Python, or "
         f"format: NAME beside the path in a scenario; known: {known}",
@@ -160,9 +168,15 @@ def write(
     form = format_from_path(path) if format is None else get_format(format)
     if form.write is None:
         writable = ", ".join(sorted(f.name for f in _FORMATS.values() if f.write))
-        raise FormatError(f"{form.title} can only be read", remedy=f"writable: {writable}")
+        raise FormatError(
+            f"{form.title} can only be read",
+            kind="format-not-writable",
+            remedy=f"writable: {writable}",
+        )
     if path.exists() and not overwrite:
-        raise InputError("exists already", file=path, remedy="overwrite=True replaces it")
+        raise InputError(
+            "exists already", kind="output-exists", file=path, remedy="overwrite=True replaces it"
+        )
     _check_options(form, form.write, path, options)
     return tuple(note for note in form.write(trace, path, **options) if note.count)
 
@@ -176,6 +190,7 @@ def _check_options(
         if name not in names:
             raise InputError(
                 f"the format '{form.name}' has no option '{name}'",
+                kind="option-of-other-format",
                 file=path,
                 remedy=f"it has: {', '.join(names) or 'none'}",
             )
@@ -199,6 +214,7 @@ def format_from_path(path: Path) -> Format:
     known = "; ".join(f"{f.name}: {', '.join(f.suffixes)}" for f in _FORMATS.values() if f.suffixes)
     raise FormatError(
         "has a suffix of no writable format",
+        kind="unknown-format",
         file=path,
         remedy=f"name the format with --to, or use a suffix ({known})",
     )

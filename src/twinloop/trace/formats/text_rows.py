@@ -47,6 +47,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         if len(carry) > MAX_LINE_BYTES:
             raise InputError(
                 f"is longer than {MAX_LINE_BYTES:,} bytes: this is no text log",
+                kind="malformed-row",
                 file=path,
                 line=number + block.count(b"\n", 0, cut) + 1,
             )
@@ -115,7 +116,7 @@ class RowFilter:
     def reject(self, number: int, problem: str, *, what: str, count: int = 1) -> None:
         """Skip a line (or `count` lines from it on) that `what` describes."""
         if self.strict:
-            raise InputError(problem, file=self.path, line=number)
+            raise InputError(problem, kind="invalid-value", file=self.path, line=number)
         self.tally.note("skipped", what, count=count, examples=[f"{self.path.name}:{number}"])
 
     def is_readable(self, number: int, text: str) -> bool:
@@ -146,7 +147,11 @@ class RowFilter:
             check = checks[row["failed"]]
             value = row[check.column][:80]
             raise InputError(
-                f"{value!r} {check.problem}", file=self.path, line=row["line"], field=check.field
+                f"{value!r} {check.problem}",
+                kind="invalid-value",
+                file=self.path,
+                line=row["line"],
+                field=check.field,
             )
         for (index,), group in failed.group_by("failed", maintain_order=True):
             check = checks[int(index)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from twinloop.description.codes import Severity
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.quality.audit_page import format_audit
-from twinloop.trace.quality.rule import Severity
 from twinloop.trace.quality.source_positions import SourcePosition
 from twinloop.trace.trace import format_count
 
@@ -33,6 +33,7 @@ class RuleFinding:
     """
 
     rule: str
+    code: str
     severity: Severity
     law: str
     fix: str
@@ -54,6 +55,7 @@ class QualityError(InputError):
         first = next((finding.examples[0] for finding in worst if finding.examples), None)
         super().__init__(
             f"the trace breaks {', '.join(rules)}" + (f"; {first}" if first is not None else ""),
+            kind="quality-gate",
             file=None if first is None else first.place.file,
             line=None if first is None else first.place.line,
             remedy="the audit lists all; repair(trace) fixes some of them"
@@ -63,7 +65,7 @@ class QualityError(InputError):
 
     def __str__(self) -> str:
         # The problem contains the position of its example, and concerns several positions.
-        return escape_name(f"{self.problem} ({self.remedy})")
+        return f"{escape_name(f'{self.problem} ({self.remedy})')} [{self.code}]"
 
     def __reduce__(self) -> Any:
         return type(self), (self.audit,)
@@ -114,7 +116,9 @@ class Audit:
             if finding.rule == rule:
                 return finding
         known = ", ".join(finding.rule for finding in self.findings)
-        raise InputError(f"no rule is called '{rule}'", remedy=f"one of: {known}")
+        raise InputError(
+            f"no rule is called '{rule}'", kind="unknown-name", remedy=f"one of: {known}"
+        )
 
     def raise_for_errors(self) -> None:
         """Raise a QualityError if there is any error.
@@ -170,6 +174,7 @@ class Audit:
 def _plain(finding: RuleFinding) -> dict[str, Any]:
     return {
         "name": finding.rule,
+        "code": finding.code,
         "severity": finding.severity,
         "law": finding.law,
         "applies": finding.applies,

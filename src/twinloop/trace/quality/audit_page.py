@@ -34,7 +34,11 @@ def _lines(audit: Audit) -> Iterator[str]:
     if broken:
         yield from ["", "## Examples"]
     for finding in broken:
-        yield from ["", f"`{finding.rule}` ({finding.severity}, {finding.broken:,} rows)", ""]
+        yield from [
+            "",
+            f"`{finding.rule}` ({finding.code}, {finding.severity}, {finding.broken:,} rows)",
+            "",
+        ]
         yield from (f"- {_escape(str(example))}" for example in finding.examples)
         if finding.fix:
             yield f"- *What `repair` does:* {finding.fix}"

@@ -33,7 +33,7 @@ def _sampled_tasks(prepared: PreparedTables) -> tuple[pl.DataFrame, float]:
 
 
 def check_sampled(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task that is longer than a sampling period has a sample."""
+    """Check the rule `sampled`."""
     tasks, limit = _sampled_tasks(prepared)
     length = pl.col("end") - pl.col("start")
     if tasks.height:
@@ -43,7 +43,7 @@ def check_sampled(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_too_short_to_sample(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task has a sample, however short it is."""
+    """Check the rule `too-short-to-sample`."""
     tasks, limit = _sampled_tasks(prepared)
     length = pl.col("end") - pl.col("start")
     if tasks.height:
@@ -53,7 +53,7 @@ def check_too_short_to_sample(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_samples_within(prepared: PreparedTables) -> Iterator[Violations]:
-    """The window of a sample touches the execution of its task."""
+    """Check the rule `samples-within`."""
     if not prepared.spans.height or not prepared.samples.height:
         return
     samples = prepared.samples.join(prepared.spans, on="task_row")
@@ -64,12 +64,12 @@ def check_samples_within(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_samples_reach_ends(prepared: PreparedTables) -> Iterator[Violations]:
-    """Samples begin and end within one sampling period of the start and the end of their task."""
+    """Check the rule `samples-reach-ends`."""
     yield from _check_ends(prepared, far=True)
 
 
 def check_samples_cover(prepared: PreparedTables) -> Iterator[Violations]:
-    """Samples cover their task from its start to its end."""
+    """Check the rule `samples-cover`."""
     yield from _check_ends(prepared, far=False)
 
 
@@ -103,7 +103,7 @@ def _tasks_without_executions(prepared: PreparedTables) -> pl.DataFrame:
 
 
 def check_usage_of_every_task(prepared: PreparedTables) -> Iterator[Violations]:
-    """If a log has usage but no executions, every task has usage."""
+    """Check the rule `usage-of-every-task`."""
     tasks = _tasks_without_executions(prepared)
     if prepared.placements.height:
         # A task that failed without an execution never started.
@@ -116,7 +116,7 @@ def check_usage_of_every_task(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_run_time_matches_usage(prepared: PreparedTables) -> Iterator[Violations]:
-    """If a log has usage but no executions, the usage lasts as long as the run time."""
+    """Check the rule `run-time-matches-usage`."""
     both = _tasks_without_executions(prepared).filter(
         pl.col("run_time").is_not_null() & pl.col("total").is_not_null()
     )

@@ -37,6 +37,7 @@ def _apply_rule(rule: Rule, prepared: PreparedTables) -> RuleFinding:
     examples = [example for broken in results for example in _examples(prepared.trace, broken)]
     return RuleFinding(
         rule.name,
+        rule.code,
         rule.severity,
         rule.law,
         rule.fix,

@@ -17,20 +17,20 @@ CPU_TICK: Final = 0.01
 
 
 def check_cpu_possible(prepared: PreparedTables) -> Iterator[Violations]:
-    """A sample has no more CPU time than its node could give."""
+    """Check the rule `cpu-possible`."""
     most = pl.col("limit") * pl.col("dt")
     yield from _check_cpu(prepared, pl.col("cpu") > most * CPU_TOLERANCE + CPU_TICK)
 
 
 def check_cpu_exact(prepared: PreparedTables) -> Iterator[Violations]:
-    """A sample has no more CPU time than its node could give, without any tolerance."""
+    """Check the rule `cpu-exact`."""
     most = pl.col("limit") * pl.col("dt")
     above = pl.col("cpu") > most * (1 + 1e-9) + 1e-9
     yield from _check_cpu(prepared, above & (pl.col("cpu") <= most * CPU_TOLERANCE + CPU_TICK))
 
 
 def check_memory_possible(prepared: PreparedTables) -> Iterator[Violations]:
-    """A sample has no more memory than its node."""
+    """Check the rule `memory-possible`."""
     message = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
     yield from _check_node_limit(
         prepared, "rss", "memory", pl.col("rss") > pl.col("limit"), message
@@ -38,7 +38,7 @@ def check_memory_possible(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_overcommit(prepared: PreparedTables) -> Iterator[Violations]:
-    """A node never runs more cores at once than it has."""
+    """Check the rule `overcommit`."""
     nodes = prepared.table("nodes").select(machine="node", limit="cores").drop_nulls()
     running = (
         prepared.table("placements")
@@ -62,7 +62,7 @@ def check_overcommit(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_fits_no_node(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task asks for no more than some node has."""
+    """Check the rule `fits-no-node`."""
     nodes = prepared.table("nodes")
     executed = prepared.placements.drop_nulls("start")
     tasks = (
@@ -86,7 +86,7 @@ def check_fits_no_node(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_runnable(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task of a log has processors, and a run time."""
+    """Check the rule `runnable`."""
     if prepared.recorded or not prepared.table("tasks").height:
         return
     tasks = collect_runs(prepared.trace).with_row_index("row")
@@ -105,7 +105,7 @@ def check_runnable(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_within_requested_time(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task runs no longer than its user asked for."""
+    """Check the rule `within-requested-time`."""
     both = prepared.table("tasks").drop_nulls(["run_time", "requested_time"])
     if both.height:
         rows = select_rows(both, pl.col("run_time") > pl.col("requested_time")).select("row")
@@ -114,7 +114,7 @@ def check_within_requested_time(prepared: PreparedTables) -> Iterator[Violations
 
 
 def check_zero_length(prepared: PreparedTables) -> Iterator[Violations]:
-    """The run time of a task is positive."""
+    """Check the rule `zero-length`."""
     known = prepared.table("tasks").drop_nulls("run_time")
     if known.height:
         rows = select_rows(known, pl.col("run_time") == 0).select("row")

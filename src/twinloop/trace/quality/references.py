@@ -13,7 +13,7 @@ from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
 def check_placements_of_tasks(prepared: PreparedTables) -> Iterator[Violations]:
-    """The task of every execution exists."""
+    """Check the rule `placements-of-tasks`."""
     known = prepared.placements.filter(pl.col("task").is_not_null())
     if known.height:
         rows = select_rows(known, pl.col("task_row").is_null()).select("row")
@@ -21,7 +21,7 @@ def check_placements_of_tasks(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_samples_of_tasks(prepared: PreparedTables) -> Iterator[Violations]:
-    """The task of every sample exists."""
+    """Check the rule `samples-of-tasks`."""
     named = prepared.table("usage").filter(
         pl.col("task").is_not_null() | pl.col("pid").is_not_null()
     )
@@ -32,7 +32,7 @@ def check_samples_of_tasks(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_known_parents(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every parent of a task exists."""
+    """Check the rule `known-parents`."""
     edges = prepared.edges
     if edges.height:
         lost = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
@@ -42,7 +42,7 @@ def check_known_parents(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_acyclic(prepared: PreparedTables) -> Iterator[Violations]:
-    """No task waits for itself, directly or through others."""
+    """Check the rule `acyclic`."""
     edges = prepared.edges.drop_nulls("parent_row")
     if not edges.height:
         return
@@ -57,7 +57,7 @@ def check_acyclic(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_parents_first(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task starts after its parents have ended."""
+    """Check the rule `parents-first`."""
     spans = prepared.spans
     known = (
         prepared.edges.drop_nulls("parent_row")
@@ -79,7 +79,7 @@ def check_parents_first(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_known_files(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every file that a task reads or writes, and that task, exist."""
+    """Check the rule `known-files`."""
     uses = prepared.table("task_files").drop_nulls(["task", "file"])
     if uses.height:
         files = prepared.trace.files.select("file", there=pl.lit(True)).unique()
@@ -91,7 +91,7 @@ def check_known_files(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every node that is named is in the table of nodes."""
+    """Check the rule `known-nodes`."""
     nodes = prepared.trace.nodes.select("node").drop_nulls()
     if not nodes.height:
         return
@@ -108,7 +108,7 @@ def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_pids_apart(prepared: PreparedTables) -> Iterator[Violations]:
-    """Two tasks never have one process id on one node at one time."""
+    """Check the rule `pids-apart`."""
     pids = prepared.table("tasks").select(task_row="row", pid="pid").drop_nulls()
     held = (
         prepared.placements.join(pids, on="task_row")

@@ -36,7 +36,12 @@ def repair(trace: Trace, *, skew: float | None = None) -> Trace:
     repaired 1: samples out of order, sorted (usage row 2)
     """
     if skew is not None and not (math.isfinite(skew) and skew >= 0):
-        raise InputError(f"{skew} is no length of time", field="skew", remedy="seconds, 0 or more")
+        raise InputError(
+            f"{skew} is no length of time",
+            kind="out-of-range",
+            field="skew",
+            remedy="seconds, 0 or more",
+        )
     notes: list[Cleaning] = []
     prepared = PreparedTables(trace)
     for fix in (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import polars as pl
 
 from twinloop.description.cleaning import Cleaning
+from twinloop.description.codes import CODES, Severity
 from twinloop.trace.quality.prepared_tables import PreparedTables
-
-Severity = Literal["error", "warning"]
 
 #: Tolerance of times (s): recorders write whole milliseconds.
 TIME_TOLERANCE: Final = 0.001
@@ -38,26 +37,38 @@ RuleCheck = Callable[[PreparedTables], Iterable[Violations]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that a trace must satisfy: its name, its severity, and the check.
+    """A rule that a trace must satisfy: its name in the table of codes, and the check.
 
     A check that yields nothing does not apply: the trace has no rows that the rule concerns.
 
     >>> from twinloop.trace.quality import RULES
     >>> rule = next(rule for rule in RULES if rule.name == "lifecycle-order")
-    >>> rule.severity, rule.law
-    ('error', 'Nothing starts before it is submitted, or ends before it starts.')
+    >>> rule.code, rule.severity, rule.law
+    ('TL0009', 'error', 'Nothing starts before it is submitted, or ends before it starts.')
     """
 
     name: str
-    severity: Severity
     check: RuleCheck
-    #: The fix that `repair` applies; empty if there is none.
-    fix: str = ""
+
+    @property
+    def code(self) -> str:
+        """The code, which `twinloop explain` describes."""
+        return CODES[self.name].code
+
+    @property
+    def severity(self) -> Severity:
+        """`error` closes the gate."""
+        return CODES[self.name].severity or "error"
 
     @property
     def law(self) -> str:
-        """The rule in one sentence: the docstring of its check."""
-        return self.check.__doc__ or self.name
+        """The rule in one sentence."""
+        return CODES[self.name].text
+
+    @property
+    def fix(self) -> str:
+        """The fix that `repair` applies; empty if there is none."""
+        return CODES[self.name].repair
 
 
 def select_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
 def check_lifecycle_order(prepared: PreparedTables) -> Iterator[Violations]:
-    """Nothing starts before it is submitted, or ends before it starts."""
+    """Check the rule `lifecycle-order`."""
     placements = prepared.placements
     if placements.height:
         early, ended = pl.col("start") < pl.col("submit"), pl.col("end") < pl.col("start")
@@ -31,7 +31,7 @@ def check_lifecycle_order(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_samples_in_order(prepared: PreparedTables) -> Iterator[Violations]:
-    """The samples of one process, and the power of one node, have strictly increasing times."""
+    """Check the rule `samples-in-order`."""
     for table, frame, of in (
         ("usage", prepared.samples, "task '{task}'"),
         ("power", prepared.power, "node '{node}'"),
@@ -43,7 +43,7 @@ def check_samples_in_order(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_windows_positive(prepared: PreparedTables) -> Iterator[Violations]:
-    """A sampling window has a length."""
+    """Check the rule `windows-positive`."""
     for table in ("usage", "power"):
         frame = prepared.table(table)
         if frame.height:
@@ -54,7 +54,7 @@ def check_windows_positive(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_windows_disjoint(prepared: PreparedTables) -> Iterator[Violations]:
-    """A sampling window begins where the one before has ended, or later."""
+    """Check the rule `windows-disjoint`."""
     for table, frame in (("usage", prepared.samples), ("power", prepared.power)):
         if frame.height:
             overlap = pl.col("previous") - (pl.col("t") - pl.col("dt"))
@@ -67,7 +67,7 @@ def check_windows_disjoint(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_gaps_in_samples(prepared: PreparedTables) -> Iterator[Violations]:
-    """Consecutive samples of a process have no gap of more than one sampling period."""
+    """Check the rule `gaps-in-samples`."""
     period = prepared.period
     if not prepared.samples.height or period is None:
         return
@@ -80,7 +80,7 @@ def check_gaps_in_samples(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_after_zero(prepared: PreparedTables) -> Iterator[Violations]:
-    """Nothing happens before t = 0."""
+    """Check the rule `after-zero`."""
     for table, column in (("tasks", "submit"), ("placements", "start"), ("usage", "t")):
         known = prepared.table(table).filter(pl.col(column).is_not_null())
         if known.height:
@@ -89,7 +89,7 @@ def check_after_zero(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_run_time_matches_execution(prepared: PreparedTables) -> Iterator[Violations]:
-    """A run time is the length of the executions."""
+    """Check the rule `run-time-matches-execution`."""
     # Attempts follow each other; the placements of one attempt run side by side.
     lengths = (
         prepared.placements.filter(pl.col("task_row").is_not_null())

@@ -52,14 +52,14 @@ _MAY_BE_NEGATIVE = {
 
 
 def check_has_tasks(prepared: PreparedTables) -> Iterator[Violations]:
-    """A trace has at least one task."""
+    """Check the rule `has-tasks`."""
     count = prepared.trace.tasks.height
     rows = pl.DataFrame({"row": [] if count else [0]}, schema={"row": pl.UInt32})
     yield Violations("tasks", count, rows, "there is no task")
 
 
 def check_readable(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every row of the source could be read."""
+    """Check the rule `readable`."""
     source = prepared.manifest.source
     if source is not None:
         skipped = tuple(note for note in prepared.manifest.cleaned if note.kind == "skipped")
@@ -70,7 +70,7 @@ def check_readable(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_complete(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every required field has a value."""
+    """Check the rule `complete`."""
     for table, columns in _REQUIRED.items():
         frame = prepared.raw(table)
         if prepared.recorded:
@@ -84,7 +84,7 @@ def check_complete(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_times_known(prepared: PreparedTables) -> Iterator[Violations]:
-    """The start and the end of each execution are known."""
+    """Check the rule `times-known`."""
     if not prepared.recorded:
         missing = {name: pl.col(name).is_null() for name in ("start", "end")}
         message = "task '{task}': {fields} not recorded"
@@ -92,7 +92,7 @@ def check_times_known(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_placed(prepared: PreparedTables) -> Iterator[Violations]:
-    """A task that completed or has an exit code has been executed."""
+    """Check the rule `placed`."""
     if not prepared.table("placements").height:
         return
     tasks = prepared.table("tasks")
@@ -107,7 +107,7 @@ def check_placed(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_finite(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every number is finite: not NaN, not infinite."""
+    """Check the rule `finite`."""
     for table, columns in TABLES.items():
         frame = prepared.raw(table)
         bad = {
@@ -123,7 +123,7 @@ def check_finite(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_not_negative(prepared: PreparedTables) -> Iterator[Violations]:
-    """Lengths, amounts and sizes are not negative."""
+    """Check the rule `not-negative`."""
     for table, columns in TABLES.items():
         frame = prepared.table(table)
         bad = {
@@ -139,7 +139,7 @@ def check_not_negative(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_requested_cores_positive(prepared: PreparedTables) -> Iterator[Violations]:
-    """The requested cores and nodes of a task are positive."""
+    """Check the rule `requested-cores-positive`."""
     none = {name: pl.col(name) == 0 for name in ("requested_cores", "requested_nodes")}
     tasks = prepared.table("tasks")
     known = tasks.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in none))
@@ -147,7 +147,7 @@ def check_requested_cores_positive(prepared: PreparedTables) -> Iterator[Violati
 
 
 def check_known_words(prepared: PreparedTables) -> Iterator[Violations]:
-    """Every status, reason and access is one of the defined values."""
+    """Check the rule `known-words`."""
     for table, column, words in (
         ("tasks", "status", STATUSES),
         ("placements", "reason", REASONS),
@@ -161,7 +161,7 @@ def check_known_words(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def check_unique_names(prepared: PreparedTables) -> Iterator[Violations]:
-    """No two tasks, nodes or files have the same name."""
+    """Check the rule `unique-names`."""
     for table, column in (("tasks", "id"), ("nodes", "node"), ("files", "file")):
         frame = prepared.table(table).filter(pl.col(column).is_not_null())
         if frame.height:

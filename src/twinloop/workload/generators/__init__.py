@@ -76,12 +76,13 @@ def make_generator(name: str, **parameters: Any) -> Generator:
     <Trace of 10 tasks>
     >>> make_generator("lubin")
     Traceback (most recent call last):
-    twinloop.InputError: generator: unknown generator 'lubin' (did you mean 'lublin'?)
+    twinloop.InputError: generator: unknown generator 'lubin' (did you mean 'lublin'?) [TL0209]
     """
     kind = _GENERATORS.get(name)
     if kind is None:
         raise InputError(
             f"unknown generator {name!r}",
+            kind="unknown-name",
             field="generator",
             remedy=suggest_name(name, list(_GENERATORS)),
         )

@@ -103,6 +103,7 @@ def check_task_count(expected: float) -> None:
     if expected > MAX_TASKS:
         raise InputError(
             f"about {expected:.3g} tasks are expected before the horizon, more than {MAX_TASKS:,}",
+            kind="too-many",
             field="horizon",
             remedy="give a number of tasks, or an earlier horizon",
         )

@@ -97,7 +97,10 @@ class Generator(BaseModel, ABC):
         """
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(
-                f"{seed!r} is not a seed", field="seed", remedy="give a whole number, 0 or more"
+                f"{seed!r} is not a seed",
+                kind="out-of-range",
+                field="seed",
+                remedy="give a whole number, 0 or more",
             )
         tasks = pl.DataFrame(self._tasks(seed))
         if "id" not in tasks.columns:
@@ -144,8 +147,13 @@ class Generator(BaseModel, ABC):
         field = ".".join([cls.name, *place])
         if first["type"] == "extra_forbidden":
             remedy = suggest_name(place[0], [found.name for found in cls.parameters()])
-            return InputError(f"is not a parameter of '{cls.name}'", field=field, remedy=remedy)
+            return InputError(
+                f"is not a parameter of '{cls.name}'",
+                kind="unknown-field",
+                field=field,
+                remedy=remedy,
+            )
         problem = first["msg"].removeprefix("Value error, ")
         if place and not isinstance(first["input"], dict):
             problem = f"{first['input']!r}: {problem[:1].lower()}{problem[1:]}"
-        return InputError(problem, field=field)
+        return InputError(problem, kind="invalid-setting", field=field)

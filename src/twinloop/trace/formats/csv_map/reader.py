@@ -93,7 +93,7 @@ def read(
         frames.append(row_filter.filter_rows(values, checks).select("line", *names_here))
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
-        raise InputError("has no row that can be read", file=path)
+        raise InputError("has no row that can be read", kind="empty-log", file=path)
     fields = {target.field for target in wanted}
     for name in names:
         if name not in fields:
@@ -114,18 +114,20 @@ def _open_table(
     """Return the names in the first line, and the rows after it."""
     first = next((text for _, text in read_lines(path) if text.strip()), None)
     if first is None:
-        raise InputError("is empty", file=path)
+        raise InputError("is empty", kind="empty-log", file=path)
     if separator is None:
         separator = max(SEPARATORS, key=first.count)
     elif len(separator) != 1 or separator in '"\r\n':
-        raise InputError(f"{separator!r} cannot separate cells", field="separator")
+        raise InputError(
+            f"{separator!r} cannot separate cells", kind="wrong-argument", field="separator"
+        )
     records = _read_records(path, row_filter, separator)
     line, cells = next(records, (1, []))
     names = [cell.strip() for cell in cells]
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if not any(names) or twice:
         problem = f"names the column '{twice[0]}' twice" if twice else "has no names of columns"
-        raise FormatError(problem, file=path, line=line)
+        raise FormatError(problem, kind="wrong-columns", file=path, line=line)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         for number, cells in records:
@@ -156,7 +158,10 @@ def _read_records(
         except csv.Error as error:
             if "end of data" in str(error):
                 raise InputError(
-                    "a quoted cell begins here and never ends", file=path, line=start
+                    "a quoted cell begins here and never ends",
+                    kind="malformed-row",
+                    file=path,
+                    line=start,
                 ) from None
             count = max(reader.line_num - start + 1, 1)
             what = "lines whose quotes cannot be read"
@@ -175,6 +180,7 @@ def _make_targets(
         if not {"id", "submit"} & set(columns):
             raise FormatError(
                 "has no column with a known name, and no map of columns was given",
+                kind="wrong-columns",
                 file=path,
                 remedy=f"map the columns: columns={{'id': ...}}; there are: {', '.join(names)}",
             )
@@ -184,29 +190,38 @@ def _make_targets(
         if name not in TARGETS:
             raise InputError(
                 f"a column cannot be read as '{key}'",
+                kind="wrong-columns",
                 field="columns",
                 remedy=f"one of: {', '.join((*TARGETS, *SHORT_NAMES))}",
             )
         if field not in names:
             raise InputError(
                 f"there is no column '{field}'",
+                kind="wrong-columns",
                 file=path,
                 field=key,
                 remedy=f"there are: {', '.join(names)}",
             )
         if name in chosen:
-            raise InputError(f"'{name}' is mapped twice", field="columns")
+            raise InputError(f"'{name}' is mapped twice", kind="wrong-columns", field="columns")
         chosen[name] = Target(name, field, str(names.index(field)), None)
     if not chosen:
-        raise InputError("maps nothing", field="columns")
+        raise InputError("maps nothing", kind="wrong-columns", field="columns")
     for key, unit in units.items():
         name = SHORT_NAMES.get(key, key)
         if name not in chosen:
-            raise InputError(f"gives a unit of '{key}', which is not mapped", field="units")
+            raise InputError(
+                f"gives a unit of '{key}', which is not mapped", kind="wrong-columns", field="units"
+            )
         target = Target(name, chosen[name].field, chosen[name].column, unit)
         if unit not in target.units():
             allowed = ", ".join(target.units()) or "none"
-            raise InputError(f"'{unit}' is no unit of {key}", field="units", remedy=allowed)
+            raise InputError(
+                f"'{unit}' is no unit of {key}",
+                kind="invalid-quantity",
+                field="units",
+                remedy=allowed,
+            )
         chosen[name] = target
     return list(chosen.values())
 
@@ -216,6 +231,7 @@ def _check_one_clock(path: Path, wanted: Sequence[Target]) -> None:
     if dates and numbers:
         raise InputError(
             f"{dates[0]} is a date and time, but {numbers[0]} is a number: two clocks",
+            kind="unknown-date",
             file=path,
             remedy="give all points in time the same way, or leave one out",
         )

@@ -33,14 +33,14 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
         if isinstance(error, InputError):
             raise
         line = getattr(error, "lineno", None)
-        raise InputError(f"is no JSON: {error}", file=file, line=line) from None
+        raise InputError(f"is no JSON: {error}", kind="not-json", file=file, line=line) from None
     entries = document if isinstance(document, list) else [document]
     rows = []
     for number, entry in enumerate(entries):
         try:
             rows.append(_make_row(entry, f"[{number}]" if entries is document else "", tally))
         except InputError as error:
-            problem = InputError(error.problem, file=file, field=error.field)
+            problem = InputError(error.problem, kind=error.kind, file=file, field=error.field)
             if strict or len(entries) == 1:
                 raise problem from None
             example = f"{file.name}: {error.field}: {error.problem}"
@@ -50,13 +50,15 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
 
 def _make_row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
     if not isinstance(entry, Mapping):
-        raise InputError("is no JSON object", field=where or "top level")
+        raise InputError("is no JSON object", kind="not-json", field=where or "top level")
     for name in entry:
         if name != "node_id" and name not in _COLUMNS:
             tally.note("ignored", f"field '{name}' of {NODES_FILE}")
     name = entry.get("node_id")
     if name is not None and not isinstance(name, str):
-        raise InputError(f"{name!r} is no text", field=f"{where}.node_id".lstrip("."))
+        raise InputError(
+            f"{name!r} is no text", kind="invalid-value", field=f"{where}.node_id".lstrip(".")
+        )
     figures: dict[str, float | None] = {}
     for field, column in _COLUMNS.items():
         value = entry.get(field)
@@ -65,9 +67,9 @@ def _make_row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
             figures[column] = None
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"{value!r} is no number", field=place)
+            raise InputError(f"{value!r} is no number", kind="invalid-value", field=place)
         if not 0 <= value <= MAX_INTEGER:
-            raise InputError(f"{value!r} is out of range", field=place)
+            raise InputError(f"{value!r} is out of range", kind="invalid-value", field=place)
         figures[column] = float(value) * (MB if column == "memory" else 1)
     return (name, figures["cores"], figures["mhz"], figures["memory"])
 

@@ -72,9 +72,14 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     for name, there in files.items():
         if len(there) > 1:
             names = " and ".join(file.name for file in there)
-            raise InputError(f"contains both {names}", file=path, remedy="remove one of them")
+            raise InputError(
+                f"contains both {names}",
+                kind="duplicate-name",
+                file=path,
+                remedy="remove one of them",
+            )
         if not there and name == INVOCATIONS_FILE:
-            raise FormatError(f"has no {name}", file=path)
+            raise FormatError(f"has no {name}", kind="wrong-format", file=path)
         if not there:
             tally.note("assumed", f"there is no {name}: its values are unknown")
     invocations = _parse_lines(files[INVOCATIONS_FILE], INVOCATIONS, strict, tally)

@@ -53,7 +53,9 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     invented 1: process ids of tasks
     """
     if compression is not None and compression not in COMPRESSIONS:
-        raise InputError(f"'{compression}' is no compression", remedy="None, 'gz' or 'zst'")
+        raise InputError(
+            f"'{compression}' is no compression", kind="not-a-choice", remedy="None, 'gz' or 'zst'"
+        )
     tally = Tally()
     note_unsupported_columns(trace, tally, **_SUPPORTED)
     epoch = trace.manifest.epoch_ms

@@ -41,7 +41,9 @@ class Quantity:
         found = self._parse(value)
         if found is None or not math.isfinite(found):
             raise InputError(
-                f"{_quote(value)} is no quantity", remedy=f"write it like '100 {self.bare}'"
+                f"{_quote(value)} is no quantity",
+                kind="invalid-quantity",
+                remedy=f"write it like '100 {self.bare}'",
             )
         return found
 
@@ -81,7 +83,7 @@ def _parse_decimal(text: str) -> Decimal:
             return Decimal(text)
     except ValueError:
         pass
-    raise InputError(f"'{text[:40]}' is no number")
+    raise InputError(f"'{text[:40]}' is no number", kind="invalid-quantity")
 
 
 def _quote(value: Any) -> str:

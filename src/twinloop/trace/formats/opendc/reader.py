@@ -83,7 +83,9 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     [('1', 20.0, 20.0, 20.0), ('1', 60.0, 40.0, 20.0)]
     """
     if reference_mhz is not None and not 0 < reference_mhz < MAX_NUMBER:
-        raise InputError(f"{reference_mhz} is no clock", field="reference_mhz")
+        raise InputError(
+            f"{reference_mhz} is no clock", kind="unknown-core-speed", field="reference_mhz"
+        )
     task_file, fragment_file = _find_files(path)
     tally = Tally()
     row_filter = _TableFilter(tally, strict)
@@ -144,7 +146,12 @@ class _TableFilter:
 
     def _note(self, rows: pl.DataFrame, what: str, file: Path) -> None:
         if self.strict:
-            raise InputError(f"is one of {rows.height:,} {what}", file=file, line=rows["line"][0])
+            raise InputError(
+                f"is one of {rows.height:,} {what}",
+                kind="invalid-value",
+                file=file,
+                line=rows["line"][0],
+            )
         self.tally.note_lines("skipped", what, file.name, rows["line"])
 
 
@@ -155,7 +162,9 @@ def _find_files(path: Path) -> tuple[Path, Path]:
         if named and (folder / tasks).is_file() and (folder / fragments).is_file():
             return folder / tasks, folder / fragments
     raise InputError(
-        "is no workload of OpenDC: tasks.parquet and fragments.parquet must lie together", file=path
+        "is no workload of OpenDC: tasks.parquet and fragments.parquet must lie together",
+        kind="wrong-format",
+        file=path,
     )
 
 
@@ -190,7 +199,7 @@ def _read_tasks(file: Path, row_filter: _TableFilter) -> pl.DataFrame:
         old = pl.col("duration") if "duration" in tasks.columns else None
         tasks = tasks.with_columns(duration=span if old is None else pl.coalesce(old, span))
     if tasks["submission_time"].drop_nulls().is_empty():
-        raise InputError("has no task with a submission time", file=file)
+        raise InputError("has no task with a submission time", kind="empty-log", file=file)
     return tasks
 
 
@@ -272,11 +281,12 @@ def _choose_reference(
         common = asked.filter(pl.col("mhz") > 0)["mhz"].value_counts().sort("count", "mhz")
         if common.height:
             mhz = float(common["mhz"][-1])
-            what = f"the reference clock is {mhz:g} MHz, what most tasks ask for per core"
+            what = f"the reference clock is {mhz:g} MHz, the most common request per core"
             tally.note("assumed", what)
             return mhz
     raise InputError(
         "has no information on the clock of a core",
+        kind="unknown-core-speed",
         file=file,
         field="cpu_capacity",
         remedy="give reference_mhz",

@@ -88,5 +88,9 @@ def _refuse(frame: pl.DataFrame, bad: pl.Expr, path: Path, field: str, problem: 
     found = frame.filter(wrong.fill_null(False))
     if found.height:
         raise InputError(
-            f"{found[value][0]} {problem}", file=path, line=found["line"][0], field=field
+            f"{found[value][0]} {problem}",
+            kind="invalid-value",
+            file=path,
+            line=found["line"][0],
+            field=field,
         )

@@ -83,7 +83,7 @@ def read(
     ]
     records = pl.concat(frames) if frames else None
     if records is None or records.height == 0:
-        raise InputError("has no job that can be read", file=path)
+        raise InputError("has no job that can be read", kind="empty-log", file=path)
     jobs = _merge_steps(records, path, tally)
     jobs, epoch_ms = _shift_to_epoch(jobs)
     local = jobs.filter("local")
@@ -96,7 +96,11 @@ def read(
     usage, files = make_empty_table("usage"), [path]
     if sstat is not None:
         if epoch_ms is None:
-            raise InputError("has no times, so that samples cannot be assigned to jobs", file=path)
+            raise InputError(
+                "has no times, so that samples cannot be assigned to jobs",
+                kind="unknown-date",
+                file=path,
+            )
         files.append(Path(sstat))
         usage = read_usage(
             files[-1],
@@ -122,7 +126,7 @@ def _read_rows(
     numbered = ((line, text) for line, text in read_lines(path) if text and not text.isspace())
     first = next(numbered, None)
     if first is None:
-        raise InputError("is empty", file=path)
+        raise InputError("is empty", kind="empty-log", file=path)
     names = [_SPELLING.get(cell.strip().lower(), cell.strip()) for cell in first[1].split("|")]
 
     def rows() -> Iterator[tuple[int, list[str]]]:
@@ -144,7 +148,9 @@ def _find_columns(path: Path, names: list[str]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for index, name in enumerate(names):
         if name in columns:
-            raise FormatError(f"names the field {name} twice", file=path, line=1)
+            raise FormatError(
+                f"names the field {name} twice", kind="wrong-columns", file=path, line=1
+            )
         if name in _FIELDS:
             columns[name] = str(index)
     few = len(columns) < 2
@@ -153,6 +159,7 @@ def _find_columns(path: Path, names: list[str]) -> dict[str, str]:
     if "JobID" not in columns or few:
         raise FormatError(
             "the first line does not name the fields of sacct, JobID among them",
+            kind="wrong-format",
             file=path,
             line=1,
             remedy="write it with: sacct --parsable2 --format=JobID,Submit,Start,End,State,...",
@@ -228,7 +235,7 @@ def _merge_steps(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFram
     orphans = steps.join(jobs, on="job", how="anti")
     tally.note_lines("skipped", "steps whose job is not in the log", path.name, orphans["line"])
     if jobs.height == 0:
-        raise InputError("has job steps only, and no job", file=path)
+        raise InputError("has job steps only, and no job", kind="empty-log", file=path)
     used = pl.col("TotalCPU")
     of_steps = steps.group_by("job").agg(
         step_rss=pl.col("rss").max(), step_cpu=pl.when(used.null_count() == 0).then(used.sum())

@@ -70,7 +70,7 @@ def read_usage(
         for batch in batch_rows(rows, len(names))
     ]
     if not frames:
-        raise InputError("has no sample", file=path)
+        raise InputError("has no sample", kind="empty-log", file=path)
     samples = pl.concat(frames)
     _check_one_clock(path, samples, zoned, utc_offset)
     for name in names:
@@ -92,7 +92,7 @@ def _read_rows(
     numbered = ((line, text) for line, text in read_lines(path) if text.strip())
     first = next(numbered, None)
     if first is None:
-        raise InputError("is empty", file=path)
+        raise InputError("is empty", kind="empty-log", file=path)
     cells = [cell.strip() for cell in first[1].split("|")]
     headed = "jobid" in (cell.lower() for cell in cells)
     names = [_SPELLING.get(cell.lower(), cell) for cell in cells] if headed else list(FIELDS)
@@ -102,6 +102,7 @@ def _read_rows(
     if missing or len(set(names)) < len(names) or len(names) != len(cells):
         raise FormatError(
             f"has {len(cells)} fields, and not a time and {', '.join(FIELDS[1:])}",
+            kind="wrong-format",
             file=path,
             line=first[0],
             remedy="put a time and '|' before each line of: sstat --allsteps --parsable2 "
@@ -178,6 +179,7 @@ def _check_one_clock(
         )
         raise InputError(
             problem,
+            kind="unknown-date",
             file=path,
             line=other["line"][0],
             remedy="give the hours that the clock of the cluster is ahead of UTC: utc_offset=; "

@@ -69,7 +69,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     records = native.parse_text_file(path, parser, FIELDS, strict=strict, tally=tally)
     header = _decode_header(parser.header, tally)
     if not records.height and not header:
-        raise FormatError("has no record and no header of an SWF log", file=path)
+        raise FormatError("has no record and no header of an SWF log", kind="empty-log", file=path)
     if not records.height:
         tally.note("noticed", "the log has no job, only a header")
     facts = parse_header(header)

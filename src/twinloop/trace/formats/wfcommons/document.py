@@ -25,13 +25,22 @@ def parse_json_file(path: Path) -> Any:
             parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
-        raise InputError(f"is no JSON: {error.msg}", file=path, line=error.lineno) from None
+        raise InputError(
+            f"is no JSON: {error.msg}", kind="not-json", file=path, line=error.lineno
+        ) from None
     except InputError as error:
         raise InputError(
-            error.problem, file=path, line=error.line, field=error.field, remedy=error.remedy
+            error.problem,
+            kind=error.kind,
+            file=path,
+            line=error.line,
+            field=error.field,
+            remedy=error.remedy,
         ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is no JSON that can be read: {error}", file=path) from None
+        raise InputError(
+            f"is no JSON that can be read: {error}", kind="not-json", file=path
+        ) from None
 
 
 class FieldReader:
@@ -47,7 +56,7 @@ class FieldReader:
 
     def wrong(self, problem: str, where: str) -> FormatError:
         """Make the error for a field, with its path in the document."""
-        return FormatError(problem, file=self.path, field=where)
+        return FormatError(problem, kind="wrong-format", file=self.path, field=where)
 
     def table(self, value: Any, where: str) -> dict[str, Any]:
         """Return a value that must be an object."""
@@ -113,8 +122,10 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_repeat(name: str) -> None:
-    raise InputError("occurs twice in one object", field=ascii(name)[1:-1][:80])
+    raise InputError(
+        "occurs twice in one object", kind="duplicate-name", field=ascii(name)[1:-1][:80]
+    )
 
 
 def _refuse_constant(name: str) -> float:
-    raise InputError(f"{name} is no number in JSON")
+    raise InputError(f"{name} is no number in JSON", kind="not-json")

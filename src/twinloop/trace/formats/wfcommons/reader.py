@@ -64,7 +64,10 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     if cycle:
         shown = cycle if len(cycle) <= 10 else [*cycle[:9], "...", cycle[-1]]
         raise InputError(
-            f"the tasks wait for each other: {' -> '.join(shown)}", file=path, field="parents"
+            f"the tasks wait for each other: {' -> '.join(shown)}",
+            kind="dependency-cycle",
+            file=path,
+            field="parents",
         )
     workflow.note_missing()
     manifest = Manifest(
