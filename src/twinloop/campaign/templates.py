@@ -22,7 +22,7 @@ def find_names(template: str) -> set[str]:
     ['case.input', 'speed']
     >>> find_names("{speed")
     Traceback (most recent call last):
-    twinloop.InputError: '{speed' has a brace that encloses no name (write {{ for a brace)
+    twinloop.InputError: '{speed' has a brace that encloses no name (write {{ for a brace) [TL0222]
     """
     names = set()
     for match in _BRACES.finditer(template):
@@ -61,7 +61,7 @@ def unknown_name_error(name: str, known: Iterable[str]) -> InputError:
     """Make the error for a name in braces that has no value.
 
     >>> str(unknown_name_error("sped", ["speed"]))
-    "{sped} has no value (did you mean 'speed'?)"
+    "{sped} has no value (did you mean 'speed'?) [TL0222]"
     """
     return InputError(
         f"{{{name}}} has no value", kind="invalid-template", remedy=suggest_name(name, list(known))

@@ -125,7 +125,7 @@ def check_run_folder(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()
     >>> check_run_folder(Path("/proc"), overwrite=True)
     Traceback (most recent call last):
     twinloop.InputError: /proc: is there and is no run, so it is not replaced
-    (choose another name, or remove it yourself)
+    (choose another name, or remove it yourself) [TL0106]
     """
     _check(path, overwrite=overwrite, inputs=inputs, ours=())
 
@@ -226,7 +226,7 @@ def make_run_write_error(path: Path, error: Exception) -> Exception:
     """Make the error for a run that cannot be written.
 
     >>> print(make_run_write_error(Path("run"), OSError(28, "No space left on device")))
-    run: cannot be written: No space left on device (what was recorded so far is kept there)
+    run: cannot be written: No space left on device (what was recorded so far is kept there) [TL0104]
     """
     remedy = "what was recorded so far is kept there"
     return make_write_error(path, _polars_to_os_error(error), remedy=remedy)

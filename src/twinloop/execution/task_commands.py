@@ -200,7 +200,7 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
     '-n 2 {}'
     >>> fill_command("{core}", {"cores": 2.0}, "command")
     Traceback (most recent call last):
-    twinloop.InputError: command: there is no variable 'core' (did you mean 'cores'?)
+    twinloop.InputError: command: there is no variable 'core' (did you mean 'cores'?) [TL0222]
     """
 
     def value(match: re.Match[str]) -> str:

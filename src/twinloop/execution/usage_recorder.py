@@ -293,7 +293,7 @@ def check_period(period: float) -> float:
     0.5
     >>> check_period(0.01)
     Traceback (most recent call last):
-    twinloop.InputError: period: 0.01 s is too short (at least 0.05 s)
+    twinloop.InputError: period: 0.01 s is too short (at least 0.05 s) [TL0206]
     """
     if not math.isfinite(period) or period < MIN_PERIOD:
         problem = "is too short" if period < MIN_PERIOD else "is no period"

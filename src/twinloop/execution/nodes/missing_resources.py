@@ -35,7 +35,7 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
     >>> check_fits([NodeSpec("a", 3.0, None)], small)
     Traceback (most recent call last):
     twinloop.InputError: platform: 1 node asks for 3 cores, and this machine has 2
-    (such as 2x1, 4x0.5 or 1x2 would fit)
+    (such as 2x1, 4x0.5 or 1x2 would fit) [TL0603]
     """
     for spec in specs:
         if not (math.isfinite(spec.cores) and spec.cores > 0):
