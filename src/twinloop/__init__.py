@@ -9,7 +9,7 @@
     real = tl.execute(scenario)          # what happens, with real processes -> Trace
     print(tl.assess(real, run))          # how far the one can be trusted to be the other
     fit = tl.calibrate(real)             # the values that make it so, and how sure they are
-    study = tl.explore(scenario, factors, fit)    # what if: a table of KPIs, each with its doubt
+    study = tl.explore(scenario, factors, fit)    # what-if study: KPIs, rankings with uncertainty
     check = tl.confirm(study.top(3))     # run the best for real, and say which of them hold
 
 The event-level kernel is in `twinloop.engine`.

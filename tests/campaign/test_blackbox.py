@@ -326,7 +326,9 @@ def test_a_description_that_is_wrong_is_refused_by_place(text: str, problem: str
 def test_a_name_that_nobody_gave_a_value_is_refused() -> None:
     with pytest.raises(InputError) as raised:
         Command(command=["sim", "{sped}"])({"speed": 1})
-    assert str(raised.value) == ("black_box.command.1: {sped} has no value (did you mean 'speed'?) [TL0222]")
+    assert str(raised.value) == (
+        "black_box.command.1: {sped} has no value (did you mean 'speed'?) [TL0222]"
+    )
 
 
 def test_a_description_is_the_same_after_writing_and_after_travelling(tmp_path: Path) -> None:

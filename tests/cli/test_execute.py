@@ -90,7 +90,7 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
     ]
     warning = "less isolation than requested: CPUs are assigned by affinity"
     assert any(line.startswith(warning) for line in lines)
-    assert any("3 of 3 tasks over (1 completed, 2 failed)" in line for line in lines)
+    assert any("3 of 3 tasks ended (1 completed, 2 failed)" in line for line in lines)
     assert lines[-1] == f"wrote {tmp_path / 'run'}"
     assert "\x1b" not in done.stdout + done.stderr
     assert "isolation by affinity" in done.stdout
@@ -146,7 +146,7 @@ def test_a_terminal_shows_the_progress_of_the_run(tmp_path: Path) -> None:
                 except OSError:  # it has ended
                     break
                 text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
-                if "0 of 3 tasks over" in text and "[red]" in text:
+                if "0 of 3 tasks ended" in text and "[red]" in text:
                     seen.touch()
         seen.touch()
         assert child.wait(PATIENCE) == 0, shown.decode(errors="replace")
@@ -154,7 +154,7 @@ def test_a_terminal_shows_the_progress_of_the_run(tmp_path: Path) -> None:
         child.kill()
         child.wait()
         os.close(master)
-    assert "0 of 3 tasks over" in text
+    assert "0 of 3 tasks ended" in text
     assert "[red]" in text
     assert "Traceback" not in text
     assert f"wrote {tmp_path}" in text.replace("\r\n", "")

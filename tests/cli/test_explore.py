@@ -124,7 +124,7 @@ def test_an_interrupted_study_can_be_resumed(files: Path, monkeypatch: pytest.Mo
         child.kill()
         child.wait(PATIENCE)
     assert child.returncode == 130, printed
-    assert "the same command goes on from study" in " ".join(printed.split())
+    assert "the same command resumes from study" in " ".join(printed.split())
     assert tl.Study.load(files / "study").done == 5
     (files / "hold").unlink()
     ended = answer(*words, "--on", "threads")

@@ -183,4 +183,4 @@ def test_invalid_options_are_refused(tmp_path: Path) -> None:
         assert not run.exists()
     run.mkdir()
     (run / "mine").touch()
-    assert "is no run" in read_error("--", "true")
+    assert "is not a run" in read_error("--", "true")

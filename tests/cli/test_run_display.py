@@ -55,5 +55,5 @@ def test_the_name_of_a_node_leaves_room_for_its_tasks(width: int) -> None:
 @pytest.mark.parametrize("width", [40, 60, 90])
 def test_a_run_without_tasks_or_nodes_is_displayed(width: int) -> None:
     assert render_lines(RunProgress(0.0, 0, {}, 0, {}), width)[0].startswith(
-        "0.0 s: 0 of 0 tasks over"
+        "0.0 s: 0 of 0 tasks ended"
     )

@@ -50,7 +50,7 @@ WRITING: dict[str, list[str]] = {
     ],
 }
 #: Commands that write no file; `view` serves until it is ended.
-READING = {"nodes": [], "burn": [], "diff": ["RUN TWIN"], "view": [], "explain": ["TL0101"]}
+READING = {"nodes": [], "burn": [], "diff": ["RUN TWIN"], "view": [], "explain": []}
 #: Options and arguments that are paths, by their use.
 OUTPUTS = {"output", "picture", "bundle"}
 INPUTS = {

@@ -260,6 +260,6 @@ def test_processes_and_groups_that_cannot_be_recorded_are_refused(
         assert not run.exists()
     run.mkdir()
     (run / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is not a run"):
         attach([child.pid], folder=run, overwrite=True)
     assert (run / "mine.txt").read_text() == "mine"

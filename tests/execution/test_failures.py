@@ -119,9 +119,9 @@ def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     thesis = tmp_path / "mine" / "output" / "thesis.tex"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("years of work")
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is not a run"):
         check_run_folder(tmp_path / "mine", overwrite=True)
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is not a run"):
         execute(scenario(task("a", "true")), tmp_path / "mine", overwrite=True)
     assert thesis.read_text() == "years of work"
 

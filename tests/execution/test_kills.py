@@ -100,7 +100,7 @@ def test_a_killed_run_leaves_only_its_record(
     assert counted["tasks that were running when the record ended or their node died"] == 2
     assert counted["tasks that had not started when the run ended"] == 2
     # An interrupted run is not overwritten without the option.
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         execute(FIVE, run.folder)
 
 

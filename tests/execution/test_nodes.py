@@ -504,7 +504,7 @@ def test_v2_uses_the_root_an_empty_parent_group_or_its_own_group_if_alone(tmp_pa
     with pytest.raises(UnusableHierarchyError, match="threads"):
         find_base_group(hierarchy._replace(mount=own))
     v2_group(own, "pids", procs=alone)
-    with pytest.raises(UnusableHierarchyError, match="no controller of use"):
+    with pytest.raises(UnusableHierarchyError, match="no usable controller"):
         find_base_group(hierarchy._replace(mount=own))
 
 

@@ -205,7 +205,7 @@ def test_only_a_run_is_replaced_and_only_with_overwrite(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     first, second = scenario(task("a", "true")), scenario(task("b", "echo", "b"))
     execute(first, folder)
-    with pytest.raises(InputError, match="is there already") as error:
+    with pytest.raises(InputError, match="exists already") as error:
         execute(second, folder)
     assert error.value.remedy == "--overwrite replaces it"
     assert statuses(tl.read(folder)) == {"a": "completed"}

@@ -458,7 +458,7 @@ def test_a_run_that_cannot_begin_leaves_the_folder_unchanged(tmp_path: Path) -> 
     assert list((tmp_path / "empty").iterdir()) == []
     # A foreign list of commands is not replaced.
     (tmp_path / "empty" / "commands.txt").write_text("mine")
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is not a run"):
         execute(scenario(task("a", "true")), tmp_path / "empty", overwrite=True)
 
 

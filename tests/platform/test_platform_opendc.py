@@ -143,13 +143,13 @@ def test_a_missing_carbon_trace_is_searched_beside_the_topology(tmp_path: Path, 
     topology["clusters"][0]["powerSource"] = {"carbonTracePath": named}
     path = tmp_path / "topology.json"
     path.write_text(json.dumps(topology))
-    with pytest.warns(TwinloopWarning, match=f"topology.json: .* {named} is not there"):
+    with pytest.warns(TwinloopWarning, match=f"topology.json: .* {named} does not exist"):
         alone = Platform.load(path)
     assert alone.clusters[0].carbon is None
     (note,) = alone.notes
     assert (note.kind, note.what) == (
         "ignored",
-        f"the carbon trace {named}, which is not there, so there is no carbon",
+        f"the carbon trace {named} does not exist, so carbon is unknown",
     )
     (tmp_path / "carbon.parquet").write_bytes(b"PAR1")
     beside = Platform.load(path)
@@ -157,7 +157,7 @@ def test_a_missing_carbon_trace_is_searched_beside_the_topology(tmp_path: Path, 
     (note,) = beside.notes
     assert (note.kind, note.what) == (
         "repaired",
-        f"the carbon trace is carbon.parquet beside the topology: {named} is not there",
+        f"the carbon trace is carbon.parquet beside the topology: {named} does not exist",
     )
 
 

@@ -165,7 +165,7 @@ def test_a_folder_with_files_is_not_replaced(archive: Path, tmp_path: Path) -> N
     extract_archive(archive, folder)
     (folder / "thesis.tex").touch()
     before = contents(folder)
-    with pytest.raises(InputError, match="mine: is there already, with files in it"):
+    with pytest.raises(InputError, match="mine: exists already and contains files"):
         extract_archive(archive, folder)
     assert contents(folder) == before
 

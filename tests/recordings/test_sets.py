@@ -84,7 +84,7 @@ def test_the_command_lists_extracts_and_packs(
     ("words", "message"),
     [
         (["extract", "nosuch", "new"], "no set of recorded runs is called 'nosuch' (one of: demo"),
-        (["extract", "trust", "full"], "full: is there already, with files in it"),
+        (["extract", "trust", "full"], "full: exists already and contains files"),
         (["pack", "nowhere", "new.tar.zst"], "nowhere: does not exist"),
         (["pack", "full", "nowhere/new.tar.zst"], "nowhere/new.tar.zst: cannot be written"),
     ],

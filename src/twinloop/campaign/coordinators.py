@@ -205,7 +205,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     if on is not None and on.startswith(_ADDRESS):
         if workers is not None:
             raise InputError(
-                f"the scheduler at {on} has workers of its own",
+                f"the scheduler at {on} has its own workers",
                 kind="conflicting-fields",
                 field="workers",
                 remedy="leave out",

@@ -66,7 +66,7 @@ class ProcessCoordinator:
         )
 
     def close(self) -> None:
-        """End all workers: by SIGTERM, and those that do not end in time by SIGKILL."""
+        """End all workers by SIGTERM, and by SIGKILL if they do not end in time."""
         with self._lock:
             self._closed = True
             ending = list(self._started)

@@ -25,7 +25,7 @@ def resume_hint(output: Path | None, how: str = "") -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         again = f"the same command {how}".rstrip()
-        said = f"interrupted: {again} goes on from {output}"
+        said = f"interrupted: {again} resumes from {output}"
         err.print(escape(said), soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
 

@@ -40,12 +40,12 @@ def describe(moment: RunProgress) -> str:
 
     >>> ended = {"completed": 4, "failed": 1}
     >>> describe(RunProgress(3.0, 10, ended, 2, {"n1": ("a", "b"), "n2": ()}))
-    '3.0 s: 5 of 10 tasks over (4 completed, 1 failed), 2 running, 2 waiting'
+    '3.0 s: 5 of 10 tasks ended (4 completed, 1 failed), 2 running, 2 waiting'
     """
     ended = ", ".join(f"{count:,} {status}" for status, count in sorted(moment.ended.items()))
     running = len({task for tasks in moment.running.values() for task in tasks})
     return (
-        f"{moment.t:,.1f} s: {moment.over:,} of {format_count(moment.tasks, 'task')} over"
+        f"{moment.t:,.1f} s: {moment.over:,} of {format_count(moment.tasks, 'task')} ended"
         f"{f' ({ended})' if ended else ''}, {running:,} running, {moment.waiting:,} waiting"
     )
 
@@ -58,7 +58,7 @@ def render(moment: RunProgress) -> Table:
     >>> with (console := Console(width=70, color_system=None)).capture() as shown:
     ...     console.print(render(moment))
     >>> print("\\n".join(line.rstrip() for line in shown.get().splitlines()))
-    3.0 s: 4 of 10 tasks over (4 completed), 2 running, 2 waiting
+    3.0 s: 4 of 10 tasks ended (4 completed), 2 running, 2 waiting
     ━━━━━━━━━━━━━━━━━━━━━━━━
     n1  a b
     n2  -

@@ -124,7 +124,7 @@ def check_run_folder(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()
 
     >>> check_run_folder(Path("/proc"), overwrite=True)
     Traceback (most recent call last):
-    twinloop.InputError: /proc: is there and is no run, so it is not replaced
+    twinloop.InputError: /proc: exists and is not a run, so it is not replaced
     (choose another name, or remove it yourself) [TL0106]
     """
     _check(path, overwrite=overwrite, inputs=inputs, ours=())
@@ -138,7 +138,7 @@ def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[s
     if path.exists() and not _is_empty(path):
         if not overwrite:
             raise InputError(
-                "is there already",
+                "exists already",
                 kind="output-exists",
                 file=path,
                 remedy="--overwrite replaces it",
@@ -215,7 +215,7 @@ def _tasks(path: Path) -> list[str]:
 
 def _no_run(path: Path) -> InputError:
     return InputError(
-        "is there and is no run, so it is not replaced",
+        "exists and is not a run, so it is not replaced",
         kind="not-replaceable",
         file=path,
         remedy="choose another name, or remove it yourself",
@@ -226,9 +226,9 @@ def make_run_write_error(path: Path, error: Exception) -> Exception:
     """Make the error for a run that cannot be written.
 
     >>> print(make_run_write_error(Path("run"), OSError(28, "No space left on device")))
-    run: cannot be written: No space left on device (what was recorded so far is kept there) [TL0104]
+    run: cannot be written: No space left on device (the recorded part is kept there) [TL0104]
     """
-    remedy = "what was recorded so far is kept there"
+    remedy = "the recorded part is kept there"
     return make_write_error(path, _polars_to_os_error(error), remedy=remedy)
 
 

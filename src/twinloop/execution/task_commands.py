@@ -233,7 +233,7 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
 
 def _refuse_zero_byte(text: str, where: str) -> str:
     if "\0" in text:
-        problem = f"{text!r} has a zero byte, at which the system would cut it off"
+        problem = f"{text!r} has a zero byte, which the operating system does not allow"
         raise InputError(problem, kind="invalid-template", field=where)
     return text
 

@@ -140,12 +140,14 @@ class _Conversion:
             return (self.folder / named).as_posix()
         beside = self.folder / Path(named).name
         if is_file(beside):
-            what = f"the carbon trace is {beside.name} beside the topology: {named} is not there"
+            what = f"the carbon trace is {beside.name} beside the topology: {named} does not exist"
             self._note("repaired", what, place)
             return beside.as_posix()
-        what = f"the carbon trace {named}, which is not there, so there is no carbon"
+        what = f"the carbon trace {named} does not exist, so carbon is unknown"
         self._note("ignored", what, place)
-        problem = f"{self.source.file}: the carbon trace {named} is not there: there is no carbon"
+        problem = (
+            f"{self.source.file}: the carbon trace {named} does not exist, so carbon is unknown"
+        )
         warnings.warn(problem, TwinloopWarning, stacklevel=2)
         return None
 

@@ -86,7 +86,7 @@ def extract_archive(archive: str | Path, folder: str | Path) -> Path:
     archive, folder = Path(archive), Path(folder)
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(
-            "is there already, with files in it",
+            "exists already and contains files",
             kind="not-replaceable",
             file=folder,
             remedy="name a new one",

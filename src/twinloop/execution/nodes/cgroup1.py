@@ -42,7 +42,7 @@ class GroupTreeV1(GroupTree):
         """
         used = [name for name in hierarchy.controllers if name in CONTROLLERS]
         if not used:
-            raise UnusableHierarchyError("no controller of use")
+            raise UnusableHierarchyError("no usable controller")
         top = make_group_path(hierarchy.own, run)
         try:
             top.mkdir()

@@ -156,7 +156,7 @@ def _base(group: Path, is_own: bool) -> BaseGroup:
         controllers &= _words(group / "cgroup.subtree_control")
     used = tuple(name for name in CONTROLLERS if name in controllers)
     if not used:
-        raise UnusableHierarchyError(f"no controller of use in {group}")
+        raise UnusableHierarchyError(f"no usable controller in {group}")
     # The root of the hierarchy has no type.
     kind = _words(group / "cgroup.type")
     if not kind:
