@@ -21,6 +21,7 @@ _START: Final = 40  # the budget divided by this is the number of initial points
 _TURN: Final = 4  # points of a turn, times the dimensions
 _VISIT: Final = 4  # every such turn goes to the member that has waited longest
 _ENOUGH: Final = 10  # least budget of a member, times the dimensions
+_BROAD: Final = 100  # least budget of a broad search beside the others, times the dimensions
 _TIED: Final = 0.1  # the share of equal losses at different points that indicates plateaus
 _REMEMBERED: Final = 1000  # losses that are compared for equality
 
@@ -34,7 +35,9 @@ class OptimiserPortfolio(BaseOptimiser):
     in its last turn: the decrease of the logarithm of the best loss per point. Members without a
     turn come first, and every fourth turn goes to the member that has waited longest. Without any
     progress, every other turn goes to members that tolerate noise, which search more widely. Half
-    of a batch belongs to the member of the turn, the others share the rest.
+    of a batch belongs to the member of the turn, the others share the rest. If the budget is at
+    least 100 points per parameter, members that tolerate noise get half of every batch in advance:
+    losses of simulations have many local minima, in which the other members stop.
 
     Args:
         space: The parameters.
@@ -107,9 +110,18 @@ class OptimiserPortfolio(BaseOptimiser):
         number = len(self._members)
         if count < 2 * number:
             return [(self._on, count)]
-        parts = [count // (2 * number)] * number
-        parts[self._on] += count - sum(parts)
-        return list(enumerate(parts))
+        broad = count // 2 if self._is_broad else 0
+        parts = [(count - broad) // (2 * number)] * number
+        parts[self._on] += count - broad - sum(parts)
+        for place in range(broad):
+            parts[self._steady[place % len(self._steady)]] += 1
+        return [(place, part) for place, part in enumerate(parts) if part]
+
+    @property
+    def _is_broad(self) -> bool:
+        """Whether members that tolerate noise get half of every batch."""
+        enough = self.budget is None or self.budget >= _BROAD * self.dimensions
+        return enough and 0 < len(self._steady) < len(self._members)
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """Pass the losses to the members, and update their progress."""
