@@ -51,9 +51,9 @@ def check(
 ) -> None:
     """Check a log against the rules of the quality gate.
 
-    Prints every violated rule with the number of rows and examples. Rules of severity error close
-    the gate: such a log is not simulated. Exit status: 0 gate open, 1 gate closed, 2 log not
-    readable.
+    Prints every violated rule with the number of rows and examples. Violations of severity error
+    close the gate: results of such a log are not reliable. Exit status: 0 gate open, 1 gate closed,
+    2 log not readable.
 
     - `twinloop check log.swf`
     - `twinloop check runs/first -o audit.md`

@@ -20,7 +20,7 @@ def explain(
 ) -> None:
     """Explain the code of an error or of a quality rule.
 
-    Messages end with a code: `log.swf: does not exist [TL0101]`.
+    Messages about an input end with its code: `log.swf: does not exist [TL0101]`.
 
     - `twinloop explain TL0101`
     - `twinloop explain lifecycle-order`

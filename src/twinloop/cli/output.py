@@ -149,12 +149,12 @@ def print_cleanings(notes: Iterable[Cleaning]) -> None:
 def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
     """Raise an error if an output exists already and is not to be replaced.
 
-    An input, a folder that contains one, and a file inside one are never replaced. The other rules
-    are in `twinloop.description.replacement`.
+    Nothing is written inside an input, and an input or a folder that contains one is never
+    replaced. The other rules are in `twinloop.description.replacement`.
     """
+    check_not_input(path, [given for given in inputs if given is not None])
     if not os.path.lexists(path):
         return
-    check_not_input(path, [given for given in inputs if given is not None])
     if not overwrite:
         raise InputError(
             "exists already", kind="output-exists", file=path, remedy="--overwrite replaces it"

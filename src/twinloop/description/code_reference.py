@@ -52,7 +52,7 @@ def _list_lines(entry: ProblemCode) -> Iterator[str]:
     else:
         yield f"Quality rule: {entry.text}"
         yield f"Severity: {entry.severity}" + (
-            ", so the log is not simulated" if entry.severity == "error" else ""
+            ", which closes the quality gate" if entry.severity == "error" else ""
         )
     if entry.repair:
         yield f"Repair: {entry.repair}"

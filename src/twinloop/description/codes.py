@@ -104,8 +104,8 @@ _TABLE: Final = (
     ProblemCode(
         "TL0008",
         "placed",
-        "A task that completed or has an exit code, in a recorded run also one without a status, "
-        "has been executed.",
+        "Every task with status completed or an exit code has an execution; in a recorded run, "
+        "also every task without a status.",
         "Add the executions of these tasks, or correct their status.",
         severity="error",
     ),
@@ -271,7 +271,7 @@ _TABLE: Final = (
     ProblemCode(
         "TL0031",
         "run-time-matches-execution",
-        "A run time is the length of the executions.",
+        "The run time of a task equals the length of its executions.",
         "Check whether the run time includes waiting, or several attempts.",
         severity="warning",
     ),
@@ -299,7 +299,7 @@ _TABLE: Final = (
     ProblemCode(
         "TL0035",
         "overcommit",
-        "A node never runs more cores at once than it has.",
+        "The cores in use on a node never exceed its cores.",
         "Check the cores of the node; a site that shares cores needs a policy that shares "
         "them too.",
         severity="warning",
@@ -476,8 +476,8 @@ _TABLE: Final = (
     ProblemCode(
         "TL0201",
         "not-yaml",
-        "A text is not valid YAML, or uses a part of YAML that descriptions do not allow "
-        "(tags, keys that are no texts).",
+        "A text is not valid YAML, or uses a part of YAML that descriptions do not allow (tags, "
+        "keys that are not strings).",
         "Correct the line that is named.",
     ),
     ProblemCode(
@@ -490,8 +490,8 @@ _TABLE: Final = (
         "TL0203",
         "unknown-field",
         "A description has a field that does not exist there.",
-        "Check the spelling; the message names the nearest field. docs/scenario.md lists "
-        "all fields.",
+        "Check the spelling; the message names the nearest field. The pages on platforms, "
+        "workloads, scenarios and policies list all fields.",
     ),
     ProblemCode("TL0204", "missing-field", "A required field or value is missing.", "Add it."),
     ProblemCode(
@@ -506,7 +506,7 @@ _TABLE: Final = (
         "TL0206",
         "out-of-range",
         "A number is outside of the range that the field allows.",
-        "The message names the range.",
+        "Correct the value; the message names the range.",
     ),
     ProblemCode(
         "TL0207",
@@ -570,7 +570,8 @@ _TABLE: Final = (
         "TL0216",
         "invalid-path",
         "A path to a value of a description cannot be read, or leads to no value.",
-        "Write it like clusters[0].hosts[2].cores.",
+        "Write it like clusters[0].hosts[2].cores in a platform; in a scenario (--set) it begins "
+        "with platform.",
     ),
     ProblemCode(
         "TL0217",
@@ -632,7 +633,7 @@ _TABLE: Final = (
     ProblemCode(
         "TL0226",
         "invalid-setting",
-        "A value breaks a rule of its description that concerns this field or several together.",
+        "A value violates a constraint on this field, or on several fields together.",
         "The message states the rule; correct the value.",
     ),
     # Logs and formats
@@ -723,7 +724,7 @@ _TABLE: Final = (
     ProblemCode(
         "TL0315",
         "quality-gate",
-        "A trace violates rules of severity error, so it is not simulated.",
+        "A trace violates quality rules of severity error.",
         "`twinloop check` lists the rules and rows; `twinloop convert --repair` applies the"
         " defined repairs.",
     ),
@@ -841,6 +842,12 @@ _TABLE: Final = (
         "invalid-power-readings",
         "A file of power readings has no usable reading, or does not match the run.",
         "Check the columns, the sensors, the units and the time zone.",
+    ),
+    ProblemCode(
+        "TL0608",
+        "missing-command",
+        "A task has no command, so it can be simulated but not executed.",
+        "Give its command in the workload, such as [twinloop-burn, cpu, '{run_time}'].",
     ),
     # Figures and comparisons
     ProblemCode(

@@ -175,8 +175,24 @@ def _explain(
             return f"must have at most {_count_items(context['max_length'])}", None, "wrong-count"
         case kind:
             requirement = _describe_requirement(kind, context, details["msg"])
-            numeric = kind.startswith(("greater", "less", "finite", "multiple"))
-            return f"{requirement}, not {value}", None, "out-of-range" if numeric else "wrong-type"
+            return f"{requirement}, not {value}", None, classify_validation_error(kind)
+
+
+def classify_validation_error(error_type: str) -> str:
+    """Return the kind, in the table of codes, of an error type of pydantic.
+
+    >>> classify_validation_error("greater_than"), classify_validation_error("int_parsing")
+    ('out-of-range', 'wrong-type')
+    """
+    if error_type.startswith(("greater", "less", "finite", "multiple")):
+        return "out-of-range"
+    return {
+        "value_error": "invalid-setting",
+        "literal_error": "not-a-choice",
+        "enum": "not-a-choice",
+        "missing": "missing-field",
+        "extra_forbidden": "unknown-field",
+    }.get(error_type, "wrong-type")
 
 
 def _split_expected(expected: str) -> list[str]:

@@ -123,7 +123,7 @@ class TaskCommands:
             raise InputError(
                 f"{empty.len()} of {self._tasks.height} tasks have no command, such as "
                 f"{empty[0]!r}: there is nothing to run for them",
-                kind="not-runnable",
+                kind="missing-command",
                 field="workload.command",
                 remedy='give one, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )

@@ -35,9 +35,14 @@ def expand_shorthand(text: str) -> dict[str, Any]:
     count, cores, clock, memory = match.groups()
     host: dict[str, Any] = {"count": int(count)}
     if host["count"] < 1:
-        raise _error("number of nodes", text, "must be at least 1, not 0")
+        raise _error("number of nodes", text, "must be at least 1, not 0", kind="out-of-range")
     if host["count"] > _MAX_NODES:
-        raise _error("number of nodes", text, f"too many nodes, at most {_MAX_NODES:,} are allowed")
+        raise _error(
+            "number of nodes",
+            text,
+            f"too many nodes, at most {_MAX_NODES:,} are allowed",
+            kind="too-large",
+        )
     for name, part, quantity, parse in (
         ("cores", "number of cores", cores, _number),
         ("mhz", "clock", clock, FREQUENCY.read),
@@ -48,9 +53,14 @@ def expand_shorthand(text: str) -> dict[str, Any]:
         try:
             host[name] = parse(quantity)
         except InputError as error:
-            raise _error(part, text, error.problem, error.remedy) from None
+            raise _error(part, text, error.problem, error.remedy, kind=error.kind) from None
         if host[name] <= 0:
-            raise _error(part, text, f"must be positive, not {number_to_text(host[name])}")
+            raise _error(
+                part,
+                text,
+                f"must be positive, not {number_to_text(host[name])}",
+                kind="out-of-range",
+            )
     return {"clusters": [{"hosts": [host]}]}
 
 
@@ -61,7 +71,7 @@ def _number(text: str) -> float:
         raise InputError(f"'{text}' is not a number", kind="wrong-type") from None
 
 
-def _error(part: str, text: str, problem: str, remedy: str | None = None) -> InputError:
-    return InputError(
-        f"the {part} in '{text.strip()[:60]}': {problem}", kind="not-a-platform", remedy=remedy
-    )
+def _error(
+    part: str, text: str, problem: str, remedy: str | None = None, *, kind: str
+) -> InputError:
+    return InputError(f"the {part} in '{text.strip()[:60]}': {problem}", kind=kind, remedy=remedy)

@@ -157,8 +157,8 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(
-            "contains no study",
-            kind="not-a-result",
+            "contains no study" if folder.exists() else "does not exist",
+            kind="not-a-result" if folder.exists() else "file-not-found",
             file=folder,
             remedy=f"the folder of a study contains {MANIFEST}",
         )

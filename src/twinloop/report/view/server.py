@@ -63,7 +63,7 @@ class Server(ThreadingHTTPServer):
             problem = "is not a folder" if root.exists() else "does not exist"
             raise InputError(
                 problem,
-                kind="file-not-found",
+                kind="wrong-file-type" if root.exists() else "file-not-found",
                 file=folder,
                 remedy="give a folder of runs and studies",
             )

@@ -38,7 +38,7 @@ def number_tasks(trace: Trace) -> pl.DataFrame:
 
     >>> number_tasks(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
     Traceback (most recent call last):
-    twinloop.InputError: tasks.id: 'a' occurs more than once (...) [TL0311]
+    twinloop.InputError: tasks.id: 'a' occurs more than once (...) [TL0211]
     """
     tasks = trace.tasks.with_row_index("order")
     bad = tasks.filter(pl.col("id").is_duplicated() | pl.col("id").is_null())
@@ -46,7 +46,7 @@ def number_tasks(trace: Trace) -> pl.DataFrame:
         name = bad["id"].to_list()[0]
         raise InputError(
             "a task has none" if name is None else f"'{name}' occurs more than once",
-            kind="not-representable",
+            kind="missing-field" if name is None else "duplicate-name",
             field="tasks.id",
             remedy="check the trace, and repair or remove such tasks",
         )

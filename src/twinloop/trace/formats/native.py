@@ -74,7 +74,7 @@ def _raise_first(path: Path, problems: Sequence[LineProblem], fields: Sequence[s
     shown = text.decode("utf-8", errors="replace")
     raise InputError(
         _MESSAGES[problem.kind][0].format(found=found, fields=len(fields), text=shown),
-        kind="invalid-value",
+        kind="invalid-value" if problem.field >= 0 else "malformed-row",
         file=path,
         line=line,
         field=fields[problem.field] if problem.field >= 0 else None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import FormatError, InputError
@@ -40,6 +40,7 @@ class Format:
 
 
 _FORMATS: dict[str, Format] = {}
+_EMPTY: Final = "is empty"
 
 
 def register(form: Format) -> None:
@@ -100,9 +101,10 @@ def recognise(path: str | Path) -> Format:
             remedy=_suggest_remedy(binary),
         )
     known = ", ".join(sorted(_FORMATS))
+    what = _describe_unknown(path, start)
     raise FormatError(
-        _describe_unknown(path, start),
-        kind="unknown-format",
+        what,
+        kind="empty-log" if what == _EMPTY else "unknown-format",
         file=path,
         remedy="name the format: twinloop convert --format NAME, format=NAME in Python, or "
         f"format: NAME beside the path in a scenario; known: {known}",
@@ -123,7 +125,7 @@ def _describe_unknown(path: Path, start: bytes) -> str:
         # This raises an error if the file cannot be decompressed.
         for _ in iterate_chunks(path):
             break
-        return "is empty"
+        return _EMPTY
     first = start.partition(b"\n")[0]
     if any(first.count(mark) > 1 for mark in (b",", b";", b"\t")):
         return (

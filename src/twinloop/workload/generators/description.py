@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from twinloop.description import InputError
 from twinloop.description.address import suggest_name
+from twinloop.description.problems import classify_validation_error
 from twinloop.trace import Manifest, Trace
 from twinloop.workload.generators.elementary import Floats
 from twinloop.workload.generators.random_stream import RandomStream
@@ -156,4 +157,5 @@ class Generator(BaseModel, ABC):
         problem = first["msg"].removeprefix("Value error, ")
         if place and not isinstance(first["input"], dict):
             problem = f"{first['input']!r}: {problem[:1].lower()}{problem[1:]}"
-        return InputError(problem, kind="invalid-setting", field=field)
+        kind = classify_validation_error(first["type"])
+        return InputError(problem, kind=kind, field=field)
