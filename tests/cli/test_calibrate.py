@@ -167,7 +167,7 @@ def test_errors_in_the_parameters_have_file_line_and_field(
         (["A", "--optimiser", "nosuch", "-o", "FIT"], "nosuch"),
         (["A", "--aggregate", "median", "-o", "FIT"], "median"),
         (["A", "--seed", "-1", "-o", "FIT"], "seed"),
-        (["A", "--workers", "0", "-o", "FIT"], "threads: must be at least 1, not 0 [TL0206]"),
+        (["A", "--workers", "0", "-o", "FIT"], "--workers: must be at least 1, not 0 [TL0206]"),
         (["A", "--on", "clouds", "-o", "FIT"], "there is no coordinator"),
         (["A", "--criteria", "PARAMS", "-o", "FIT"], "parameters"),
     ],

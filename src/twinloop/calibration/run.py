@@ -145,8 +145,6 @@ def calibrate(
     refuse_duplicate_runs(list(zip(labels, [*runs, *validation], strict=True)))
     if workers is not None and on is None:
         raise InputError("needs `on`", kind="no-effect", field="workers", remedy="on='processes'")
-    if threads is not None and threads < 1:
-        raise InputError(f"must be at least 1, not {threads}", kind="out-of-range", field="threads")
     if threads is not None and on is not None:
         raise InputError(
             "cannot be combined with `on`",

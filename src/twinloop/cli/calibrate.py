@@ -12,7 +12,16 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop.cli.log_options import Strict, read_trace
-from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.output import (
+    Json,
+    err,
+    escape,
+    out,
+    print_json,
+    report_errors,
+    require_positive,
+    show_status,
+)
 from twinloop.cli.recording_options import DryRun, print_commands, resume_hint
 from twinloop.cli.scenario_options import AllowCode, find_code
 from twinloop.description.errors import InputError
@@ -58,11 +67,11 @@ def calibrate(
     optimiser: Annotated[str, typer.Option(help="Optimiser.")] = "auto",
     choose: Annotated[
         bool,
-        typer.Option("--choose", help="Select loss and optimiser first."),
+        typer.Option("--choose", help="Select loss and optimiser automatically."),
     ] = False,
     analysis: Annotated[
         int | None,
-        typer.Option(help="Evaluations to study identifiability."),
+        typer.Option(help="Evaluations for the identifiability analysis."),
     ] = None,
     criteria: Annotated[
         Path | None, typer.Option(help="Criteria of the verdicts, in YAML.")
@@ -107,6 +116,7 @@ def calibrate(
             return
         if output is None:
             raise InputError("an output folder is needed", kind="missing-argument", remedy="-o fit")
+        require_positive(workers=workers)
         refuse_existing(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"resuming from {output / JOURNAL}"), soft_wrap=True)

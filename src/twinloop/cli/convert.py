@@ -63,7 +63,9 @@ def convert(
     merge: Annotated[
         list[Path] | None, typer.Option(help="Another log to merge; repeatable.", metavar="LOG")
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Apply the repairs of the quality rules.")
+    ] = False,
     start: Annotated[str | None, typer.Option(help="Keep tasks submitted from here: 1d.")] = None,
     end: Annotated[str | None, typer.Option(help="Keep tasks submitted before: 30d.")] = None,
     user: Annotated[
@@ -137,7 +139,7 @@ def convert(
             )
         else:
             tasks = report.format_count(trace.tasks.height, "task")
-            out.print(escape(f"wrote {output} from {tasks}"), soft_wrap=True)
+            out.print(escape(f"wrote {output}: {tasks}"), soft_wrap=True)
             print_cleanings([*trace.manifest.cleaned, *not_held])
 
 

@@ -12,7 +12,16 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop import report
-from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.output import (
+    Json,
+    err,
+    escape,
+    out,
+    print_json,
+    report_errors,
+    require_positive,
+    show_status,
+)
 from twinloop.cli.recording_options import resume_hint
 from twinloop.cli.scenario_options import AllowCode, find_code
 from twinloop.description.errors import InputError
@@ -66,6 +75,7 @@ def explore(
 
     ran = False
     with report_errors(json):
+        require_positive(top=top, workers=workers)
         if by is not None:
             Objective.of(by)
         if (scenario / MANIFEST).is_file() and factors is None:

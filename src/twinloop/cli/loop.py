@@ -42,7 +42,7 @@ def loop(
         bool,
         typer.Option(
             "--overwrite",
-            help="Replace an existing loop, but no foreign files.",
+            help="Replace an existing loop.",
         ),
     ] = False,
     dry_run: DryRun = False,

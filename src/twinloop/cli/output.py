@@ -203,6 +203,20 @@ def print_audit(audit: Audit) -> None:
             out.print(f"    {example}", markup=False, soft_wrap=True)
 
 
+def require_positive(**options: int | None) -> None:
+    """Raise an error if an option is given and less than 1.
+
+    >>> require_positive(top=3, workers=0)
+    Traceback (most recent call last):
+    twinloop.InputError: --workers: must be at least 1, not 0 [TL0206]
+    """
+    for name, value in options.items():
+        if value is not None and value < 1:
+            raise InputError(
+                f"must be at least 1, not {value}", kind="out-of-range", field=f"--{name}"
+            )
+
+
 def parse_pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
     """Parse `NAME=VALUE` words into a dictionary."""
     found = {}

@@ -47,11 +47,13 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Another value: model.speed_factor=2.",
+        help="Set a field: model.speed_factor=2.",
         metavar="PATH=VALUE",
     ),
 ]
-AllowCode = Annotated[bool, typer.Option("--allow-code", help="Allow code named module:Class.")]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Allow Python code named module:Class.")
+]
 
 
 def find_code(allow_code: bool) -> None:

@@ -62,9 +62,9 @@ def simulate(
     speed: Annotated[float | None, typer.Option(help="Factor on the speed of every host.")] = None,
     seed: SeedOption = None,
     set_: SetOption = None,
-    warm_up: Annotated[float, typer.Option(help="Exclude the first seconds.")] = 0.0,
+    warm_up: Annotated[float, typer.Option(help="Exclude tasks of an initial period (s).")] = 0.0,
     power_step: Annotated[
-        float | None, typer.Option(help="Windows of the power table (s).")
+        float | None, typer.Option(help="Sampling interval of the power table (s).")
     ] = None,
     power_per_node: Annotated[
         bool, typer.Option("--power-per-node", help="Power of every node.")
