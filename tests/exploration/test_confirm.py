@@ -5,6 +5,7 @@ import math
 import resource
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,25 @@ def test_one_repetition_has_no_interval() -> None:
     assert found.status == "not assessable"
     assert "one repetition has no interval" in found.recommendations[0].sentence
     assert found.ranks["same"].to_list() == [True]
+
+
+def test_a_missing_prediction_is_not_described_as_no_difference() -> None:
+    # By hand: mean -0.9, sd 0.1414, t(1, 95 %) = 6.314, so -0.9 -+ 0.631.
+    for measured, expected in (
+        ([9.0], "10 % faster (nothing was predicted); one repetition has no interval"),
+        ([9.0, 9.2], "9 % faster (2.7 to 15 %); nothing was predicted"),
+        ([], "nothing was predicted, and nothing was measured"),
+    ):
+        repetitions = range(1, len(measured) + 1)
+        rows = [
+            {"candidate": name, "repetition": r, "makespan_s": value}
+            for name, values in (("a", measured), ("bb", [10.0] * len(measured)))
+            for r, value in zip(repetitions, values, strict=True)
+        ]
+        rows = rows or [{"candidate": "a", "repetition": 1, "error": "lost"}]
+        candidate, baseline = (replace(named(name), predicted={}) for name in ("a", "bb"))
+        found = Confirmation.of([candidate], baseline, rows, ["makespan_s"])
+        assert expected in found.recommendations[0].sentence
 
 
 def test_missing_metrics_are_left_out_and_noted() -> None:

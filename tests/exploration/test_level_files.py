@@ -127,10 +127,13 @@ def test_paths_of_a_loop_are_relative_to_its_file(one: Path) -> None:
     assert makespan(probes["other load"]) == 100.0
     assert probes["fails"].failures is not None
     assert probes["fails"].failures.trace == (one / "down.csv").as_posix()
-    assert makespan(plan.asked) == 100.0
-    assert plan.asked.platform.total_cores == 1.0
+    assert makespan(plan.study_scenario) == 100.0
+    assert plan.study_scenario.platform.total_cores == 1.0
     found = list(plan.factors.configurations())
-    assert [makespan(apply_changes(plan.asked, each.changes)) for each in found] == [50.0, 100.0]
+    assert [makespan(apply_changes(plan.study_scenario, each.changes)) for each in found] == [
+        50.0,
+        100.0,
+    ]
     assert [each.name for each in found] == ["log.swf", "path sub/more.swf"]
 
 

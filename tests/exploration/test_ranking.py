@@ -284,7 +284,7 @@ def test_a_slice_is_a_ranking_that_keeps_its_ranks() -> None:
         ({"energy_j": -1.0}, {}, "must not be negative"),
         ({"energy_j": 0.0}, {}, "not all 0"),
         ("energy_j", {"tolerance": 0.1}, "tolerance: applies only to several KPIs"),
-        (["energy_j", "makespan_s"], {"tolerance": -0.1}, "tolerance: must not be negative"),
+        (["energy_j", "makespan_s"], {"tolerance": -0.1}, "tolerance: must be 0 or more"),
         ("energy_j", {"k": 0}, "k: must be at least 1"),
         ("cost", {}, "no candidate has cost"),
     ],

@@ -16,7 +16,7 @@ from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.ranking.uncertainty import (
     compute_probability_better,
-    count_wins,
+    compute_win_shares,
     sample_outcomes,
 )
 from twinloop.scenario import Scenario
@@ -132,7 +132,7 @@ def test_probabilities_of_both_orders_add_up_to_one(
 @given(st.lists(seconds, min_size=2, max_size=6), st.floats(0.001, 0.2))
 def test_probabilities_of_the_best_add_up_to_one(values: list[float], share: float) -> None:
     many = [candidate(each) for each in values]
-    found = count_wins(sample_outcomes(many, [MAKESPAN], noise(share, 5)))
+    found = compute_win_shares(sample_outcomes(many, [MAKESPAN], noise(share, 5)))
     assert found.sum() == pytest.approx(1.0)
     assert (found >= 0).all()
 
@@ -144,7 +144,7 @@ def test_sampled_outcomes_agree_with_the_formula(freedom: float, spread_of_draws
     drawn = 100 * np.exp(spread_of_draws * rng.standard_normal((2, 200)))
     one, other = candidate(100, drawn[0]), candidate(110, drawn[1] + 10)
     scatter = noise(0.05, freedom)
-    found = count_wins(sample_outcomes([one, other], [MAKESPAN], scatter))
+    found = compute_win_shares(sample_outcomes([one, other], [MAKESPAN], scatter))
     exact = compute_probability_better(one, other, MAKESPAN, scatter)
     assert found[0] == pytest.approx(exact, abs=4 * math.sqrt(0.25 / 4000))
 
@@ -196,7 +196,7 @@ def test_probabilities_of_the_best_are_calibrated() -> None:
         many = [candidate(b, b + s * allowed) for b, s in zip(base, slope, strict=True)]
         scale = 0.02 * np.sqrt(6 / rng.chisquare(6))
         real = (base + slope * rng.standard_normal()) * (1 + scale * rng.standard_normal(5))
-        predicted += count_wins(sample_outcomes(many, [MAKESPAN], noise(0.02, 6))).tolist()
+        predicted += compute_win_shares(sample_outcomes(many, [MAKESPAN], noise(0.02, 6))).tolist()
         occurred += (np.arange(5) == real.argmin()).tolist()
     p, held = np.array(predicted), np.array(occurred)
     for low in np.arange(0, 1, 0.2):
@@ -207,9 +207,12 @@ def test_probabilities_of_the_best_are_calibrated() -> None:
 
 def test_the_second_kpi_decides_between_equal_values() -> None:
     found = np.array([[[10.0, 5.0], [10.4, 1.0], [12.0, 0.0]]])
-    assert count_wins(found).tolist() == [1.0, 0.0, 0.0]
-    assert count_wins(found, tolerance=0.05).tolist() == [0.0, 1.0, 0.0]
-    assert count_wins(np.array([[[1.0], [1.0]], [[np.nan], [3.0]]])).tolist() == [0.25, 0.75]
+    assert compute_win_shares(found).tolist() == [1.0, 0.0, 0.0]
+    assert compute_win_shares(found, tolerance=0.05).tolist() == [0.0, 1.0, 0.0]
+    assert compute_win_shares(np.array([[[1.0], [1.0]], [[np.nan], [3.0]]])).tolist() == [
+        0.25,
+        0.75,
+    ]
 
 
 def test_negligible_scatter_leaves_the_draws() -> None:

@@ -170,7 +170,7 @@ def test_the_pooled_variance_of_two_configurations_is_that_of_their_differences(
     rng = np.random.default_rng(4)
     for repetitions in (2, 3, 4):
         one, other = rng.normal(10, 1, (2, repetitions)).tolist()
-        assert PairedDifference.of(one, other, beside=[one, other]) == pytest.approx(
+        assert PairedDifference.of(one, other, all_runs=[one, other]) == pytest.approx(
             PairedDifference.of(one, other)
         )
 
@@ -186,7 +186,7 @@ def test_the_pooled_interval_covers_the_truth_in_nine_of_ten_cases(
     for _ in range(count):
         drift = rng.normal(0, 5, repetitions)
         runs = (means + drift + rng.normal(0, 0.7, (configurations, repetitions))).tolist()
-        found = PairedDifference.of(runs[0], runs[-1], beside=runs)
+        found = PairedDifference.of(runs[0], runs[-1], all_runs=runs)
         assert found is not None
         assert found.low is not None
         assert found.high is not None
@@ -197,6 +197,6 @@ def test_the_pooled_interval_covers_the_truth_in_nine_of_ten_cases(
 
 def test_the_variance_of_five_pairs_is_not_pooled() -> None:
     one, other, wild = [1.0, 2, 3, 4, 5], [2.0, 3, 4, 5, 6.5], [0.0, 50, -50, 80, 9]
-    assert PairedDifference.of(one, other, beside=[one, other, wild]) == PairedDifference.of(
+    assert PairedDifference.of(one, other, all_runs=[one, other, wild]) == PairedDifference.of(
         one, other
     )

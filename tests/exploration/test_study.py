@@ -242,6 +242,14 @@ def test_foreign_folders_and_invalid_inputs_are_errors(tmp_path: Path) -> None:
         tl.explore(BASE, {"policy": ["no-such-policy"]})
     with pytest.raises(tl.InputError, match="'makespam_s' is not a KPI"):
         tl.explore(BASE, {"policy": ["fifo"]}).rank("makespam_s")
+    with pytest.raises(tl.InputError, match="'mean:makespan_s' has the direction 'mean', which"):
+        tl.explore(BASE, {"policy": ["fifo"]}, by="mean:makespan_s")
+
+
+def test_too_many_runs_are_an_error_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twinloop.exploration.study.plan.MAX_RUNS", 1)
+    with pytest.raises(tl.InputError, match="the design has 2 runs, more than 1"):
+        tl.explore(BASE, {"policy": ["fifo", "easy"]})
 
 
 # --- inputs, seeds and folders -------------------------------------------------------------------

@@ -22,8 +22,9 @@ from twinloop.trace import Trace
 
 #: Upper limit of a fitted latency (s).
 _MAX_LATENCY: Final = 1.0
+#: Range of a fitted speed or service factor.
 _FACTOR_RANGE: Final = (0.5, 2.0)
-#: The latencies, which recorded runs measure.
+#: The latencies, which recorded runs may contain as measurements.
 _LATENCY_FIELDS: Final = ("dispatch_latency", "release_latency")
 
 
@@ -36,21 +37,22 @@ class ModelOption:
     """
 
     name: str
-    #: Its fields of the Model.
+    #: The fields of the model that it sets.
     fields: tuple[str, ...]
-    #: A function that lists the parameters to fit when it is on.
-    values: Callable[[Sequence[Case]], list[Parameter]] = field(compare=False)
+    #: A function that lists the parameters to fit to these runs when it is on.
+    list_parameters: Callable[[Sequence[Case]], list[Parameter]] = field(compare=False)
     #: The values that are set when it is on, by field.
-    set: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    #: Whether recorded runs measure it; it is then on with the measured values.
+    fixed_values: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    #: Whether its values may be measured: if the runs recorded them, they are used instead of
+    #: fitted ones.
     measured: bool = False
 
     def is_applicable(self, cases: Sequence[Case]) -> bool:
         """Whether the option has an effect for these runs."""
-        return bool(self.measured or self.set or self.values(cases))
+        return bool(self.measured or self.fixed_values or self.list_parameters(cases))
 
     def is_on(self, model: Model, fitted: Iterable[str], runs: Sequence[Trace]) -> bool:
-        """Whether the option is on in a model, or was fitted."""
+        """Whether a field of the option was fitted, differs from its default, or is measured."""
         if any(name.split(".")[0] in self.fields for name in fitted):
             return True
         default = Model()
@@ -58,7 +60,7 @@ class ModelOption:
             return True
         return self.measured and bool(average_latencies(runs))
 
-    def without(self, model: Model) -> Model:
+    def switch_off(self, model: Model) -> Model:
         """Return the model with the option off."""
         default = Model()
         return model.replace(**{name: getattr(default, name) for name in self.fields})
@@ -72,13 +74,13 @@ def _list_contention_parameters(cases: Sequence[Case]) -> list[Parameter]:
     kinds = _list_kinds(cases)
     if not kinds:
         return [LinearParameter("contention.linear.slope", 0.0, 1.0)]
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     for kind in kinds:
         # Only products of pressure and sensitivity are identifiable: one kind needs no pressure.
         if len(kinds) > 1:
-            found.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
-        found.append(LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, 1.0))
-    return found
+            parameters.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
+        parameters.append(LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, 1.0))
+    return parameters
 
 
 def _list_start_up_parameters(cases: Sequence[Case]) -> list[Parameter]:
@@ -114,7 +116,7 @@ no_delay = ModelOption(
 )
 
 #: The default options of a diagnosis.
-DEFAULTS: Final = (contention, start_up, latencies, services, speed, no_delay)
+DEFAULT_OPTIONS: Final = (contention, start_up, latencies, services, speed, no_delay)
 
 
 @dataclass(frozen=True)
@@ -126,18 +128,18 @@ class FittedOptions:
     loss: float
 
 
-class Refit:
+class OptionFitter:
     """Fits of one model to the same runs with different options on.
 
-    Scenarios are compiled once with the values of all options, and again only for options that set
-    other fields.
+    A scenario is compiled once per model, with the parameters of all options declared, so that all
+    fits with that model share it.
     """
 
     def __init__(
         self,
         runs: Sequence[Trace],
         model: Model,
-        options: Sequence[ModelOption] = DEFAULTS,
+        options: Sequence[ModelOption] = DEFAULT_OPTIONS,
         *,
         budget: str | float = 400,
         seed: int = 0,
@@ -154,46 +156,55 @@ class Refit:
         self._groups = tuple(groups.values())
         self._cases: dict[Model, list[Case]] = {}
         self._compiled: dict[tuple[Model, Scenario], CompiledScenario] = {}
+        #: The names of the parameters of all options, known after the first compilation.
         self._names: tuple[str, ...] = ()
         #: The runs by scenario, with all options off.
-        self.cases = self._get_cases(self._switch_all_off({}))
-        found = (each.name for option in options for each in option.values(self.cases))
-        self._names = tuple(found)
+        self.cases = self._get_cases(self._make_model({}))
+        self._names = tuple(
+            each.name for option in options for each in option.list_parameters(self.cases)
+        )
+        # Compiled without these names.
         self._cases.clear()
 
     def fit(self, on: Collection[ModelOption]) -> FittedOptions:
         """Fit the model with these options on and all others off."""
         changes: dict[str, Any] = {}
         for option in on:
-            changes |= option.set
+            changes |= option.fixed_values
             changes |= self._measured if option.measured else {}
-        model = self._switch_all_off(changes)
-        free = [
-            each for option in self._options if option in on for each in option.values(self.cases)
+        model = self._make_model(changes)
+        parameters = [
+            each
+            for option in self._options
+            if option in on
+            for each in option.list_parameters(self.cases)
         ]
         # Without free parameters, only the loss of the model is computed.
-        space = Space(free or [LinearParameter("speed_factor", *_FACTOR_RANGE)])
+        space = Space(parameters or [LinearParameter("speed_factor", *_FACTOR_RANGE)])
         objective = TwinObjective(space, self._get_cases(model), get_loss(DEFAULT_LOSS))
-        if not free:
+        if not parameters:
             return FittedOptions(model, {}, objective.at({}))
         history = refine_by_least_squares(
             objective, minimise(objective, budget=self._budget, seed=self._seed)
         )
         return FittedOptions(model, history.best_values, history.best_loss)
 
-    def kpis(self, scenario: Scenario, found: FittedOptions) -> Mapping[str, float]:
+    def compute_kpis(self, scenario: Scenario, fitted: FittedOptions) -> Mapping[str, float]:
         """Simulate a scenario with a fitted model and return its KPIs."""
-        key = (found.model, scenario)
+        key = (fitted.model, scenario)
         if key not in self._compiled:
-            changed = self._with_model(scenario, found.model)
+            changed = self._with_model(scenario, fitted.model)
             self._compiled[key] = CompiledScenario(changed, allow_code=self._allow_code)
-        return self._compiled[key].run(dict(found.values))
+        return self._compiled[key].run(dict(fitted.values))
 
-    def _switch_all_off(self, changes: Mapping[str, Any]) -> Model:
-        """Return the model with all options off and these changes."""
+    def _make_model(self, changes: Mapping[str, Any]) -> Model:
+        """Return the model with all options off and these changes.
+
+        Contention by kind is kept without an effect (sensitivity 0), so that it can be fitted.
+        """
         model = self._model
         for option in self._options:
-            model = option.without(model)
+            model = option.switch_off(model)
         rule = self._model.contention
         if contention in self._options and rule.kinds is not None:
             kinds = {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in rule.kinds}
@@ -201,6 +212,7 @@ class Refit:
         return model.replace(**changes) if changes else model
 
     def _with_model(self, scenario: Scenario, model: Model) -> Scenario:
+        """Return the scenario with this model, and the parameters of all options declared."""
         # Overrides of the platform (power models) belong to the scenario, not to the model.
         own = model.replace(overrides=scenario.model.overrides)
         return declare_values(scenario.replace(model=own), self._names)

@@ -37,24 +37,24 @@ from twinloop.exploration.study.tables import TABLES
 from twinloop.trace.folder import find_owned_files as find_trace_files
 from twinloop.trace.parquet import read_parquet
 
-#: The report of a folder, and the text report of fits and confirmations.
-_PAGE: Final = "report.html"
-_PAGES: Final = (_PAGE, "report.md")
+#: The page of a result, and the reports of fits and confirmations.
+_REPORT: Final = "report.html"
+_REPORTS: Final = (_REPORT, "report.md")
 _FIT_FOLDER: Final = re.compile(r"fit-[0-9a-f]{8}")
 _WORKLOAD_FOLDER: Final = re.compile(r"workload-[0-9a-f]{12}")
 
 
 def list_loop_files(folder: Path) -> OwnedFiles:
-    """List the files of a loop from its manifest; an error if the folder is not a loop."""
+    """List the files of a loop from its manifest; raise an error if the folder is not a loop."""
     try:
         content = read_loop_manifest(folder) or {}
     except InputError:
         content = {}
     plan = content.get("plan")
     probes = plan.get("probes") if isinstance(plan, dict) else None
-    beginning = OwnedFiles.of([RATES, LOCK_FILE]) | find_command_file(folder)
-    if set(_list_names(folder)) <= beginning.files:  # interrupted before its manifest was written
-        return beginning
+    early_files = OwnedFiles.of([RATES, LOCK_FILE]) | find_command_file(folder)
+    if set(_list_names(folder)) <= early_files.files:  # interrupted before the manifest was written
+        return early_files
     if "twinloop" not in content or not isinstance(probes, dict):
         raise InputError(
             "exists and is not a loop, so it is not replaced",
@@ -62,17 +62,17 @@ def list_loop_files(folder: Path) -> OwnedFiles:
             file=folder,
             remedy="choose another name, or remove it",
         )
-    found = beginning | OwnedFiles.of([MANIFEST, _PAGE])
-    found |= _find_run_files(folder / REAL).add_prefix(REAL) | _find_run_files(
+    owned = early_files | OwnedFiles.of([MANIFEST, _REPORT])
+    owned |= _find_run_files(folder / REAL).add_prefix(REAL) | _find_run_files(
         folder / TWIN
     ).add_prefix(TWIN)
     for name in probes:
-        place = join_below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
-        found |= _find_run_files(place).add_prefix(f"{PROBES}/{name}")
-    found |= list_fit_files(folder / FIT).add_prefix(FIT)
-    found |= list_study_files(folder / STUDY).add_prefix(STUDY)
-    copied = content.get("offline") is True
-    return found | list_confirmation_files(folder / CONFIRMATION, copied=copied).add_prefix(
+        path = join_below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
+        owned |= _find_run_files(path).add_prefix(f"{PROBES}/{name}")
+    owned |= list_fit_files(folder / FIT).add_prefix(FIT)
+    owned |= list_study_files(folder / STUDY).add_prefix(STUDY)
+    is_copied = content.get("offline") is True
+    return owned | list_confirmation_files(folder / CONFIRMATION, copied=is_copied).add_prefix(
         CONFIRMATION
     )
 
@@ -97,7 +97,7 @@ def list_fit_files(folder: Path) -> OwnedFiles:
                     fits.CONFIDENCE_REGION,
                     fits.DRAWS,
                     "choice.csv",
-                    *_PAGES,
+                    *_REPORTS,
                     "scenario.yaml",
                 ),
                 *(f"scenario-{number}.yaml" for number in range(2, count + 1)),
@@ -113,12 +113,12 @@ def list_study_files(folder: Path) -> OwnedFiles:
     True
     """
     tables = [f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "parquet")]
-    found = OwnedFiles.of([studies.MANIFEST, studies.JOURNAL, _PAGE, *tables])
-    found |= _find_run_files(folder / WORKLOAD).add_prefix(WORKLOAD)
+    owned = OwnedFiles.of([studies.MANIFEST, studies.JOURNAL, _REPORT, *tables])
+    owned |= _find_run_files(folder / WORKLOAD).add_prefix(WORKLOAD)
     for name in _list_names(folder):
         if _FIT_FOLDER.fullmatch(name.removeprefix(".")):
-            found |= list_fit_files(folder / name).add_prefix(name)
-    return found
+            owned |= list_fit_files(folder / name).add_prefix(name)
+    return owned
 
 
 def list_confirmation_files(folder: Path, *, copied: bool = False) -> OwnedFiles:
@@ -128,16 +128,16 @@ def list_confirmation_files(folder: Path, *, copied: bool = False) -> OwnedFiles
         folder: The folder of the confirmation.
         copied: Whether all its runs are copies of runs stored elsewhere.
     """
-    found = OwnedFiles.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK_FILE, *_PAGES])
-    found |= find_command_file(folder) | _find_workload_files(folder)
+    owned = OwnedFiles.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK_FILE, *_REPORTS])
+    owned |= find_command_file(folder) | _find_workload_files(folder)
     planned = set(_list_planned_runs(folder))
     for name in _list_names(folder / RUNS):
-        place = folder / RUNS / name
-        if place.is_dir() and (copied or name in planned):
-            found |= _find_run_files(place).add_prefix(f"{RUNS}/{name}")
+        path = folder / RUNS / name
+        if path.is_dir() and (copied or name in planned):
+            owned |= _find_run_files(path).add_prefix(f"{RUNS}/{name}")
         elif copied and any(name.startswith(f"{run}.") for run in planned):  # the log of a run
-            found |= OwnedFiles.of([f"{RUNS}/{name}"])
-    return found | (OwnedFiles(trees=frozenset({f".{RUNS}"})) if copied else OwnedFiles())
+            owned |= OwnedFiles.of([f"{RUNS}/{name}"])
+    return owned | (OwnedFiles(trees=frozenset({f".{RUNS}"})) if copied else OwnedFiles())
 
 
 def _list_planned_runs(folder: Path) -> Iterator[str]:
@@ -157,11 +157,11 @@ def _list_planned_runs(folder: Path) -> Iterator[str]:
 
 def _find_workload_files(folder: Path) -> OwnedFiles:
     """Find the files of stored workloads, each in a folder named by its hash."""
-    found = OwnedFiles()
+    owned = OwnedFiles()
     for name in _list_names(folder):
         if _WORKLOAD_FOLDER.fullmatch(name):
-            found |= _find_run_files(folder / name).add_prefix(name)
-    return found
+            owned |= _find_run_files(folder / name).add_prefix(name)
+    return owned
 
 
 def _find_run_files(folder: Path) -> OwnedFiles:

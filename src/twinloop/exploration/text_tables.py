@@ -16,8 +16,8 @@ def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ())
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
@@ -29,6 +29,6 @@ def make_markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
     >>> make_markdown_table([["a", "b"], ["1", "x|y"]])
     ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']
     """
-    safe = [[each.replace("|", r"\|") for each in row] for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in safe]
+    escaped = [[each.replace("|", r"\|") for each in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in escaped]
     return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]

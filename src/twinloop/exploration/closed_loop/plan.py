@@ -11,8 +11,8 @@ from twinloop.description.description import Description, TextAlternative, get_r
 from twinloop.description.errors import InputError
 from twinloop.description.file_names import check_entry_name
 from twinloop.description.problems import ProblemCollector
-from twinloop.exploration.confirmation.plan import MOST_REPETITIONS
-from twinloop.exploration.factors.design import MOST, Design
+from twinloop.exploration.confirmation.plan import MAX_REPETITIONS
+from twinloop.exploration.factors.design import MAX_RUNS, Design
 from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.factors.level_files import resolve_all_files
 from twinloop.exploration.ranking.objectives import Objective
@@ -43,16 +43,14 @@ class LoopPlan(Description):
     ... factors: {policy: [fifo, sjf]}
     ... by: turnaround_mean_s
     ... ''')
-    >>> plan.probe_scenarios["two per core"].policy.name, plan.asked.seed
+    >>> plan.probe_scenarios["two per core"].policy.name, plan.study_scenario.seed
     ('spread-ic', 7)
     """
 
     name: str = Field("", description="name of the loop")
     scenario: Annotated[
         Scenario, BeforeValidator(_load_scenario), TextAlternative("path of a scenario")
-    ] = Field(
-        description="the scenario that is executed first, and with which the twin is compared"
-    )
+    ] = Field(description="the scenario of the first real run and of its twin")
     probes: dict[str, dict[str, Any]] = Field(
         {}, description="short additional runs, by name: the changes of the scenario"
     )
@@ -61,9 +59,9 @@ class LoopPlan(Description):
     )
     factors: Design = Field(description="the design of the study")
     by: str = Field("makespan_s", description="the KPI to optimise")
-    top: int = Field(3, ge=1, le=MOST, description="number of candidates to confirm")
+    top: int = Field(3, ge=1, le=MAX_RUNS, description="number of candidates to confirm")
     repetitions: int = Field(
-        2, ge=1, le=MOST_REPETITIONS, description="number of repetitions of the confirmation"
+        2, ge=1, le=MAX_REPETITIONS, description="number of repetitions of the confirmation"
     )
     budget: int = Field(2000, ge=10, le=10**9, description="evaluations of the calibration")
     analysis: int | None = Field(
@@ -108,8 +106,8 @@ class LoopPlan(Description):
         }
 
     @property
-    def asked(self) -> Scenario:
-        """The base scenario of the study."""
+    def study_scenario(self) -> Scenario:
+        """The base scenario of the study: the scenario with the changes of `what_if`."""
         return apply_changes(self.scenario, self.what_if)
 
 

@@ -17,7 +17,7 @@ from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name, join_lines
 from twinloop.engine import simulate
 from twinloop.exploration.closed_loop.plan import LoopPlan
-from twinloop.exploration.confirmation.result import MANIFEST as CONFIRMED
+from twinloop.exploration.confirmation.result import MANIFEST as CONFIRMATION_MANIFEST
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.study.study import MANIFEST as STUDY_MANIFEST
 from twinloop.exploration.study.study import Study
@@ -62,7 +62,7 @@ class Loop:
     after: Verdict
     study: Study
     confirmation: Confirmation | None = None
-    #: Whether runs recorded earlier were used instead of new ones.
+    #: Whether runs that were recorded earlier were used instead of new ones.
     offline: bool = False
 
     @property
@@ -72,15 +72,17 @@ class Loop:
 
     @cached_property
     def unseen(self) -> Verdict | None:
-        """The verdict on a run of the baseline that the fit did not use; None: there is none."""
-        made = self.confirmation
-        if made is None or made.folder is None:
+        """The verdict on a run of the baseline that the fit did not use; None if there is none."""
+        confirmation = self.confirmation
+        if confirmation is None or confirmation.folder is None:
             return None
-        rows = made.runs.filter(made.runs["baseline"] & made.runs["trace"].is_not_null())
+        rows = confirmation.runs.filter(
+            confirmation.runs["baseline"] & confirmation.runs["trace"].is_not_null()
+        )
         if rows.is_empty():
             return None
-        real = Trace.load(join_below(made.folder, rows["trace"][0], deep=True))
-        twin = simulate(made.baseline.scenario, usage_step=self.plan.period)
+        real = Trace.load(join_below(confirmation.folder, rows["trace"][0], deep=True))
+        twin = simulate(confirmation.baseline.scenario, usage_step=self.plan.period)
         return assess(real, twin)
 
     @cached_property
@@ -130,7 +132,7 @@ class Loop:
                     file=folder,
                     remedy="run the same `twinloop loop` again: it resumes",
                 )
-        made, file = folder / CONFIRMATION, folder / MANIFEST
+        confirmation_folder, file = folder / CONFIRMATION, folder / MANIFEST
         real = Trace.load(folder / REAL)
         return assemble_loop(
             folder,
@@ -143,7 +145,9 @@ class Loop:
             },
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
-            Confirmation.load(made) if (made / CONFIRMED).is_file() else None,
+            Confirmation.load(confirmation_folder)
+            if (confirmation_folder / CONFIRMATION_MANIFEST).is_file()
+            else None,
             offline=offline,
         )
 
@@ -189,15 +193,15 @@ def assemble_loop(
     )
 
 
-def count_passed_criteria(verdict: Verdict) -> str:
-    """State how many of the assessable criteria pass.
+def describe_passed_criteria(verdict: Verdict) -> str:
+    """Describe in words how many of the assessable criteria pass.
 
     >>> from twinloop.fidelity import assess
-    >>> count_passed_criteria(assess(Trace(), Trace()))
+    >>> describe_passed_criteria(assess(Trace(), Trace()))
     'no criterion is assessable'
     """
-    found = [finding.status for finding in verdict.findings]
-    passed, failed = found.count("PASS"), found.count("FAIL")
+    statuses = [finding.status for finding in verdict.findings]
+    passed, failed = statuses.count("PASS"), statuses.count("FAIL")
     if not passed + failed:
         return "no criterion is assessable"
     return f"{passed} of {passed + failed} criteria pass"
@@ -212,11 +216,11 @@ def read_loop_manifest(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_bytes())
+        manifest = json.loads(path.read_bytes())
     except ValueError as error:
         raise InputError(f"cannot be read: {error}", kind="damaged-file", file=path) from None
-    if not isinstance(found, dict):
+    if not isinstance(manifest, dict):
         raise InputError(
-            "contains no mapping: it is not a loop, or is damaged", kind="damaged-file", file=path
+            "is not a mapping: it is not a loop, or is damaged", kind="damaged-file", file=path
         )
-    return found
+    return manifest

@@ -44,7 +44,7 @@ from twinloop.exploration.closed_loop.result import (
     Loop,
     assemble_loop,
     assess_before_calibration,
-    count_passed_criteria,
+    describe_passed_criteria,
     read_loop_manifest,
 )
 from twinloop.exploration.confirmation.result import Confirmation
@@ -70,7 +70,7 @@ from twinloop.workload.generators.burn import PROGRAM
 _COMMAND_FIELDS: Final = ("workload", "seed")
 
 LoopStep = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
-#: Called with the present step and a message.
+#: A function that is called with the present step and a message.
 LoopCallback = Callable[[LoopStep, str], None]
 
 
@@ -100,13 +100,13 @@ def loop(
             use by a process.
         say: Called with each step and its messages.
     """
-    asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
+    loaded_plan = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
     with nullcontext() if traces is None else open_runs(traces) as recorded:
         run = _LoopRun(
-            asked, Path(folder), traces, recorded, isolation, say or (lambda step, text: None)
+            loaded_plan, Path(folder), traces, recorded, isolation, say or (lambda step, text: None)
         )
         if overwrite:
-            run.replace([] if plan is asked else [Path(str(plan))])
+            run.replace([] if plan is loaded_plan else [Path(str(plan))])
         return run.execute()
 
 
@@ -119,20 +119,21 @@ def preview_commands(plan: LoopPlan | str | Path) -> dict[str, CommandSurvey]:
     Args:
         plan: The plan, or its YAML file.
     """
-    asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
-    found = {REAL: survey_scenario(asked.scenario)}
-    for name, scenario in asked.probe_scenarios.items():
-        found[f"{PROBES}/{name}"] = survey_scenario(scenario)
+    loaded_plan = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
+    surveys = {REAL: survey_scenario(loaded_plan.scenario)}
+    for name, scenario in loaded_plan.probe_scenarios.items():
+        surveys[f"{PROBES}/{name}"] = survey_scenario(scenario)
     # Changes of other fields do not change commands.
     changes = [
         {path: value for path, value in each.changes.items() if path.startswith(_COMMAND_FIELDS)}
-        for each in asked.factors.configurations()
+        for each in loaded_plan.factors.configurations()
     ]
     distinct = {json.dumps(each, sort_keys=True, default=str): each for each in ({}, *changes)}
-    found[CONFIRMATION] = merge_surveys(
-        survey_scenario(apply_changes(asked.asked, each)) for each in distinct.values()
+    surveys[CONFIRMATION] = merge_surveys(
+        survey_scenario(apply_changes(loaded_plan.study_scenario, each))
+        for each in distinct.values()
     )
-    return found
+    return surveys
 
 
 class _LoopRun:
@@ -148,12 +149,16 @@ class _LoopRun:
         say: LoopCallback,
     ) -> None:
         self.plan, self.folder, self.isolation, self.say = plan, folder, isolation, say
-        #: The recorded runs as given, possibly an archive, and the folder to read.
+        #: The recorded runs as given, possibly an archive, and the folder to read them from;
+        #: None: the runs are executed.
         self.source = None if source is None else Path(source)
         self.traces = traces
 
     def replace(self, inputs: Sequence[Path]) -> None:
-        """Replace the loop in the folder by the manifest of this loop."""
+        """Replace an existing loop in the folder by the manifest of this one.
+
+        Nothing is replaced before all inputs have been read without an error.
+        """
         self._check_recorded()
         check_replaceable(self.folder, list_loop_files, inputs=inputs)
         given = [*inputs, *self._check_inputs()]
@@ -180,28 +185,30 @@ class _LoopRun:
                 name: self._run(scenario, f"{PROBES}/{name}", "probe")
                 for name, scenario in plan.probe_scenarios.items()
             }
-            self._check_quality({REAL: real, **probes})
+            self._check_quality(
+                {REAL: real, **{f"{PROBES}/{name}": trace for name, trace in probes.items()}}
+            )
             before = self._assess_twin(real)
             fit = self._fit(real, probes)
             study = self._explore(fit)
             confirmation = self._confirm(study, fit, [real, *probes.values()])
         say("assess", "comparing predictions with measurements")
         offline = self.traces is not None
-        made = assemble_loop(
+        finished = assemble_loop(
             self.folder, plan, real, before, probes, fit, study, confirmation, offline
         )
         if not (self.folder / TWIN).exists():
-            made.twin.save(self.folder / TWIN)
-        return made
+            finished.twin.save(self.folder / TWIN)
+        return finished
 
     def _check_recorded(self) -> None:
         """Raise an error if a recorded run is missing."""
-        for place in self._list_places():
+        for subfolder in self._list_subfolders():
             if self.traces is None:
                 continue
-            if not (_get_run_folder(self.traces, place) / TRACE_MANIFEST).is_file():
+            if not (_get_run_folder(self.traces, subfolder) / TRACE_MANIFEST).is_file():
                 raise InputError(
-                    f"has no recorded run '{place}'",
+                    f"has no recorded run '{subfolder}'",
                     kind="unknown-reference",
                     file=self.source,
                     remedy="name the folder or the archive of an earlier loop of this plan: it has "
@@ -211,19 +218,19 @@ class _LoopRun:
     def _check_inputs(self) -> list[Path]:
         """Read all inputs of the loop before anything is replaced; return their paths."""
         plan = self.plan
-        found: list[Path] = [] if self.source is None else [self.source]
-        for scenario in (plan.scenario, plan.asked, *plan.probe_scenarios.values()):
+        paths: list[Path] = [] if self.source is None else [self.source]
+        for scenario in (plan.scenario, plan.study_scenario, *plan.probe_scenarios.values()):
             compiled = CompiledScenario(scenario)
             if self.traces is None:
                 TaskCommands(compiled, Path(), run="").survey()
-            found += scenario._files()
+            paths += scenario._files()
         if self.traces is not None:
-            for place in self._list_places():
-                Trace.load(_get_run_folder(self.traces, place))
-        return found
+            for subfolder in self._list_subfolders():
+                Trace.load(_get_run_folder(self.traces, subfolder))
+        return paths
 
-    def _list_places(self) -> list[str]:
-        """List the relative folders of the first run and of the probes."""
+    def _list_subfolders(self) -> list[str]:
+        """List the folders of the first run and of the probes, relative to that of a loop."""
         return [REAL, *(f"{PROBES}/{name}" for name in self.plan.probes)]
 
     def _check_folder(self) -> None:
@@ -250,7 +257,10 @@ class _LoopRun:
 
     @contextmanager
     def _announce_runs(self) -> Iterator[None]:
-        """Announce the commands before the first run."""
+        """Write the manifest, and announce the commands of all runs unless they are recorded.
+
+        It is a context manager so that it runs after the lock of the folder has been taken.
+        """
         self._write_manifest()
         if self.traces is None:
             surveys = preview_commands(self.plan)
@@ -272,16 +282,19 @@ class _LoopRun:
 
     @contextmanager
     def _use_common_rates(self) -> Iterator[None]:
-        """Use the same work rates in all runs, so that a second of work means the same in each."""
+        """Use the same work rates in all runs, so that a second of work means the same in each.
+
+        Recorded runs need no rates, and rates in the environment take precedence.
+        """
         path = self.folder / RATES
-        before = os.environ.get(burn_program.RATES_VARIABLE)
-        if self.traces is None and before is None:
+        given_rates = os.environ.get(burn_program.RATES_VARIABLE)
+        if self.traces is None and given_rates is None:
             if not path.exists():
-                found = burn_program.measure_rates(
-                    self._list_kinds(), lambda text: self.say("run", text)
+                measured = burn_program.measure_rates(
+                    self._list_burn_kinds(), lambda text: self.say("run", text)
                 )
                 with write_atomically(path) as stream:
-                    stream.write(json.dumps(found).encode())
+                    stream.write(json.dumps(measured).encode())
             rates = json.loads(path.read_bytes())
             os.environ[burn_program.RATES_VARIABLE] = ",".join(
                 f"{kind}={rate!r}" for kind, rate in rates.items()
@@ -289,37 +302,43 @@ class _LoopRun:
         try:
             yield
         finally:
-            if before is None:
+            if given_rates is None:
                 os.environ.pop(burn_program.RATES_VARIABLE, None)
 
-    def _list_kinds(self) -> list[str]:
-        """List the kinds of work in all runs."""
-        scenarios = (self.plan.scenario, self.plan.asked, *self.plan.probe_scenarios.values())
-        found: set[str] = set()
+    def _list_burn_kinds(self) -> list[str]:
+        """List the kinds of work of all tasks that run `twinloop-burn`."""
+        scenarios = (
+            self.plan.scenario,
+            self.plan.study_scenario,
+            *self.plan.probe_scenarios.values(),
+        )
+        kinds: set[str] = set()
         for scenario in scenarios:
-            given = scenario.workload.resolve(scenario.seed)
-            commands = given.tasks["command"].drop_nulls() if isinstance(given, Trace) else ()
-            found |= {
+            resolved = scenario.workload.resolve(scenario.seed)
+            commands = resolved.tasks["command"].drop_nulls() if isinstance(resolved, Trace) else ()
+            kinds |= {
                 str(words[1])
                 for words in commands
                 if len(words) > 1 and Path(str(words[0])).name == PROGRAM
             }
-        return sorted(found)
+        return sorted(kinds)
 
-    def _run(self, scenario: Scenario, place: str, step: LoopStep) -> Trace:
+    def _run(self, scenario: Scenario, subfolder: str, step: LoopStep) -> Trace:
         """Execute a scenario, or return its stored or recorded run."""
-        path = _get_run_folder(self.folder, place)
-        stored = load_complete_run(path, Candidate(place, scenario, {}))
+        path = _get_run_folder(self.folder, subfolder)
+        stored = load_complete_run(path, Candidate(subfolder, scenario, {}))
         if stored is not None:
             return stored
         if self.traces is not None:
-            self.say(step, f"using the recorded run {self.source}/{place}")
-            trace = Trace.load(_get_run_folder(self.traces, place))
+            self.say(step, f"using the recorded run {self.source}/{subfolder}")
+            trace = Trace.load(_get_run_folder(self.traces, subfolder))
             trace.save(path)
             return trace
         predicted = figures(simulate(scenario))
-        about = "" if predicted.makespan is None else f", about {predicted.makespan:.0f} s"
-        self.say(step, f"{scenario.name or place}: {format_count(predicted.tasks, 'task')}{about}")
+        duration = "" if predicted.makespan is None else f", about {predicted.makespan:.0f} s"
+        self.say(
+            step, f"{scenario.name or subfolder}: {format_count(predicted.tasks, 'task')}{duration}"
+        )
         return execute(
             scenario,
             path,
@@ -331,14 +350,16 @@ class _LoopRun:
         )
 
     def _check_quality(self, runs: Mapping[str, Trace]) -> None:
+        """Raise an error if a run, given by its relative folder, fails the quality gate."""
         for name, trace in runs.items():
             audit = check(trace)
             if audit.errors:
+                path = _get_run_folder(self.folder, name)
                 raise InputError(
                     f"the recorded run '{name}' does not pass the quality gate: {audit.errors[0]}",
                     kind="quality-gate",
                     file=self.folder,
-                    remedy=f"`twinloop check {self.folder}/...` lists all findings",
+                    remedy=f"`twinloop check {path}` lists all findings",
                 )
         self.say("check", f"{format_count(len(runs), 'run')} recorded, all pass the quality gate")
 
@@ -346,13 +367,13 @@ class _LoopRun:
         """Simulate and assess the twin before calibration."""
         self.say("simulate", "simulating the same scenario with its declared work")
         twin, verdict = assess_before_calibration(self.plan, real)
-        self.say("assess", f"{verdict.mode}: {count_passed_criteria(verdict)}")
+        self.say("assess", f"{verdict.mode}: {describe_passed_criteria(verdict)}")
         return twin, verdict
 
     def _fit(self, real: Trace, probes: Mapping[str, Trace]) -> Fit:
-        place = self.folder / FIT
-        if (place / FIT_MANIFEST).exists():
-            return Fit.load(place)
+        fit_folder = self.folder / FIT
+        if (fit_folder / FIT_MANIFEST).exists():
+            return Fit.load(fit_folder)
         self.say("calibrate", f"fitting the model to {format_count(1 + len(probes), 'run')}")
         fit = calibrate(
             [real, *probes.values()],
@@ -360,7 +381,7 @@ class _LoopRun:
             budget=self.plan.budget,
             analysis=self.plan.analysis,
             seed=self.plan.seed,
-            folder=place,
+            folder=fit_folder,
         )
         for name, value in fit.values.items():
             self.say("calibrate", f"{name}: {fit.defaults[name]:.3g} -> {value:.3g}")
@@ -370,7 +391,11 @@ class _LoopRun:
 
     def _explore(self, fit: Fit) -> Study:
         study = explore(
-            self.plan.asked, self.plan.factors, fit, by=self.plan.by, folder=self.folder / STUDY
+            self.plan.study_scenario,
+            self.plan.factors,
+            fit,
+            by=self.plan.by,
+            folder=self.folder / STUDY,
         )
         best = study.top(1, self.plan.by)[0]
         count = format_count(len(study.planned_configurations), "configuration")
@@ -378,7 +403,7 @@ class _LoopRun:
         return study
 
     def _confirm(self, study: Study, fit: Fit, fitted_to: list[Trace]) -> Confirmation | None:
-        place = self.folder / CONFIRMATION
+        folder = self.folder / CONFIRMATION
         ranking = self._select_candidates(study)
         recorded = None if self.traces is None else self.traces / CONFIRMATION
         if recorded is not None:
@@ -386,16 +411,16 @@ class _LoopRun:
                 self.say("confirm", f"no confirmation was recorded in {self.source}")
                 return None
             self.say("confirm", f"using the recorded runs in {self.source}/{CONFIRMATION}")
-            if not (place / "runs").exists():
-                # Renamed when it is complete, as an interrupted copy would lack runs.
-                shutil.rmtree(place / ".runs", ignore_errors=True)
-                shutil.copytree(recorded / "runs", place / ".runs").rename(place / "runs")
+            if not (folder / "runs").exists():
+                # The copy is renamed when it is complete, because an interrupted one lacks runs.
+                shutil.rmtree(folder / ".runs", ignore_errors=True)
+                shutil.copytree(recorded / "runs", folder / ".runs").rename(folder / "runs")
         return confirm(
             ranking,
             repetitions=self.plan.repetitions,
-            folder=place,
+            folder=folder,
             seed=self.plan.seed,
-            traces=None if recorded is None else place,
+            traces=None if recorded is None else folder,
             isolation=self.isolation,
             announce=lambda text: self.say("confirm", f"  {text}"),
             fitted_to=fitted_to,
@@ -406,13 +431,19 @@ class _LoopRun:
 
         Candidates that are worse than the baseline are included: they test predictions, too.
         """
-        every, kpi = study.rank(), Objective.of(self.plan.by).kpi
-        usual = study.baseline.predicted.get(kpi)
-        places = [each for each in every.places if each.candidate.predicted[kpi] != usual]
-        return replace(every, places=tuple(places[: self.plan.top]))
+        ranking, kpi = study.rank(), Objective.of(self.plan.by).kpi
+        baseline_value = study.baseline.predicted.get(kpi)
+        differing = [
+            each for each in ranking.places if each.candidate.predicted[kpi] != baseline_value
+        ]
+        return replace(ranking, places=tuple(differing[: self.plan.top]))
 
 
-def _get_run_folder(folder: Path, place: str) -> Path:
+def _get_run_folder(folder: Path, subfolder: str) -> Path:
     """Return the folder of the first run, or of a probe."""
-    above, _, probe = place.partition("/")
-    return join_below(folder / PROBES, probe, field="probes") if above == PROBES else folder / place
+    parent, _, probe = subfolder.partition("/")
+    return (
+        join_below(folder / PROBES, probe, field="probes")
+        if parent == PROBES
+        else folder / subfolder
+    )

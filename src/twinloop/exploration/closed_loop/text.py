@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of items named in a list.
 _MAX_NAMED: Final = 3
-#: Changes of values below this share are not reported.
+#: Smaller changes of fitted values, as computed by `_compute_change`, are not reported.
 _MIN_CHANGE: Final = 0.01
 #: Advice for each verdict on the first recommendation.
 _ADVICE: Final = {
@@ -42,18 +42,18 @@ def summarise_loop(loop: Loop) -> tuple[str, ...]:
 
 
 def _describe_measurement(loop: Loop) -> str:
-    found = figures(loop.real)
+    measured = figures(loop.real)
     where = "earlier" if loop.offline else "on this machine"
-    long = "" if found.makespan is None else f" in {found.makespan:.1f} s"
+    duration = "" if measured.makespan is None else f" in {measured.makespan:.1f} s"
     probes = f", and {format_count(len(loop.probes), 'short probe')}" if loop.probes else ""
     nodes = format_count(loop.real.nodes.height, "node")
-    return f"Measured {where}: {format_count(found.tasks, 'task')} on {nodes}{long}{probes}."
+    return f"Measured {where}: {format_count(measured.tasks, 'task')} on {nodes}{duration}{probes}."
 
 
 def _describe_agreement(loop: Loop) -> str:
-    from twinloop.exploration.closed_loop.result import count_passed_criteria
+    from twinloop.exploration.closed_loop.result import describe_passed_criteria
 
-    before, fitted = count_passed_criteria(loop.before), count_passed_criteria(loop.after)
+    before, fitted = describe_passed_criteria(loop.before), describe_passed_criteria(loop.after)
     text = (
         f"Agreement: before calibration, {_describe_error(loop.real, loop.twin)}{before}; after "
         f"calibration, {_describe_error(loop.real, loop.fitted_twin)}{fitted}"
@@ -62,7 +62,7 @@ def _describe_agreement(loop: Loop) -> str:
     if failing := [name for name, status in after.items() if status == "FAIL"]:
         text += f", but {len(failing)} of {len(after)} runs still fail ({', '.join(failing)})"
     if loop.unseen is not None:
-        held_out = count_passed_criteria(loop.unseen)
+        held_out = describe_passed_criteria(loop.unseen)
         text += f"; for a run that the calibration did not use, {held_out}"
     return f"{text}."
 
@@ -90,13 +90,13 @@ def _describe_calibration(loop: Loop) -> str:
         for name in ordered
         if _compute_change(name, before.get(name), values[name]) >= _MIN_CHANGE
     ]
-    known = loop.fit.identifiability
-    if known is None:
+    identifiability = loop.fit.identifiability
+    if identifiability is None:
         return f"Calibration: {_join_first(changed)}; identifiability was not analysed."
     limits = []
     for text, names in (
-        ("not identifiable with this data: {}", known.unidentifiable),
-        ("identifiability not known (the analysis is unfinished): {}", known.unknown),
+        ("not identifiable with this data: {}", identifiability.unidentifiable),
+        ("identifiability not known (the analysis is unfinished): {}", identifiability.unknown),
     ):
         if names:
             short = [name.removeprefix("contention.kinds.") for name in names]
@@ -127,7 +127,10 @@ def _describe_value(name: str, value: Any) -> str:
 
 
 def _compute_change(name: str, before: object, after: object) -> float:
-    """Compute the absolute change of a value, relative to its effect; times are in seconds."""
+    """Compute the absolute change of a value, of times in s; 0 if it is not a number.
+
+    It orders values by their effect, so the change of a pressure counts a tenth.
+    """
     if not isinstance(before, int | float) or not isinstance(after, int | float):
         return 0.0
     change = abs(after - before)
@@ -173,45 +176,45 @@ def _describe_recommendation(loop: Loop) -> str:
 
 
 def _describe_confirmation(loop: Loop) -> str:
-    made = loop.confirmation
-    if made is None:
+    confirmation = loop.confirmation
+    if confirmation is None:
         return "Confirmation: none; the recommendation has not been tested by real runs."
-    first, *others = made.recommendations
+    first, *others = confirmation.recommendations
     rest = "".join(f"; {each.candidate}: {each.verdict}" for each in others)
-    advice = f"{_ADVICE[first.verdict]}{_describe_drawbacks(made)}"
+    advice = f"{_ADVICE[first.verdict]}{_describe_drawbacks(confirmation)}"
     return f"Confirmation by real runs: {first.sentence}{rest}. {advice}."
 
 
-def _describe_drawbacks(made: Confirmation) -> str:
+def _describe_drawbacks(confirmation: Confirmation) -> str:
     """List the other metrics that are significantly worse with the first candidate."""
-    first, base = made.candidates[0].name, made.baseline.name
-    found = []
-    for objective in made.objectives[1:]:
-        row = made.pairs.filter(metric=objective.kpi, one=first, other=base)
+    first, base = confirmation.candidates[0].name, confirmation.baseline.name
+    drawbacks = []
+    for objective in confirmation.objectives[1:]:
+        row = confirmation.pairs.filter(metric=objective.kpi, one=first, other=base)
         if row.is_empty() or row["low"][0] is None:
             continue
         worse = row["low"][0] > 0 if objective.lower else row["high"][0] < 0
         if worse:
-            found.append(f"{objective.meaning} {row['real'][0]:+.2g} {objective.unit}")
-    return f"; drawback: {', '.join(found)}" if found else ""
+            drawbacks.append(f"{objective.meaning} {row['real'][0]:+.2g} {objective.unit}")
+    return f"; drawback: {', '.join(drawbacks)}" if drawbacks else ""
 
 
 def list_notes(loop: Loop) -> tuple[str, ...]:
     """List notes on missing measurements and on the conditions of the runs."""
-    found: list[str] = []
+    notes: list[str] = []
     where = "the recording machine" if loop.offline else "this machine"
     if loop.real.power.is_empty():
-        found.append(f"No energy was measured: {where} has no power counters.")
+        notes.append(f"No energy was measured: {where} has no power counters.")
     if loop.offline:
-        found.append("The real runs were recorded earlier; nothing was executed now.")
+        notes.append("The real runs were recorded earlier; nothing was executed now.")
     isolation = loop.real.manifest.facts.get("isolation")
     if isinstance(isolation, str) and not isolation.startswith("cgroup"):
-        found.append(f"Nodes were isolated by {isolation} only: tasks can share more than cores.")
+        notes.append(f"Nodes were isolated by {isolation} only: tasks can share more than cores.")
     if loop.confirmation is not None:
         skipped = ("energy", "baseline")
-        notes = loop.confirmation.notes
-        found += [note for note in notes if not any(word in note for word in skipped)]
-    return tuple(dict.fromkeys(found))
+        confirmation_notes = loop.confirmation.notes
+        notes += [note for note in confirmation_notes if not any(word in note for word in skipped)]
+    return tuple(dict.fromkeys(notes))
 
 
 def _format_value(value: object) -> str:

@@ -18,7 +18,7 @@ from twinloop._core import KPI_NAMES
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.confirmation.text import format_rows
-from twinloop.exploration.model_options import DEFAULTS, ModelOption, Refit
+from twinloop.exploration.model_options import DEFAULT_OPTIONS, ModelOption, OptionFitter
 from twinloop.exploration.ranking.comparison import compute_tau
 from twinloop.exploration.text_tables import align_columns, make_markdown_table
 from twinloop.fidelity.alignment import digest_trace
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
     from twinloop.exploration.confirmation.result import Confirmation
 
-#: The name of the row in which no option is switched.
+#: The name of the row in which no option is switched, in the table of a diagnosis.
 SAME: Final = "none: the same model, fitted again"
 #: An option is a cause only if its loss is below this fraction of the loss without the switch.
 _MAX_LOSS_RATIO: Final = 0.9
@@ -107,7 +107,7 @@ def diagnose(
     confirmation: Confirmation,
     traces: Sequence[Trace] = (),
     *,
-    options: Sequence[ModelOption] = DEFAULTS,
+    options: Sequence[ModelOption] = DEFAULT_OPTIONS,
     budget: str | float = 400,
     fit: Fit | None = None,
     with_confirmed: bool = True,
@@ -124,7 +124,7 @@ def diagnose(
         traces: The runs of the calibration.
         options: The options of the model to try.
         budget: The budget of each fit: a number of evaluations, or a time such as `60s`.
-        fit: The fit of the predictions, which determines the options that were on.
+        fit: The fit of the predictions; options with fitted values count as on.
         with_confirmed: Whether the models are also fitted to the runs of the confirmation. With
             them, the diagnosis explains these runs; without them, it tests a prediction of them.
         seed: The random seed of the searches.
@@ -137,30 +137,30 @@ def diagnose(
         )
     if not confirmation.reversed:
         return None
-    known = {digest_trace(trace): trace for trace in traces}
+    calibration_runs = {digest_trace(trace): trace for trace in traces}
     confirmed = (
         {digest_trace(trace): trace for trace in confirmation.traces} if with_confirmed else {}
     )
-    more = {key: trace for key, trace in confirmed.items() if key not in known}
-    runs = [*known.values(), *more.values()]
+    added_runs = {key: trace for key, trace in confirmed.items() if key not in calibration_runs}
+    runs = [*calibration_runs.values(), *added_runs.values()]
     if not runs:
         raise InputError("there is no run to fit to", kind="no-runs", field="traces")
-    every = (*confirmation.candidates, confirmation.baseline)
-    model = every[0].scenario.model
-    refit = Refit(runs, model, options, budget=budget, seed=seed, allow_code=allow_code)
-    usable = [each for each in options if each.is_applicable(refit.cases)]
-    on = [each for each in usable if each.is_on(model, () if fit is None else fit.values, runs)]
-    real = _MeasuredOrder.of(confirmation)
-    rows = [{"option": SAME, "was": "-", "tried": "-", **real.evaluate(refit, on)}]
-    for each in usable:
+    configurations = (*confirmation.candidates, confirmation.baseline)
+    model = configurations[0].scenario.model
+    fitter = OptionFitter(runs, model, options, budget=budget, seed=seed, allow_code=allow_code)
+    applicable = [each for each in options if each.is_applicable(fitter.cases)]
+    on = [each for each in applicable if each.is_on(model, () if fit is None else fit.values, runs)]
+    measured = _MeasuredOrder.of(confirmation)
+    rows = [{"option": SAME, "was": "-", "tried": "-", **measured.evaluate(fitter, on)}]
+    for each in applicable:
         was = each in on
-        tried = [one for one in on if one is not each] if was else [*on, each]
+        tried = [other for other in on if other is not each] if was else [*on, each]
         rows.append(
             {
                 "option": each.name,
                 "was": "on" if was else "off",
                 "tried": "off" if was else "on",
-                **real.evaluate(refit, tried),
+                **measured.evaluate(fitter, tried),
             }
         )
     table = pl.DataFrame(rows, schema=_SCHEMA)
@@ -170,7 +170,7 @@ def diagnose(
         cause=None if cause is None or cause["option"] == SAME else cause["option"],
         turned=None if cause is None or cause["option"] == SAME else cause["tried"],
         sentence=_make_sentence(cause, table, metric),
-        fitted_to=_describe_runs(len(known), len(more)),
+        fitted_to=_describe_runs(len(calibration_runs), len(added_runs)),
         table=table,
     )
 
@@ -180,7 +180,7 @@ class _MeasuredOrder:
     """The measured order of the configurations."""
 
     confirmation: Confirmation
-    #: The sign of the difference of each significantly different pair.
+    #: The sign of the measured difference, by significantly different pair of names.
     signs: Mapping[tuple[str, str], int]
 
     @classmethod
@@ -195,39 +195,42 @@ class _MeasuredOrder:
             },
         )
 
-    def evaluate(self, refit: Refit, on: Sequence[ModelOption]) -> dict[str, Any]:
+    def evaluate(self, fitter: OptionFitter, on: Sequence[ModelOption]) -> dict[str, Any]:
         """Fit a model with these options and compare its ranking with the measured order."""
-        found = refit.fit(on)
+        fitted = fitter.fit(on)
         confirmation = self.confirmation
         metric = confirmation.by
         predicted = {
-            each.name: refit.kpis(each.scenario, found)[metric]
+            each.name: fitter.compute_kpis(each.scenario, fitted)[metric]
             for each in (*confirmation.candidates, confirmation.baseline)
         }
         means = dict(confirmation.table.filter(metric=metric)["candidate", "real"].rows())
         names = [name for name, value in means.items() if value is not None]
-        right = sum(
+        correct = sum(
             bool(np.sign(predicted[one] - predicted[other]) == sign)
             for (one, other), sign in self.signs.items()
         )
         return {
-            "loss": found.loss,
-            "right": right,
+            "loss": fitted.loss,
+            "right": correct,
             "pairs": len(self.signs),
             "tau": compute_tau([predicted[n] for n in names], [means[n] for n in names]),
         }
 
 
 def _find_cause(table: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the row that ranks all pairs correctly with the smallest loss; None without one."""
-    right = table.filter(pl.col("right") == pl.col("pairs")).sort("loss").to_dicts()
-    if not right:
+    """Return the row that ranks all pairs correctly with the smallest loss; None if none does.
+
+    If the same model ranks them correctly, an option must reduce the loss clearly to be the cause.
+    """
+    correct = table.filter(pl.col("right") == pl.col("pairs")).sort("loss").to_dicts()
+    if not correct:
         return None
-    same = next((row for row in right if row["option"] == SAME), None)
+    same = next((row for row in correct if row["option"] == SAME), None)
     # An additional parameter always reduces the loss a little.
-    if same is not None and right[0]["loss"] >= _MAX_LOSS_RATIO * same["loss"]:
+    if same is not None and correct[0]["loss"] >= _MAX_LOSS_RATIO * same["loss"]:
         return same
-    return right[0]
+    return correct[0]
 
 
 def _make_sentence(cause: Mapping[str, Any] | None, table: pl.DataFrame, metric: str) -> str:

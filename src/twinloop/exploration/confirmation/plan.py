@@ -29,15 +29,16 @@ from twinloop.trace.trace import format_count
 
 #: The file of a plan, and the folder of the runs that it lists.
 PLAN: Final = "plan.json"
-#: Maximum number of repetitions.
-MOST_REPETITIONS: Final = 10_000
 RUNS: Final = "runs"
+#: Maximum number of repetitions.
+MAX_REPETITIONS: Final = 10_000
 #: The suffix of the folder of an unfinished run.
 UNFINISHED: Final = ".unfinished"
-#: Fields of a scenario that do not affect real runs, except these fields of the model.
+#: Fields of a scenario that do not affect real runs.
 _DESCRIPTIVE_FIELDS: Final = ("name", "prices", "start", "inputs", "model")
+#: The fields of the model that affect real runs nevertheless.
 _REAL_MODEL_FIELDS: Final = ("kill_at_requested_time", "effective_capacity")
-#: Fields of a platform that are properties of the machine, which a run cannot choose.
+#: Overrides of the platform that describe properties of a machine and do not change a run.
 _MACHINE_PROPERTIES: Final = re.compile(r"\.(mhz|speed|power\b.*)$")
 
 
@@ -78,8 +79,8 @@ class ConfirmationPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.repetitions <= MOST_REPETITIONS:
-            problem = f"must be from 1 to {MOST_REPETITIONS:,}, not {self.repetitions}"
+        if not 1 <= self.repetitions <= MAX_REPETITIONS:
+            problem = f"must be from 1 to {MAX_REPETITIONS:,}, not {self.repetitions}"
             raise InputError(problem, kind="out-of-range", field="repetitions")
         if self.seed < 0:
             raise InputError("must not be negative", kind="out-of-range", field="seed")
@@ -90,29 +91,33 @@ class ConfirmationPlan:
                 field="ranking",
                 remedy="use more candidates: study.top(3)",
             )
-        twice = [n for n, times in Counter(each.name for each in self.all).items() if times > 1]
-        if twice:
+        duplicates = [
+            n
+            for n, count in Counter(each.name for each in self.configurations).items()
+            if count > 1
+        ]
+        if duplicates:
             raise InputError(
-                f"two configurations have the name {twice[0]!r}",
+                f"two configurations have the name {duplicates[0]!r}",
                 kind="duplicate-name",
                 field="candidates",
                 remedy="give each configuration another name",
             )
 
     @property
-    def all(self) -> tuple[Candidate, ...]:
+    def configurations(self) -> tuple[Candidate, ...]:
         """The candidates, followed by the baseline."""
         return (*self.candidates, self.baseline)
 
     @property
     def slugs(self) -> tuple[str, ...]:
-        """The file name of each configuration."""
-        found: list[str] = []
-        for number, each in enumerate(self.all):
+        """The name of the file of each configuration, without its suffix."""
+        slugs: list[str] = []
+        for number, each in enumerate(self.configurations):
             slug = re.sub(r"[^a-z0-9]+", "-", each.name.lower()).strip("-")[:60].strip("-")
             slug = slug or "configuration"
-            found.append(f"{slug}-{number + 1}" if slug in found else slug)
-        return tuple(found)
+            slugs.append(f"{slug}-{number + 1}" if slug in slugs else slug)
+        return tuple(slugs)
 
     @property
     def runs(self) -> tuple[PlannedRun, ...]:
@@ -120,11 +125,11 @@ class ConfirmationPlan:
         return tuple(run for block in self.blocks() for run in block)
 
     def blocks(self) -> Iterator[tuple[PlannedRun, ...]]:
-        """Generate the runs of each repetition."""
-        many, slugs = len(self.all), self.slugs
+        """Generate the runs of each repetition, in their order."""
+        count, slugs = len(self.configurations), self.slugs
         for repetition in range(1, self.repetitions + 1):
-            first = (repetition - 1) * many + 1
-            order = np.random.default_rng((self.seed, repetition)).permutation(many)
+            first = (repetition - 1) * count + 1
+            order = np.random.default_rng((self.seed, repetition)).permutation(count)
             yield tuple(
                 PlannedRun(
                     first + i, int(c), repetition, f"{first + i:02d}-{slugs[c]}-{repetition}"
@@ -146,10 +151,10 @@ class ConfirmationPlan:
                     "fingerprint": compute_fingerprint(each.scenario.to_manifest()),
                     "predicted": dict(each.predicted),
                 }
-                for each, slug in zip(self.all, self.slugs, strict=True)
+                for each, slug in zip(self.configurations, self.slugs, strict=True)
             ],
             "runs": [
-                run._asdict() | {"configuration": self.all[run.configuration].name}
+                run._asdict() | {"configuration": self.configurations[run.configuration].name}
                 for run in self.runs
             ],
         }
@@ -161,15 +166,18 @@ class ConfirmationPlan:
             stream.write(f"{text}\n".encode())
         return folder / PLAN
 
-    def refuse_other(self, stored: Mapping[str, Any], file: Path) -> None:
-        """Raise an error if a stored plan has other configurations or another seed."""
-        mine, theirs = (
+    def check_matches(self, stored: Mapping[str, Any], file: Path) -> None:
+        """Raise an error if a stored plan has other configurations or another seed.
+
+        Its number of repetitions may differ, because repetitions can be added.
+        """
+        own, other = (
             [(each["name"], each["fingerprint"]) for each in plan["configurations"]]
             for plan in (self.to_dict(), stored)
         )
-        if mine != theirs or stored["seed"] != self.seed:
-            what = "of other configurations" if mine != theirs else "with another seed"
-            names = ", ".join(str(name) for name, _ in theirs)
+        if own != other or stored["seed"] != self.seed:
+            what = "of other configurations" if own != other else "with another seed"
+            names = ", ".join(str(name) for name, _ in other)
             raise InputError(
                 f"is the plan of a confirmation {what}: {names}",
                 kind="different-inputs",
@@ -179,7 +187,10 @@ class ConfirmationPlan:
 
 
 def load_plan(folder: Path) -> tuple[dict[str, Any], Path] | None:
-    """Read the plan in a folder or its parent, with its path; None if there is none."""
+    """Read the plan in a folder or its parent, with its path; None if there is none.
+
+    The parent is searched because `folder` may be the folder of the runs inside a bundle.
+    """
     for file in (folder / PLAN, folder.parent / PLAN):
         if not file.is_file():
             continue
@@ -212,14 +223,16 @@ def compute_fingerprint(stored: Mapping[str, Any]) -> str:
     False
     """
     hashes: dict[str, str] = {}
-    for name, known in dict(stored.get("inputs") or {}).items():
-        if known is None:
+    for name, sha256 in dict(stored.get("inputs") or {}).items():
+        if sha256 is None:
             continue
-        hashes[name] = known
+        hashes[name] = sha256
         path = Path(name)
         for folder in [path.parent] if path.name == MANIFEST else list(path.parents):
-            inside = path.relative_to(folder).as_posix()
-            hashes[folder.as_posix()] = f"{hashes.get(folder.as_posix(), '')} {inside} {known}"
+            relative_path = path.relative_to(folder).as_posix()
+            hashes[folder.as_posix()] = (
+                f"{hashes.get(folder.as_posix(), '')} {relative_path} {sha256}"
+            )
     hashed = values_to_hash(stored)
     values = {name: value for name, value in hashed.items() if name not in _DESCRIPTIVE_FIELDS}
     model = stored.get("model") or {}
@@ -234,6 +247,7 @@ def compute_fingerprint(stored: Mapping[str, Any]) -> str:
 
 
 def _replace_paths(value: Any, hashes: Mapping[str, str]) -> Any:
+    """Replace paths of input files by their hashes; leave out paths of the machine."""
     if isinstance(value, Mapping):
         return {
             name: _replace_paths(each, hashes)
@@ -248,8 +262,8 @@ def _replace_paths(value: Any, hashes: Mapping[str, str]) -> Any:
 def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = False) -> str | None:
     """Explain why a trace cannot be a run of this scenario; None if it can.
 
-    A log of another scheduler contains no scenario; then the numbers of tasks and cores are
-    compared.
+    The log of another scheduler contains no scenario; then only the number of tasks and their
+    numbers of cores are compared.
     """
     if trace.manifest.scenario is not None:
         same = compute_fingerprint(trace.manifest.scenario) == compute_fingerprint(
@@ -258,10 +272,10 @@ def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = Fal
         return None if same else "is a run of another scenario"
     compiled = CompiledScenario(scenario, allow_code=allow_code)
     expected = np.sort(compiled.arrays.cores[np.asarray(compiled.rejected) == 0])
-    ran = trace.tasks.filter(trace.tasks["status"].ne_missing("rejected"))
-    if ran.height != len(expected):
+    executed = trace.tasks.filter(trace.tasks["status"].ne_missing("rejected"))
+    if executed.height != len(expected):
         tasks = format_count(len(expected), "task")
-        return f"has {format_count(ran.height, 'task')}, but its scenario has {tasks}"
+        return f"has {format_count(executed.height, 'task')}, but its scenario has {tasks}"
     # Only the first placement of a restarted task is counted.
     first = pl.col("cores").filter(pl.col("start") == pl.col("start").min())
     placed = trace.placements.group_by("task").agg(first.sum())
@@ -292,8 +306,8 @@ def choose_candidates(
         )
     check_inputs_unchanged((*ranking, base))
     # A real run has one seed, so it is compared with the prediction for that seed.
-    found = tuple(each.of_its_scenario() for each in ranking if each.scenario != base.scenario)
+    candidates = tuple(each.of_its_scenario() for each in ranking if each.scenario != base.scenario)
     notes = []
-    if len(found) < len(ranking):
+    if len(candidates) < len(ranking):
         notes.append(f"{base.name} is the baseline and is run once in each repetition")
-    return found, base.of_its_scenario(), tuple(notes)
+    return candidates, base.of_its_scenario(), tuple(notes)

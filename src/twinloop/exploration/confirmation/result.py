@@ -69,10 +69,11 @@ class Recommendation:
     low: float | None
     high: float | None
     verdict: DifferenceVerdict
-    #: The predicted probability that the candidate is better; None: not known.
+    #: The predicted probability that the candidate is better than the baseline; None: not known.
     probability: float | None
     #: Sentences on its extrapolations beyond the data of the fit.
     unsupported: tuple[str, ...]
+    #: The verdict with its figures as a sentence.
     sentence: str
 
 
@@ -115,7 +116,7 @@ class Confirmation:
     diagnosis: Diagnosis | None = field(default=None, compare=False)
     #: The folder it is stored in; None: it is in memory only.
     folder: Path | None = field(default=None, compare=False)
-    #: The traces of runs in memory, by order.
+    #: The traces of runs in memory, by the position of the run in the order.
     held: Mapping[int, Trace] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -145,31 +146,36 @@ class Confirmation:
             seed: The random seed of the order of the runs.
             notes: Notes for the reader.
             folder: The folder of the confirmation.
-            held: The traces of the runs by order.
+            held: The traces of the runs, by the position of the run in the order.
             diagnosis: The diagnosis of a reversed ranking.
         """
-        wanted = tuple(Objective.of(each) for each in objectives)
-        frame = make_run_table(runs, [each.kpi for each in wanted], baseline.name)
-        measured = {each.kpi for each in wanted if frame[each.kpi].count()}
-        absent = [each.kpi for each in wanted if each.kpi not in measured]
+        requested = tuple(Objective.of(each) for each in objectives)
+        frame = make_run_table(runs, [each.kpi for each in requested], baseline.name)
+        measured = {each.kpi for each in requested if frame[each.kpi].count()}
+        absent = [each.kpi for each in requested if each.kpi not in measured]
         notes = [*notes, *(f"{each} was not measured" for each in absent)]
-        counted = tuple(each for each in wanted if each.kpi in measured)
-        every = (*candidates, baseline)
+        compared = tuple(each for each in requested if each.kpi in measured)
+        configurations = (*candidates, baseline)
         columns = {
-            each.kpi: {one.name: get_repetitions(frame, one.name, each.kpi) for one in every}
-            for each in wanted
+            each.kpi: {
+                candidate.name: get_repetitions(frame, candidate.name, each.kpi)
+                for candidate in configurations
+            }
+            for each in requested
         }
-        chances = probabilities or {}
+        probability_by_name = probabilities or {}
         return cls(
             candidates=tuple(candidates),
             baseline=baseline,
-            objectives=wanted[:1] + tuple(each for each in counted if each != wanted[0]),
-            runs=frame.drop([each for each in absent if each != wanted[0].kpi]),
-            table=make_metric_table(every, baseline, counted, columns),
-            pairs=(pairs := make_pair_table(every, counted, columns)),
-            ranks=make_rank_table(every, counted, columns, pairs),
+            objectives=requested[:1] + tuple(each for each in compared if each != requested[0]),
+            runs=frame.drop([each for each in absent if each != requested[0].kpi]),
+            table=make_metric_table(configurations, baseline, compared, columns),
+            pairs=(pairs := make_pair_table(configurations, compared, columns)),
+            ranks=make_rank_table(configurations, compared, columns, pairs),
             recommendations=tuple(
-                _make_recommendation(each, baseline, wanted[0], columns, chances.get(each.name))
+                _make_recommendation(
+                    each, baseline, requested[0], columns, probability_by_name.get(each.name)
+                )
                 for each in candidates
             ),
             seed=seed,
@@ -203,13 +209,13 @@ class Confirmation:
     @property
     def traces(self) -> tuple[Trace, ...]:
         """The traces of successful runs, read from the folder if they are not in memory."""
-        found = []
+        traces = []
         for order, path in self.runs.filter(pl.col("error").is_null())["order", "trace"].rows():
             if order in self.held:
-                found.append(self.held[order])
+                traces.append(self.held[order])
             elif path is not None and self.folder is not None:
-                found.append(read(join_below(self.folder, path, deep=True, field="trace")))
-        return tuple(found)
+                traces.append(read(join_below(self.folder, path, deep=True, field="trace")))
+        return tuple(traces)
 
     # --- storage ---------------------------------------------------------------------------------
 
@@ -264,7 +270,12 @@ class Confirmation:
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
-            raise InputError("contains no confirmation", kind="not-a-result", file=folder)
+            raise InputError(
+                "contains no confirmation",
+                kind="not-a-result",
+                file=folder,
+                remedy=f"the folder of a confirmation contains {MANIFEST}",
+            )
         try:
             data = json.loads(path.read_bytes())
             diagnosis = data["diagnosis"]
@@ -311,21 +322,21 @@ class Confirmation:
 
 
 def _make_recommendation(
-    one: Candidate,
+    candidate: Candidate,
     baseline: Candidate,
     objective: Objective,
     columns: Columns,
     probability: float | None,
 ) -> Recommendation:
     metric = objective.kpi
-    mine, theirs = columns[metric][one.name], columns[metric][baseline.name]
-    predicted = predict_difference(one, baseline, metric)
-    real = PairedDifference.of(mine, theirs, beside=columns[metric].values())
+    own, others = columns[metric][candidate.name], columns[metric][baseline.name]
+    predicted = predict_difference(candidate, baseline, metric)
+    real = PairedDifference.of(own, others, all_runs=columns[metric].values())
     verdict = judge_difference(predicted, real)
-    # The mean over the repetitions that both have, as for the differences.
-    base = compute_mean([t for m, t in zip(mine, theirs, strict=True) if not np.isnan(m)])
+    # The mean over the repetitions that both have, like that of the differences.
+    base = compute_mean([t for m, t in zip(own, others, strict=True) if not np.isnan(m)])
     return Recommendation(
-        candidate=one.name,
+        candidate=candidate.name,
         against=baseline.name,
         metric=metric,
         predicted=predicted,
@@ -334,29 +345,29 @@ def _make_recommendation(
         high=None if real is None else real.high,
         verdict=verdict,
         probability=probability,
-        unsupported=one.unsupported,
+        unsupported=candidate.unsupported,
         sentence=describe_recommendation(
-            one.name,
+            candidate.name,
             baseline.name,
             objective,
             predicted=predicted,
-            of_predicted=get_prediction(baseline, metric),
+            baseline_predicted=get_prediction(baseline, metric),
             real=real,
-            of_real=base,
+            baseline_real=base,
             verdict=verdict,
         ),
     )
 
 
-def _candidate_to_dict(one: Candidate) -> dict[str, Any]:
+def _candidate_to_dict(candidate: Candidate) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "configuration": one.configuration,
-        "predicted": dict(one.predicted),
-        "spread": dict(one.spread),
-        "levels": dict(one.levels),
-        "unsupported": list(one.unsupported),
-        "scenario": one.scenario.to_manifest(),
+        "name": candidate.name,
+        "configuration": candidate.configuration,
+        "predicted": dict(candidate.predicted),
+        "spread": dict(candidate.spread),
+        "levels": dict(candidate.levels),
+        "unsupported": list(candidate.unsupported),
+        "scenario": candidate.scenario.to_manifest(),
     }
 
 

@@ -108,7 +108,7 @@ def confirm(
     ('not assessable', 2)
     """
     candidates, base, notes = choose_candidates(ranking, baseline)
-    wanted = _list_objectives(ranking, metrics)
+    objectives = _list_objectives(ranking, metrics)
     target = None if folder is None else Path(folder)
     bundle = None if traces is None else Path(traces)
     plan = ConfirmationPlan(candidates, base, repetitions, seed)
@@ -116,17 +116,17 @@ def confirm(
         notes = (*notes, f"{fewer}: the runs do not do the same work")
     say = announce or _print_to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
-    elsewhere = target is not None and (bundle is None or target.resolve() != bundle.resolve())
+    is_separate = target is not None and (bundle is None or target.resolve() != bundle.resolve())
     if bundle is not None and bundle.is_dir():
         plan = match_returned_plan(plan, bundle)
-    if target is not None and elsewhere:
+    if target is not None and is_separate:
         _check_folder(plan, target)
     if bundle is not None:
-        found = load_returned_runs(plan, bundle, allow_code=allow_code)
-        if target is not None and elsewhere:
-            found = _copy_runs(plan, found, target)
+        executed = load_returned_runs(plan, bundle, allow_code=allow_code)
+        if target is not None and is_separate:
+            executed = _copy_runs(plan, executed, target)
     else:
-        found = execute_plan(
+        executed = execute_plan(
             plan,
             target,
             budget=TimeBudget.of(budget),
@@ -135,28 +135,28 @@ def confirm(
             say=say,
             progress=progress,
         )
-    made = Confirmation.of(
+    confirmation = Confirmation.of(
         candidates,
         base,
-        [_make_row(plan, each, wanted) for each in found.runs],
-        wanted,
-        probabilities=_compute_probabilities(candidates, base, wanted[0], fit),
-        seed=found.seed,
+        [_make_row(plan, each, objectives) for each in executed.runs],
+        objectives,
+        probabilities=_compute_probabilities(candidates, base, objectives[0], fit),
+        seed=executed.seed,
         notes=[
             *notes,
-            *found.notes,
-            *_describe_disturbances(found),
-            *_explain_missing_energy(wanted, found),
+            *executed.notes,
+            *_describe_disturbances(executed),
+            *_explain_missing_energy(objectives, executed),
         ],
         folder=target or bundle,
-        held={each.run.order: each.trace for each in found.runs if each.trace is not None},
+        held={each.run.order: each.trace for each in executed.runs if each.trace is not None},
     )
-    if diagnose and made.reversed:
+    if diagnose and confirmation.reversed:
         say("a ranking is reversed: searching for the option that gives the measured order")
-        made = _add_diagnosis(made, fit, fitted_to, allow_code)
+        confirmation = _add_diagnosis(confirmation, fit, fitted_to, allow_code)
     if target is not None:
-        made.save(target)
-    return made
+        confirmation.save(target)
+    return confirmation
 
 
 def preview_commands(
@@ -179,16 +179,16 @@ def _list_objectives(
     """List the metrics to compare; the first determines the verdict."""
     ranked = [Objective.of(each) for each in getattr(ranking, "objectives", ())]
     more = [Objective.of(each) for each in (METRICS if metrics is None else metrics)]
-    known = {each.kpi: each for each in reversed([*ranked, *more])}
+    by_kpi = {each.kpi: each for each in reversed([*ranked, *more])}
     order = dict.fromkeys(each.kpi for each in [*ranked, *more])
     if not order:
         raise InputError(
             "there is no metric to compare",
             kind="missing-field",
             field="metrics",
-            remedy="makespan_s",
+            remedy="name one, such as makespan_s",
         )
-    return [known[kpi] for kpi in order]
+    return [by_kpi[kpi] for kpi in order]
 
 
 def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
@@ -200,20 +200,20 @@ def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
             file=folder,
             remedy="name a folder that does not exist",
         )
-    own = {PLAN, RUNS, "confirmation.json", "runs.parquet", "report.md", "report.html"}
-    own.add(COMMANDS)
-    for other in folder.iterdir() if folder.is_dir() else ():
-        if other.name not in own and not other.name.startswith((".", "workload-")):
+    own_names = {PLAN, RUNS, "confirmation.json", "runs.parquet", "report.md", "report.html"}
+    own_names.add(COMMANDS)
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.name not in own_names and not entry.name.startswith((".", "workload-")):
             raise InputError(
-                f"exists already and is not a confirmation: it contains {other.name}",
+                f"exists already and is not a confirmation: it contains {entry.name}",
                 kind="not-replaceable",
                 file=folder,
                 remedy="name a folder that does not exist",
             )
     if (folder / PLAN).exists() and (stored := load_plan(folder)) is not None:
-        plan.refuse_other(*stored)
-    elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own]):
-        # Without a plan, the folder must be a confirmation of returned runs.
+        plan.check_matches(*stored)
+    elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own_names]):
+        # A folder without a plan must contain a finished confirmation.
         if "confirmation.json" not in names:
             raise InputError(
                 f"exists already and is not a confirmation: it contains {min(names)}",
@@ -224,7 +224,7 @@ def _check_folder(plan: ConfirmationPlan, folder: Path) -> None:
         Confirmation.load(folder)
 
 
-def _copy_runs(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> ExecutedRuns:
+def _copy_runs(plan: ConfirmationPlan, executed: ExecutedRuns, folder: Path) -> ExecutedRuns:
     """Copy returned runs as traces into the folder of the confirmation.
 
     The plan is written first, so that an interrupted copy can be resumed.
@@ -232,13 +232,13 @@ def _copy_runs(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> Exe
     if not (folder / PLAN).exists():
         plan.save(folder)
     runs = []
-    for each in found.runs:
+    for each in executed.runs:
         path = None
         if each.trace is not None:
-            place = join_below(folder / RUNS, each.run.name, field="runs")
-            if not place.exists():
-                each.trace.save(place)
-            elif Trace.load(place) != each.trace:
+            target = join_below(folder / RUNS, each.run.name, field="runs")
+            if not target.exists():
+                each.trace.save(target)
+            elif Trace.load(target) != each.trace:
                 raise InputError(
                     f"contains another run named {each.run.name}",
                     kind="different-inputs",
@@ -247,44 +247,44 @@ def _copy_runs(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> Exe
                 )
             path = f"{RUNS}/{each.run.name}"
         runs.append(replace(each, path=path))
-    return replace(found, runs=tuple(runs))
+    return replace(executed, runs=tuple(runs))
 
 
 def _make_row(
-    plan: ConfirmationPlan, each: ExecutedRun, wanted: Sequence[Objective]
+    plan: ConfirmationPlan, each: ExecutedRun, objectives: Sequence[Objective]
 ) -> dict[str, Any]:
     return {
         "order": each.run.order,
-        "candidate": plan.all[each.run.configuration].name,
+        "candidate": plan.configurations[each.run.configuration].name,
         "repetition": each.run.repetition,
         "trace": each.path,
         "seconds": each.seconds,
         "error": each.error,
-        **{objective.kpi: each.figures.get(objective.kpi) for objective in wanted},
+        **{objective.kpi: each.figures.get(objective.kpi) for objective in objectives},
     }
 
 
-def _describe_disturbances(found: ExecutedRuns) -> list[str]:
+def _describe_disturbances(executed: ExecutedRuns) -> list[str]:
     """Note runs that were disturbed by another load on the machine."""
     texts = [
         text
-        for each in found.runs
+        for each in executed.runs
         if each.trace is not None
         and (text := describe_disturbance(each.trace, each.run.name)) is not None
     ]
     return (
-        [f"{len(texts)} of {format_count(len(found.runs), 'run')} disturbed: {texts[0]}"]
+        [f"{len(texts)} of {format_count(len(executed.runs), 'run')} disturbed: {texts[0]}"]
         if texts
         else []
     )
 
 
-def _explain_missing_energy(wanted: Sequence[Objective], found: ExecutedRuns) -> list[str]:
+def _explain_missing_energy(objectives: Sequence[Objective], executed: ExecutedRuns) -> list[str]:
     """Note the reasons for missing measurements of energy, if energy is compared."""
-    if not any(each.kpi in ("energy_j", "energy_per_task_j", "carbon_g") for each in wanted):
+    if not any(each.kpi in ("energy_j", "energy_per_task_j", "carbon_g") for each in objectives):
         return []
     reasons: list[str] = []
-    for each in found.runs:
+    for each in executed.runs:
         power = {} if each.trace is None else each.trace.manifest.facts.get("power")
         reasons += power.get("said", ()) if isinstance(power, Mapping) else ()
     return [f"no energy was measured: {reason}" for reason in dict.fromkeys(reasons)]
@@ -294,25 +294,25 @@ def _compute_probabilities(
     candidates: Sequence[Candidate], base: Candidate, by: Objective, fit: Fit | None
 ) -> dict[str, float | None]:
     """Compute the predicted probability that each candidate is better than the baseline."""
-    found: dict[str, float | None] = {}
+    probabilities: dict[str, float | None] = {}
     for each in candidates:
         if by.kpi not in KPIS or by.kpi not in each.predicted or by.kpi not in base.predicted:
             continue
-        share = compute_probability_better(each, base, by, {} if fit is None else fit.noise)
-        found[each.name] = None if math.isnan(share) else share
-    return found
+        probability = compute_probability_better(each, base, by, {} if fit is None else fit.noise)
+        probabilities[each.name] = None if math.isnan(probability) else probability
+    return probabilities
 
 
 def _add_diagnosis(
-    made: Confirmation, fit: Fit | None, fitted_to: Sequence[Trace], allow_code: bool
+    confirmation: Confirmation, fit: Fit | None, fitted_to: Sequence[Trace], allow_code: bool
 ) -> Confirmation:
     from twinloop.exploration.confirmation.diagnosis import diagnose
 
     try:
-        found = diagnose(made, fitted_to, fit=fit, allow_code=allow_code)
+        diagnosis = diagnose(confirmation, fitted_to, fit=fit, allow_code=allow_code)
     except TwinloopError as error:
-        return replace(made, notes=(*made.notes, f"no diagnosis: {error}"))
-    return replace(made, diagnosis=found)
+        return replace(confirmation, notes=(*confirmation.notes, f"no diagnosis: {error}"))
+    return replace(confirmation, diagnosis=diagnosis)
 
 
 def _print_to_stderr(text: str) -> None:

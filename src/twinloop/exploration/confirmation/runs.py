@@ -92,9 +92,9 @@ class ExecutedRuns:
 class TimeBudget:
     """The time limit of all runs (s); None: no limit.
 
-    >>> TimeBudget(100.0).fits(spent=60.0, blocks=2, asked=5), TimeBudget(100.0).fits(70.0, 2, 5)
+    >>> TimeBudget(100.0).fits(spent=60.0, blocks=2, planned=5), TimeBudget(100.0).fits(70.0, 2, 5)
     (True, False)
-    >>> TimeBudget(1.0).fits(spent=60.0, blocks=1, asked=5)
+    >>> TimeBudget(1.0).fits(spent=60.0, blocks=1, planned=5)
     True
     """
 
@@ -109,12 +109,17 @@ class TimeBudget:
             )
         return cls(seconds)
 
-    def fits(self, spent: float, blocks: int, asked: int) -> bool:
-        """Whether another block fits, with the mean duration of the earlier ones.
+    def fits(self, spent: float, blocks: int, planned: int) -> bool:
+        """Whether another block fits, if it takes the mean time of the earlier ones.
 
-        The first two blocks always fit.
+        The first two blocks always fit, because one has no confidence interval.
+
+        Args:
+            spent: The duration of all runs so far (s).
+            blocks: The number of blocks so far.
+            planned: The number of planned blocks.
         """
-        if self.seconds is None or blocks < min(2, asked):
+        if self.seconds is None or blocks < min(2, planned):
             return True
         return spent + spent / blocks <= self.seconds
 
@@ -132,7 +137,7 @@ def execute_plan(
     """Execute the missing runs of a plan in its order."""
     surveys = survey_plan(plan, allow_code)
     with ExitStack() as stack:
-        where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        runs_parent = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -143,27 +148,27 @@ def execute_plan(
             stack.enter_context(hold_lock(folder))
             plan.save(folder)
         _announce_plan(plan, budget, say, surveys)
-        say(f"every command: {escape_name(str(write_commands(where, surveys)))}")
-        local = _LocalRuns(
-            plan, where, folder is not None, isolation, allow_code, _say_once(say), progress
+        say(f"every command: {escape_name(str(write_commands(runs_parent, surveys)))}")
+        local_runs = _LocalRuns(
+            plan, runs_parent, folder is not None, isolation, allow_code, _say_once(say), progress
         )
         notes = []
         for number, block in enumerate(plan.blocks()):
-            if not budget.fits(local.spent, number, plan.repetitions):
+            if not budget.fits(local_runs.spent, number, plan.repetitions):
                 notes.append(
                     f"{number} of {plan.repetitions} repetitions were executed: another one would "
                     f"exceed the budget of {budget.seconds:g} s"
                 )
                 break
             for run in block:
-                local.execute(run)
-    failed = [each for each in local.made if each.error is not None]
+                local_runs.execute(run)
+    failed = [each for each in local_runs.executed if each.error is not None]
     notes += [f"{each.run.name} failed: {each.error}" for each in failed]
-    if len(failed) == len(local.made):
+    if len(failed) == len(local_runs.executed):
         raise InputError(
             f"all runs failed: {failed[0].error}", kind="evaluations-failed", field="scenario"
         )
-    return ExecutedRuns(tuple(local.made), tuple(notes), plan.seed)
+    return ExecutedRuns(tuple(local_runs.executed), tuple(notes), plan.seed)
 
 
 class _LocalRuns:
@@ -182,95 +187,113 @@ class _LocalRuns:
         self.plan, self.folder, self.is_stored = plan, folder, is_stored
         self.isolation, self.allow_code = isolation, allow_code
         self.say, self.progress = say, progress
-        self.made: list[ExecutedRun] = []
-        self.began = time.monotonic()
+        self.executed: list[ExecutedRun] = []
+        self.started = time.monotonic()
 
     @property
     def spent(self) -> float:
         """The total duration of all runs so far (s), including stored ones."""
-        return sum(each.seconds or 0.0 for each in self.made)
+        return sum(each.seconds or 0.0 for each in self.executed)
 
     def execute(self, run: PlannedRun) -> None:
         """Execute a run, unless it is stored already."""
-        one = self.plan.all[run.configuration]
+        candidate = self.plan.configurations[run.configuration]
         path = self.folder / RUNS / run.name
-        self._report_progress(one, run, None)
+        self._report_progress(candidate, run, None)
         begin = time.monotonic()
         try:
-            trace = load_complete_run(path, one) or execute(
-                one.scenario,
+            trace = load_complete_run(path, candidate) or execute(
+                candidate.scenario,
                 path,
                 isolation=self.isolation,
                 overwrite=True,
                 allow_code=self.allow_code,
                 announced=True,
                 announce=self.say,
-                on_progress=lambda moment: self._report_progress(one, run, moment),
+                on_progress=lambda moment: self._report_progress(candidate, run, moment),
             )
-            self.made.append(measure_run(run, trace, one, self._get_path(run)))
+            self.executed.append(measure_run(run, trace, candidate, self._get_path(run)))
         except UnwritableError:
             raise  # no other run could be stored either; the confirmation can be resumed
         except TwinloopError as error:
             seconds = time.monotonic() - begin
-            self.made.append(ExecutedRun(run, None, None, seconds, {}, str(error)))
-        self._report_progress(one, run, None)
+            self.executed.append(ExecutedRun(run, None, None, seconds, {}, str(error)))
+        self._report_progress(candidate, run, None)
 
     def _get_path(self, run: PlannedRun) -> str | None:
         return f"{RUNS}/{run.name}" if self.is_stored else None
 
-    def _report_progress(self, one: Candidate, run: PlannedRun, moment: RunProgress | None) -> None:
+    def _report_progress(
+        self, candidate: Candidate, run: PlannedRun, moment: RunProgress | None
+    ) -> None:
         if self.progress is None:
             return
-        done, planned = len(self.made), len(self.plan.all) * self.plan.repetitions
+        done, planned = len(self.executed), len(self.plan.configurations) * self.plan.repetitions
         left = self.spent / done * (planned - done) if done else None
-        seconds = time.monotonic() - self.began
+        seconds = time.monotonic() - self.started
         self.progress(
-            ConfirmationProgress(done, planned, one.name, run.repetition, seconds, left, moment)
+            ConfirmationProgress(
+                done, planned, candidate.name, run.repetition, seconds, left, moment
+            )
         )
 
 
-def load_complete_run(path: Path, one: Candidate) -> Trace | None:
-    """Read the run in a folder; None if there is none or it was interrupted."""
+def load_complete_run(path: Path, candidate: Candidate) -> Trace | None:
+    """Read the run in a folder; None if there is none or it was interrupted.
+
+    A run of another scenario is an error.
+    """
     if not (path / MANIFEST).is_file():
         return None
     trace = Trace.load(path)
-    if (why := explain_mismatch(trace, one.scenario)) is not None:
+    if (why := explain_mismatch(trace, candidate.scenario)) is not None:
         raise InputError(why, kind="different-inputs", file=path, remedy="name another folder")
     facts = trace.manifest.facts.get("run")
     interrupted = isinstance(facts, Mapping) and facts.get("interrupted")
     return None if interrupted else trace
 
 
-def measure_run(run: PlannedRun, trace: Trace, one: Candidate, path: str | None) -> ExecutedRun:
-    """Compute the metrics of a run; a run with incomplete tasks counts as failed."""
+def measure_run(
+    run: PlannedRun, trace: Trace, candidate: Candidate, path: str | None
+) -> ExecutedRun:
+    """Compute the metrics of a run; a run with incomplete tasks counts as failed.
+
+    With failures of machines in the scenario, incomplete tasks are expected.
+    """
     facts = trace.manifest.facts.get("run")
-    wall = facts.get("wall_s") if isinstance(facts, Mapping) else None
-    error = None if one.scenario.failures is not None else _describe_incomplete(trace, one)
-    found = {} if error else figures(trace, prices=one.scenario.prices).to_dict()
-    return ExecutedRun(run, path, trace, wall, found, error)
+    duration = facts.get("wall_s") if isinstance(facts, Mapping) else None
+    error = (
+        None if candidate.scenario.failures is not None else _describe_incomplete(trace, candidate)
+    )
+    metrics = {} if error else figures(trace, prices=candidate.scenario.prices).to_dict()
+    return ExecutedRun(run, path, trace, duration, metrics, error)
 
 
-def _describe_incomplete(trace: Trace, one: Candidate) -> str | None:
+def _describe_incomplete(trace: Trace, candidate: Candidate) -> str | None:
     """Describe tasks that should have completed but did not; None if there are none."""
-    status = trace.tasks["status"]
-    undone, expected = trace.tasks.filter(status.is_in(_INCOMPLETE)), ""
-    for ending in _PREDICTABLE:
-        found, predicted = trace.tasks.filter(status == ending), _get_expected(one, ending)
-        if found.height > predicted:
-            undone = pl.concat([undone, found])
-            expected += f"; {predicted:.0f} {ending} were predicted" if predicted else ""
-    if undone.is_empty():
+    statuses = trace.tasks["status"]
+    incomplete, expected = trace.tasks.filter(statuses.is_in(_INCOMPLETE)), ""
+    for status in _PREDICTABLE:
+        tasks, predicted = trace.tasks.filter(statuses == status), _get_expected(candidate, status)
+        if tasks.height > predicted:
+            incomplete = pl.concat([incomplete, tasks])
+            expected += f"; {predicted:.0f} {status} were predicted" if predicted else ""
+    if incomplete.is_empty():
         return None
-    many = f"{undone.height} of {format_count(trace.tasks.height, 'task')}"
-    return f"{many} did not complete, such as {undone['id'][0]} ({undone['status'][0]}){expected}"
+    count = f"{incomplete.height} of {format_count(trace.tasks.height, 'task')}"
+    example = f"{incomplete['id'][0]} ({incomplete['status'][0]})"
+    return f"{count} did not complete, such as {example}{expected}"
 
 
-def _get_expected(one: Candidate, ending: str) -> float:
-    """Return the predicted number of tasks with this status; without one, infer its limit."""
-    predicted = one.predicted.get(ending, math.nan)
+def _get_expected(candidate: Candidate, status: str) -> float:
+    """Return how many tasks may have this status: the predicted number, if it is known.
+
+    If it is not, any number may be killed if tasks are killed at their requested time, else none.
+    """
+    predicted = candidate.predicted.get(status, math.nan)
     if math.isfinite(predicted):
         return predicted
-    limited = ending == "killed" and one.scenario.model.kill_at_requested_time
+    limited = status == "killed" and candidate.scenario.model.kill_at_requested_time
     return math.inf if limited else 0.0
 
 
@@ -281,46 +304,47 @@ def _announce_plan(
     surveys: Mapping[str, CommandSurvey],
 ) -> None:
     """Announce the runs and their programs."""
-    times = [each.predicted.get("makespan_s", math.nan) for each in plan.all]
-    runs = format_count(len(plan.all) * plan.repetitions, "run")
-    text = f"will execute {runs}: {len(plan.all)} configurations, {plan.repetitions} times each"
+    times = [each.predicted.get("makespan_s", math.nan) for each in plan.configurations]
+    count = len(plan.configurations)
+    runs = format_count(count * plan.repetitions, "run")
+    text = f"will execute {runs}: {count} configurations, {plan.repetitions} times each"
     if math.isfinite(sum(times)):
         text += f", about {_format_duration(sum(times) * plan.repetitions)}"
     if budget.seconds is not None:
         text += f"; as many repetitions as fit into {_format_duration(budget.seconds)}"
     say(text)
-    for each in plan.all:
+    for each in plan.configurations:
         base = " (the baseline)" if each is plan.baseline else ""
         say(f"  {escape_name(each.name)}{base}: {summarise_programs(surveys[each.name])}")
 
 
 def survey_plan(plan: ConfirmationPlan, allow_code: bool) -> dict[str, CommandSurvey]:
     """List the commands of each configuration by name; an error if a task has no command."""
-    return {each.name: _survey(each, allow_code) for each in plan.all}
+    return {each.name: _survey_candidate(each, allow_code) for each in plan.configurations}
 
 
-def _survey(one: Candidate, allow_code: bool) -> CommandSurvey:
+def _survey_candidate(candidate: Candidate, allow_code: bool) -> CommandSurvey:
     try:
-        return survey_scenario(one.scenario, allow_code=allow_code)
+        return survey_scenario(candidate.scenario, allow_code=allow_code)
     except InputError as error:
         if error.field != "workload.command":
             raise
         raise InputError(
-            f"{one.name}: {error.problem}",
+            f"{candidate.name}: {error.problem}",
             kind=error.kind,
             field=error.field,
             remedy=f"{error.remedy}; to run it elsewhere: twinloop confirm --bundle, or "
-            "twinloop.exploration.confirmation.bundles",
+            "twinloop.exploration.bundle",
         ) from None
 
 
 def _say_once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that passes each text on once, as the runs repeat many messages."""
-    known: set[str] = set()
+    """Return a function that passes each text on once, because runs repeat many messages."""
+    seen: set[str] = set()
 
     def say_new(text: str) -> None:
-        if text not in known:
-            known.add(text)
+        if text not in seen:
+            seen.add(text)
             say(text)
 
     return say_new

@@ -1,4 +1,4 @@
-"""The tables of a Confirmation."""
+"""The tables of a confirmation: runs, metrics, pairs and ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinloop.exploration.ranking.objectives import Objective
 from twinloop.metrics.confidence import moments
 
 #: The columns of `Confirmation.runs` that are not metrics.
-_RUN: Final[dict[str, Any]] = {
+_RUN_COLUMNS: Final[dict[str, Any]] = {
     "order": pl.Int64,
     "candidate": pl.String,
     "baseline": pl.Boolean,
@@ -37,24 +37,24 @@ def make_run_table(
     """Make the table of runs; null where a run has no value."""
     rows = [
         {
-            **dict.fromkeys(_RUN),
+            **dict.fromkeys(_RUN_COLUMNS),
             "order": number,
             **run,
             "baseline": run["candidate"] == base,
         }
         for number, run in enumerate(runs, start=1)
     ]
-    schema = _RUN | dict.fromkeys(metrics, pl.Float64)
-    wanted = [{name: row.get(name) for name in schema} for row in rows]
-    return pl.DataFrame(wanted, schema=schema, strict=False)
+    schema = _RUN_COLUMNS | dict.fromkeys(metrics, pl.Float64)
+    selected = [{name: row.get(name) for name in schema} for row in rows]
+    return pl.DataFrame(selected, schema=schema, strict=False)
 
 
 def get_repetitions(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
     """Return the metric in each repetition, NaN where it was not measured."""
-    mine = dict(frame.filter(candidate=name).select("repetition", metric).iter_rows())
+    measured = dict(frame.filter(candidate=name).select("repetition", metric).iter_rows())
     last = int(frame["repetition"].max() or 0)  # type: ignore[arg-type]
-    found = (mine.get(repetition) for repetition in range(1, last + 1))
-    return [np.nan if value is None else float(value) for value in found]
+    values = (measured.get(repetition) for repetition in range(1, last + 1))
+    return [np.nan if value is None else float(value) for value in values]
 
 
 def compute_mean(values: Sequence[float]) -> float | None:
@@ -63,13 +63,13 @@ def compute_mean(values: Sequence[float]) -> float | None:
     >>> compute_mean([1.0, np.nan, 3.0]), compute_mean([np.nan])
     (2.0, None)
     """
-    known = [each for each in values if not np.isnan(each)]
-    return float(np.mean(known)) if known else None
+    measured = [each for each in values if not np.isnan(each)]
+    return float(np.mean(measured)) if measured else None
 
 
-def get_prediction(one: Candidate, metric: str) -> float | None:
+def get_prediction(candidate: Candidate, metric: str) -> float | None:
     """Return the prediction of a metric; None if there is none."""
-    value = one.predicted.get(metric)
+    value = candidate.predicted.get(metric)
     return None if value is None or not np.isfinite(value) else float(value)
 
 
@@ -78,7 +78,7 @@ Columns = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def make_metric_table(
-    every: Sequence[Candidate],
+    configurations: Sequence[Candidate],
     baseline: Candidate,
     objectives: Sequence[Objective],
     columns: Columns,
@@ -87,11 +87,11 @@ def make_metric_table(
     rows = []
     for objective in objectives:
         metric = objective.kpi
-        predicted = [get_prediction(each, metric) for each in every]
-        real = [compute_mean(columns[metric][each.name]) for each in every]
-        places = [_rank_values(values, objective.lower) for values in (predicted, real)]
-        for i, each in enumerate(every):
-            known = [value for value in columns[metric][each.name] if not np.isnan(value)]
+        predicted = [get_prediction(each, metric) for each in configurations]
+        real = [compute_mean(columns[metric][each.name]) for each in configurations]
+        ranks = [_rank_values(values, objective.lower) for values in (predicted, real)]
+        for i, each in enumerate(configurations):
+            measured = [value for value in columns[metric][each.name] if not np.isnan(value)]
             rows.append(
                 {
                     "metric": metric,
@@ -100,10 +100,10 @@ def make_metric_table(
                     "baseline": each is baseline,
                     "predicted": predicted[i],
                     "real": real[i],
-                    "real_sd": moments(np.array(known))[1] if len(known) > 1 else None,
-                    "repetitions": len(known),
-                    "predicted_rank": places[0][i],
-                    "real_rank": places[1][i],
+                    "real_sd": moments(np.array(measured))[1] if len(measured) > 1 else None,
+                    "repetitions": len(measured),
+                    "predicted_rank": ranks[0][i],
+                    "real_rank": ranks[1][i],
                 }
             )
     names = ("predicted", "real", "real_sd", "predicted_rank", "real_rank")
@@ -114,22 +114,23 @@ def make_metric_table(
 
 
 def _rank_values(values: Sequence[float | None], lower: bool) -> list[float | None]:
-    given = [np.nan if value is None else value for value in values]
-    found = compute_ranks(given, lower=lower).tolist()
-    return [None if np.isnan(each) else each for each in found]
+    """Compute ranks from 1, the best; None for a missing value."""
+    numbers = [np.nan if value is None else value for value in values]
+    ranks = compute_ranks(numbers, lower=lower).tolist()
+    return [None if np.isnan(each) else each for each in ranks]
 
 
 def make_pair_table(
-    every: Sequence[Candidate], objectives: Sequence[Objective], columns: Columns
+    configurations: Sequence[Candidate], objectives: Sequence[Objective], columns: Columns
 ) -> pl.DataFrame:
     """Make the table of pairs: a row per metric and pair of configurations."""
     rows = []
     for metric in (each.kpi for each in objectives):
-        for one, other in combinations(every, 2):
+        for one, other in combinations(configurations, 2):
             difference = predict_difference(one, other, metric)
-            every_run = columns[metric]
+            repetitions = columns[metric]
             real = PairedDifference.of(
-                every_run[one.name], every_run[other.name], beside=every_run.values()
+                repetitions[one.name], repetitions[other.name], all_runs=repetitions.values()
             )
             rows.append(
                 {
@@ -150,30 +151,30 @@ def make_pair_table(
 
 def predict_difference(one: Candidate, other: Candidate, metric: str) -> float | None:
     """Return the predicted difference of two candidates; None if one has no prediction."""
-    mine, theirs = get_prediction(one, metric), get_prediction(other, metric)
-    return None if mine is None or theirs is None else mine - theirs
+    own, others = get_prediction(one, metric), get_prediction(other, metric)
+    return None if own is None or others is None else own - others
 
 
 def make_rank_table(
-    every: Sequence[Candidate],
+    configurations: Sequence[Candidate],
     objectives: Sequence[Objective],
     columns: Columns,
     pairs: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Make the table of ranks: a row per metric on the agreement of both orders."""
+    """Make the table of ranks: a row per metric, which compares predicted and measured order."""
     rows = []
     for objective in objectives:
         metric = objective.kpi
-        predicted = [get_prediction(each, metric) for each in every]
-        real = [compute_mean(columns[metric][each.name]) for each in every]
-        known = [i for i in range(len(every)) if None not in (predicted[i], real[i])]
-        both = [[values[i] or 0.0 for i in known] for values in (predicted, real)]
+        predicted = [get_prediction(each, metric) for each in configurations]
+        real = [compute_mean(columns[metric][each.name]) for each in configurations]
+        complete = [i for i in range(len(configurations)) if None not in (predicted[i], real[i])]
+        both = [[values[i] or 0.0 for i in complete] for values in (predicted, real)]
         verdicts = pairs.filter(metric=metric)["verdict"].to_list()
         rows.append(
             {
                 "metric": metric,
                 "same": _rank_values(both[0], True) == _rank_values(both[1], True)
-                if known
+                if complete
                 else None,
                 "tau": compute_tau(both[0], both[1]),
                 "pairs": len(verdicts),

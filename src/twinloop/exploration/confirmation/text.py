@@ -16,7 +16,7 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.exploration.confirmation.result import Confirmation
 
-#: Words for more, for less and for the quantity, by the prefix of the metric.
+#: Words for more, for less and for the quantity, by the first part of the name of the metric.
 _WORDS: Final = {
     "makespan": ("slower", "faster", ""),
     "wait": ("longer", "shorter", "waits"),
@@ -33,40 +33,41 @@ def describe_recommendation(
     objective: Objective,
     *,
     predicted: float | None,
-    of_predicted: float | None,
+    baseline_predicted: float | None,
     real: PairedDifference | None,
-    of_real: float | None,
+    baseline_real: float | None,
     verdict: DifferenceVerdict,
 ) -> str:
     """Describe the verdict on a recommendation in a sentence.
 
-    `predicted` and `real` are differences; `of_predicted` and `of_real` are the values of the
-    baseline to which they are relative.
+    `predicted` and `real` are differences; `baseline_predicted` and `baseline_real` are the
+    values of the baseline to which they are relative; None: they are not known.
 
     >>> print(describe_recommendation("pack-ic", "fifo", Objective.of("makespan_s"), predicted=-1.4,
-    ...                of_predicted=10.0, real=PairedDifference(-1.2, -1.5, -0.8, 5), of_real=10.0,
-    ...                verdict="holds"))
+    ...     baseline_predicted=10.0, real=PairedDifference(-1.2, -1.5, -0.8, 5),
+    ...     baseline_real=10.0, verdict="holds"))
     pack-ic is 12 % faster than fifo (8 to 15 %), as predicted (14 %): holds
     """
-    texts = _DifferenceFormat(objective)
-    predicted_text = texts.one(predicted, of_predicted)
+    formats = _DifferenceFormat(objective)
+    predicted_text = formats.format_difference(predicted, baseline_predicted)
     start = f"{name} against {baseline}, {objective.kpi}"
     if real is None:
-        return f"{start}: {predicted_text} was predicted, but nothing was measured: not measured"
-    found = texts.one(real.mean, of_real)
+        join = "and" if predicted is None else "but"
+        return f"{start}: {predicted_text} was predicted, {join} nothing was measured: not measured"
+    measured_text = formats.format_difference(real.mean, baseline_real)
     if verdict == "not assessable" and real.low is None:
-        reason = f"{found} ({predicted_text} was predicted); one repetition has no interval"
+        reason = f"{measured_text} ({predicted_text} was predicted); one repetition has no interval"
         return f"{start}: {reason}: not assessable"
-    span = texts.span(real, of_real)
+    interval = formats.format_interval(real, baseline_real)
     if verdict == "not assessable":
-        return f"{start}: {found} ({span}); no difference was predicted: not assessable"
+        reason = f"{measured_text} ({interval}); {predicted_text} was predicted"
+        return f"{start}: {reason}: not assessable"
     if verdict == "tie":
-        return f"{start}: {span}, not significant ({predicted_text} was predicted): tie"
-    verb = texts.verb
+        return f"{start}: {interval}, not significant ({predicted_text} was predicted): tie"
+    measured = f"{name} {formats.verb} {measured_text} than {baseline} ({interval})"
     if verdict == "holds":
-        size = texts.size(predicted, of_predicted)
-        return f"{name} {verb} {found} than {baseline} ({span}), as predicted ({size}): holds"
-    measured = f"{name} {verb} {found} than {baseline} ({span})"
+        size = formats.format_size(predicted, baseline_predicted)
+        return f"{measured}, as predicted ({size}): holds"
     return f"{measured}, but {predicted_text} was predicted: reversed"
 
 
@@ -80,104 +81,119 @@ class _DifferenceFormat:
         #: The verb before the difference.
         self.verb = "has" if self.noun else "is"
 
-    def size(self, difference: float | None, of: float | None) -> str:
-        """Format the magnitude of a difference, relative to `of` if it is given."""
+    def format_size(self, difference: float | None, baseline: float | None) -> str:
+        """Format the magnitude of a difference, in % of the baseline if that is known."""
         if difference is None:
             return "nothing"
-        if of:
-            return f"{_format_digits(abs(100 * difference / of))} %"
+        if baseline:
+            return f"{_format_digits(abs(100 * difference / baseline))} %"
         return f"{_format_digits(abs(difference))} {self.unit}".rstrip()
 
-    def one(self, difference: float | None, of: float | None) -> str:
-        """Format a difference with its direction."""
+    def format_difference(self, difference: float | None, baseline: float | None) -> str:
+        """Format a difference with its direction; `nothing` if it is not known."""
+        if difference is None:
+            return "nothing"
         if not difference:
             return "no difference"
-        words = (self.size(difference, of), self.more if difference > 0 else self.less, self.noun)
+        words = (
+            self.format_size(difference, baseline),
+            self.more if difference > 0 else self.less,
+            self.noun,
+        )
         return " ".join(word for word in words if word)
 
-    def span(self, real: PairedDifference, of: float | None) -> str:
+    def format_interval(self, real: PairedDifference, baseline: float | None) -> str:
         """Format the interval, with the directions of both limits if they differ."""
         if real.low is None or real.high is None:
             return "no interval"
         if real.low * real.high < 0:
-            return f"between {self.one(real.low, of)} and {self.one(real.high, of)}"
+            low, high = (self.format_difference(each, baseline) for each in (real.low, real.high))
+            return f"between {low} and {high}"
         near, far = sorted((real.low, real.high), key=abs)
-        unit = " %" if of else f" {self.unit}".rstrip()
-        return f"{self.size(near, of).removesuffix(unit)} to {self.size(far, of)}"
+        unit = " %" if baseline else f" {self.unit}".rstrip()
+        nearest = self.format_size(near, baseline).removesuffix(unit)
+        return f"{nearest} to {self.format_size(far, baseline)}"
 
 
 def _format_digits(value: float) -> str:
     return f"{value:.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
-def confirmation_to_text(found: Confirmation) -> str:
+def confirmation_to_text(confirmation: Confirmation) -> str:
     """Format the verdicts and the figures as text."""
-    return join_lines(_lines(found))
+    return join_lines(_make_lines(confirmation))
 
 
-def _lines(found: Confirmation) -> Iterator[str]:
-    many = format_count(found.runs.height, "run")
-    yield f"{many} in {format_count(found.repetitions, 'repetition')}, by {found.by}"
-    for each in found.recommendations:
+def _make_lines(confirmation: Confirmation) -> Iterator[str]:
+    runs = format_count(confirmation.runs.height, "run")
+    yield f"{runs} in {format_count(confirmation.repetitions, 'repetition')}, by {confirmation.by}"
+    for each in confirmation.recommendations:
         yield each.sentence
         yield from (f"  unsupported: {text}" for text in each.unsupported)
     yield ""
-    yield from align_columns(_list_figures(found))
+    yield from align_columns(_list_figures(confirmation))
     yield ""
-    yield from align_columns(_list_orders(found))
-    if found.notes:
+    yield from align_columns(_list_orders(confirmation))
+    if confirmation.notes:
         yield ""
-        yield from found.notes
-    if found.diagnosis is not None:
+        yield from confirmation.notes
+    if confirmation.diagnosis is not None:
         yield ""
-        yield from str(found.diagnosis).split("\n")
+        yield from str(confirmation.diagnosis).split("\n")
 
 
-def confirmation_to_markdown(found: Confirmation) -> str:
+def confirmation_to_markdown(confirmation: Confirmation) -> str:
     """Format the verdicts, all tables and the notes as a Markdown document."""
     parts = ["# Confirmation", ""]
-    parts += [f"- **{each.verdict}**: {each.sentence}" for each in found.recommendations]
-    parts += [f"- unsupported: {text}" for r in found.recommendations for text in r.unsupported]
-    parts += ["", "## Predicted and measured", "", *make_markdown_table(_list_figures(found))]
-    parts += ["", "## Order", "", *make_markdown_table(_list_orders(found))]
-    parts += ["", "## All pairs", "", *make_markdown_table(_list_pairs(found))]
-    parts += ["", "## Runs", "", *make_markdown_table(_list_runs(found))]
-    if found.notes:
-        parts += ["", "## Notes", "", *(f"- {note}" for note in found.notes)]
-    if found.diagnosis is not None:
-        parts += ["", "## Diagnosis", "", *found.diagnosis.markdown().splitlines()]
+    parts += [f"- **{each.verdict}**: {each.sentence}" for each in confirmation.recommendations]
+    parts += [
+        f"- unsupported: {text}" for r in confirmation.recommendations for text in r.unsupported
+    ]
+    parts += [
+        "",
+        "## Predicted and measured",
+        "",
+        *make_markdown_table(_list_figures(confirmation)),
+    ]
+    parts += ["", "## Order", "", *make_markdown_table(_list_orders(confirmation))]
+    parts += ["", "## All pairs", "", *make_markdown_table(_list_pairs(confirmation))]
+    parts += ["", "## Runs", "", *make_markdown_table(_list_runs(confirmation))]
+    if confirmation.notes:
+        parts += ["", "## Notes", "", *(f"- {note}" for note in confirmation.notes)]
+    if confirmation.diagnosis is not None:
+        parts += ["", "## Diagnosis", "", *confirmation.diagnosis.markdown().splitlines()]
     return "\n".join(parts) + "\n"
 
 
-def _list_figures(found: Confirmation) -> list[list[str]]:
+def _list_figures(confirmation: Confirmation) -> list[list[str]]:
     names = ("metric", "configuration", "predicted", "real", "sd", "rank", "real rank")
     rows = [list(names)]
-    for row in found.table.to_dicts():
+    for row in confirmation.table.to_dicts():
         base = " (baseline)" if row["baseline"] else ""
-        shown = [format_cell(row[name]) for name in ("predicted", "real", "real_sd")]
-        places = [format_cell(row[name]) for name in ("predicted_rank", "real_rank")]
-        rows.append([row["metric"], f"{row['candidate']}{base}", *shown, *places])
+        values = [format_cell(row[name]) for name in ("predicted", "real", "real_sd")]
+        ranks = [format_cell(row[name]) for name in ("predicted_rank", "real_rank")]
+        rows.append([row["metric"], f"{row['candidate']}{base}", *values, *ranks])
     return rows
 
 
-def _list_orders(found: Confirmation) -> list[list[str]]:
+def _list_orders(confirmation: Confirmation) -> list[list[str]]:
     rows = [["metric", "same ranks", "tau", "pairs", "right", "wrong", "not significant"]]
-    for row in found.ranks.to_dicts():
+    for row in confirmation.ranks.to_dicts():
         same = {True: "yes", False: "no", None: "-"}[row["same"]]
         counts = [str(row[name]) for name in ("pairs", "agree", "disagree", "ties")]
         rows.append([row["metric"], same, format_cell(row["tau"]), *counts])
     return rows
 
 
-def _list_pairs(found: Confirmation) -> list[list[str]]:
-    return format_rows(found.pairs)
+def _list_pairs(confirmation: Confirmation) -> list[list[str]]:
+    return format_rows(confirmation.pairs)
 
 
-def _list_runs(found: Confirmation) -> list[list[str]]:
-    known = found.runs.drop("baseline", "trace")
-    known = known if known["error"].count() else known.drop("error")
-    known = known if known["seconds"].count() else known.drop("seconds")
-    return format_rows(known)
+def _list_runs(confirmation: Confirmation) -> list[list[str]]:
+    shown = confirmation.runs.drop("baseline", "trace")
+    shown = shown if shown["error"].count() else shown.drop("error")
+    shown = shown if shown["seconds"].count() else shown.drop("seconds")
+    return format_rows(shown)
 
 
 def format_cell(value: Any) -> str:

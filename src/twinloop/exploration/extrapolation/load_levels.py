@@ -1,4 +1,4 @@
-"""Load levels of simulated runs: simultaneous tasks per core and per host, and the hosts."""
+"""Load levels of simulated runs: simultaneous tasks per core and per host, and host speeds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LoadLevels:
     load: Mapping[str, float]
     #: Maximum number of simultaneous tasks on a host, while a task of the kind runs there.
     tasks: Mapping[str, int]
-    #: Clock rates (MHz; 0: not known) and speeds of the hosts.
+    #: The clock rate (MHz; 0: not known) and the speed of each host in use.
     hosts: frozenset[tuple[float, float]]
 
     @classmethod
@@ -44,12 +44,12 @@ class LoadLevels:
             placed = trace.placements.join(
                 trace.tasks.select(task="id", kind=pl.col("kind").fill_null("")), on="task"
             )
-            for kind, most, count in _compute_maxima(placed, trace.nodes).iter_rows():
-                load[kind] = max(load.get(kind, 0.0), most)
-                tasks[kind] = max(tasks.get(kind, 0), count)
-            used = set(placed["machine"])
+            for kind, max_load, max_tasks in _compute_maxima(placed, trace.nodes).iter_rows():
+                load[kind] = max(load.get(kind, 0.0), max_load)
+                tasks[kind] = max(tasks.get(kind, 0), max_tasks)
+            used_hosts = set(placed["machine"])
             nodes = compiled.machines.nodes.with_columns(speed=pl.Series(compiled.machines.speed))
-            clocks = nodes.filter(pl.col("node").is_in(used)).select("mhz", "speed").unique()
+            clocks = nodes.filter(pl.col("node").is_in(used_hosts)).select("mhz", "speed").unique()
             hosts |= {(mhz or 0.0, speed) for mhz, speed in clocks.iter_rows()}
         return cls(load, tasks, frozenset(hosts))
 
@@ -68,10 +68,11 @@ def _compute_maxima(placed: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col("load").cum_sum().over("machine").round(9))
         .with_columns(tasks=pl.col("change").cum_sum().over("machine"))
     )
-    found = [pl.DataFrame(schema=_SCHEMA)]
+    parts = [pl.DataFrame(schema=_SCHEMA)]
     for kind in steps["kind"].unique(maintain_order=True):
+        # The rows of a host while at least one task of this kind runs there.
         own = pl.when(pl.col("kind") == kind).then("change").otherwise(0)
-        there = steps.filter(own.cum_sum().over("machine") > 0)
-        most = there.select(kind=pl.lit(kind), load=pl.max("load"), tasks=pl.max("tasks"))
-        found.append(most.cast(_SCHEMA))  # type: ignore[arg-type]
-    return pl.concat(found).drop_nulls()
+        present = steps.filter(own.cum_sum().over("machine") > 0)
+        maxima = present.select(kind=pl.lit(kind), load=pl.max("load"), tasks=pl.max("tasks"))
+        parts.append(maxima.cast(_SCHEMA))  # type: ignore[arg-type]
+    return pl.concat(parts).drop_nulls()

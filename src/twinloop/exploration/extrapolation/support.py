@@ -23,7 +23,8 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.calibration import Fit
 
-#: Relative change of the makespan above which an unidentifiable value is reported.
+#: Relative change of the makespan above which an unidentifiable value is reported, and the
+#: minimum distance from the change in the fitted runs.
 MIN_CHANGE: Final = 0.05
 #: Relative difference up to which speeds and clock rates count as equal.
 _SPEED_TOLERANCE: Final = 0.01
@@ -38,9 +39,9 @@ def find_extrapolations(
     Extrapolations are: more simultaneous tasks on a core or a host than in any fitted run, unless
     the contention between them was fitted and is identifiable; kinds of tasks that do not occur in
     the fitted runs; hosts of another speed or clock rate; and values that are not identifiable and
-    change the makespan, over the draws of the fit, by more than 5 % and by 5 % more than that of
-    the fitted runs. Values that compensate each other in the data are varied together,
-    because they may also compensate each other in this scenario.
+    change the makespan, over the draws of the fit, by more than 5 %, and by more than 5 percentage
+    points beyond the largest change in a fitted run. Values that compensate each other in the data
+    are varied together, because they may also compensate each other in this scenario.
 
     The number of simultaneous tasks on a core comes from simulations of the scenario and of the
     fitted runs; a task that uses two cores counts twice.
@@ -71,7 +72,7 @@ def find_extrapolations(
         fitted_range = FittedRange.of(fit, allow_code=allow_code)
     except TwinloopError as error:
         return (f"The fitted runs cannot be simulated any more: {error}",)
-    # A scenario that already has the fitted model may have other values since, which it keeps.
+    # A scenario that has the fitted model already keeps values that were changed afterwards.
     has_fit = scenario.model.fitted_on == fit.model.fitted_on != ()
     compiled = compile_with_fit(
         scenario if has_fit else fit.apply(scenario), fit, allow_code=allow_code
@@ -103,26 +104,26 @@ class _Case(NamedTuple):
     levels: LoadLevels
 
     def compute_change(self, names: Sequence[str]) -> float:
-        """Compute the change of the makespan with these values; 0 if it is not reported."""
-        found = compute_makespan_change(self.compiled, self.fit, names) if names else 0.0
-        if found <= MIN_CHANGE:
+        """Compute the relative change of the makespan with these values; 0 if it is too small."""
+        change = compute_makespan_change(self.compiled, self.fit, names) if names else 0.0
+        if change <= MIN_CHANGE:
             return 0.0
-        usual = self.fitted_range.compute_change(self.fit, names)
-        return found if found > MIN_CHANGE + usual else 0.0
+        fitted_change = self.fitted_range.compute_change(self.fit, names)
+        return change if change > MIN_CHANGE + fitted_change else 0.0
 
 
 # --- sentences -----------------------------------------------------------------------------------
 
 
 def _find_new_kinds(case: _Case) -> Iterator[str]:
-    seen = case.fitted_range.seen
+    fitted_levels = case.fitted_range.levels
     counts = case.compiled.workload.tasks["kind"].drop_nulls().value_counts(sort=True)
     for kind, count in sorted(counts.iter_rows()):
-        if kind not in seen.load:
+        if kind not in fitted_levels.load:
             yield (
                 f"{format_count(count, 'task')} {'is' if count == 1 else 'are'} of the kind "
                 f"'{kind}', which does not occur in the fitted runs: "
-                f"{_describe_kinds(sorted(seen.load))}."
+                f"{_describe_kinds(sorted(fitted_levels.load))}."
             )
 
 
@@ -132,75 +133,80 @@ def _describe_kinds(kinds: Sequence[str]) -> str:
 
 
 def _find_new_hosts(case: _Case) -> Iterator[str]:
-    seen = case.fitted_range.seen
+    fitted_levels = case.fitted_range.levels
 
     def differ(one: float, other: float) -> bool:
         return bool(one and other) and abs(one / other - 1.0) > _SPEED_TOLERANCE
 
     for mhz, speed in sorted(case.levels.hosts):
-        if any(not differ(mhz, m) and not differ(speed, s) for m, s in seen.hosts):
+        if any(not differ(mhz, m) and not differ(speed, s) for m, s in fitted_levels.hosts):
             continue
-        clocks = sorted({m for m, _ in seen.hosts if m})
+        clocks = sorted({m for m, _ in fitted_levels.hosts if m})
         if mhz and clocks and all(differ(mhz, m) for m in clocks):
-            here, there = f"{mhz:,.0f} MHz", join_names([f"{m:,.0f}" for m in clocks]) + " MHz"
+            own, fitted = f"{mhz:,.0f} MHz", join_names([f"{m:,.0f}" for m in clocks]) + " MHz"
         else:
-            speeds = sorted({s for _, s in seen.hosts})
-            here, there = f"speed {speed:.3g}", join_names([f"{s:.3g}" for s in speeds])
-        yield f"It uses hosts of {here}, but the fitted runs used hosts of {there}."
+            speeds = sorted({s for _, s in fitted_levels.hosts})
+            own, fitted = f"speed {speed:.3g}", join_names([f"{s:.3g}" for s in speeds])
+        yield f"It uses hosts of {own}, but the fitted runs used hosts of {fitted}."
 
 
 def _find_higher_loads(case: _Case) -> Iterator[str]:
-    """Report more simultaneous tasks on a core, or else on a host, than in the fitted runs."""
-    levels, seen = case.levels, case.fitted_range.seen
-    for most, before, where in (
-        (levels.load, seen.load, "per core"),
-        (levels.tasks, seen.tasks, "on one host"),
+    """Report more simultaneous tasks on a core than in the fitted runs, or else on a host.
+
+    Nothing is reported if the contention between these tasks is known.
+    """
+    levels, fitted_levels = case.levels, case.fitted_range.levels
+    for maxima, fitted_maxima, where in (
+        (levels.load, fitted_levels.load, "per core"),
+        (levels.tasks, fitted_levels.tasks, "on one host"),
     ):
-        highest = max(before.values(), default=0)
+        highest = max(fitted_maxima.values(), default=0)
         # A single task has no contention.
         beyond = {
-            kind: (count, before.get(kind, highest))
-            for kind, count in most.items()
-            if count > max(before.get(kind, highest), 1) + 1e-9
+            kind: (maximum, fitted_maxima.get(kind, highest))
+            for kind, maximum in maxima.items()
+            if maximum > max(fitted_maxima.get(kind, highest), 1) + 1e-9
         }
         if not beyond:
             continue
-        why = _explain_contention(case, sorted(beyond))
-        if why is None:
+        reason = _explain_contention(case, sorted(beyond))
+        if reason is None:
             return
-        count = max(count for count, _ in beyond.values())
-        least = min(known for _, known in beyond.values())
+        maximum = max(maximum for maximum, _ in beyond.values())
+        limit = min(fitted_maximum for _, fitted_maximum in beyond.values())
         named = [f"'{kind}'" for kind in sorted(beyond) if kind]
-        partly = len(beyond) < len(most)
+        partly = len(beyond) < len(maxima)
         among = f", some of the kind {join_names(named)}" if named and partly else ""
-        such = " with this kind" if among else ""
+        suffix = " with this kind" if among else ""
         yield (
-            f"Up to {count:.3g} tasks {where} run at the same time{among}, but at most {least:.3g} "
-            f"in the fitted runs{such}: {why}."
+            f"Up to {maximum:.3g} tasks {where} run at the same time{among}, but at most "
+            f"{limit:.3g} in the fitted runs{suffix}: {reason}."
         )
         return
 
 
 def _explain_contention(case: _Case, kinds: Sequence[str]) -> str | None:
     """Explain why the contention between tasks of these kinds is not known; None if it is."""
-    rule, fitted = case.compiled.scenario.model.contention, case.fit.values
+    rule, fit_values = case.compiled.scenario.model.contention, case.fit.values
     if rule.linear is None and rule.table is None and rule.kinds is None:
         return "the model has no contention between them"
-    wanted = [name for name in case.compiled.value_names if name.startswith(_CONTENTION)]
-    varied = [name for name in wanted if name in fitted]
-    if not varied or not case.unidentified.fitted.issuperset(varied):
+    contention_values = [name for name in case.compiled.value_names if name.startswith(_CONTENTION)]
+    fitted_values = [name for name in contention_values if name in fit_values]
+    if not fitted_values or not case.unidentified.fitted.issuperset(fitted_values):
         return "the contention in the model was not fitted to any run"
-    lacking = [
+    unfitted_kinds = [
         f"'{kind}'"
         for kind in kinds
-        if rule.kinds is not None and f"contention.kinds.{kind}.sensitivity" not in fitted
+        if rule.kinds is not None and f"contention.kinds.{kind}.sensitivity" not in fit_values
     ]
-    if lacking:
-        return f"the model has no contention for tasks of the kind {join_names(lacking)}"
+    if unfitted_kinds:
+        return f"the model has no contention for tasks of the kind {join_names(unfitted_kinds)}"
     if not case.unidentified.analysed:
         return "the identifiability of the contention between them was not analysed"
-    unidentified = any(name in varied for group in case.unidentified.groups for name in group)
-    if not unidentified or not (change := case.compute_change(varied)):
+    unidentified = any(
+        name in fitted_values for group in case.unidentified.groups for name in group
+    )
+    if not unidentified or not (change := case.compute_change(fitted_values)):
         return None
     return (
         "the contention between them is not identifiable from these runs and changes the makespan "

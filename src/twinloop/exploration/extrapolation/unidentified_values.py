@@ -32,14 +32,14 @@ class FittedRange:
     ...     {"id": "a", "run_time": 5, "kind": "cache"}]})
     >>> fit = calibrate(simulate(plain), parameters={"speed_factor": {"linear": [0.5, 2]}},
     ...                 budget=20, analysis=0)
-    >>> FittedRange.of(fit).seen.tasks
+    >>> FittedRange.of(fit).levels.tasks
     {'cache': 1}
     >>> FittedRange.of(fit) is FittedRange.of(fit)
     True
     """
 
     def __init__(self, fit: Fit, *, allow_code: bool = False) -> None:
-        self.seen = LoadLevels.of(
+        self.levels = LoadLevels.of(
             CompiledScenario(each, allow_code=allow_code) for each in fit.scenarios
         )
         self._allow_code = allow_code
@@ -52,12 +52,12 @@ class FittedRange:
         cached = _CACHE.get(key)
         if cached is not None and cached[0]() is fit:
             return cached[1]
-        made = cls(fit, allow_code=allow_code)
-        _CACHE[key] = (weakref.ref(fit, lambda _: _CACHE.pop(key, None)), made)
-        return made
+        fitted_range = cls(fit, allow_code=allow_code)
+        _CACHE[key] = (weakref.ref(fit, lambda _: _CACHE.pop(key, None)), fitted_range)
+        return fitted_range
 
     def compute_change(self, fit: Fit, names: Sequence[str]) -> float:
-        """Compute the maximum change of the makespans of the fitted runs with these values."""
+        """Compute the maximum relative change of the makespan of a fitted run with these values."""
         key = tuple(names)
         if key not in self._changes:
             self._changes[key] = max(
@@ -76,25 +76,29 @@ class UnidentifiedValues:
     """The values of a scenario that come from a fit and are not identifiable."""
 
     def __init__(self, fit: Fit, compiled: CompiledScenario) -> None:
-        own = dict(zip(compiled.value_names, compiled.values().tolist(), strict=True))
+        values = dict(zip(compiled.value_names, compiled.values().tolist(), strict=True))
         #: The names of values that equal those of the fit; the scenario sets the others itself.
         self.fitted = {
-            name for name, value in own.items() if math.isclose(value, fit.values.get(name, -1.0))
+            name
+            for name, value in values.items()
+            if math.isclose(value, fit.values.get(name, -1.0))
         }
-        known = fit.identifiability
-        #: Whether the identifiability was analysed.
-        self.analysed = known is not None and fit.draws is not None
+        identifiability = fit.identifiability
+        #: Whether the identifiability was analysed and draws exist.
+        self.analysed = identifiability is not None and fit.draws is not None
         #: The unidentifiable values, grouped if they compensate each other.
         self.groups: list[tuple[str, ...]] = []
         # Values that an unfinished analysis has not examined count as unidentifiable.
-        names = (*known.unidentifiable, *known.unknown) if known else ()
-        left = [name for name in names if name in self.fitted]
-        for group in known.groups if known else ():
+        names = (
+            (*identifiability.unidentifiable, *identifiability.unknown) if identifiability else ()
+        )
+        ungrouped = [name for name in names if name in self.fitted]
+        for group in identifiability.groups if identifiability else ():
             names_in_group = tuple(name for name in group if name in self.fitted)
-            if set(names_in_group) & set(left):
+            if set(names_in_group) & set(ungrouped):
                 self.groups.append(names_in_group)
-                left = [name for name in left if name not in names_in_group]
-        self.groups += [(name,) for name in left]
+                ungrouped = [name for name in ungrouped if name not in names_in_group]
+        self.groups += [(name,) for name in ungrouped]
 
 
 def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> CompiledScenario:
@@ -106,25 +110,28 @@ def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) 
 
 
 def compute_makespan_change(compiled: CompiledScenario, fit: Fit, names: Sequence[str]) -> float:
-    """Compute the relative 90 % range of the makespan over the draws of these values."""
+    """Compute the 90 % range of the makespan over the draws of these values, by its median.
+
+    It is 0 if the fit has no draws or the scenario does not use these values.
+    """
     draws = fit.draws
     if draws is None:
         return 0.0
-    rows = np.unique(np.linspace(0, draws.height - 1, _MAX_DRAWS).round().astype(np.intp))
+    chosen = np.unique(np.linspace(0, draws.height - 1, _MAX_DRAWS).round().astype(np.intp))
     values = {
-        name: draws[name].to_numpy()[rows]
+        name: draws[name].to_numpy()[chosen]
         for name in names
         if name in draws.columns and name in compiled.value_names
     }
     if not values:
         return 0.0
-    rows_of_values = make_value_rows(compiled, len(rows), values)
+    value_rows = make_value_rows(compiled, len(chosen), values)
     if isinstance(compiled.policy, BuiltInPolicy):
-        found = compiled.run_many(rows_of_values, outputs=["makespan_s"])["makespan_s"]
+        makespans = compiled.run_many(value_rows, outputs=["makespan_s"])["makespan_s"]
     else:
-        found = np.array([compiled.run(row)["makespan_s"] for row in rows_of_values])
-    found = found[np.isfinite(found)]
-    if not len(found):
+        makespans = np.array([compiled.run(row)["makespan_s"] for row in value_rows])
+    makespans = makespans[np.isfinite(makespans)]
+    if not len(makespans):
         return 0.0
-    low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
-    return float((high - low) / middle) if middle > 0 else 0.0
+    low, median, high = np.quantile(makespans, [0.05, 0.5, 0.95])
+    return float((high - low) / median) if median > 0 else 0.0

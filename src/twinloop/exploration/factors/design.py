@@ -28,13 +28,13 @@ from twinloop.exploration.factors.factors import (
 from twinloop.exploration.ranking.objectives import KPIS
 
 #: Default number of combinations of a Latin hypercube.
-SAMPLES: Final = 50
-#: Names of columns of the result tables, which no factor can have.
-TAKEN: Final = frozenset(
+DEFAULT_SAMPLES: Final = 50
+#: Names of columns of the result tables, which must not be names of factors.
+RESERVED_NAMES: Final = frozenset(
     {"run", "configuration", "name", "seed", "runs", "failed_runs", "seconds", "error", *KPIS}
 )
 #: Maximum number of runs of a study; a larger number is treated as an input error.
-MOST: Final = 1_000_000
+MAX_RUNS: Final = 1_000_000
 
 
 #: A level: its label and its value.
@@ -85,7 +85,9 @@ class Design(Description):
     points: tuple[dict[str, Any], ...] = Field(
         (), description="the combinations of a list: a level for each factor that is changed"
     )
-    samples: int = Field(SAMPLES, ge=1, le=MOST, description="combinations of a Latin hypercube")
+    samples: int = Field(
+        DEFAULT_SAMPLES, ge=1, le=MAX_RUNS, description="combinations of a Latin hypercube"
+    )
     seeds: tuple[Whole, ...] = Field(
         (), description="seeds of the runs of each combination, or their number: 3 means 0, 1, 2"
     )
@@ -111,8 +113,8 @@ class Design(Description):
     @field_validator("seeds", mode="before")
     @classmethod
     def _expand_seed_count(cls, value: Any) -> Any:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return tuple(range(value)) if whole and 1 <= value <= MOST else value
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return tuple(range(value)) if is_integer and 1 <= value <= MAX_RUNS else value
 
     @field_serializer("points")
     def _serialise_points(self, points: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
@@ -137,7 +139,7 @@ class Design(Description):
                 kind="missing-field",
             )
         for name, factor in self.factors.items():
-            if name in TAKEN:
+            if name in RESERVED_NAMES:
                 remedy = (
                     "list `seeds` beside the factors" if name == "seed" else "choose another name"
                 )
@@ -148,8 +150,8 @@ class Design(Description):
                     kind="duplicate-name",
                 )
             if factor.range is not None and self.design not in ("latin-hypercube", "list"):
-                what = f"is a range, but the design {self.design} needs levels"
-                findings.add(("factors", name, "range"), what, "list levels", kind="wrong-type")
+                problem = f"is a range, but the design {self.design} needs levels"
+                findings.add(("factors", name, "range"), problem, "list levels", kind="wrong-type")
             try:
                 for value in factor.levels or factor.range or ():
                     list_changes(name, factor, value)
@@ -164,10 +166,10 @@ class Design(Description):
                 "are required by the design `list`, and only used by it",
                 kind="conflicting-fields",
             )
-        for place, point in enumerate(self.points):
+        for index, point in enumerate(self.points):
             for name in point:
                 if name not in self.factors:
-                    where = ("points", place, name)
+                    where = ("points", index, name)
                     findings.add(
                         where,
                         "is not a factor",
@@ -201,23 +203,25 @@ class Design(Description):
         return self if same else self.model_copy(update={"factors": factors})
 
     def _check_when(self, findings: ProblemCollector, name: str, factor: Factor) -> None:
-        before = list(self.factors)[: list(self.factors).index(name)]
-        for other, wanted in factor.when.items():
+        earlier = list(self.factors)[: list(self.factors).index(name)]
+        for other, levels in factor.when.items():
             where = ("factors", name, "when", other)
-            if other not in before:
+            if other not in earlier:
                 remedy = "define it before this factor" if other in self.factors else None
                 findings.add(
                     where,
                     "is not a factor defined above",
-                    remedy or suggest_name(other, before),
+                    remedy or suggest_name(other, earlier),
                     kind="unknown-reference",
                 )
                 continue
-            known = self.factors[other].labels
-            for level in wanted:
-                if known and not any(matches_level(label, level) for label in known):
-                    what = f"has no level {label_level(level)!r}"
-                    findings.add(where, what, f"known: {_join_labels(known)}", kind="not-a-choice")
+            labels = self.factors[other].labels
+            for level in levels:
+                if labels and not any(matches_level(label, level) for label in labels):
+                    problem = f"has no level {label_level(level)!r}"
+                    findings.add(
+                        where, problem, f"known: {_join_labels(labels)}", kind="not-a-choice"
+                    )
 
     def configurations(self) -> Iterator[Configuration]:
         """Generate all distinct combinations in a fixed order."""
@@ -227,8 +231,8 @@ class Design(Description):
             changes: dict[str, Any] = {}
             for name, factor in self.factors.items():
                 active = all(
-                    any(matches_level(labels.get(other), level) for level in wanted)
-                    for other, wanted in factor.when.items()
+                    any(matches_level(labels.get(other), level) for level in levels)
+                    for other, levels in factor.when.items()
                 )
                 if active and name in values:
                     labels[name], value = values[name]
@@ -243,8 +247,8 @@ class Design(Description):
         described = {
             name: describe_level(name, self.factors[name], label) for name, label in labels.items()
         }
-        several = [name for name in described if self.factors[name].size != 1]
-        return ", ".join(described[name] for name in several or described) or "nothing changed"
+        varied = [name for name in described if self.factors[name].size != 1]
+        return ", ".join(described[name] for name in varied or described) or "nothing changed"
 
     def _list_combinations(self) -> Iterator[dict[str, Level]]:
         factors = self.factors
@@ -252,11 +256,11 @@ class Design(Description):
             for values in product(*map(_list_levels, factors.values())):
                 yield dict(zip(factors, values, strict=True))
         elif self.design == "one-at-a-time":
-            usual = {name: _list_levels(factor)[0] for name, factor in factors.items()}
-            yield usual
+            base = {name: _list_levels(factor)[0] for name, factor in factors.items()}
+            yield base
             for name, factor in factors.items():
                 for level in _list_levels(factor)[1:]:
-                    yield usual | self._find_activating_levels(name) | {name: level}
+                    yield base | self._find_activating_levels(name) | {name: level}
         elif self.design == "list":
             for point in self.points:
                 yield {name: _find_level(factors[name], level) for name, level in point.items()}
@@ -265,14 +269,14 @@ class Design(Description):
 
     def _find_activating_levels(self, name: str) -> dict[str, Level]:
         """Find the levels of other factors that make a factor active."""
-        found: dict[str, Level] = {}
-        for other, wanted in self.factors[name].when.items():
+        activating: dict[str, Level] = {}
+        for other, levels in self.factors[name].when.items():
             factor = self.factors[other]
-            if not any(matches_level(factor.labels[0], level) for level in wanted):
-                found |= self._find_activating_levels(other) | {
-                    other: _find_level(factor, wanted[0])
+            if not any(matches_level(factor.labels[0], level) for level in levels):
+                activating |= self._find_activating_levels(other) | {
+                    other: _find_level(factor, levels[0])
                 }
-        return found
+        return activating
 
     def _sample_hypercube(self) -> Iterator[dict[str, Level]]:
         from scipy.stats.qmc import LatinHypercube
@@ -308,7 +312,7 @@ def _sample_level(factor: Factor, share: float) -> Level:
 
 
 def _find_level(factor: Factor, level: Any) -> Level:
-    """Find a level by its value or by its label; any other value is a level of its own."""
+    """Find a level by its value or by its label; any other value is a further level."""
     for label, value in _list_levels(factor):
         if value is level:
             return label, value

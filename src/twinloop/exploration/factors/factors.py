@@ -28,8 +28,8 @@ from twinloop.scenario import Scenario
 from twinloop.trace.trace import Trace
 from twinloop.workload import Workload
 
-#: Short names of common fields.
-SHORT: Final = {"overcommit": "policy.options.overcommit"}
+#: Short names of factors that change common fields.
+SHORT_NAMES: Final = {"overcommit": "policy.options.overcommit"}
 #: Factors whose levels are shown without the name of the factor: `easy`, not `policy easy`.
 _SELF_EXPLANATORY: Final = ("platform", "policy", "workload", "source")
 
@@ -143,14 +143,14 @@ class Factor(Description):
         """
         if self.names:
             return self.names
-        found: list[Label] = []
+        labels: list[Label] = []
         for value in self.levels:
             label, number = label_level(value), 1
-            while has_object(value) and label in found:
+            while has_object(value) and label in labels:
                 number += 1
                 label = f"{label_level(value)} ({number})"
-            found.append(label)
-        return tuple(found)
+            labels.append(label)
+        return tuple(labels)
 
     def located(
         self, name: str, folder: Path, more: Sequence[Any] = (), *, whole: bool = False
@@ -169,16 +169,16 @@ class Factor(Description):
         """
         levels = [_resolve_level(name, self, each, folder, whole) for each in self.levels]
         names = [format_level(label) for label in self.labels]
-        same = all(new is old for new, old in zip(levels, self.levels, strict=True))
+        is_unchanged = all(new is old for new, old in zip(levels, self.levels, strict=True))
         for value in more:
             label = format_level(label_level(value))
-            found = value if label in names else _resolve_level(name, self, value, folder, whole)
-            if found is not value:
-                same = False
-                levels.append(found)
+            resolved = value if label in names else _resolve_level(name, self, value, folder, whole)
+            if resolved is not value:
+                is_unchanged = False
+                levels.append(resolved)
                 names.append(label)
         update = {"levels": tuple(levels), "names": tuple(names)}
-        return self if same else self.model_copy(update=update)
+        return self if is_unchanged else self.model_copy(update=update)
 
     def place(self, share: float) -> int:
         """Return the index of the level at this fraction (0 to 1) of the list of levels.
@@ -200,7 +200,7 @@ class Factor(Description):
             return self.levels[self.place(share)]
         low, high = self.range
         if self.integer:
-            # The limits get the same probability as the integers between them.
+            # On a linear scale, the limits get the same probability as the integers between them.
             low, high = low - 0.5 * (not self.log), high + 0.5 * (not self.log)
         if self.log:
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
@@ -227,8 +227,8 @@ def matches_level(label: Label | None, level: Any) -> bool:
     >>> matches_level(2.0, 2), matches_level("2", 2), matches_level("easy", "fifo")
     (True, True, False)
     """
-    wanted = label_level(level)
-    return label is not None and label in (wanted, format_level(wanted))
+    level_label = label_level(level)
+    return label is not None and label in (level_label, format_level(level_label))
 
 
 def label_level(value: Any) -> Label:
@@ -258,10 +258,10 @@ def _name_object(value: Any) -> str:
     """Name an object in memory by its `repr`, or by its class and its plain attributes.
 
     >>> class Limit:
-    ...     def __init__(self, most):
-    ...         self.most = most
+    ...     def __init__(self, cores):
+    ...         self.cores = cores
     >>> _name_object(Limit(3))
-    'Limit most=3'
+    'Limit cores=3'
     """
     if isinstance(value, BuiltInPolicy):
         return str(label_level({"name": value.name, "options": value.to_dict()}))
@@ -318,7 +318,7 @@ def list_changes(name: str, factor: Factor, value: Any) -> dict[str, Any]:
     ...           {"platform": "2x4", "seed": 3})
     {'platform': '2x4', 'seed': 3}
     """
-    field = factor.field or SHORT.get(name)
+    field = factor.field or SHORT_NAMES.get(name)
     if field is None and _is_field(name):
         field = name
     if field is not None:
@@ -340,12 +340,12 @@ def _resolve_level(name: str, factor: Factor, value: Any, folder: Path, whole: b
         fields = list_changes(name, factor, value)
     except InputError:
         return value  # reported when the configurations are made
-    found = resolve_all_files(fields, folder)
-    found = read_platform(found) if whole else found
-    if found == fields:
+    resolved = resolve_all_files(fields, folder)
+    resolved = read_platform(resolved) if whole else resolved
+    if resolved == fields:
         return value
-    several = isinstance(value, Mapping) and fields == dict(value)
-    return found if several else next(iter(found.values()))
+    is_mapping_of_fields = isinstance(value, Mapping) and fields == dict(value)
+    return resolved if is_mapping_of_fields else next(iter(resolved.values()))
 
 
 def _is_field(path: Any) -> bool:
@@ -362,11 +362,11 @@ def describe_level(name: str, factor: Factor, label: Label) -> str:
     >>> describe_level("policy", policies, "easy"), describe_level("overcommit", overcommit, 2.0)
     ('easy', 'overcommit 2')
     """
-    shown = format_level(label)
-    alone = name in _SELF_EXPLANATORY or (
-        factor.field is None and name not in SHORT and not _is_field(name)
+    text = format_level(label)
+    is_self_explanatory = name in _SELF_EXPLANATORY or (
+        factor.field is None and name not in SHORT_NAMES and not _is_field(name)
     )
-    return shown if alone else f"{name} {shown}"
+    return text if is_self_explanatory else f"{name} {text}"
 
 
 def apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:

@@ -83,26 +83,26 @@ def make_paths_absolute(scenario: Scenario) -> Scenario:
     >>> make_paths_absolute(scenario).workload.path
     '/logs/kth.swf'
     """
-    found: Scenario = _resolve_description(Scenario, scenario, Path())
-    return found
+    resolved: Scenario = _resolve_description(Scenario, scenario, Path())
+    return resolved
 
 
 def _resolve_at(kinds: tuple[Any, ...], where: Address, value: Any, folder: Path) -> Any:
     """Resolve a value at this address below an object of one of these types."""
     if not where:
         return _resolve_value(kinds, value, folder)
-    step, rest = where[0], where[1:]
+    key, rest = where[0], where[1:]
     if _OPTIONS in kinds and not rest:
-        return _resolve_options({str(step): value}, folder)[str(step)]
+        return _resolve_options({str(key): value}, folder)[str(key)]
     for kind in kinds:
-        below: Any = None
+        inner: Any = None
         if _is_description(kind):
-            field = kind.model_fields.get(step)
-            below = None if field is None else _list_field_kinds(field)
-        elif get_origin(kind) in ((tuple, list) if isinstance(step, int) else (dict,)):
-            below = _list_kinds(_get_item_type(kind))
-        if below is not None:
-            return _resolve_at(tuple(below), rest, value, folder)
+            field = kind.model_fields.get(key)
+            inner = None if field is None else _list_field_kinds(field)
+        elif get_origin(kind) in ((tuple, list) if isinstance(key, int) else (dict,)):
+            inner = _list_kinds(_get_item_type(kind))
+        if inner is not None:
+            return _resolve_at(tuple(inner), rest, value, folder)
     return value
 
 
@@ -133,10 +133,14 @@ def _resolve_text(kinds: tuple[Any, ...], value: str, folder: Path) -> str:
     for kind in filter(_is_description, kinds):
         if kind is Platform:
             return value if is_shorthand(value) else _make_absolute(value, folder)
-        long = _long_form(kind, value)
-        found = _resolve_description(kind, long, folder) if isinstance(long, Mapping) else long
-        if found is not long:
-            (short,) = found.values()  # for example the path of a workload
+        long_form = _long_form(kind, value)
+        resolved = (
+            _resolve_description(kind, long_form, folder)
+            if isinstance(long_form, Mapping)
+            else long_form
+        )
+        if resolved is not long_form:
+            (short,) = resolved.values()  # for example the path of a workload
             return str(short)
     return value
 
@@ -150,18 +154,18 @@ def _long_form(kind: type[Description], value: str) -> Any:
 
 def _resolve_description(kind: type[Description], value: Any, folder: Path) -> Any:
     """Resolve the paths in a description, or in the mapping that it is made from."""
-    known = isinstance(value, Description)
+    is_object = isinstance(value, Description)
     changed = {}
     for name, field in kind.model_fields.items():
-        if known or name in value:
-            old = getattr(value, name) if known else value[name]
+        if is_object or name in value:
+            old = getattr(value, name) if is_object else value[name]
             new = _resolve_value(tuple(_list_field_kinds(field)), old, folder)
             if new is not old and new != old:
                 changed[name] = new
     if not changed:
         return value
     # `model_copy` keeps private attributes that were set when the description was read.
-    return value.model_copy(update=changed) if known else {**value, **changed}
+    return value.model_copy(update=changed) if is_object else {**value, **changed}
 
 
 def _resolve_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -39,11 +39,12 @@ class Candidate:
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     #: The level of each active factor.
     levels: Mapping[str, Any] = field(default_factory=dict)
-    #: Its number in the study; None: it is not from a study.
+    #: Its number in the study; None: it is not a configuration of a study.
     configuration: int | None = None
     #: The values of each KPI for all seeds, in the same order for all candidates of a study.
     by_seed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    #: The same candidate with the first seed only, that of the scenario; None: there is only one.
+    #: The same candidate with results of the first seed only, that of `scenario`; None: there is
+    #: only one seed.
     alone: Candidate | None = field(default=None, repr=False, compare=False)
     #: Sentences on its extrapolations beyond the data of the fit.
     unsupported: tuple[str, ...] = ()
@@ -68,24 +69,28 @@ class Candidate:
         <Candidate easy: makespan_s 120>
         """
         names = list(results[0]["kpis"])
-        rows = [[one["kpis"].get(kpi, math.nan) for one in results] for kpi in names]
+        rows = [[result["kpis"].get(kpi, math.nan) for result in results] for kpi in names]
         values = np.array(rows, float)
-        several = len(results) > 1
-        found = [moments(row) if several else (row[0], math.nan) for row in values]
-        means, spread = (list(each) for each in zip(*found, strict=True)) if found else ([], [])
-        known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
-        drawn = [one.get("draws") or {} for one in results]
-        shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
+        has_several = len(results) > 1
+        statistics = [moments(row) if has_several else (row[0], math.nan) for row in values]
+        means, spread = (
+            (list(each) for each in zip(*statistics, strict=True)) if statistics else ([], [])
+        )
+        finite = [(index, kpi) for index, kpi in enumerate(names) if math.isfinite(means[index])]
+        draws = [result.get("draws") or {} for result in results]
+        drawn_kpis = [kpi for kpi in draws[0] if all(kpi in result for result in draws)]
         return cls(
             name,
             scenario,
-            {kpi: float(means[at]) for at, kpi in known},
-            {kpi: float(spread[at]) for at, kpi in known if several},
-            {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
+            {kpi: float(means[index]) for index, kpi in finite},
+            {kpi: float(spread[index]) for index, kpi in finite if has_several},
+            {kpi: np.mean([result[kpi] for result in draws], axis=0) for kpi in drawn_kpis},
             dict(levels or {}),
             configuration,
-            {kpi: values[at] for at, kpi in known},
-            cls.of_runs(name, scenario, results[:1], levels, configuration) if several else None,
+            {kpi: values[index] for index, kpi in finite},
+            cls.of_runs(name, scenario, results[:1], levels, configuration)
+            if has_several
+            else None,
         )
 
     def of_its_scenario(self) -> Candidate:
@@ -93,8 +98,8 @@ class Candidate:
 
         >>> from twinloop.scenario import Scenario
         >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
-        >>> one = Candidate("easy", scenario, {"makespan_s": 100.0})
-        >>> Candidate("easy", scenario, {"makespan_s": 120.0}, alone=one).of_its_scenario()
+        >>> first = Candidate("easy", scenario, {"makespan_s": 100.0})
+        >>> Candidate("easy", scenario, {"makespan_s": 120.0}, alone=first).of_its_scenario()
         <Candidate easy: makespan_s 100>
         """
         if self.alone is None:

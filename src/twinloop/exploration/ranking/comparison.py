@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from twinloop.metrics.confidence import moments
 
 #: Confidence level of the interval of a difference.
-LEVEL: Final = 0.9
+CONFIDENCE_LEVEL: Final = 0.9
 
 #: With fewer pairs, the variance is pooled over all configurations.
 MIN_UNPOOLED_PAIRS: Final = 5
@@ -43,15 +43,16 @@ def compute_ranks(values: ArrayLike, *, lower: bool = True) -> NDArray[np.float6
     # Imported here, because the import of SciPy's statistics takes a second.
     from scipy.stats import rankdata
 
-    given = np.asarray(values, dtype=np.float64)
-    found: NDArray[np.float64] = rankdata(given if lower else -given, nan_policy="omit")
-    return found
+    numbers = np.asarray(values, dtype=np.float64)
+    ranks: NDArray[np.float64] = rankdata(numbers if lower else -numbers, nan_policy="omit")
+    return ranks
 
 
 def compute_tau(one: ArrayLike, other: ArrayLike) -> float | None:
-    """Compute Kendall's tau-b of two series of values; None if all values of one are equal.
+    """Compute Kendall's tau-b of two series of values; None if it is not defined.
 
     1 is the same order, -1 the reverse order. Configurations without a value (NaN) are left out.
+    Tau is not defined for fewer than two configurations, or if all values of a series are equal.
 
     >>> compute_tau([1, 2, 3], [10, 20, 30]), compute_tau([1, 2, 3], [3, 2, 1])
     (1.0, -1.0)
@@ -64,8 +65,8 @@ def compute_tau(one: ArrayLike, other: ArrayLike) -> float | None:
     known = ~(np.isnan(first) | np.isnan(second))
     if np.count_nonzero(known) < 2:  # SciPy would warn
         return None
-    found = float(kendalltau(first[known], second[known], variant="b").statistic)
-    return None if math.isnan(found) else found
+    tau = float(kendalltau(first[known], second[known], variant="b").statistic)
+    return None if math.isnan(tau) else tau
 
 
 class PairedDifference(NamedTuple):
@@ -89,8 +90,8 @@ class PairedDifference(NamedTuple):
         one: Sequence[float],
         other: Sequence[float],
         *,
-        beside: Iterable[Sequence[float]] = (),
-        level: float = LEVEL,
+        all_runs: Iterable[Sequence[float]] = (),
+        level: float = CONFIDENCE_LEVEL,
     ) -> PairedDifference | None:
         """Compare repetition r of one configuration with repetition r of the other (same block).
 
@@ -102,29 +103,31 @@ class PairedDifference(NamedTuple):
         Args:
             one: The runs of one configuration, by repetition.
             other: The runs of the other configuration.
-            beside: The runs of all configurations, including these two.
+            all_runs: The runs of all configurations, including these two, by repetition.
             level: The confidence level of the interval.
 
         >>> one, other, third, last = [11.0, 12.6], [10.0, 11.0], [13.0, 14.1], [9.0, 10.2]
         >>> alone = PairedDifference.of(one, other)
-        >>> pooled = PairedDifference.of(one, other, beside=[one, other, third, last])
+        >>> pooled = PairedDifference.of(one, other, all_runs=[one, other, third, last])
         >>> alone.sign, pooled.sign
         (0, 1)
         """
         from scipy.special import stdtrit
 
-        found = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
-        found = found[np.isfinite(found)]
-        if not len(found):
+        differences = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
+        differences = differences[np.isfinite(differences)]
+        if not len(differences):
             return None
-        if len(found) < 2:
-            return cls(float(found[0]), None, None, len(found))
-        mean, deviation = moments(found)
-        variance, freedom = deviation**2, len(found) - 1
-        if len(found) < MIN_UNPOOLED_PAIRS:
-            variance, freedom = _pool_variance(list(beside)) or (variance, freedom)
-        half = math.sqrt(variance / len(found)) * float(stdtrit(freedom, (1.0 + level) / 2.0))
-        return cls(mean, mean - half, mean + half, len(found))
+        if len(differences) < 2:
+            return cls(float(differences[0]), None, None, len(differences))
+        mean, deviation = moments(differences)
+        variance, freedom = deviation**2, len(differences) - 1
+        if len(differences) < MIN_UNPOOLED_PAIRS:
+            variance, freedom = _pool_variance(list(all_runs)) or (variance, freedom)
+        half_width = math.sqrt(variance / len(differences)) * float(
+            stdtrit(freedom, (1.0 + level) / 2.0)
+        )
+        return cls(mean, mean - half_width, mean + half_width, len(differences))
 
     @property
     def sign(self) -> int:
@@ -134,23 +137,24 @@ class PairedDifference(NamedTuple):
         return int(self.low > 0) - int(self.high < 0)
 
 
-def _pool_variance(columns: Sequence[Sequence[float]]) -> tuple[float, int] | None:
+def _pool_variance(configurations: Sequence[Sequence[float]]) -> tuple[float, int] | None:
     """Return the variance of a difference of two runs of a block, and its degrees of freedom.
 
-    For two configurations it is the variance of their differences.
+    Only complete blocks are used; None if they leave no degree of freedom. For two configurations
+    it is the variance of their differences.
 
     >>> _pool_variance([[11.0, 12.0, 13.0], [10.0, 10.0, 10.0]])
     (1.0, 2)
     """
-    runs = np.asarray(columns, dtype=np.float64)
+    runs = np.asarray(configurations, dtype=np.float64)
     if runs.ndim != 2:
         return None
     runs = runs[:, np.isfinite(runs).all(axis=0)]
     freedom = (runs.shape[0] - 1) * (runs.shape[1] - 1)
     if freedom < 1:
         return None
-    rest = runs - runs.mean(axis=0) - runs.mean(axis=1, keepdims=True) + runs.mean()
-    return 2.0 * float((rest**2).sum()) / freedom, freedom
+    residuals = runs - runs.mean(axis=0) - runs.mean(axis=1, keepdims=True) + runs.mean()
+    return 2.0 * float((residuals**2).sum()) / freedom, freedom
 
 
 def judge_difference(predicted: float | None, real: PairedDifference | None) -> DifferenceVerdict:

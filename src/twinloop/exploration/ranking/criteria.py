@@ -32,7 +32,7 @@ class RankingRule:
     objectives: tuple[Objective, ...]
     #: The weights of the objectives in a weighted sum; else empty.
     weights: tuple[float, ...] = ()
-    #: Relative distance from the lowest value of a group up to which values count as equal.
+    #: Relative distance from the best value of a group up to which values count as equal.
     tolerance: float = 0.0
     #: The best value and the range of each objective, by which a weighted sum is scaled.
     scale: Floats = field(default_factory=lambda: np.empty((2, 0)), compare=False)
@@ -50,7 +50,7 @@ class RankingRule:
             )
         if not tolerance >= 0:
             raise InputError(
-                f"must not be negative, not {tolerance}", kind="out-of-range", field="tolerance"
+                f"must be 0 or more, not {tolerance}", kind="out-of-range", field="tolerance"
             )
         if tolerance and (len(objectives) == 1 or isinstance(by, Mapping)):
             raise InputError(
@@ -105,10 +105,10 @@ class RankingRule:
         """Replace values in the last dimension by their weighted score, if there are weights."""
         if not self.weights:
             return values
-        low, wide = self.scale
-        parts = np.where(wide > 0, (values - low) / np.where(wide > 0, wide, 1.0), 0.0)
-        found: Floats = parts @ (np.array(self.weights) / sum(self.weights))
-        return found[..., np.newaxis]
+        low, span = self.scale
+        scaled = np.where(span > 0, (values - low) / np.where(span > 0, span, 1.0), 0.0)
+        scores: Floats = scaled @ (np.array(self.weights) / sum(self.weights))
+        return scores[..., np.newaxis]
 
     def sort_rows(self, values: Floats) -> list[int]:
         """Return the indices of rows of values, best first; equal rows keep their order."""
@@ -128,12 +128,12 @@ def _sort_rows(values: Floats, rows: NDArray[np.intp], column: int, tolerance: f
     rows = rows[np.argsort(values[rows, column], kind="stable")]
     if column + 1 == values.shape[1] or len(rows) == 1:
         return [int(row) for row in rows]
-    found: list[int] = []
+    ordered: list[int] = []
     while len(rows):
         current = values[rows, column]
         equal = int(
             np.searchsorted(current, current[0] + tolerance * abs(current[0]), side="right")
         )
-        found += _sort_rows(values, rows[:equal], column + 1, tolerance)
+        ordered += _sort_rows(values, rows[:equal], column + 1, tolerance)
         rows = rows[equal:]
-    return found
+    return ordered

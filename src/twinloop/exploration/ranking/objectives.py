@@ -42,7 +42,14 @@ class Objective:
         if isinstance(given, Objective):
             return given
         direction, _, kpi = given.rpartition(":")
-        if kpi not in KPIS or direction not in ("", "min", "max"):
+        if kpi in KPIS and direction not in ("", "min", "max"):
+            raise InputError(
+                f"{given!r} has the direction {direction!r}, which is not min or max",
+                kind="unknown-name",
+                field="objective",
+                remedy=f"name min:{kpi}, max:{kpi} or {kpi}",
+            )
+        if kpi not in KPIS:
             raise InputError(
                 f"{given!r} is not a KPI",
                 kind="unknown-name",
@@ -66,7 +73,7 @@ class Objective:
 
 
 def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
-    """Return the reason why no run of a scenario can have a KPI; None if there is none.
+    """Return why a KPI cannot be computed for a scenario; None if it can.
 
     >>> plain = Scenario(platform="1x1", policy="easy", workload="log.swf")
     >>> explain_missing_kpi(plain, "energy_j")
@@ -82,11 +89,11 @@ def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
         hosts = scenario.effective_platform().hosts()
         if all(host.power is None for _, host in hosts):
             return "no host has a power model"
-    undated = scenario.start is None and (scenario.workload.generate or scenario.workload.tasks)
-    if kpi == "carbon_g" and undated and has_carbon_series(scenario):
+    has_no_date = scenario.start is None and (scenario.workload.generate or scenario.workload.tasks)
+    if kpi == "carbon_g" and has_no_date and has_carbon_series(scenario):
         return (
-            "its carbon intensity changes over time, and the workload has no date "
-            "(start: 2024-07-01 in the scenario, or a constant such as carbon: 300 g/kWh)"
+            "the carbon intensity of a cluster changes over time, but the workload has no start "
+            "date (start: 2024-07-01 in the scenario, or a constant such as carbon: 300 g/kWh)"
         )
     return None
 

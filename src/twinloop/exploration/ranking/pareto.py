@@ -38,29 +38,31 @@ def find_front(values: ArrayLike, lower: Sequence[bool]) -> NDArray[np.bool_]:
             kind="wrong-count",
             field="values",
         )
-    found = np.zeros(len(rows), dtype=np.bool_)
-    known = np.flatnonzero(~np.isnan(rows).any(axis=1))
-    if not len(known):
-        return found
+    on_front = np.zeros(len(rows), dtype=np.bool_)
+    complete = np.flatnonzero(~np.isnan(rows).any(axis=1))
+    if not len(complete):
+        return on_front
     # Only the order in each column matters; integers are compared and added exactly.
-    signed = np.where(np.asarray(lower, dtype=np.bool_), rows[known], -rows[known])
-    places = np.stack(
+    signed = np.where(np.asarray(lower, dtype=np.bool_), rows[complete], -rows[complete])
+    ranks = np.stack(
         [np.unique(column, return_inverse=True)[1].ravel() for column in signed.T], axis=1
     )
-    distinct, back = np.unique(places, axis=0, return_inverse=True)
-    kept = _find_front_of_two(distinct) if distinct.shape[1] <= 2 else _find_front_of_many(distinct)
-    found[known] = kept[back.ravel()]
-    return found
+    distinct, inverse = np.unique(ranks, axis=0, return_inverse=True)
+    front = (
+        _find_front_of_two(distinct) if distinct.shape[1] <= 2 else _find_front_of_many(distinct)
+    )
+    on_front[complete] = front[inverse.ravel()]
+    return on_front
 
 
 def _find_front_of_two(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Select sorted distinct rows whose last column is lower than in all earlier rows."""
     if rows.shape[1] == 1:
-        alone: NDArray[np.bool_] = rows[:, 0] == rows[0, 0]
-        return alone
-    least = np.minimum.accumulate(rows[:, 1])
+        is_lowest: NDArray[np.bool_] = rows[:, 0] == rows[0, 0]
+        return is_lowest
+    lowest = np.minimum.accumulate(rows[:, 1])
     kept = np.ones(len(rows), dtype=np.bool_)
-    kept[1:] = rows[1:, 1] < least[:-1]
+    kept[1:] = rows[1:, 1] < lowest[:-1]
     return kept
 
 
@@ -70,31 +72,33 @@ def _find_front_of_many(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     A row that dominates another one has a lower sum, so only earlier rows must be compared.
     """
     order = np.argsort(rows.sum(axis=1), kind="stable")
-    small = np.int16 if len(rows) < np.iinfo(np.int16).max else np.int64
-    columns = np.ascontiguousarray(rows[order].T.astype(small))
+    dtype = np.int16 if len(rows) < np.iinfo(np.int16).max else np.int64
+    columns = np.ascontiguousarray(rows[order].T.astype(dtype))
     kept = np.zeros(len(rows), dtype=np.bool_)
-    best = columns[:, :0]
+    front = columns[:, :0]
     for first in range(0, len(rows), _BLOCK):
         block = columns[:, first : first + _BLOCK]
-        rest = np.flatnonzero(~_is_dominated(block, best, strict=False))
-        rest = rest[~_is_dominated(block[:, rest], block[:, rest], strict=True)]
-        kept[first + rest] = True
-        best = np.concatenate([best, block[:, rest]], axis=1)
-    answer = np.zeros(len(rows), dtype=np.bool_)
-    answer[order] = kept
-    return answer
+        remaining = np.flatnonzero(~_is_dominated(block, front, exclude_self=False))
+        remaining = remaining[
+            ~_is_dominated(block[:, remaining], block[:, remaining], exclude_self=True)
+        ]
+        kept[first + remaining] = True
+        front = np.concatenate([front, block[:, remaining]], axis=1)
+    on_front = np.zeros(len(rows), dtype=np.bool_)
+    on_front[order] = kept
+    return on_front
 
 
 def _is_dominated(
-    rows: NDArray[np.integer], by: NDArray[np.integer], *, strict: bool
+    rows: NDArray[np.integer], by: NDArray[np.integer], *, exclude_self: bool
 ) -> NDArray[np.bool_]:
     """Find the columns of `rows` that a column of `by` dominates.
 
-    `strict`: both have the same columns, and a column does not dominate itself.
+    With `exclude_self`, both have the same columns, and a column does not dominate itself.
     """
-    as_good = np.ones((rows.shape[1], by.shape[1]), dtype=np.bool_)
+    is_as_good = np.ones((rows.shape[1], by.shape[1]), dtype=np.bool_)
     for own, other in zip(rows, by, strict=True):
-        as_good &= other[np.newaxis, :] <= own[:, np.newaxis]
-    if strict:
-        np.fill_diagonal(as_good, val=False)
-    return np.asarray(as_good.any(axis=1), dtype=np.bool_)
+        is_as_good &= other[np.newaxis, :] <= own[:, np.newaxis]
+    if exclude_self:
+        np.fill_diagonal(is_as_good, val=False)
+    return np.asarray(is_as_good.any(axis=1), dtype=np.bool_)

@@ -20,8 +20,8 @@ from twinloop.exploration.ranking.uncertainty import (
     Floats,
     Noise,
     compute_probability_better,
-    count_wins,
-    estimate_scatter,
+    compute_win_shares,
+    get_scatter,
     has_uncertainty,
     sample_outcomes,
 )
@@ -30,8 +30,8 @@ from twinloop.metrics.confidence import moments
 if TYPE_CHECKING:
     from twinloop.calibration import Fit
 
-#: Candidates are tied if the probability of their order is below this.
-SURE: Final = 0.9
+#: Candidates are tied if the probability of their order is below this value.
+TIE_PROBABILITY: Final = 0.9
 _UNCERTAINTY: Final = ("probability", "best", "tie", "unsupported")
 
 
@@ -48,8 +48,8 @@ class RankedCandidate:
 
     rank: int
     candidate: Candidate
-    #: The score of a weighted ranking: from 0, the best value of every KPI, to 1, scaled over the
-    #: candidates that complete most tasks.
+    #: The score of a weighted ranking: 0 for the best, 1 for the worst value of every KPI among the
+    #: candidates that complete the most tasks; None: the ranking has no weights.
     score: float | None = None
     #: The probability that a real run of it is better than one of the next candidate; None: not
     #: known, or the next candidate completes fewer tasks.
@@ -59,7 +59,7 @@ class RankedCandidate:
     best: float | None = None
     #: Number of the group of tied candidates; None: there is no tie.
     tie: int | None = None
-    #: Whether it completes fewer tasks than others and is ranked after them for this reason.
+    #: Whether it completes a smaller share of its tasks than others and is ranked after them.
     fewer: bool = False
 
 
@@ -120,34 +120,38 @@ class Ranking(Sequence[Candidate]):
         data of the fit; null: none. A factor with the name of another column gets the suffix
         ` (level)`.
         """
-        many = self.candidates
+        candidates = self.candidates
         kpis = [objective.kpi for objective in self.objectives]
         reserved = {"rank", "name", "score", *kpis, *_UNCERTAINTY}
-        found = [
+        columns = [
             pl.Series("rank", [place.rank for place in self.places], dtype=pl.Int64),
-            pl.Series("name", [each.name for each in many], dtype=pl.String),
+            pl.Series("name", [each.name for each in candidates], dtype=pl.String),
         ]
-        for name in dict.fromkeys(name for each in many for name in each.levels):
+        for name in dict.fromkeys(name for each in candidates for name in each.levels):
             title = f"{name} (level)" if name in reserved else name
-            found.append(_make_level_column(title, [each.levels.get(name) for each in many]))
+            columns.append(
+                _make_level_column(title, [each.levels.get(name) for each in candidates])
+            )
         for kpi in kpis:
-            found.append(pl.Series(kpi, [each.predicted[kpi] for each in many], dtype=pl.Float64))
+            columns.append(
+                pl.Series(kpi, [each.predicted[kpi] for each in candidates], dtype=pl.Float64)
+            )
         for name in (*(("score",) if self.weighted else ()), *_UNCERTAINTY[:-1]):
             dtype = pl.Int64 if name == "tie" else pl.Float64
-            found.append(
+            columns.append(
                 pl.Series(name, [getattr(place, name) for place in self.places], dtype=dtype)
             )
-        unsupported = [" ".join(each.unsupported) or None for each in many]
-        return pl.DataFrame([*found, pl.Series("unsupported", unsupported, dtype=pl.String)])
+        unsupported = [" ".join(each.unsupported) or None for each in candidates]
+        return pl.DataFrame([*columns, pl.Series("unsupported", unsupported, dtype=pl.String)])
 
     @overload
-    def __getitem__(self, at: int) -> Candidate: ...
+    def __getitem__(self, index: int) -> Candidate: ...
     @overload
-    def __getitem__(self, at: slice) -> Ranking: ...
-    def __getitem__(self, at: int | slice) -> Candidate | Ranking:
-        if isinstance(at, slice):
-            return replace(self, places=self.places[at])
-        return self.places[at].candidate
+    def __getitem__(self, index: slice) -> Ranking: ...
+    def __getitem__(self, index: int | slice) -> Candidate | Ranking:
+        if isinstance(index, slice):
+            return replace(self, places=self.places[index])
+        return self.places[index].candidate
 
     def __len__(self) -> int:
         return len(self.places)
@@ -184,7 +188,8 @@ def rank_candidates(
         by: A KPI; several KPIs in lexicographic order; or weights of KPIs,
             `{"makespan_s": 2, "energy_j": 1}`. A weighted score is the weighted mean of the KPIs,
             each scaled to 0 for the best and 1 for the worst candidate.
-        baseline: The unchanged scenario; it also shows how many tasks can complete.
+        baseline: The unchanged scenario; candidates that complete a smaller share of their tasks
+            than it or another candidate are ranked last.
         noise: The scatter of real runs around the twin, by KPI; by default that of the fit.
         k: The number of candidates to return; by default all.
         tolerance: In a lexicographic order, the relative distance from the best value of a group
@@ -204,10 +209,10 @@ def rank_candidates(
         noise = fit.noise if fit is not None else {}
     if k is not None and k < 1:
         raise InputError(f"must be at least 1, not {k}", kind="out-of-range", field="k")
-    order = RankingRule.of(by, tolerance)
-    ranked = [each for each in candidates if order.can_rank(each)]
+    rule = RankingRule.of(by, tolerance)
+    ranked = [each for each in candidates if rule.can_rank(each)]
     if not ranked:
-        names = " and ".join(objective.kpi for objective in order.objectives)
+        names = " and ".join(objective.kpi for objective in rule.objectives)
         raise InputError(
             f"no candidate has {names}",
             kind="not-ranked",
@@ -216,28 +221,26 @@ def rank_candidates(
         )
     shortfalls = np.array(compute_shortfalls(ranked, baseline))
     # Candidates that complete fewer tasks affect neither the scale nor the equality of others.
-    order = order.with_scale(
-        [ranked[row] for row in np.flatnonzero(shortfalls == shortfalls.min())]
-    )
-    values = np.array([order.values(each) for each in ranked])
-    classes = [np.flatnonzero(shortfalls == lack) for lack in np.unique(shortfalls)]
-    rows = [int(some[row]) for some in classes for row in order.sort_rows(values[some])]
+    rule = rule.with_scale([ranked[row] for row in np.flatnonzero(shortfalls == shortfalls.min())])
+    values = np.array([rule.values(each) for each in ranked])
+    classes = [np.flatnonzero(shortfalls == shortfall) for shortfall in np.unique(shortfalls)]
+    rows = [int(members[row]) for members in classes for row in rule.sort_rows(values[members])]
     ranked, values, shortfalls = [ranked[row] for row in rows], values[rows], shortfalls[rows]
-    shown = len(ranked) if k is None else min(k, len(ranked))
-    pairs = range(min(shown, len(ranked) - 1))
-    probabilities: list[float | None] = [None] * shown
-    best: Sequence[float | None] = [None] * shown
+    count = len(ranked) if k is None else min(k, len(ranked))
+    pairs = range(min(count, len(ranked) - 1))
+    probabilities: list[float | None] = [None] * count
+    best: Sequence[float | None] = [None] * count
     has_probabilities = any(
-        has_uncertainty(ranked, objective, noise) for objective in order.deciding_objectives
+        has_uncertainty(ranked, objective, noise) for objective in rule.deciding_objectives
     )
     if has_probabilities:
-        found = order.weigh(sample_outcomes(ranked, order.objectives, noise))
+        outcomes = rule.weigh(sample_outcomes(ranked, rule.objectives, noise))
         best = [
-            *count_wins(found[:, : len(classes[0])], order.tolerance).tolist(),
+            *compute_win_shares(outcomes[:, : len(classes[0])], rule.tolerance).tolist(),
             *[None] * len(ranked),
         ]
         probabilities[: len(pairs)] = [
-            _compute_order_probability(order, ranked[i : i + 2], noise, found, i)
+            _compute_order_probability(rule, ranked[i : i + 2], noise, outcomes, i)
             if shortfalls[i] == shortfalls[i + 1]
             else None
             for i in pairs
@@ -247,85 +250,88 @@ def rank_candidates(
         if shortfalls[first] != shortfalls[later]:
             return False
         if not has_probabilities:
-            return _is_tied_over_seeds(order, ranked[first], ranked[later])
+            return _is_tied_over_seeds(rule, ranked[first], ranked[later])
         if later == first + 1:
             probability = probabilities[first]
         else:
             pair = (ranked[first], ranked[later])
             probability = _compute_order_probability(
-                order, pair, noise, found[:, [first, later]], 0
+                rule, pair, noise, outcomes[:, [first, later]], 0
             )
-        return probability is not None and probability < SURE
+        return probability is not None and probability < TIE_PROBABILITY
 
-    groups = _find_tie_groups(shown, is_tied)
+    groups = _find_tie_groups(count, is_tied)
     places = tuple(
         RankedCandidate(
             rank=i + 1,
             candidate=ranked[i],
-            score=float(values[i, 0]) if order.weights else None,
+            score=float(values[i, 0]) if rule.weights else None,
             probability=probabilities[i],
             best=best[i],
             tie=groups[i],
             fewer=bool(shortfalls[i]),
         )
-        for i in range(shown)
+        for i in range(count)
     )
     return Ranking(
-        objectives=order.objectives,
-        how=str(order),
+        objectives=rule.objectives,
+        how=str(rule),
         places=places,
         baseline=baseline,
         fit=fit,
-        left_out=tuple(each for each in candidates if not order.can_rank(each)),
+        left_out=tuple(each for each in candidates if not rule.can_rank(each)),
         notes=(
             *_list_completion_notes(ranked, baseline),
             *_list_notes(
-                order, ranked, noise, has_ties=any(groups), has_probabilities=has_probabilities
+                rule, ranked, noise, has_ties=any(groups), has_probabilities=has_probabilities
             ),
         ),
     )
 
 
 def _compute_order_probability(
-    order: RankingRule, pair: Sequence[Candidate], noise: Noise, found: Floats, first: int
+    rule: RankingRule, pair: Sequence[Candidate], noise: Noise, outcomes: Floats, first: int
 ) -> float | None:
-    """Compute the probability that the first of two candidates is better.
+    """Compute the probability that the first of two candidates is better; None: not known.
 
-    By the formula for one KPI, else from sampled outcomes.
+    For one KPI it is that of `compute_probability_better`; for several KPIs it is the share of the
+    sampled `outcomes` in which it is better. `first` is the column of the first candidate there.
     """
-    if len(order.objectives) > 1:
-        return float(count_wins(found[:, first : first + 2], order.tolerance)[0])
-    probability = compute_probability_better(pair[0], pair[1], order.objectives[0], noise)
+    if len(rule.objectives) > 1:
+        return float(compute_win_shares(outcomes[:, first : first + 2], rule.tolerance)[0])
+    probability = compute_probability_better(pair[0], pair[1], rule.objectives[0], noise)
     return None if math.isnan(probability) else probability
 
 
-def _is_tied_over_seeds(order: RankingRule, one: Candidate, other: Candidate) -> bool:
-    """Whether two are equal, or the interval of their difference over the seeds contains zero."""
+def _is_tied_over_seeds(rule: RankingRule, one: Candidate, other: Candidate) -> bool:
+    """Whether candidates are equal, or the interval of their difference over seeds contains 0."""
     from scipy import special
 
-    if not (order.values(one) - order.values(other)).any():
+    if not (rule.values(one) - rule.values(other)).any():
         return True
-    kpi = order.objectives[0].kpi
-    mine, theirs = (each.by_seed.get(kpi, np.empty(0)) for each in (one, other))
-    if order.weights or len(mine) != len(theirs) or len(mine) < 2:
+    kpi = rule.objectives[0].kpi
+    own, others = (each.by_seed.get(kpi, np.empty(0)) for each in (one, other))
+    if rule.weights or len(own) != len(others) or len(own) < 2:
         return False
-    apart = mine - theirs
-    mean, deviation = moments(apart)
-    error = deviation / math.sqrt(len(apart))
-    return bool(abs(mean) <= error * special.stdtrit(len(apart) - 1, (1.0 + SURE) / 2.0))
+    differences = own - others
+    mean, deviation = moments(differences)
+    error = deviation / math.sqrt(len(differences))
+    return bool(
+        abs(mean) <= error * special.stdtrit(len(differences) - 1, (1.0 + TIE_PROBABILITY) / 2.0)
+    )
 
 
 def _find_tie_groups(count: int, is_tied: Callable[[int, int], bool]) -> list[int | None]:
-    """Return the number of the tie group of each candidate; None without a tie."""
-    found: list[int | None] = [None] * count
+    """Return the number of the tie group of each candidate; None if it is not tied."""
+    groups: list[int | None] = [None] * count
     first, number = 0, 0
     for later in range(1, count):
         if is_tied(first, later):
-            number += found[first] is None
-            found[first] = found[later] = number
+            number += groups[first] is None
+            groups[first] = groups[later] = number
         else:
             first = later
-    return found
+    return groups
 
 
 def _list_completion_notes(candidates: Sequence[Candidate], baseline: Candidate) -> Iterator[str]:
@@ -338,7 +344,7 @@ def _list_completion_notes(candidates: Sequence[Candidate], baseline: Candidate)
 
 
 def _list_notes(
-    order: RankingRule,
+    rule: RankingRule,
     candidates: Sequence[Candidate],
     noise: Noise,
     *,
@@ -347,7 +353,7 @@ def _list_notes(
 ) -> Iterator[str]:
     if has_ties:
         yield "Candidates with the same number under 'tie' are tied: " + (
-            f"the probability of their order is below {100 * SURE:g} %."
+            f"the probability of their order is below {100 * TIE_PROBABILITY:g} %."
             if has_probabilities
             else "they are equal, or their difference over the seeds is not significant."
         )
@@ -357,8 +363,8 @@ def _list_notes(
             "model is unknown."
         )
         return
-    for objective in order.deciding_objectives:
-        if estimate_scatter(objective.kpi, noise) is None:
+    for objective in rule.deciding_objectives:
+        if get_scatter(objective.kpi, noise) is None:
             yield (
                 f"The scatter of {objective.kpi} between real runs is not known: the "
                 "probabilities include only the uncertainty of the calibration."

@@ -42,8 +42,10 @@ def ranking_to_html(ranking: Ranking) -> str:
 def _make_heading(ranking: Ranking) -> str:
     first, baseline = ranking.objectives[0].kpi, ranking.baseline
     value = baseline.predicted.get(first, math.nan)
-    than = f"{baseline.name}, {first} {_format_value(value)}"
-    return f"{format_count(len(ranking), 'candidate')} {ranking.how}; the baseline is {than}"
+    baseline_text = f"{baseline.name}, {first} {_format_value(value)}"
+    return (
+        f"{format_count(len(ranking), 'candidate')} {ranking.how}; the baseline is {baseline_text}"
+    )
 
 
 def _list_titles(ranking: Ranking) -> list[str]:
@@ -86,16 +88,16 @@ def _list_marks(place: RankedCandidate) -> Iterator[str]:
 
 def _format_change(ranking: Ranking, candidate: Candidate) -> str:
     kpi = ranking.objectives[0].kpi
-    than = ranking.baseline.predicted.get(kpi, math.nan)
-    change = candidate.predicted[kpi] / than - 1.0 if than else math.nan
+    baseline_value = ranking.baseline.predicted.get(kpi, math.nan)
+    change = candidate.predicted[kpi] / baseline_value - 1.0 if baseline_value else math.nan
     return f"{100 * change:+.1f} %" if math.isfinite(change) else "-"
 
 
 def _list_remarks(ranking: Ranking) -> Iterator[str]:
     yield from ranking.notes
-    if left := ranking.left_out:
-        named = ", ".join(each.name for each in left[:3])
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    if left_out := ranking.left_out:
+        named = ", ".join(each.name for each in left_out[:3])
+        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         yield f"Not ranked, because a value is missing: {named}{more}."
     ranks_by_sentence: dict[str, list[str]] = {}
     for place in ranking.places:

@@ -30,8 +30,9 @@ Floats = NDArray[np.float64]
 #: By KPI: `share`, a standard deviation relative to the prediction, and `freedom`.
 Noise = Mapping[str, Mapping[str, float]]
 
-#: Minimum number of outcomes sampled with scatter, and maximum number of values in them.
-_MIN_OUTCOMES, _MAX_VALUES = 4000, 4_000_000
+#: Number of outcomes that are sampled with scatter, and maximum number of values in them. The
+#: number of outcomes is rounded down to a multiple of the number of draws, but not to 0.
+_OUTCOMES, _MAX_VALUES = 4000, 4_000_000
 #: KPIs with the relative scatter of another one, to which they are proportional.
 _SAME_SCATTER: Final = {"energy_per_task_j": "energy_j"}
 
@@ -43,8 +44,8 @@ def compute_probability_better(
 
     If the scatter of real runs is not known for this KPI, the probability is the share of draws for
     which `one` is better; equal values count half. Without draws (a fit without analysis) the
-    predictions are used instead. The result is NaN if neither is known. Draws for which one of the
-    candidates failed are ignored.
+    predictions are used instead. The result is NaN if neither scatter nor draws are known. Draws
+    for which one of the candidates failed are ignored.
 
     Args:
         one: A candidate.
@@ -65,7 +66,7 @@ def compute_probability_better(
     from scipy import special
 
     objective = Objective.of(by)
-    scatter = estimate_scatter(objective.kpi, noise)
+    scatter = get_scatter(objective.kpi, noise)
     if not has_uncertainty((one, other), objective, noise):
         return math.nan
     pair = collect_draws((one, other), objective)
@@ -85,25 +86,25 @@ def compute_probability_better(
 def has_uncertainty(candidates: Sequence[Candidate], objective: Objective, noise: Noise) -> bool:
     """Whether the uncertainty of a KPI is known, from draws or from scatter."""
     calibrated = any(len(each.draws.get(objective.kpi, ())) for each in candidates)
-    return calibrated or estimate_scatter(objective.kpi, noise) is not None
+    return calibrated or get_scatter(objective.kpi, noise) is not None
 
 
-def estimate_scatter(kpi: str, noise: Noise) -> tuple[float, float] | None:
-    """Return the relative scatter of a KPI between runs, and its degrees of freedom.
+def get_scatter(kpi: str, noise: Noise) -> tuple[float, float] | None:
+    """Return the relative scatter of a KPI between runs, and its degrees of freedom; None: unknown.
 
     The energy per task has the relative scatter of the energy.
 
-    >>> estimate_scatter("energy_per_task_j", {"energy_j": {"share": 0.05, "freedom": 3.0}})
+    >>> get_scatter("energy_per_task_j", {"energy_j": {"share": 0.05, "freedom": 3.0}})
     (0.05, 3.0)
     """
-    found = noise.get(kpi, noise.get(_SAME_SCATTER.get(kpi, kpi)))
-    return None if found is None else (float(found["share"]), float(found["freedom"]))
+    scatter = noise.get(kpi, noise.get(_SAME_SCATTER.get(kpi, kpi)))
+    return None if scatter is None else (float(scatter["share"]), float(scatter["freedom"]))
 
 
 def collect_draws(candidates: Sequence[Candidate], objective: Objective) -> Floats:
     """Collect draws: a row per draw, a column per candidate; lower is better.
 
-    Candidates without draws have their prediction in each row.
+    A candidate without draws has its prediction in each row, NaN if there is none.
     """
     kpi = objective.kpi
     lengths = {len(each.draws[kpi]) for each in candidates if len(each.draws.get(kpi, ()))}
@@ -131,39 +132,39 @@ def sample_outcomes(
     run that is slower than its twin is worse in all KPIs.
     """
     rng = np.random.default_rng(seed)
-    drawn = [collect_draws(candidates, objective) for objective in objectives]
-    scatters = [estimate_scatter(objective.kpi, noise) for objective in objectives]
-    rows = max(map(len, drawn))
+    tables = [collect_draws(candidates, objective) for objective in objectives]
+    scatters = [get_scatter(objective.kpi, noise) for objective in objectives]
+    rows = max(map(len, tables))
     size = len(candidates) * len(objectives)
     if any(scatters):
-        rows *= max(1, min(_MIN_OUTCOMES, _MAX_VALUES // max(size, 1)) // rows)
+        rows *= max(1, min(_OUTCOMES, _MAX_VALUES // max(size, 1)) // rows)
     z = rng.standard_normal((rows, len(candidates))) if any(scatters) else None
-    found = np.empty((rows, len(candidates), len(objectives)))
-    for column, (table, scatter) in enumerate(zip(drawn, scatters, strict=True)):
+    outcomes = np.empty((rows, len(candidates), len(objectives)))
+    for column, (table, scatter) in enumerate(zip(tables, scatters, strict=True)):
         values = np.resize(table, (rows, len(candidates)))
         if scatter is not None and z is not None:
             share, freedom = scatter
             scale = share * np.sqrt(freedom / rng.chisquare(freedom, (rows, 1)))
             values = values + np.abs(values) * scale * z
-        found[:, :, column] = values
-    return found
+        outcomes[:, :, column] = values
+    return outcomes
 
 
-def count_wins(found: Floats, tolerance: float = 0.0) -> Floats:
+def compute_win_shares(outcomes: Floats, tolerance: float = 0.0) -> Floats:
     """Compute the share of outcomes in which each candidate is the best (lexicographic order).
 
     Args:
-        found: Outcomes x candidates x KPIs; lower is better. NaN is the worst.
+        outcomes: Outcomes x candidates x KPIs; lower is better. NaN is the worst.
         tolerance: Relative distance from the lowest value up to which values count as equal.
 
-    >>> count_wins(np.array([[[1.0, 9.0], [1.0, 5.0], [2.0, 1.0]]])).tolist()
+    >>> compute_win_shares(np.array([[[1.0, 9.0], [1.0, 5.0], [2.0, 1.0]]])).tolist()
     [0.0, 1.0, 0.0]
     """
-    left = np.ones(found.shape[:2], dtype=np.bool_)
-    for column in range(found.shape[2]):
-        values = np.where(left, np.nan_to_num(found[:, :, column], nan=np.inf), np.inf)
+    is_best = np.ones(outcomes.shape[:2], dtype=np.bool_)
+    for column in range(outcomes.shape[2]):
+        values = np.where(is_best, np.nan_to_num(outcomes[:, :, column], nan=np.inf), np.inf)
         lowest = values.min(axis=1, keepdims=True)
-        far = np.where(np.isfinite(lowest), lowest + tolerance * np.abs(lowest), lowest)
-        left &= values <= far
-    share: Floats = (left / left.sum(axis=1, keepdims=True)).mean(axis=0)
-    return share
+        limit = np.where(np.isfinite(lowest), lowest + tolerance * np.abs(lowest), lowest)
+        is_best &= values <= limit
+    shares: Floats = (is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares

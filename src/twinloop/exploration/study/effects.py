@@ -15,19 +15,19 @@ from twinloop.metrics.confidence import moments
 
 Floats = NDArray[np.float64]
 
-#: The label of a factor that is not active.
+#: The level of a factor in runs in which it is not active.
 INACTIVE: Final = "-"
 #: Numeric factors with more levels than this are binned by quartile.
 MAX_LEVELS: Final = 8
 _BINS: Final = 4
 
-_MAIN: Final = {
+_MAIN_SCHEMA: Final = {
     "factor": pl.String,
     "level": pl.String,
     "runs": pl.Int64,
     **dict.fromkeys(("mean", "effect", "low", "high", "share"), pl.Float64),
 }
-_PAIRS: Final = {
+_PAIR_SCHEMA: Final = {
     **dict.fromkeys(("factor", "other", "level", "other_level"), pl.String),
     "runs": pl.Int64,
     **dict.fromkeys(("mean", "interaction", "share"), pl.Float64),
@@ -66,31 +66,31 @@ def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     [0.059, 0.941]
     """
     model = _LinearModel(runs, factors, kpi)
-    whole = model.compute_explained_squares(model.factors)
+    all_squares = model.compute_explained_squares(model.factors)
     rows: list[dict[str, Any]] = []
     for name, factor in model.factors.items():
         others = {other: each for other, each in model.factors.items() if other != name}
-        share = model.share(whole - model.compute_explained_squares(others))
+        share = model.compute_share(all_squares - model.compute_explained_squares(others))
         active = model.values[factor.active]
-        middle = _mean(active) if len(active) else 0.0
+        active_mean = _compute_mean(active) if len(active) else 0.0
         for code, label in (*enumerate(factor.labels), (-1, INACTIVE)):
-            found = model.values[factor.codes == code]
-            if not len(found):
+            values = model.values[factor.codes == code]
+            if not len(values):
                 continue
-            low, high = _compute_interval(found)
+            low, high = _compute_interval(values)
             rows.append(
                 {
                     "factor": name,
                     "level": label,
-                    "runs": len(found),
-                    "mean": _mean(found),
-                    "effect": None if code < 0 else _mean(found) - middle,
+                    "runs": len(values),
+                    "mean": _compute_mean(values),
+                    "effect": None if code < 0 else _compute_mean(values) - active_mean,
                     "low": low,
                     "high": high,
                     "share": share,
                 }
             )
-    return pl.DataFrame(rows, schema=_MAIN)
+    return pl.DataFrame(rows, schema=_MAIN_SCHEMA)
 
 
 def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
@@ -111,16 +111,18 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
     1.0
     """
     model = _LinearModel(runs, factors, kpi)
-    left = model.residuals()
-    whole = model.compute_explained_squares(model.factors)
+    residuals = model.compute_residuals()
+    all_squares = model.compute_explained_squares(model.factors)
     rows: list[dict[str, Any]] = []
     for (name, one), (other_name, other) in combinations(model.factors.items(), 2):
         both = _multiply_columns(one.columns, other.columns)
-        share = model.share(model.compute_explained_squares(model.factors, both) - whole)
+        share = model.compute_share(
+            model.compute_explained_squares(model.factors, both) - all_squares
+        )
         for code, label in enumerate(one.labels):
             for other_code, other_label in enumerate(other.labels):
-                chosen = (one.codes == code) & (other.codes == other_code)
-                if not chosen.any():
+                is_chosen = (one.codes == code) & (other.codes == other_code)
+                if not is_chosen.any():
                     continue
                 rows.append(
                     {
@@ -128,13 +130,13 @@ def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -
                         "other": other_name,
                         "level": label,
                         "other_level": other_label,
-                        "runs": int(chosen.sum()),
-                        "mean": _mean(model.values[chosen]),
-                        "interaction": _mean(left[chosen]),
+                        "runs": int(is_chosen.sum()),
+                        "mean": _compute_mean(model.values[is_chosen]),
+                        "interaction": _compute_mean(residuals[is_chosen]),
                         "share": share,
                     }
                 )
-    return pl.DataFrame(rows, schema=_PAIRS)
+    return pl.DataFrame(rows, schema=_PAIR_SCHEMA)
 
 
 class _Factor:
@@ -149,8 +151,8 @@ class _Factor:
         else:
             levels = present.unique(maintain_order=True)
             self.labels = [_format_level(level) for level in levels]
-            places = {level: code for code, level in enumerate(levels)}
-            codes = np.array([places[level] for level in present], dtype=np.int64)
+            code_by_level = {level: code for code, level in enumerate(levels)}
+            codes = np.array([code_by_level[level] for level in present], dtype=np.int64)
         self.codes[self.active] = codes
 
     @property
@@ -180,22 +182,22 @@ class _LinearModel:
                 )
         if not runs[kpi].dtype.is_numeric():
             raise InputError(f"'{kpi}' is not numeric", kind="wrong-type", field="kpi")
-        fine = runs.filter(pl.col(kpi).cast(pl.Float64).is_finite())
-        if not fine.height:
+        measured = runs.filter(pl.col(kpi).cast(pl.Float64).is_finite())
+        if not measured.height:
             raise InputError(
                 f"no run has '{kpi}'",
                 kind="missing-data",
                 field="kpi",
                 remedy="see the column `error` of the runs",
             )
-        self.values = fine[kpi].cast(pl.Float64).to_numpy()
-        self.factors = {name: _Factor(fine[name]) for name in factors}
+        self.values = measured[kpi].cast(pl.Float64).to_numpy()
+        self.factors = {name: _Factor(measured[name]) for name in factors}
         self._centred = self.values - self.values.mean()
         self._total = float(self._centred @ self._centred)
 
-    def share(self, squares: float) -> float:
-        """Divide a sum of squares by the total one; 0 if all runs are equal."""
-        # With equal runs, rounding errors leave a sum of squares above 0.
+    def compute_share(self, squares: float) -> float:
+        """Divide a sum of squares by the total sum; 0 if all runs have the same value."""
+        # With equal values, rounding errors leave a sum of squares above 0.
         if self._total <= 1e-24 * float(self.values @ self.values):
             return 0.0
         return min(max(squares / self._total, 0.0), 1.0)
@@ -207,10 +209,10 @@ class _LinearModel:
         fitted = self._predict(factors, more)
         return float(fitted @ fitted)
 
-    def residuals(self) -> Floats:
+    def compute_residuals(self) -> Floats:
         """Return the residuals of the additive model of all factors."""
-        left: Floats = self._centred - self._predict(self.factors, None)
-        return left
+        residuals: Floats = self._centred - self._predict(self.factors, None)
+        return residuals
 
     def _predict(self, factors: dict[str, _Factor], more: Floats | None) -> Floats:
         parts = [factor.columns for factor in factors.values()]
@@ -228,20 +230,20 @@ def _list_columns(more: Floats | None) -> Iterable[Floats]:
 
 
 def _multiply_columns(one: Floats, other: Floats) -> Floats:
-    found: Floats = (one[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(len(one), -1)
-    return found
+    products: Floats = (one[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(len(one), -1)
+    return products
 
 
 def _bin_by_quartile(numbers: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
     """Return the labels and codes of quartile bins; equal values are in the same bin."""
     values = numbers.cast(pl.Float64).to_numpy()
     edges = np.quantile(values, np.arange(1, _BINS) / _BINS)
-    found = np.searchsorted(np.unique(edges), values, side="left")
-    bins, codes = np.unique(found, return_inverse=True)
+    quarters = np.searchsorted(np.unique(edges), values, side="left")
+    bins, codes = np.unique(quarters, return_inverse=True)
     labels = []
     for quarter in bins:
-        inside = values[found == quarter]
-        labels.append(f"{inside.min():.4g} to {inside.max():.4g}")
+        members = values[quarters == quarter]
+        labels.append(f"{members.min():.4g} to {members.max():.4g}")
     return labels, codes.ravel()
 
 
@@ -249,16 +251,16 @@ def _format_level(level: Any) -> str:
     return f"{level:.6g}" if isinstance(level, float) else str(level)
 
 
-def _mean(values: Floats) -> float:
+def _compute_mean(values: Floats) -> float:
     return float(values.mean())
 
 
 def _compute_interval(values: Floats) -> tuple[float | None, float | None]:
-    """Return the 95 % confidence interval of a mean by Student's t."""
+    """Return the 95 % confidence interval of a mean by Student's t; None for a single value."""
     from scipy import special
 
     if len(values) < 2:
         return None, None
-    middle, deviation = moments(values)
-    half = float(special.stdtrit(len(values) - 1, 0.975)) * deviation / np.sqrt(len(values))
-    return middle - half, middle + half
+    mean, deviation = moments(values)
+    half_width = float(special.stdtrit(len(values) - 1, 0.975)) * deviation / np.sqrt(len(values))
+    return mean - half_width, mean + half_width

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 #: The hash of each file by its path; None: the file did not exist.
 Hashes = Mapping[str, str | None]
 
-AGAIN: Final = "run the same `twinloop explore` again: it simulates the changed configurations"
+RERUN_REMEDY: Final = (
+    "run the same `twinloop explore` again: it simulates the changed configurations"
+)
 
 
 def hash_input(path: str | Path) -> str | None:
@@ -40,43 +42,44 @@ def _hash_version(path: str, _changed: int, _size: int) -> str:
     return hash_file(Path(path))
 
 
-def find_changed_inputs(known: Hashes) -> list[str]:
+def find_changed_inputs(hashes: Hashes) -> list[str]:
     """Return the paths of existing files whose contents have changed.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     log = Path(there, "log.swf")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder, "log.swf")
     ...     _ = log.write_text("1 0 0 10 1")
-    ...     known = {str(log): hash_input(log), "nowhere.swf": "abc"}
-    ...     before = find_changed_inputs(known)
+    ...     hashes = {str(log): hash_input(log), "nowhere.swf": "abc"}
+    ...     before = find_changed_inputs(hashes)
     ...     _ = log.write_text("1 0 0 1000 1")
-    ...     before, find_changed_inputs(known) == [str(log)]
+    ...     before, find_changed_inputs(hashes) == [str(log)]
     ([], True)
     """
-    return [name for name, old in known.items() if hash_input(name) not in (None, old)]
+    return [name for name, before in hashes.items() if hash_input(name) not in (None, before)]
 
 
 def check_inputs_unchanged(candidates: Iterable[Candidate]) -> None:
     """Raise an error if an input file of a candidate has changed since its simulation."""
     for each in candidates:
-        for name, old in _select_hashes(each.scenario, each.inputs).items():
+        for name, before in _select_hashes(each.scenario, each.inputs).items():
             now = hash_input(name)
-            if now != old:
-                what = f"has changed since {each.name} was simulated"
+            if now != before:
+                problem = f"has changed since {each.name} was simulated"
                 if now is None:
-                    what = f"does not exist any more, and {each.name} was simulated with it"
-                raise InputError(what, kind="different-inputs", file=name, remedy=AGAIN)
+                    problem = f"does not exist any more, and {each.name} was simulated with it"
+                raise InputError(problem, kind="different-inputs", file=name, remedy=RERUN_REMEDY)
 
 
-def _select_hashes(scenario: Scenario, known: Hashes) -> dict[str, str | None]:
-    """Select the known hashes of the files of one scenario.
+def _select_hashes(scenario: Scenario, hashes: Hashes) -> dict[str, str | None]:
+    """Select the hashes of the files of one scenario.
 
-    For a folder they include files that have been removed from it, and new ones without a hash.
+    If the workload is a folder, they include files that have been removed from it, and new files
+    with None as their hash.
     """
-    if not known:
+    if not hashes:
         return {}
     folder = scenario.workload.path
-    then = [name for name in known if folder is not None and Path(name).is_relative_to(folder)]
+    before = [name for name in hashes if folder is not None and Path(name).is_relative_to(folder)]
     now = [path.as_posix() for path in scenario._files()]
-    new = [name for name in now if then and folder and Path(name).is_relative_to(folder)]
-    return {name: known.get(name) for name in (*then, *now) if name in known or name in new}
+    added = [name for name in now if before and folder and Path(name).is_relative_to(folder)]
+    return {name: hashes.get(name) for name in (*before, *now) if name in hashes or name in added}

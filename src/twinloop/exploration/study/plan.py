@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from twinloop import __version__
 from twinloop.description.errors import InputError
-from twinloop.exploration.factors.design import MOST, Configuration, Design
+from twinloop.exploration.factors.design import MAX_RUNS, Configuration, Design
 from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.objectives import Objective, explain_missing_kpi
 from twinloop.exploration.study.input_hashes import Hashes, hash_input
@@ -35,7 +35,7 @@ class StudyRun:
     changes: dict[str, Any]
     #: The hash of everything that determines the result; identical runs have the same key.
     key: str
-    #: The error of an invalid scenario; None: it is valid.
+    #: The error of an invalid scenario, which is not simulated; None: it is valid.
     refused: str | None = None
 
 
@@ -47,7 +47,7 @@ class StudyPlan:
     runs: tuple[StudyRun, ...]
     #: The runs of the unchanged scenario, one for each seed.
     baseline: tuple[StudyRun, ...]
-    #: The design with the seeds that are simulated: one, if nothing is random.
+    #: The design with the seeds that are simulated: only the first if nothing is random.
     design: Design
     #: Notes for the user.
     notes: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ def plan_runs(
         scenario: The base scenario.
         design: The design.
         extra: Further inputs that determine the result of a run.
-        by: The KPI to rank by; an error is raised if no run can have it.
+        by: The KPI to rank by; an error is raised if it can be computed for no run.
         allow_code: Whether a policy named as `module:Class` may be imported; its code is part of
             the identity of a run.
 
@@ -82,43 +82,47 @@ def plan_runs(
     [(0, 1), (1, 1), (0, 2), (1, 2)]
     """
     configurations = tuple(design.configurations())
-    if len(configurations) * max(1, len(design.seeds)) > MOST:
-        count = f"{len(configurations) * len(design.seeds):,}"
+    if len(configurations) * max(1, len(design.seeds)) > MAX_RUNS:
+        count = f"{len(configurations) * max(1, len(design.seeds)):,}"
         raise InputError(
-            f"the design has {count} runs, more than {MOST:,}", kind="too-many", field="factors"
+            f"the design has {count} runs, more than {MAX_RUNS:,}", kind="too-many", field="factors"
         )
     identities = Identities(allow_code=allow_code)
     kpi = Objective.of(by).kpi
     inputs: dict[str, str | None] = {}
-    planned = [
+    identified_configurations = [
         _plan_configuration(scenario, each, extra, identities, kpi, inputs)
         for each in configurations
     ]
-    fixed = [one.fixed for one in planned if one.refused is None]
-    notes = _seed_notes(design, fixed)
+    fixed = [
+        identified.fixed for identified in identified_configurations if identified.refused is None
+    ]
+    notes = _describe_unused_seeds(design, fixed)
     if fixed and all(fixed) and len(design.seeds) > 1:
         design = design.model_copy(update={"seeds": design.seeds[:1]})
     seeds = design.seeds or (None,)
     runs = [
-        StudyRun(each.number, *_make_run_fields(one, seed), refused=one.refused)
+        StudyRun(each.number, *_make_run_fields(identified, seed), refused=identified.refused)
         for seed in seeds
-        for each, one in zip(configurations, planned, strict=True)
+        for each, identified in zip(configurations, identified_configurations, strict=True)
     ]
     if all(run.refused for run in runs):
         raise InputError(
             f"no run can be simulated: {runs[0].refused}", kind="no-usable-runs", field="factors"
         )
-    lacking = [one.lacks for one in planned if one.refused is None]
-    if lacking and all(lacking):
+    reasons = [
+        identified.lacks for identified in identified_configurations if identified.refused is None
+    ]
+    if reasons and all(reasons):
         raise InputError(
-            f"no run can be ranked by {kpi}: {lacking[0]}", kind="not-ranked", field="by"
+            f"no run can be ranked by {kpi}: {reasons[0]}", kind="not-ranked", field="by"
         )
     baseline = _plan_baseline(scenario, design, extra, identities, inputs)
     return StudyPlan(configurations, tuple(runs), baseline, design, notes, identities.code, inputs)
 
 
-def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
-    """Note seeds that have no effect."""
+def _describe_unused_seeds(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
+    """Describe in a note how many configurations do not depend on the seed; empty: none."""
     if len(design.seeds) < 2 or not any(fixed):
         return ()
     requested = f"{len(design.seeds)} seeds were requested"
@@ -142,9 +146,9 @@ def _plan_baseline(
 ) -> tuple[StudyRun, ...]:
     """Plan the runs of the unchanged scenario, one for each seed."""
     unchanged = Configuration(-1, "", {}, {})
-    one = _plan_configuration(scenario, unchanged, extra, identities, "makespan_s", inputs)
+    planned = _plan_configuration(scenario, unchanged, extra, identities, "makespan_s", inputs)
     return tuple(
-        StudyRun(-1, *_make_run_fields(one, seed), refused=one.refused)
+        StudyRun(-1, *_make_run_fields(planned, seed), refused=planned.refused)
         for seed in design.seeds or (None,)
     )
 
@@ -157,6 +161,7 @@ class _PlannedConfiguration:
     #: Everything that determines the results of its runs, including the seed.
     identity: dict[str, Any]
     seed: int
+    #: The error of an invalid scenario; None: it is valid.
     refused: str | None = None
     #: Whether nothing in it is random, so that all seeds give the same result.
     fixed: bool = False
@@ -175,17 +180,17 @@ def _plan_configuration(
     """Identify the runs of a configuration; the hashes of their files are added to `inputs`."""
     changes = configuration.changes
     try:
-        one = apply_changes(scenario, changes)
-        check_carbon(one)
-        files = [(path.as_posix(), hash_input(path)) for path in one._files()]
+        changed = apply_changes(scenario, changes)
+        check_carbon(changed)
+        files = [(path.as_posix(), hash_input(path)) for path in changed._files()]
         inputs.update(files)
-        identity = _collect_identity(one, extra, identities, [sha256 for _, sha256 in files])
+        identity = _collect_identity(changed, extra, identities, [sha256 for _, sha256 in files])
         return _PlannedConfiguration(
             changes,
             identity,
-            one.seed,
-            fixed=not identities.is_random(one),
-            lacks=explain_missing_kpi(one, kpi),
+            changed.seed,
+            fixed=not identities.is_random(changed),
+            lacks=explain_missing_kpi(changed, kpi),
         )
     except CodeNotAllowed:
         raise
@@ -196,12 +201,12 @@ def _plan_configuration(
 
 
 def _make_run_fields(
-    one: _PlannedConfiguration, seed: int | None
+    planned: _PlannedConfiguration, seed: int | None
 ) -> tuple[int, dict[str, Any], str]:
     """Return the seed, the changes and the key of a run."""
-    number = one.seed if seed is None else seed
-    key = _hash_identity({**one.identity, "seed": None if one.fixed else number})
-    return number, add_seed(one.changes, seed), key
+    run_seed = planned.seed if seed is None else seed
+    key = _hash_identity({**planned.identity, "seed": None if planned.fixed else run_seed})
+    return run_seed, add_seed(planned.changes, seed), key
 
 
 def add_seed(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
@@ -220,15 +225,15 @@ def _collect_identity(
     seed = values.pop("seed")
     values.pop("name", None)
     if scenario.workload.path is not None:
-        # The file is identified by the hash of its contents, not by its folder.
+        # The file is identified by its name and the hash of its contents, not by its folder.
         values["workload"]["path"] = Path(scenario.workload.path).name
     objects = identities.identify(scenario)
-    own = {"objects": objects} if objects else {}
+    object_identity = {"objects": objects} if objects else {}
     return {
         "scenario": values,
         "inputs": inputs,
         "by": __version__,
-        **own,
+        **object_identity,
         **extra,
         "seed": seed,
     }

@@ -23,9 +23,9 @@ from twinloop.exploration.study.plan import (
     plan_runs,
     store_study_workload,
 )
-from twinloop.exploration.study.runner import DRAWN_KPIS, DRAWS, Runner, select_draws
+from twinloop.exploration.study.runner import DEFAULT_DRAWS, DRAWN_KPIS, Runner, select_draws
 from twinloop.exploration.study.storage import (
-    FITTED,
+    FIT_PREFIX,
     HEADER,
     hash_fit,
     is_study,
@@ -35,8 +35,9 @@ from twinloop.exploration.study.storage import (
 from twinloop.exploration.study.study import JOURNAL, Study
 from twinloop.scenario import Scenario
 
-#: Studies shorter than this (s) run in this process, as starting others would take longer.
-SHORT: Final = 4.0
+#: Studies with at most this estimated duration (s) run on threads of this process, because starting
+#: other processes would take longer.
+MAX_THREADS_SECONDS: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,20 @@ class StudyProgress:
     10.0
     """
 
+    #: The number of runs that have ended, including `before`; of all runs; and of failed runs.
     done: int
     total: int
     failed: int
-    #: Seconds since the study was started or resumed.
+    #: The time since the study was started or resumed (s).
     seconds: float
-    #: Number of runs that were stored already at the start.
+    #: The number of runs that were stored already at the start.
     before: int = 0
 
     @property
     def left(self) -> float | None:
         """The estimated remaining time (s); None before the first run has ended."""
-        made = self.done - self.before
-        return None if not made else self.seconds / made * (self.total - self.done)
+        simulated = self.done - self.before
+        return None if not simulated else self.seconds / simulated * (self.total - self.done)
 
 
 def explore(
@@ -71,7 +73,7 @@ def explore(
     folder: str | Path | None = None,
     on: str | None = None,
     workers: int | None = None,
-    draws: int = DRAWS,
+    draws: int = DEFAULT_DRAWS,
     retry: bool = False,
     allow_code: bool = False,
     progress: Callable[[StudyProgress], None] | None = None,
@@ -111,47 +113,49 @@ def explore(
     loaded_fit = Fit.load(fit) if isinstance(fit, str | Path) else fit
     if loaded_fit is not None:
         base = loaded_fit.apply(base)
-    fresh = folder is not None and not Path(folder).exists()
-    place = None if folder is None else _prepare_folder(Path(folder))
-    rows = select_draws(loaded_fit, draws)
+    is_new = folder is not None and not Path(folder).exists()
+    study_folder = None if folder is None else _prepare_folder(Path(folder))
+    fit_draws = select_draws(loaded_fit, draws)
     extra = (
         {}
-        if not rows or loaded_fit is None
+        if not fit_draws or loaded_fit is None
         else {"draws": [hash_fit(loaded_fit), draws, DRAWN_KPIS]}
     )
     # The open journal is the lock of the folder: nothing is written without it.
     with (
-        CampaignJournal.open(place / JOURNAL, HEADER)
-        if place is not None
+        CampaignJournal.open(study_folder / JOURNAL, HEADER)
+        if study_folder is not None
         else nullcontext() as journal
     ):
         try:
-            base = make_paths_absolute(base if place is None else store_study_workload(base, place))
+            base = make_paths_absolute(
+                base if study_folder is None else store_study_workload(base, study_folder)
+            )
             plan = plan_runs(base, design, extra, by=by, allow_code=allow_code)
         except TwinloopError:
-            if fresh and place is not None:
-                _remove_folder(place)
+            if is_new and study_folder is not None:
+                _remove_folder(study_folder)
             raise
         design = plan.design
-        if place is not None:
-            save_plan(place, base, design, plan, loaded_fit, by)
+        if study_folder is not None:
+            save_plan(study_folder, base, design, plan, loaded_fit, by)
         keys = {run.key for run in (*plan.runs, *plan.baseline)}
         results = {} if journal is None else read_results(journal, journal.path, keys)
         if retry:
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
-            base, design, plan.configurations, plan.runs, results, plan.baseline, loaded_fit, place,
-            by, allow_code, plan.notes, plan.inputs,
+            base, design, plan.configurations, plan.runs, results, plan.baseline, loaded_fit,
+            study_folder, by, allow_code, plan.notes, plan.inputs,
         )  # fmt: skip
         missing = _list_missing(plan, results)
         report = _ProgressReporter(plan, results, progress)
-        for row in _run_all(Runner(base, allow_code, rows, plan.code), missing, on, workers):
+        for row in _run_all(Runner(base, allow_code, fit_draws, plan.code), missing, on, workers):
             if journal is not None:
                 journal.append(row)
             results[row["key"]] = row
             report(row)
-    if place is not None:
-        study.export(place)
+    if study_folder is not None:
+        study.export(study_folder)
     return study
 
 
@@ -170,6 +174,7 @@ def _load_scenario(given: Scenario | str | Path | None, design: Design) -> Scena
 
 
 def _prepare_folder(folder: Path) -> Path:
+    """Create the folder of a study, unless it exists; raise an error if it is not a study."""
     if folder.exists() and not folder.is_dir():
         raise InputError(
             "is not a folder",
@@ -204,33 +209,33 @@ def _remove_folder(folder: Path) -> None:
 
 def _is_leftover(name: str) -> bool:
     """Whether a study that was killed before it wrote its manifest may have left this file."""
-    return name in (JOURNAL, WORKLOAD) or name.startswith((FITTED, "."))
+    return name in (JOURNAL, WORKLOAD) or name.startswith((FIT_PREFIX, "."))
 
 
 def _list_missing(plan: StudyPlan, results: Mapping[str, Any]) -> list[StudyRun]:
     """List the runs without a result, identical ones once, the baseline last."""
-    found: dict[str, StudyRun] = {}
+    missing: dict[str, StudyRun] = {}
     for run in (*plan.runs, *plan.baseline):
         if run.key not in results:
-            found.setdefault(run.key, run)
-    return list(found.values())
+            missing.setdefault(run.key, run)
+    return list(missing.values())
 
 
 def _run_all(
     runner: Runner, runs: list[StudyRun], on: str | None, workers: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Simulate runs and generate their results in the given order."""
+    """Simulate runs and generate their results: those of invalid scenarios first."""
     for run in runs:
         if run.refused is not None:
             yield {"key": run.key, "kpis": None, "seconds": 0.0, "error": run.refused}
     rest = [run for run in runs if run.refused is None]
     if on is None and rest:
-        # The second run, for which everything is loaded, gives the duration of a run.
+        # The duration of a run is that of the second one, because the first loads the workload.
         with coordinator("serial") as serial:
             first = list(_map_runs(serial, runner, rest[:2]))
         yield from first
         rest = rest[2:]
-        on = "threads" if first[-1]["seconds"] * len(rest) < SHORT else "processes"
+        on = "threads" if first[-1]["seconds"] * len(rest) < MAX_THREADS_SECONDS else "processes"
     if rest:
         with coordinator(on, workers=workers) as parallel:
             yield from _map_runs(parallel, runner, rest)
@@ -239,8 +244,8 @@ def _run_all(
 def _map_runs(
     workers: Coordinator, runner: Runner, runs: list[StudyRun]
 ) -> Iterator[dict[str, Any]]:
-    found = workers.map(runner, (run.changes for run in runs))
-    for run, outcome in zip(runs, found, strict=True):
+    outcomes = workers.map(runner, (run.changes for run in runs))
+    for run, outcome in zip(runs, outcomes, strict=True):
         row = {"key": run.key, "kpis": None, "seconds": outcome.seconds, "error": outcome.error}
         yield row | (outcome.value or {})
 
@@ -255,7 +260,7 @@ class _ProgressReporter:
         callback: Callable[[StudyProgress], None] | None,
     ) -> None:
         self._callback = callback
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         keys = {run.key for run in (*plan.runs, *plan.baseline)}
         self._total = len(keys)
         self._before = self._done = len(keys & results.keys())
@@ -265,7 +270,7 @@ class _ProgressReporter:
         self._done += 1
         self._failed += row["error"] is not None
         if self._callback is not None:
-            spent = time.monotonic() - self._began
+            spent = time.monotonic() - self._started
             self._callback(
                 StudyProgress(self._done, self._total, self._failed, spent, self._before)
             )

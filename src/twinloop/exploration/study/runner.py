@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
 
 #: Default number of draws of parameter values with which each run of a study is simulated.
-DRAWS: Final = 64
+DEFAULT_DRAWS: Final = 64
 #: The KPIs whose uncertainty is computed from draws.
 DRAWN_KPIS: Final = (
     "makespan_s",
@@ -45,7 +45,7 @@ DRAWN_KPIS: Final = (
 
 @dataclass(frozen=True)
 class Runner:
-    """A function that simulates the base scenario with changes; sent to each worker once.
+    """A callable that simulates the base scenario with changes; sent to each worker once.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
@@ -59,8 +59,9 @@ class Runner:
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     #: The classes of policies named as `module:Class`; workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
-    #: Identifies the study on long-lived workers, as files may change between studies.
-    mark: str = field(default_factory=lambda: uuid4().hex)
+    #: Identifies the study, because a worker may serve several studies and files may change between
+    #: them.
+    study_id: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Simulate one run; return its KPIs and their values for each draw."""
@@ -71,7 +72,7 @@ class Runner:
         compiled = CompiledScenario(
             declare_values(scenario, list(varied)),
             allow_code=self.allow_code,
-            workload=_load_workload(self.mark, scenario),
+            workload=_load_workload(self.study_id, scenario),
         )
         priced = scenario.prices is not None or has_carbon(scenario)
         row: dict[str, Any] = _run_with_costs(compiled) if priced else {"kpis": compiled.run()}
@@ -82,11 +83,11 @@ class Runner:
 
     def _with_policy(self, scenario: Scenario) -> Scenario:
         """Replace a policy named as code by an object of the class sent with the runner."""
-        named = scenario.policy
-        found = None if named.object is not None else self.code.get(named.name)
-        if found is None:
+        policy = scenario.policy
+        policy_class = None if policy.object is not None else self.code.get(policy.name)
+        if policy_class is None:
             return scenario
-        return scenario.replace(policy=construct_policy(named.name, found, named.options))
+        return scenario.replace(policy=construct_policy(policy.name, policy_class, policy.options))
 
 
 def _run_with_costs(compiled: CompiledScenario) -> dict[str, Any]:
@@ -112,19 +113,19 @@ def _run_with_costs(compiled: CompiledScenario) -> dict[str, Any]:
 def _run_draws(
     compiled: CompiledScenario, varied: Mapping[str, NDArray[np.float64]]
 ) -> dict[str, list[float]]:
-    """Simulate a run with each draw; return the values of the KPIs."""
-    known = {name: column for name, column in varied.items() if name in compiled.value_names}
-    rows = make_value_rows(compiled, len(next(iter(varied.values()))), known)
+    """Simulate a run with each draw; return the values of the KPIs that are finite for all."""
+    declared = {name: column for name, column in varied.items() if name in compiled.value_names}
+    rows = make_value_rows(compiled, len(next(iter(varied.values()))), declared)
     # On one thread, because the runs of a study are already parallel.
-    many = compiled.run_many(rows, outputs=DRAWN_KPIS, threads=1)
-    return {name: many[name].tolist() for name in DRAWN_KPIS if np.isfinite(many[name]).all()}
+    kpis = compiled.run_many(rows, outputs=DRAWN_KPIS, threads=1)
+    return {name: kpis[name].tolist() for name in DRAWN_KPIS if np.isfinite(kpis[name]).all()}
 
 
-def select_draws(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
-    """Return the draws of a fit, evenly thinned to at most `most`."""
-    if fit is None or fit.draws is None or not most or not fit.draws.height:
+def select_draws(fit: Fit | None, max_draws: int) -> dict[str, NDArray[np.float64]]:
+    """Return the draws of a fit, evenly thinned to at most `max_draws`; empty without draws."""
+    if fit is None or fit.draws is None or not max_draws or not fit.draws.height:
         return {}
-    chosen = np.unique(np.linspace(0, fit.draws.height - 1, most).round().astype(int))
+    chosen = np.unique(np.linspace(0, fit.draws.height - 1, max_draws).round().astype(int))
     return {
         name: fit.draws[name].to_numpy()[chosen]
         for name in fit.draws.columns
@@ -132,15 +133,16 @@ def select_draws(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
     }
 
 
-#: The last loaded workloads, shared by runs of a study; there is rarely more than one per seed.
+#: The last loaded workloads with the identifier of their study; there is rarely more than one per
+#: seed.
 _LOADED: deque[tuple[str, LoadedWorkload]] = deque(maxlen=8)
 
 
-def _load_workload(mark: str, scenario: Scenario) -> LoadedWorkload:
+def _load_workload(study_id: str, scenario: Scenario) -> LoadedWorkload:
     """Load the workload of a scenario, once for all runs of a study that share it."""
-    for of, each in tuple(_LOADED):
-        if of == mark and each.is_valid_for(scenario):
+    for loaded_id, each in tuple(_LOADED):
+        if loaded_id == study_id and each.is_valid_for(scenario):
             return each
-    made = LoadedWorkload(scenario)
-    _LOADED.append((mark, made))
-    return made
+    loaded = LoadedWorkload(scenario)
+    _LOADED.append((study_id, loaded))
+    return loaded

@@ -27,9 +27,11 @@ from twinloop.scenario import Scenario
 
 #: The first row of the journal of a study.
 HEADER: Final = {"study": 1}
-_REPAIR: Final = "run the same `twinloop explore` again: it rewrites the file and keeps all runs"
+_RERUN_REMEDY: Final = (
+    "run the same `twinloop explore` again: it rewrites the file and keeps all runs"
+)
 #: Prefix of the name of the folder of the fit.
-FITTED: Final = "fit-"
+FIT_PREFIX: Final = "fit-"
 
 
 def save_plan(
@@ -52,14 +54,17 @@ def save_plan(
 
 
 def _store_fit(folder: Path, fit: Fit) -> str:
-    """Store a copy of the fit under a name with its hash, as a study may get another fit later."""
-    name = f"{FITTED}{hash_fit(fit)[:8]}"
+    """Store a copy of the fit; return its name, which contains its hash.
+
+    A study may be continued with another fit later.
+    """
+    name = f"{FIT_PREFIX}{hash_fit(fit)[:8]}"
     if not (folder / name / FIT_MANIFEST).exists():
-        # Renamed when it is complete; an interrupted copy is removed.
-        new = folder / f".{name}"
-        for left in (new, folder / name):
-            shutil.rmtree(left, ignore_errors=True)
-        fit.save(new).rename(folder / name)
+        # The copy is renamed when it is complete; an interrupted one is removed.
+        partial = folder / f".{name}"
+        for incomplete in (partial, folder / name):
+            shutil.rmtree(incomplete, ignore_errors=True)
+        fit.save(partial).rename(folder / name)
     return name
 
 
@@ -104,30 +109,30 @@ def read_results(
     >>> read_results([{"key": "a", "kpis": {}, "seconds": 0.1, "error": None}]).keys()
     dict_keys(['a'])
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    results: dict[str, Mapping[str, Any]] = {}
     compared = frozenset(keys)
     draws = 0
     for number, row in enumerate(rows, start=2):
         checked = check_shape(row, _JournalRow, file, TRUNCATE_REMEDY, line=number)
-        found[checked.key] = row
+        results[checked.key] = row
         count = len(next(iter(checked.draws.values()), ()))
         if count and checked.key in compared:
             draws = draws or count
             if count != draws:
-                what = f"has {count} values of each KPI, but earlier runs have {draws}"
+                problem = f"has {count} values of each KPI, but earlier runs have {draws}"
                 raise InputError(
-                    what,
+                    problem,
                     kind="damaged-file",
                     file=file,
                     line=number,
                     field="draws",
                     remedy=TRUNCATE_REMEDY,
                 )
-    return found
+    return results
 
 
 def is_study(folder: Path) -> bool:
-    """Whether a folder contains a study; a `study.json` may also be from another program.
+    """Whether a folder contains a study, possibly damaged, not a `study.json` of another program.
 
     >>> is_study(Path("nowhere"))
     False
@@ -162,19 +167,19 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
             file=folder,
             remedy=f"the folder of a study contains {MANIFEST}",
         )
-    stored = read_stored_json(path, _StudyFile, _REPAIR)
+    stored = read_stored_json(path, _StudyFile, _RERUN_REMEDY)
     try:
         design = Design.from_dict(stored.design)
         scenario = Scenario.from_manifest(stored.scenario)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        what = f"is damaged or from another version: {error}"
-        raise InputError(what, kind="damaged-file", file=path, remedy=_REPAIR) from None
+        problem = f"is damaged or from another version: {error}"
+        raise InputError(problem, kind="damaged-file", file=path, remedy=_RERUN_REMEDY) from None
     keys, baseline, fit, by = stored.keys, stored.baseline, stored.fit, stored.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
-        what = "is inconsistent: it is damaged or from another version"
-        raise InputError(what, kind="damaged-file", file=path, remedy=_REPAIR)
+        problem = "is inconsistent: it is damaged or from another version"
+        raise InputError(problem, kind="damaged-file", file=path, remedy=_RERUN_REMEDY)
     runs = tuple(
         StudyRun(
             each.number, _get_seed(each.changes, seed, scenario), add_seed(each.changes, seed), key
@@ -207,8 +212,8 @@ def _get_input_hashes(stored: _StudyFile) -> dict[str, str | None]:
     """Return the hashes of the input files; old studies have only those of their scenario."""
     if stored.inputs is not None:
         return stored.inputs
-    found = stored.scenario.get("inputs")
-    return dict(found) if isinstance(found, Mapping) else {}
+    hashes = stored.scenario.get("inputs")
+    return dict(hashes) if isinstance(hashes, Mapping) else {}
 
 
 def _get_seed(changes: Mapping[str, Any], seed: int | None, scenario: Scenario) -> int:

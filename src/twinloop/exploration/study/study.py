@@ -20,7 +20,7 @@ from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.completion import compute_shortfalls, describe_fewer_completions
 from twinloop.exploration.ranking.objectives import KPIS, Objective, explain_missing_kpi
-from twinloop.exploration.study.input_hashes import AGAIN, Hashes, find_changed_inputs
+from twinloop.exploration.study.input_hashes import RERUN_REMEDY, Hashes, find_changed_inputs
 from twinloop.exploration.study.plan import StudyRun, count_duplicates
 from twinloop.scenario import Scenario
 
@@ -33,7 +33,7 @@ MANIFEST: Final = "study.json"
 JOURNAL: Final = "journal.jsonl"
 #: The name of the base scenario if it is not one of the configurations.
 AS_GIVEN: Final = "as given"
-#: How many of the best candidates are checked for extrapolation beyond the fit.
+#: Maximum number of the best candidates that are checked for extrapolation beyond the fit.
 MAX_EXAMINED: Final = 50
 
 
@@ -70,7 +70,7 @@ class Study:
     planned_baseline: tuple[StudyRun, ...] = ()
     fit: Fit | None = field(default=None, compare=False)
     folder: Path | None = None
-    #: The KPI to optimise.
+    #: The KPI to optimise, with an optional direction such as `max:`.
     by: str = "makespan_s"
     #: Whether policies named as `module:Class` may be imported and run.
     allow_code: bool = False
@@ -99,35 +99,39 @@ class Study:
     @cached_property
     def failed(self) -> int:
         """The number of failed runs."""
-        found = (self.results.get(run.key) for run in self.planned_runs)
-        return sum(one is not None and one["error"] is not None for one in found)
+        results = (self.results.get(run.key) for run in self.planned_runs)
+        return sum(result is not None and result["error"] is not None for result in results)
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
         """The distinct errors of failed runs."""
-        found = (self.results.get(run.key) for run in self.planned_runs)
-        errors = (one["error"] for one in found if one is not None and one["error"] is not None)
+        results = (self.results.get(run.key) for run in self.planned_runs)
+        errors = (
+            result["error"]
+            for result in results
+            if result is not None and result["error"] is not None
+        )
         return tuple(dict.fromkeys(map(str, errors)))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes on the study as a whole."""
-        found = [*self.planning_notes]
+        notes = [*self.planning_notes]
         if changed := find_changed_inputs(self.inputs):
-            found.append(f"changed since the simulation: {', '.join(changed)} ({AGAIN})")
+            notes.append(f"changed since the simulation: {', '.join(changed)} ({RERUN_REMEDY})")
         if self._has_equal_seeds:
-            found.append(
+            notes.append(
                 "the seeds made no difference: each configuration has the same result with every "
                 "seed"
             )
         fewer = (
             describe_fewer_completions(self._outlines, self.baseline) if self._outlines else None
         )
-        found += [] if fewer is None else [fewer]
+        notes += [] if fewer is None else [fewer]
         done = [self.results[run.key] for run in self.planned_runs if run.key in self.results]
-        noted = Counter(note for one in done for note in one.get("notes") or ())
-        found += [f"{note} ({times:,} of {len(done):,} runs)" for note, times in noted.items()]
-        return tuple(found)
+        counts = Counter(note for result in done for note in result.get("notes") or ())
+        notes += [f"{note} ({times:,} of {len(done):,} runs)" for note, times in counts.items()]
+        return tuple(notes)
 
     @property
     def _has_equal_seeds(self) -> bool:
@@ -150,13 +154,13 @@ class Study:
     @cached_property
     def kpis(self) -> tuple[str, ...]:
         """The KPIs that at least one run has."""
-        found = {
+        names = {
             name
-            for one in self.results.values()
-            for name, value in (one["kpis"] or {}).items()
+            for result in self.results.values()
+            for name, value in (result["kpis"] or {}).items()
             if value is not None and math.isfinite(value)
         }
-        return tuple(name for name in KPIS if name in found)
+        return tuple(name for name in KPIS if name in names)
 
     @cached_property
     def runs(self) -> pl.DataFrame:
@@ -180,7 +184,7 @@ class Study:
         return tuple(map(self._complete_candidate, self._outlines))
 
     def candidate(self, configuration: int | str) -> Candidate:
-        """Return one configuration by its number or its name."""
+        """Return a configuration with a successful run by its number or its name."""
         for each in self._outlines:
             if configuration in (each.configuration, each.name):
                 return self._add_extrapolations(self._complete_candidate(each))
@@ -198,23 +202,23 @@ class Study:
         It has no predictions if its runs failed or have not ended yet.
         """
         keys = {run.key for run in self.planned_baseline[:1]}
-        same = {run.configuration for run in self.planned_runs if run.key in keys}
+        unchanged = {run.configuration for run in self.planned_runs if run.key in keys}
         for each in self._outlines:
-            if each.configuration in same:
+            if each.configuration in unchanged:
                 return self._add_extrapolations(self._complete_candidate(each))
         runs = {run.seed: run for run in self.planned_baseline if self._has_succeeded(run)}
         chosen = [seed for seed in self.seeds if seed in runs] or list(runs)
-        found = [self.results[runs[seed].key] for seed in chosen]
-        if not found:
+        results = [self.results[runs[seed].key] for seed in chosen]
+        if not results:
             return Candidate(AS_GIVEN, self.scenario, {}, inputs=self.inputs)
-        first = self.scenario.replace(seed=chosen[0])
-        made = Candidate.of_runs(AS_GIVEN, first, found)
-        return self._add_extrapolations(replace(made, inputs=self.inputs))
+        scenario = self.scenario.replace(seed=chosen[0])
+        candidate = Candidate.of_runs(AS_GIVEN, scenario, results)
+        return self._add_extrapolations(replace(candidate, inputs=self.inputs))
 
     def _has_succeeded(self, run: StudyRun) -> bool:
         """Whether a run has ended and did not fail."""
-        found = self.results.get(run.key)
-        return found is not None and found["error"] is None
+        result = self.results.get(run.key)
+        return result is not None and result["error"] is None
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
@@ -232,17 +236,22 @@ class Study:
 
     @cached_property
     def _outlines(self) -> tuple[Candidate, ...]:
-        """All candidates, still with the base scenario, as few of thousands are ever executed."""
-        made = []
+        """All candidates, with the base scenario instead of their own.
+
+        The scenarios of thousands of candidates would take long to make, and few are needed.
+        """
+        outlines = []
         for number, runs in self._by_configuration.items():
-            whole = self._select_compared(runs)
-            if whole:
-                known = self.planned_configurations[number]
-                found = [self.results[run.key] for run in whole]
-                made.append(
-                    Candidate.of_runs(known.name, self.scenario, found, known.labels, number)
+            compared = self._select_compared(runs)
+            if compared:
+                configuration = self.planned_configurations[number]
+                results = [self.results[run.key] for run in compared]
+                outlines.append(
+                    Candidate.of_runs(
+                        configuration.name, self.scenario, results, configuration.labels, number
+                    )
                 )
-        return tuple(made)
+        return tuple(outlines)
 
     def _select_compared(self, runs: Sequence[StudyRun]) -> list[StudyRun]:
         """Select the successful runs with shared seeds; all of them if no seed is shared."""
@@ -263,17 +272,21 @@ class Study:
         from twinloop.exploration.extrapolation.support import find_extrapolations
 
         try:
-            found = find_extrapolations(candidate.scenario, self.fit, allow_code=self.allow_code)
+            sentences = find_extrapolations(
+                candidate.scenario, self.fit, allow_code=self.allow_code
+            )
         except TwinloopError as error:
-            found = (f"The extrapolation beyond the fitted runs could not be examined: {error}",)
-        return replace(candidate, unsupported=found)
+            sentences = (
+                f"The extrapolation beyond the fitted runs could not be examined: {error}",
+            )
+        return replace(candidate, unsupported=sentences)
 
     @cached_property
     def _by_configuration(self) -> dict[int, list[StudyRun]]:
-        found: dict[int, list[StudyRun]] = {}
+        runs_by_configuration: dict[int, list[StudyRun]] = {}
         for run in self.planned_runs:
-            found.setdefault(run.configuration, []).append(run)
-        return found
+            runs_by_configuration.setdefault(run.configuration, []).append(run)
+        return runs_by_configuration
 
     # --- decision --------------------------------------------------------------------------------
 
@@ -291,29 +304,29 @@ class Study:
             self._check_kpi(each.kpi)
         table = self.configurations
         values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
-        short = compute_shortfalls(self._outlines, self.baseline)
-        least = min(short, default=0.0)
+        shortfalls = compute_shortfalls(self._outlines, self.baseline)
+        lowest = min(shortfalls, default=0.0)
         fewer = [
             each.configuration
-            for each, lack in zip(self._outlines, short, strict=True)
-            if lack > least
+            for each, shortfall in zip(self._outlines, shortfalls, strict=True)
+            if shortfall > lowest
         ]
-        whole = values.with_columns(
+        comparable = values.with_columns(
             pl.when(table["configuration"].is_in(fewer))
             .then(math.nan)
             .otherwise(pl.all())
             .name.keep()
         )
-        on_front = find_front(whole.to_numpy(), [each.lower for each in chosen])
+        on_front = find_front(comparable.to_numpy(), [each.lower for each in chosen])
         first = chosen[0]
         return table.filter(pl.Series(on_front)).sort(first.kpi, descending=not first.lower)
 
     @property
     def objectives(self) -> tuple[str, str]:
         """The default objectives of the Pareto front, `by` first."""
-        energy = "energy_per_task_j" in self.kpis and bool(self.runs["energy_per_task_j"].max())
-        usual = ("energy_per_task_j" if energy else "wait_p95_s", "makespan_s")
-        return (self.by, next(kpi for kpi in usual if kpi != Objective.of(self.by).kpi))
+        has_energy = "energy_per_task_j" in self.kpis and bool(self.runs["energy_per_task_j"].max())
+        others = ("energy_per_task_j" if has_energy else "wait_p95_s", "makespan_s")
+        return (self.by, next(kpi for kpi in others if kpi != Objective.of(self.by).kpi))
 
     def rank(self, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
         """Rank all candidates, best first.
@@ -341,7 +354,7 @@ class Study:
             )
         if isinstance(by, str):
             self._check_kpi(by)
-        found = rank_candidates(
+        ranking = rank_candidates(
             self._outlines,
             by,
             baseline=self.baseline,
@@ -350,10 +363,15 @@ class Study:
             tolerance=tolerance,
             fit=self.fit,
         )
-        whole = [self._complete_candidate(each) for each in found]
-        whole = [*map(self._add_extrapolations, whole[:MAX_EXAMINED]), *whole[MAX_EXAMINED:]]
-        places = zip(found.places, whole, strict=True)
-        return replace(found, places=tuple(replace(at, candidate=each) for at, each in places))
+        candidates = [self._complete_candidate(each) for each in ranking]
+        candidates = [
+            *map(self._add_extrapolations, candidates[:MAX_EXAMINED]),
+            *candidates[MAX_EXAMINED:],
+        ]
+        places = zip(ranking.places, candidates, strict=True)
+        return replace(
+            ranking, places=tuple(replace(place, candidate=each) for place, each in places)
+        )
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
         """Return the main effects of the factors on a KPI; see `compute_main_effects`."""
@@ -384,9 +402,9 @@ class Study:
     def _check_kpi(self, kpi: str | None) -> str:
         kpi = Objective.of(self.by if kpi is None else kpi).kpi
         if kpi not in self.kpis:
-            why = self.why_unknown(kpi)
+            reason = self.why_unknown(kpi)
             raise InputError(
-                f"the runs have no {kpi}" + ("" if why is None else f": {why}"),
+                f"the runs have no {kpi}" + ("" if reason is None else f": {reason}"),
                 kind="missing-data",
                 field="kpi",
                 remedy=f"available: {', '.join(self.kpis) or 'none yet'}",
@@ -397,9 +415,9 @@ class Study:
         """Return the reason why no run has a KPI; None if a run has it or no reason is known."""
         if kpi in self.kpis:
             return None
-        for one in self.results.values():
-            if why := (one.get("unknown") or {}).get(kpi):
-                return str(why)
+        for result in self.results.values():
+            if reason := (result.get("unknown") or {}).get(kpi):
+                return str(reason)
         return explain_missing_kpi(self.scenario, kpi)
 
     # --- storage and output ----------------------------------------------------------------------

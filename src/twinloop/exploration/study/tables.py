@@ -28,9 +28,9 @@ def make_runs_table(study: Study) -> pl.DataFrame:
     ]
     rows = []
     for number, run in enumerate(study.planned_runs):
-        found = study.results.get(run.key)
-        if found is not None:
-            kpis = found["kpis"] or {}
+        result = study.results.get(run.key)
+        if result is not None:
+            kpis = result["kpis"] or {}
             rows.append(
                 {
                     "run": number,
@@ -38,8 +38,8 @@ def make_runs_table(study: Study) -> pl.DataFrame:
                     **labels[run.configuration],
                     "seed": run.seed,
                     **{name: _finite_or_none(kpis.get(name)) for name in study.kpis},
-                    "seconds": found["seconds"],
-                    "error": found["error"],
+                    "seconds": result["seconds"],
+                    "error": result["error"],
                 }
             )
     schema = {
@@ -73,19 +73,19 @@ def make_configurations_table(study: Study) -> pl.DataFrame:
         expression
         for name in study.kpis
         for expression in (
-            _aggregate(name, _mean, compared).alias(name),
-            _aggregate(name, _deviation, compared).alias(f"{name}_sd"),
+            _aggregate(name, _compute_mean, compared).alias(name),
+            _aggregate(name, _compute_deviation, compared).alias(f"{name}_sd"),
             _aggregate(name, pl.Expr.min, compared).alias(f"{name}_min"),
             _aggregate(name, pl.Expr.max, compared).alias(f"{name}_max"),
         )
     ]
-    found = study.runs.group_by("configuration", maintain_order=True).agg(
+    statistics = study.runs.group_by("configuration", maintain_order=True).agg(
         *(pl.col(name).first() for name in study.factors),
         pl.len().cast(pl.Int64).alias("runs"),
         pl.col("error").is_not_null().sum().cast(pl.Int64).alias("failed_runs"),
         *spread,
     )
-    return names.join(found, on="configuration", how="inner").sort("configuration")
+    return names.join(statistics, on="configuration", how="inner").sort("configuration")
 
 
 def is_compared(study: Study) -> pl.Expr:
@@ -94,19 +94,19 @@ def is_compared(study: Study) -> pl.Expr:
     return successful & pl.col("seed").is_in(study.seeds) if study.seeds else successful
 
 
-def _aggregate(name: str, figure: Callable[[pl.Expr], pl.Expr], compared: pl.Expr) -> pl.Expr:
+def _aggregate(name: str, statistic: Callable[[pl.Expr], pl.Expr], compared: pl.Expr) -> pl.Expr:
     """Compute a statistic of the compared runs; null if one of them lacks the KPI."""
     values = pl.col(name).filter(compared)
-    return pl.when(values.null_count() == 0).then(figure(values))
+    return pl.when(values.null_count() == 0).then(statistic(values))
 
 
-def _mean(values: pl.Expr) -> pl.Expr:
-    """The mean; exact for equal values, without the rounding error of a sum."""
+def _compute_mean(values: pl.Expr) -> pl.Expr:
+    """Compute the mean; exact for equal values, without the rounding error of a sum."""
     return pl.when(values.min() == values.max()).then(values.min()).otherwise(values.mean())
 
 
-def _deviation(values: pl.Expr) -> pl.Expr:
-    """The standard deviation; exactly 0 for equal values."""
+def _compute_deviation(values: pl.Expr) -> pl.Expr:
+    """Compute the standard deviation; exactly 0 for equal values."""
     several = values.count() > 1
     equal = several & (values.min() == values.max())
     return pl.when(equal).then(pl.lit(0.0)).otherwise(values.std())
@@ -115,7 +115,7 @@ def _deviation(values: pl.Expr) -> pl.Expr:
 def export(study: Study, folder: Path) -> tuple[Path, ...]:
     """Write both tables as CSV and as Parquet."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = []
+    paths = []
     for name in TABLES:
         table: pl.DataFrame = getattr(study, name)
         for suffix in ("csv", "parquet"):
@@ -125,12 +125,12 @@ def export(study: Study, folder: Path) -> tuple[Path, ...]:
                     table.write_csv(stream)
                 else:
                     table.write_parquet(stream)
-            made.append(path)
-    return tuple(made)
+            paths.append(path)
+    return tuple(paths)
 
 
 def _find_numeric_factors(study: Study) -> dict[str, bool]:
-    """Find out for each factor whether all its levels are numbers."""
+    """Return for each factor whether all its levels are numbers."""
     return {
         name: all(
             isinstance(each.labels[name], float)

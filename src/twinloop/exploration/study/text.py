@@ -13,11 +13,11 @@ from twinloop.trace.trace import format_count
 if TYPE_CHECKING:
     from twinloop.exploration.study.study import Study
 
-#: Number of configurations in a table.
-SHOWN = 10
+#: Maximum number of configurations in a table.
+MAX_SHOWN = 10
 
 
-def study_to_text(study: Study, top: int = SHOWN) -> str:
+def study_to_text(study: Study, top: int = MAX_SHOWN) -> str:
     """Format the progress, the ranking, the Pareto front and the effects of a study."""
     lines, by = [_describe_progress(study)], study.by
     if study.failed:
@@ -34,7 +34,7 @@ def study_to_text(study: Study, top: int = SHOWN) -> str:
                 ("configuration", first, second),
                 [
                     (row["name"], f"{row[first]:.4g}", f"{row[second]:.4g}")
-                    for row in front.head(SHOWN).iter_rows(named=True)
+                    for row in front.head(MAX_SHOWN).iter_rows(named=True)
                 ],
             )
         lines += _list_effects(study, kpi)

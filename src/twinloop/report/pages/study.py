@@ -172,7 +172,7 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
 
 def _describe_ties(ranking: Ranking, group: Sequence[RankedCandidate]) -> Iterator[str]:
     """Describe the configurations that equal the best one or are tied with it."""
-    from twinloop.exploration.ranking.ranking import SURE
+    from twinloop.exploration.ranking.ranking import TIE_PROBABILITY
 
     if len(group) > 1:
         verb = "have" if len(group) > 2 else "has"
@@ -194,12 +194,12 @@ def _describe_ties(ranking: Ranking, group: Sequence[RankedCandidate]) -> Iterat
         probability = _format_percent(last.probability)
         yield (
             f"It is better than {others[0].candidate.name} with a probability of {probability}; "
-            f"below {_format_percent(SURE)} this is a tie."
+            f"below {_format_percent(TIE_PROBABILITY)} this is a tie."
         )
         others = others[1:]
     if others:
         names = _join_names([place.candidate.name for place in others])
-        limit = _format_percent(SURE)
+        limit = _format_percent(TIE_PROBABILITY)
         yield f"It is also tied with {names}: the probability of this lead is below {limit}."
 
 
