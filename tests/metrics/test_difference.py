@@ -62,7 +62,7 @@ def test_a_difference_worked_out_by_hand() -> None:
 def test_the_words_say_what_the_figures_say() -> None:
     text = describe_difference(difference(hand_made(), moved()))
     for said in (
-        "run A keeps no scenario",
+        "run A has no scenario",
         "kind: log in A, simulated in B",
         "the longest wait is longer in B: 8 s in A, 37 s in B (+362 %)",
         "1 task of B not in A: e",

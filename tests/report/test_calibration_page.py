@@ -175,7 +175,7 @@ def test_failed_points_and_too_many_points_are_noted() -> None:
     failed = int(confidence_region["loss"].is_nan().sum())
     fit = replace(make_fit(confidence_region.fill_nan(9.0)), confidence_region=confidence_region)
     notes = plot_calibration(fit)["confidence_region"].layout.meta["notes"]
-    assert f"{failed} points that failed" in notes[1]
+    assert f"{failed} points whose evaluation failed" in notes[1]
     assert f"500 of {3000 - failed:,} points" in notes[2]
 
 

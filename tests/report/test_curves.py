@@ -112,7 +112,9 @@ def test_tasks_that_never_started_are_named_and_not_drawn() -> None:
     tasks = pl.concat([trace.tasks, trace.tasks[:1].with_columns(id=pl.lit("never"))])
     figure = plot_queue(trace.replace(tasks=tasks))
     assert max(figure.data[0].y) == 1
-    assert figure.layout.meta["notes"] == ["not counted: 1 task of unknown wait, or never started"]
+    assert figure.layout.meta["notes"] == [
+        "not counted: 1 task that never started or whose wait is unknown"
+    ]
 
 
 @pytest.mark.parametrize("nodes", [[None], ["n0", "n1"]])

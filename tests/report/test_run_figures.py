@@ -58,7 +58,7 @@ def test_carbon_is_power_times_intensity() -> None:
 def test_carbon_needs_power_and_an_intensity(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="carbon intensity of the electricity is not known"):
         plot_carbon(Trace(power=POWER))
-    with pytest.raises(InputError, match="no window of power"):
+    with pytest.raises(InputError, match="no known value"):
         plot_carbon(Trace(), 100.0)
 
 

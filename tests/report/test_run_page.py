@@ -34,7 +34,7 @@ def test_the_page_has_all_charts_and_key_figures(tmp_path: Path) -> None:
     ends, submits = trace.placements["end"], trace.tasks["submit"]
     share = sum_core_seconds(trace) / (8 * (ends.max() - submits.min()))  # type: ignore[operator]
     assert f"{100 * share:.3g} %" in page.text
-    for name in ("makespan", "wait, mean", "wait, 95 %", "bounded slowdown, mean"):
+    for name in ("makespan", "wait, mean", "wait, 95th percentile", "bounded slowdown, mean"):
         assert name in page.text
 
 

@@ -133,8 +133,8 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
 def test_the_page_of_many_configurations_lists_the_best_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinloop.report.pages.study.LISTED", 2)
-    monkeypatch.setattr("twinloop.report.figures.pareto.POINTS", 3)
+    monkeypatch.setattr("twinloop.report.pages.study.MAX_LISTED", 2)
+    monkeypatch.setattr("twinloop.report.figures.pareto.MAX_POINTS", 3)
     text, page = write_page(make_study(), tmp_path)
     total = make_study().configurations.height
     assert f"the best 2 of {total} by makespan" in page.text
@@ -149,6 +149,18 @@ def test_a_scatter_has_two_objectives_that_exist() -> None:
         plot_pareto(make_study(), "makespan_s")
     with pytest.raises(InputError, match="is not a KPI"):
         plot_pareto(make_study(), "makespan_s", "speed")
+
+
+def test_the_guide_of_the_front_names_the_better_side(tmp_path: Path) -> None:
+    import twinloop as tl
+
+    for by, expected in (
+        ("makespan_s", "further left and further down are better"),
+        ("utilisation", "further right and further down are better"),
+    ):
+        study = tl.explore(make_scenario(), {"policy": ["fifo", "easy"]}, by=by)
+        _, page = write_page(study, tmp_path)
+        assert expected in page.text
 
 
 def test_one_factor_has_no_interactions_and_the_page_reports_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.report.sample_runs import FEWER, draw_tasks, run_fcfs, sum_seconds
 from tests.report.test_run_page import write_page
 from twinloop.description import InputError
 from twinloop.report import plot_gantt, plot_usage, render_run_chart, render_run_svg
-from twinloop.report.figures.usage import WINDOWS, make_lanes
+from twinloop.report.figures.usage import MAX_WINDOWS, make_lanes
 from twinloop.trace import Manifest, Trace
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -84,8 +84,8 @@ def test_the_area_of_each_node_is_its_cpu_seconds(rows: Samples, most: int) -> N
     assert len(found) == (nodes if nodes <= most else 1)
     for lane in found:
         mine = sum(cpu for node, _, _, cpu in rows if lane.name in (f"n{node}", "all nodes"))
-        assert lane.busy.area == pytest.approx(mine, abs=1e-9)
-        assert lane.busy.level.min() >= 0
+        assert lane.cpu_use.area == pytest.approx(mine, abs=1e-9)
+        assert lane.cpu_use.level.min() >= 0
 
 
 @given(samples)
@@ -94,14 +94,14 @@ def test_between_two_times_the_level_is_that_of_the_windows(rows: Samples) -> No
     rows = [(0, begin, length, cpu) for _, begin, length, cpu in rows]
     (lane,), notes = make_lanes(make_samples(rows), 8)
     _, begin, length, cpu = np.array(rows).T[:, :, None]
-    left, right = lane.busy.t[:-1], lane.busy.t[1:]
+    left, right = lane.cpu_use.t[:-1], lane.cpu_use.t[1:]
     inside = np.minimum(begin + length, right) - np.maximum(begin, left)
     used = (cpu / length * np.maximum(inside, 0.0)).sum(axis=0)
-    assert lane.busy.level[:-1] * (right - left) == pytest.approx(used, abs=1e-9)
+    assert lane.cpu_use.level[:-1] * (right - left) == pytest.approx(used, abs=1e-9)
     short, span = length.min(), (begin + length).max() - begin.min()
-    if short < span / WINDOWS:
+    if short < span / MAX_WINDOWS:
         assert notes
-    assert lane.busy.t.size <= WINDOWS + 1
+    assert lane.cpu_use.t.size <= MAX_WINDOWS + 1
 
 
 @FEWER
@@ -129,7 +129,7 @@ def test_a_long_run_of_many_tasks_is_a_thousand_windows_with_the_same_cpu_second
     )
     figure = plot_usage(Trace(usage=used))
     (curve,) = figure.data
-    assert len(curve.x) == WINDOWS + 1
+    assert len(curve.x) == MAX_WINDOWS + 1
     assert compute_area(curve.x, curve.y) * sum_seconds(figure) == pytest.approx(used["cpu"].sum())
     assert "the CPU seconds are exact" in figure.layout.meta["notes"][0]
 
@@ -155,20 +155,20 @@ def test_the_limit_of_a_node_falls_while_it_is_down() -> None:
 def test_an_idle_node_has_a_curve() -> None:
     trace = make_samples([(1, 0.0, 2.0, 1.0)])
     idle, busy = make_lanes(trace, 2)[0]
-    assert (idle.name, idle.busy.area, busy.busy.area) == ("n0", 0.0, 1.0)
+    assert (idle.name, idle.cpu_use.area, busy.cpu_use.area) == ("n0", 0.0, 1.0)
 
 
 def test_samples_without_a_machine_are_drawn_together() -> None:
     trace = make_samples([(0, 0.0, 2.0, 1.0)])
     unknown = trace.usage.with_columns(machine=pl.lit(None, dtype=pl.String))
     (lane,), _ = make_lanes(trace.replace(usage=unknown), 8)
-    assert (lane.name, lane.busy.area) == ("all nodes", 1.0)
+    assert (lane.name, lane.cpu_use.area) == ("all nodes", 1.0)
     both = trace.replace(usage=pl.concat([trace.usage, unknown]))
     assert [lane.name for lane in make_lanes(both, 8)[0]] == ["n0", "machine not recorded"]
 
 
 def test_missing_and_incomplete_samples_are_reported() -> None:
-    with pytest.raises(InputError, match="no CPU use to draw: the trace has no sample"):
+    with pytest.raises(InputError, match="no CPU use to draw: the trace has no valid sample"):
         plot_usage(Trace())
     trace = make_samples([(0, 0.0, 1.0, 1.0)] * 4)
     broken = trace.usage.with_columns(

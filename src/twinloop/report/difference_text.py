@@ -10,7 +10,7 @@ from twinloop.metrics import Difference
 from twinloop.metrics.run_difference import FieldChange
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 
-#: The figures that are compared first: name, adjective for less, adjective for more.
+#: The figures that are described: name, adjective for less, adjective for more.
 _HEADLINES = {
     "makespan_s": ("makespan", "shorter", "longer"),
     "wait_mean_s": ("mean wait", "shorter", "longer"),
@@ -24,15 +24,15 @@ _HEADLINES = {
     "cost": ("cost", "lower", "higher"),
     "lateness_mean_s": ("mean lateness of submissions", "lower", "higher"),
 }
-#: From this ratio on, a factor is printed instead of a percentage.
-_TIMES = 10
-#: From so many joules on, energies are printed in kWh.
-_IN_KWH = 3.6e5
+#: Ratio from which a factor is printed instead of a percentage.
+_MIN_FACTOR = 10
+#: Energy (J) from which energies are printed in kWh.
+_MIN_KWH_JOULES = 3.6e5
 #: Fields that map file names to hashes, and the noun for such a file.
-_FILES = {"source": "source", "inputs": "input"}
-#: The most fields of a scenario that are listed, and the most characters of a value.
-_FIELDS = 20
-_LONGEST = 60
+_FILE_FIELDS = {"source": "source", "inputs": "input"}
+#: Maximum number of fields of a scenario that are listed, and of characters of a value.
+_MAX_FIELDS = 20
+_MAX_LENGTH = 60
 
 
 def describe_difference(difference: Difference) -> str:
@@ -46,7 +46,7 @@ def describe_difference(difference: Difference) -> str:
     ...     placed = pl.DataFrame({"task": ["x", "y"], "cores": [1.0, 1.0], "start": starts})
     ...     return Trace(tasks=tasks, placements=placed.with_columns(end=pl.col("start") + 60))
     >>> print(describe_difference(difference(run(0.0, 60.0), run(0.0, 15.0))))
-    neither run keeps a scenario
+    neither run has a scenario
     the makespan is shorter in B: 2 min in A, 75 s in B (-37.5 %)
     the mean wait is shorter in B: 30 s in A, 7.5 s in B (-75 %)
     the 95th percentile of the waits is shorter in B: 57 s in A, 14.2 s in B (-75 %)
@@ -75,7 +75,7 @@ def format_amounts(values: Sequence[float | None], unit: str) -> list[str]:
     ['2 kWh', '0.01 kWh', '-']
     """
     largest = max((abs(value) for value in values if value is not None), default=0.0)
-    if unit == "J" and largest >= _IN_KWH:
+    if unit == "J" and largest >= _MIN_KWH_JOULES:
         return [_format_amount(None if value is None else value / 3.6e6, "kWh") for value in values]
     return [_format_amount(value, unit) for value in values]
 
@@ -98,7 +98,7 @@ def format_relative_change(a: float | None, b: float | None) -> str:
     """
     if a is None or b is None or a == 0:
         return "-"
-    if a > 0 and b >= _TIMES * a:
+    if a > 0 and b >= _MIN_FACTOR * a:
         return f"{format_number(b / a)} times"
     share = 100 * (b - a) / abs(a)
     return f"{'+' if share > 0 else ''}{format_number(share)} %"
@@ -121,20 +121,21 @@ def find_differing_figures(difference: Difference) -> Iterator[dict[str, Any]]:
 
 def _describe_scenarios(difference: Difference) -> Iterator[str]:
     changed = difference.scenario
-    for change in changed[:_FIELDS]:
-        whole, _, file = change.field.partition(".")
-        if whole in _FILES and file:
-            yield f"{_FILES[whole]} {file}: {_describe_file_change(change)}"
-        elif whole in _FILES:
-            yield f"{_FILES[whole]}: {_format_files(change.a)} in A, {_format_files(change.b)} in B"
+    for change in changed[:_MAX_FIELDS]:
+        section, _, file = change.field.partition(".")
+        if section in _FILE_FIELDS and file:
+            yield f"{_FILE_FIELDS[section]} {file}: {_describe_file_change(change)}"
+        elif section in _FILE_FIELDS:
+            files_a, files_b = _format_files(change.a), _format_files(change.b)
+            yield f"{_FILE_FIELDS[section]}: {files_a} in A, {files_b} in B"
         elif change.field != "scenario":
             yield f"{change.field}: {_format_value(change.a)} in A, {_format_value(change.b)} in B"
         elif change.a is None or change.b is None:
-            yield f"run {'A' if change.a is None else 'B'} keeps no scenario"
-    if len(changed) > _FIELDS:
-        yield f"and {format_count(len(changed) - _FIELDS, 'other field')} of the scenarios"
+            yield f"run {'A' if change.a is None else 'B'} has no scenario"
+    if len(changed) > _MAX_FIELDS:
+        yield f"and {format_count(len(changed) - _MAX_FIELDS, 'other field')} of the scenarios"
     if difference.without_scenario:
-        yield "neither run keeps a scenario"
+        yield "neither run has a scenario"
     elif not changed:
         yield "both runs come from the same scenario"
 
@@ -166,7 +167,7 @@ def _describe_file_change(change: FieldChange) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
 
 
 def _describe_headlines(difference: Difference) -> Iterator[str]:
@@ -176,24 +177,26 @@ def _describe_headlines(difference: Difference) -> Iterator[str]:
     for row in rows:
         if row["figure"] not in _HEADLINES or row["change"] is None:
             continue
-        called, less, more = _HEADLINES[row["figure"]]
+        name, less, more = _HEADLINES[row["figure"]]
         a, b = format_amounts([row["a"], row["b"]], row["unit"])
         share = f" ({format_relative_change(row['a'], row['b'])})" if row["a"] else ""
-        how = less if row["change"] < 0 else more
-        yield f"the {called} is {how} in B: {a} in A, {b} in B{share}"
+        adjective = less if row["change"] < 0 else more
+        yield f"the {name} is {adjective} in B: {a} in A, {b} in B{share}"
 
 
 def _describe_tasks(difference: Difference) -> Iterator[str]:
-    for only, here, there in ((difference.only_a, "A", "B"), (difference.only_b, "B", "A")):
+    for only, own, other in ((difference.only_a, "A", "B"), (difference.only_b, "B", "A")):
         if only.count:
-            named = ", ".join(only.examples) + (", ..." if only.count > len(only.examples) else "")
-            yield f"{format_count(only.count, 'task')} of {here} not in {there}: {named}"
+            examples = ", ".join(only.examples) + (
+                ", ..." if only.count > len(only.examples) else ""
+            )
+            yield f"{format_count(only.count, 'task')} of {own} not in {other}: {examples}"
     if not difference.matched:
         yield "no task is in both: they are matched by their ids"
         return
-    are = "is" if difference.matched == 1 else "are"
+    verb = "is" if difference.matched == 1 else "are"
     text = (
-        f"{format_count(difference.matched, 'task')} {are} in both; {_describe_starts(difference)}"
+        f"{format_count(difference.matched, 'task')} {verb} in both; {_describe_starts(difference)}"
     )
     if difference.elsewhere:
         text += f"; {difference.elsewhere:,} on other machines"
@@ -214,12 +217,12 @@ def _describe_tasks(difference: Difference) -> Iterator[str]:
 def _describe_starts(difference: Difference) -> str:
     started = difference.earlier + difference.later + difference.same
     if not started:
-        without = [
-            f"no task of {called} has a start"
-            for called, figures in (("A", difference.a), ("B", difference.b))
+        reasons = [
+            f"no task of {letter} has a start"
+            for letter, figures in (("A", difference.a), ("B", difference.b))
             if not figures.ran
         ]
-        return " and ".join(without) or "none of them has a start in both"
+        return " and ".join(reasons) or "none of them has a start in both"
     text = (
         f"first starts in B: {difference.earlier:,} earlier, {difference.later:,} later, "
         f"{difference.same:,} at the same time"
@@ -243,6 +246,6 @@ def _describe_users(difference: Difference) -> Iterator[str]:
 
 
 def _describe_notes(difference: Difference) -> Iterator[str]:
-    for called, figures in (("A", difference.a), ("B", difference.b)):
+    for letter, figures in (("A", difference.a), ("B", difference.b)):
         for note in figures.notes:
-            yield f"note on {called}: {note}"
+            yield f"note on {letter}: {note}"

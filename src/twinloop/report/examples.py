@@ -21,6 +21,6 @@ def make_confirmation() -> Confirmation:
     scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
     easy = Candidate("easy", scenario, {"makespan_s": 9.0})
     fifo = Candidate("fifo", scenario.replace(policy="fifo"), {"makespan_s": 10.0})
-    ran = [("easy", 1, 9.3), ("fifo", 1, 10.1), ("fifo", 2, 10.3), ("easy", 2, 9.4)]
-    runs = [{"candidate": c, "repetition": r, "makespan_s": s} for c, r, s in ran]
+    results = [("easy", 1, 9.3), ("fifo", 1, 10.1), ("fifo", 2, 10.3), ("easy", 2, 9.4)]
+    runs = [{"candidate": c, "repetition": r, "makespan_s": s} for c, r, s in results]
     return Confirmation.of([easy], fifo, runs, ["makespan_s"])

@@ -110,7 +110,7 @@ TERMS: Final = (
     Term(
         "effect",
         "The difference between the mean of a KPI at one level of a factor and its mean over all "
-        "runs of a study.",
+        "runs of a study in which the factor is active.",
     ),
     Term(
         "factor",
@@ -323,7 +323,8 @@ TERMS: Final = (
     Term(
         "verdict",
         "The result of an assessment: FAIL if a criterion fails, PASS if all assessable criteria "
-        "pass, not assessable without any. For a recommendation: holds, reversed or tie.",
+        "pass, not assessable if no criterion is. For a recommendation: holds, reversed, tie, not "
+        "assessable or not measured.",
     ),
     Term(
         "wait",
@@ -357,14 +358,14 @@ def define_levels(levels: Iterable[str]) -> Iterator[tuple[str, str]]:
     2x1: 2 nodes of 1 core each.
     fcfs (policy): First come, first served: a task that does not fit blocks all tasks behind it.
     """
-    known = list_policies()
+    policies = list_policies()
     for level in dict.fromkeys(levels):
         if shape := _SHORTHAND.fullmatch(level):
             nodes, cores = (int(part) for part in shape.groups())
             each = " each" if nodes > 1 else ""
             yield level, f"{format_count(nodes, 'node')} of {format_count(cores, 'core')}{each}."
-        elif level in known:
-            summary = (inspect.getdoc(known[level]) or "").split("\n\n")[0]
+        elif level in policies:
+            summary = (inspect.getdoc(policies[level]) or "").split("\n\n")[0]
             yield f"{level} (policy)", f"{' '.join(summary.split()).removesuffix('.')}."
 
 

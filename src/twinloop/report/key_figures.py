@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from twinloop.metrics.trace_figures import Figures
-from twinloop.report.figures.lateness import LEAST
+from twinloop.report.figures.lateness import MIN_SHOWN_LATENESS
 from twinloop.report.quantity_text import format_duration, format_number
 
 _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejected", "unknown")
@@ -14,6 +14,8 @@ _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejec
 
 def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     """List the name and the formatted value of each key figure that is known.
+
+    Counts of zero and a lateness that users do not notice are left out.
 
     >>> import polars as pl
     >>> from twinloop.metrics.trace_figures import figures
@@ -36,7 +38,7 @@ def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     if wait := figures.wait:
         yield "wait, mean", format_duration(wait.mean)
         yield "wait, median", format_duration(wait.p50)
-        yield "wait, 95 %", format_duration(wait.p95)
+        yield "wait, 95th percentile", format_duration(wait.p95)
         yield "wait, longest", format_duration(wait.max)
     if figures.turnaround:
         yield "turnaround, mean", format_duration(figures.turnaround.mean)
@@ -48,7 +50,7 @@ def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
         yield "carbon", f"{format_number(figures.carbon / 1000)} kg"
     if figures.cost and figures.cost.total is not None:
         yield "cost", f"{format_number(figures.cost.total)} {figures.cost.currency}"
-    if figures.lateness and abs(figures.lateness.mean or 0.0) >= LEAST:
+    if figures.lateness and abs(figures.lateness.mean or 0.0) >= MIN_SHOWN_LATENESS:
         yield "lateness, mean", format_duration(figures.lateness.mean)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"

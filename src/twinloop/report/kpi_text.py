@@ -117,15 +117,15 @@ def format_kpi(kpi: str, value: float | None) -> str:
     return f"{format_number(value)} {unit}".rstrip()
 
 
-def format_change(value: float, of: float) -> str:
-    """Format the relative difference of two values in percent; undefined where `of` is zero.
+def format_change(value: float, reference: float) -> str:
+    """Format the difference of a value from a reference in percent; `-` if it is not defined.
 
     >>> format_change(88.0, 100.0), format_change(103.0, 100.0), format_change(1.0, 0.0)
     ('-12 %', '+3 %', '-')
     """
-    if not of or not math.isfinite(value) or not math.isfinite(of):
+    if not reference or not math.isfinite(value) or not math.isfinite(reference):
         return "-"
-    return f"{100 * (value - of) / abs(of):+.3g} %"
+    return f"{100 * (value - reference) / abs(reference):+.3g} %"
 
 
 def expand_kpi_names(text: str) -> str:
@@ -134,10 +134,10 @@ def expand_kpi_names(text: str) -> str:
     >>> expand_kpi_names("energy_per_task_j was not measured, by makespan_s")
     'energy per task was not measured, by makespan'
     """
-    return _IDENTIFIERS.sub(lambda found: name_kpi(found[0]), text)
+    return _IDENTIFIERS.sub(lambda match: name_kpi(match[0]), text)
 
 
-#: Identifiers with an underscore; the others ("makespan", "cost") are English words already.
+#: KPIs whose identifier has an underscore; the others, such as "cost", are English words.
 _IDENTIFIERS: Final = re.compile(
     "|".join(rf"\b{name}\b" for name in sorted(FIGURES, key=len, reverse=True) if "_" in name)
 )

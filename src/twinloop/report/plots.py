@@ -13,9 +13,9 @@ from twinloop.report.figures.assessment import (
     plot_completions,
     plot_power_segments,
     plot_power_trend,
+    plot_usage_comparison,
+    plot_wait_comparison,
 )
-from twinloop.report.figures.assessment import plot_usage_comparison as usage_of_both
-from twinloop.report.figures.assessment import plot_wait_comparison as waits_of_both
 from twinloop.report.figures.calibration import plot_convergence, plot_intervals
 from twinloop.report.figures.carbon import plot_carbon
 from twinloop.report.figures.colours import ColourBy
@@ -108,7 +108,7 @@ class Plots:
         return plot_sessions(self._trace, user, threshold=threshold)
 
     def load(self) -> Figure:
-        """Cores in use, cores busy and work submitted over time; see `plot_load`."""
+        """Cores in use, CPU use and submitted work over time; see `plot_load`."""
         return plot_load(self._trace)
 
     def page(self, path: str | Path) -> Path:
@@ -141,7 +141,7 @@ class VerdictPlots:
 
     def waits(self) -> Figure:
         """The distributions of the wait times, and twin minus real."""
-        return waits_of_both(self._verdict)
+        return plot_wait_comparison(self._verdict)
 
     def completions(self) -> Figure:
         """The tasks completed over time, and twin minus real."""
@@ -149,7 +149,7 @@ class VerdictPlots:
 
     def usage(self) -> Figure:
         """The CPU usage of the twin over the real one."""
-        return usage_of_both(self._verdict)
+        return plot_usage_comparison(self._verdict)
 
     def trend(self) -> Figure:
         """The z-scores of the power over time, and twin minus real."""

@@ -11,7 +11,7 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_duration(seconds: float | None) -> str:
-    """Format a length of time in the largest unit that keeps it above one or two.
+    """Format a length of time in the largest unit of which it has at least two (hours: one).
 
     >>> format_duration(5400), format_duration(0.25), format_duration(None)
     ('1.5 h', '0.25 s', '-')
@@ -32,10 +32,10 @@ def format_size(count: float | None) -> str:
     """
     if count is None:
         return "-"
-    step = 0
-    while abs(count) >= 1024 and step < len(_BYTES) - 1:
-        count, step = count / 1024, step + 1
-    return f"{format_number(count)} {_BYTES[step]}"
+    power = 0
+    while abs(count) >= 1024 and power < len(_BYTES) - 1:
+        count, power = count / 1024, power + 1
+    return f"{format_number(count)} {_BYTES[power]}"
 
 
 def format_number(value: float | None) -> str:
@@ -51,13 +51,13 @@ def format_number(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def shorten_name(name: str, longest: int) -> str:
+def shorten_name(name: str, max_length: int) -> str:
     """Shorten a name to this length by leaving out its middle.
 
     >>> shorten_name("C01-H01-001", 11), shorten_name("compute-rack-01-node-001", 11)
     ('C01-H01-001', 'compu…e-001')
     """
-    if len(name) <= longest:
+    if len(name) <= max_length:
         return name
-    end = (longest - 1) // 2
-    return f"{name[: longest - 1 - end]}…{name[-end:]}"
+    end = (max_length - 1) // 2
+    return f"{name[: max_length - 1 - end]}…{name[-end:]}"

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from twinloop.fidelity.verdict import Verdict
 
-#: The most pairs that are drawn.
-PAIRS: Final = 4000
-#: The wait axis is logarithmic if half of the waits are below this fraction of the longest.
-_SHORT: Final = 0.05
+#: Maximum number of pairs that are drawn.
+MAX_PAIRS: Final = 4000
+#: The axis of long waits is logarithmic if half of them are below this fraction of the longest.
+_LOG_AXIS_SHARE: Final = 0.05
 
 
 def plot_assessment(verdict: Verdict) -> dict[str, Figure]:
@@ -60,14 +60,15 @@ def plot_available(verdict: Verdict) -> tuple[dict[str, Figure], list[str]]:
 def plot_wait_comparison(verdict: Verdict) -> Figure:
     """Plot the cumulative distribution of the wait times, with twin minus real below.
 
-    The axis is logarithmic if half of the tasks waited less than a twentieth of the longest wait;
-    the curves then start with the share of tasks whose wait is below the left end of the axis.
+    The axis is logarithmic if the longest wait is above ten minutes and half of the real waits are
+    below a twentieth of it; the curves then start at 1 s, with the share of tasks that waited at
+    most 1 s.
     """
     rows = _get_series(verdict, "waits", "wait times", ("wait",))
     longest = float(rows["wait"].tail(1).item())
-    usual = rows.filter(pl.col("real") >= 0.5)["wait"].head(1)
+    median = rows.filter(pl.col("real") >= 0.5)["wait"].head(1)
     axis: dict[str, Any] = {"title": {"text": "wait (s)"}}
-    if longest > 600 and len(usual) and usual.item() < _SHORT * longest:
+    if longest > 600 and len(median) and median.item() < _LOG_AXIS_SHARE * longest:
         axis = {"title": {"text": "wait"}} | LOG_WAITS
         left = rows.filter(pl.col("wait") <= 1.0).tail(1).with_columns(wait=pl.lit(1.0))
         rows = pl.concat([left, rows.filter(pl.col("wait") > 1.0)])
@@ -93,9 +94,9 @@ def plot_usage_comparison(verdict: Verdict) -> Figure:
     """Plot the CPU usage of the twin over that of the real run, a point per window of a task."""
     rows = _get_series(verdict, "usage", "cpu usage", ("real", "twin"))
     notes = []
-    if rows.height > PAIRS:
-        notes.append(f"{PAIRS:,} of {rows.height:,} pairs, sampled at equal steps")
-        rows = rows[np.linspace(0, rows.height - 1, PAIRS).round().astype(int).tolist()]
+    if rows.height > MAX_PAIRS:
+        notes.append(f"{MAX_PAIRS:,} of {rows.height:,} pairs, sampled at equal steps")
+        rows = rows[np.linspace(0, rows.height - 1, MAX_PAIRS).round().astype(int).tolist()]
     figure = create_figure("CPU usage of the tasks")
     figure.add_scatter(
         x=rows["real"], y=rows["twin"], name="windows of tasks", mode="markers",
@@ -103,9 +104,9 @@ def plot_usage_comparison(verdict: Verdict) -> Figure:
         hovertemplate="real %{x:.4g}, twin %{y:.4g}<extra></extra>",
     )  # fmt: skip
     unit = _find_usage_unit(verdict)
-    most = max(float(rows[name].max() or 0.0) for name in ("real", "twin"))  # type: ignore[arg-type]
+    limit = max(float(rows[name].max() or 0.0) for name in ("real", "twin"))  # type: ignore[arg-type]
     figure.add_scatter(
-        x=[0.0, most], y=[0.0, most], name="twin = real", mode="lines", hoverinfo="skip",
+        x=[0.0, limit], y=[0.0, limit], name="twin = real", mode="lines", hoverinfo="skip",
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5},
     )  # fmt: skip
     figure.update_layout(
@@ -131,9 +132,9 @@ def plot_power_segments(verdict: Verdict) -> Figure:
     used = rows.filter(pl.col("status") == "used")
     counts = rows["status"].value_counts(sort=True).rows()
     notes = [
-        f"{format_count(count, 'segment')} not used: {why}"
-        for why, count in counts
-        if why != "used"
+        f"{format_count(count, 'segment')} not used: {reason}"
+        for reason, count in counts
+        if reason != "used"
     ]
     if not used.height:
         raise InputError(
@@ -141,22 +142,26 @@ def plot_power_segments(verdict: Verdict) -> Figure:
         )
     length = verdict.criteria.power.segment
     axis = _make_time_axis(rows["start"] + length)
-    place = {
+    position = {
         "x": axis.at(used["start"].to_numpy() + length / 2),
         "width": float(axis.length(np.array(length))),
     }
     figure = create_figure("Power correlation by segment")
     figure.add_bar(
-        y=used["r"], name="highest correlation", marker={"color": colours.CURVE}, **place
+        y=used["r"], name="highest correlation", marker={"color": colours.CURVE}, **position
     )
     figure.add_bar(
-        y=used["lag"], name="lag of the twin", marker={"color": colours.SECOND}, yaxis="y2", **place
+        y=used["lag"],
+        name="lag of the twin",
+        marker={"color": colours.SECOND},
+        yaxis="y2",
+        **position,
     )
-    least = verdict.criteria.power.correlation
+    threshold = verdict.criteria.power.correlation
     span = axis.at(np.array([0.0, float(rows["start"][-1]) + length]))
     figure.add_scatter(
-        x=span, y=[least, least], name="threshold of the mean", mode="lines", hoverinfo="skip",
-        line={"color": colours.LIMIT, "dash": "dot", "width": 1.5},
+        x=span, y=[threshold, threshold], name="threshold of the mean", mode="lines",
+        hoverinfo="skip", line={"color": colours.LIMIT, "dash": "dot", "width": 1.5},
     )  # fmt: skip
     stack_axes(figure, "lag (s)")
     figure.update_layout(
@@ -177,11 +182,11 @@ PLOTS: Final[Mapping[str, Callable[[Verdict], Figure]]] = {
 }
 
 
-def _get_series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...]) -> pl.DataFrame:
+def _get_series(verdict: Verdict, name: str, metric: str, columns: tuple[str, ...]) -> pl.DataFrame:
     """Return the rows of a series that can be drawn; raise an error if there are none."""
     rows: pl.DataFrame = verdict.series.get(name, pl.DataFrame())
     if rows.height:
-        rows = rows.drop_nulls(needed)
+        rows = rows.drop_nulls(columns)
     if not rows.height:
         notes = [each.note for each in verdict.findings if each.metric == metric and each.note]
         raise InputError(
@@ -193,25 +198,25 @@ def _get_series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...
 
 def _insert_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     """Insert an empty row at each gap in time, so that the curve is interrupted there."""
-    apart = rows["t"].diff().drop_nulls()
-    if not len(apart):
+    distances = rows["t"].diff().drop_nulls()
+    if not len(distances):
         return rows
-    step = float(apart.min())  # type: ignore[arg-type]
+    step = float(distances.min())  # type: ignore[arg-type]
     last = rows.filter((pl.col("t").shift(-1) - pl.col("t") > 1.5 * step).fill_null(False))
     empty = last.select(t=pl.col("t") + step)
     return pl.concat([rows, empty], how="diagonal").sort("t")
 
 
 def _find_usage_unit(verdict: Verdict) -> str:
-    """Return the unit of the CPU usage, which the findings on it have in their figures."""
-    named = (
+    """Return the unit of the CPU usage from the names of figures such as `median_cores`."""
+    units = (
         name.removeprefix("median_")
-        for found in verdict.findings
-        if found.metric == "cpu usage"
-        for name in found.figures
+        for finding in verdict.findings
+        if finding.metric == "cpu usage"
+        for name in finding.figures
         if name.startswith("median_")
     )
-    unit = next(named, "")
+    unit = next(units, "")
     return f" ({unit})" if unit else ""
 
 

@@ -13,8 +13,8 @@ from twinloop.report.figures.figure_base import escape_label
 from twinloop.report.figures.packing import pack_boxes
 from twinloop.trace import Trace
 
-#: The most names that are legible beside an axis.
-LABELS: Final = 40
+#: Maximum number of names that are legible beside an axis.
+MAX_LABELS: Final = 40
 UNRECORDED: Final = "machine not recorded"
 #: The gap between two bands, as a fraction of the highest band so far.
 _GAP: Final = 0.08
@@ -52,9 +52,9 @@ class Bands:
             size = cores.get(name) or _find_peak(part)
             top = size
             boxes = part.select("start", "end", "cores").rows()
-            number = part["number"].to_list()
+            numbers = part["number"].to_list()
             for box, spans in pack_boxes(boxes, size):
-                pieces += [(number[box], base + low, base + high) for low, high in spans]
+                pieces += [(numbers[box], base + low, base + high) for low, high in spans]
                 top = max(top, spans[-1][1])
             rows[name] = (base, base + top)
             base += top
@@ -72,8 +72,8 @@ class Bands:
         top = max((high for _, high in self.rows.values()), default=1.0)
         if list(self.rows) == [UNRECORDED]:
             return {"title": {"text": "cores, packed from below"}, "range": [0.0, top]}
-        every = -(-len(self.rows) // LABELS)
-        shown = list(self.rows.items())[::every]
+        stride = -(-len(self.rows) // MAX_LABELS)
+        shown = list(self.rows.items())[::stride]
         return {
             "range": [top, 0.0],
             "tickmode": "array",

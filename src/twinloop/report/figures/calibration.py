@@ -22,10 +22,11 @@ from twinloop.report.quantity_text import format_count
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A long history is reduced to the lowest and the highest loss of so many parts.
+#: Number of parts into which a long history is split; each is reduced to its lowest and highest
+#: loss.
 PARTS: Final = 500
-#: From so many evaluations on, their axis is logarithmic.
-_MANY: Final = 1000
+#: Number of evaluations above which their axis is logarithmic.
+_LOG_AXIS_EVALUATIONS: Final = 1000
 
 
 def plot_calibration(fit: CalibrationResult) -> dict[str, Figure]:
@@ -80,24 +81,24 @@ def plot_convergence(fit: CalibrationResult) -> Figure:
         history[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         for name in ("loss", "best")
     )
-    known = np.isfinite(loss)
-    if not known.any():
+    is_finite = np.isfinite(loss)
+    if not is_finite.any():
         raise InputError(
             "there is no convergence to draw: every evaluation failed", kind="nothing-to-draw"
         )
     notes = []
-    if failed := int((~known).sum()):
+    if failed := int((~is_finite).sum()):
         notes.append(f"not drawn: {format_count(failed, 'failed evaluation')}")
-    at = np.flatnonzero(known)
-    if at.size > 4 * PARTS:
-        at = _find_extremes(at, loss)
+    drawn = np.flatnonzero(is_finite)
+    if drawn.size > 4 * PARTS:
+        drawn = _find_extremes(drawn, loss)
         notes.append(
             f"of each 1/{PARTS} of the evaluations only the lowest and the highest loss are drawn; "
             "the lowest loss so far is exact"
         )
     figure = create_figure("Convergence of the calibration")
     figure.add_scatter(
-        x=at + 1, y=loss[at], name="loss", mode="markers",
+        x=drawn + 1, y=loss[drawn], name="loss", mode="markers",
         marker={"color": colours.OTHERS, "size": 4, "opacity": 0.6},
     )  # fmt: skip
     searches = _split_searches(history)
@@ -117,9 +118,12 @@ def plot_convergence(fit: CalibrationResult) -> Figure:
             x=[1, loss.size], y=[before, before], name="before calibration", mode="lines",
             line={"color": colours.LIMIT, "dash": "dash", "width": 1.5}, meta={"aside": True},
         )  # fmt: skip
-    positive = bool((loss[known] > 0).all())
+    positive = bool((loss[is_finite] > 0).all())
     figure.update_layout(
-        xaxis={"title": {"text": "evaluations"}, "type": "log" if loss.size > _MANY else "linear"},
+        xaxis={
+            "title": {"text": "evaluations"},
+            "type": "log" if loss.size > _LOG_AXIS_EVALUATIONS else "linear",
+        },
         yaxis={"title": {"text": "loss"}, "type": "log" if positive else "linear"},
         hovermode="closest",
     )
@@ -135,16 +139,16 @@ def _split_searches(history: pl.DataFrame) -> list[slice]:
 
 
 def _find_corners(best: Floats) -> Any:
-    """Return the indices where a long curve changes, and its end: they draw the same steps."""
-    every = np.arange(best.size)
+    """Return the indices at which the curve must be drawn: all, or the steps of a long curve."""
+    indices = np.arange(best.size)
     if best.size <= 4 * PARTS:
-        return every
-    return every[(np.diff(best, prepend=np.nan) != 0) | (every == best.size - 1)]
+        return indices
+    return indices[(np.diff(best, prepend=np.nan) != 0) | (indices == best.size - 1)]
 
 
-def _find_extremes(at: np.ndarray[Any, np.dtype[np.int64]], loss: Floats) -> Any:
-    """Return the evaluations with the lowest and the highest loss of each part."""
-    parts = np.array_split(at, PARTS)
+def _find_extremes(indices: np.ndarray[Any, np.dtype[np.int64]], loss: Floats) -> Any:
+    """Return the indices of the lowest and the highest loss of each part."""
+    parts = np.array_split(indices, PARTS)
     kept = [part[pick(loss[part])] for part in parts for pick in (np.argmin, np.argmax)]
     return np.unique(kept)
 
@@ -166,29 +170,29 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
             "there are no intervals to draw: identifiability was not analysed",
             kind="nothing-to-draw",
         )
-    numbers = [row for row in table.rows(named=True) if _is_number(row["value"])]
-    if not numbers:
+    numeric = [row for row in table.rows(named=True) if _is_number(row["value"])]
+    if not numeric:
         raise InputError(
             "there are no intervals to draw: no parameter is numeric", kind="nothing-to-draw"
         )
     notes = []
-    if categorical := table.height - len(numbers):
+    if categorical := table.height - len(numeric):
         notes.append(f"not drawn: {format_count(categorical, 'categorical parameter')}")
-    rows = [_make_row(fit, row, len(numbers) - at) for at, row in enumerate(numbers)]
+    rows = [_make_row(fit, row, len(numeric) - index) for index, row in enumerate(numeric)]
     if unbounded := [each.name for each in rows if each.ends is None]:
         notes.append(f"interval unknown: {', '.join(unbounded)}")
     figure = create_figure("Acceptable intervals of the values")
-    for name, colour, wanted in (
+    for name, colour, identifiable in (
         ("identifiable", colours.CURVE, True),
         ("not identifiable", colours.SECOND, False),
     ):
-        _add_bars(figure, name, colour, [row for row in rows if row.identifiable is wanted])
+        _add_bars(figure, name, colour, [row for row in rows if row.identifiable is identifiable])
     _add_markers(
-        figure, "fitted value", "circle", [(row.value, row.place, row.hover) for row in rows]
+        figure, "fitted value", "circle", [(row.value, row.row_number, row.hover) for row in rows]
     )
     _add_markers(
         figure, "value before", "diamond-open",
-        [(row.before, row.place, "before") for row in rows if row.before is not None],
+        [(row.before, row.row_number, "before") for row in rows if row.before is not None],
     )  # fmt: skip
     figure.update_layout(
         xaxis={
@@ -197,7 +201,7 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
             "tickformat": ".0%",
         },
         yaxis={
-            "tickvals": [row.place for row in rows],
+            "tickvals": [row.row_number for row in rows],
             "ticktext": [escape_label(row.name) for row in rows],
             "range": [0.4, len(rows) + 0.6],
             "showgrid": False,
@@ -209,29 +213,34 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
 
 
 class _IntervalRow:
-    """Interval of a parameter, as fractions of the range that was searched."""
+    """Interval of a parameter, as fractions of the range that was searched.
 
-    def __init__(self, name: str, place: int, identifiable: bool | None) -> None:
-        self.name, self.place, self.identifiable = name, place, identifiable
+    `row_number` is the height of the row in the figure; `before` and `ends` are None if unknown.
+    """
+
+    def __init__(self, name: str, row_number: int, identifiable: bool | None) -> None:
+        self.name, self.row_number, self.identifiable = name, row_number, identifiable
         self.value: float = 0.0
         self.before: float | None = None
         self.ends: tuple[float, float] | None = None
         self.hover = ""
 
 
-def _make_row(fit: CalibrationResult, found: dict[str, Any], place: int) -> _IntervalRow:
-    name = str(found["parameter"])
-    row = _IntervalRow(name, place, found["identifiable"])
-    ends = [found[end] for end in ("low", "high") if _is_number(found[end])]
+def _make_row(fit: CalibrationResult, table_row: dict[str, Any], row_number: int) -> _IntervalRow:
+    name = str(table_row["parameter"])
+    row = _IntervalRow(name, row_number, table_row["identifiable"])
+    ends = [table_row[end] for end in ("low", "high") if _is_number(table_row[end])]
     before = fit.defaults.get(name)
     tried = fit.history[name].to_list() if name in fit.history.columns else []
-    known = [value for value in (*tried, *ends, found["value"], before) if _is_number(value)]
-    scale = Scale.of(pl.Series(known, dtype=pl.Float64, strict=False))
-    row.value = scale.part(found["value"])
-    row.before = scale.part(before) if _is_number(before) else None
-    row.hover = f"{escape_label(name)}: {format_value(found['value'])}"
+    range_values = [
+        value for value in (*tried, *ends, table_row["value"], before) if _is_number(value)
+    ]
+    scale = Scale.of(pl.Series(range_values, dtype=pl.Float64, strict=False))
+    row.value = scale.get_position(table_row["value"])
+    row.before = scale.get_position(before) if _is_number(before) else None
+    row.hover = f"{escape_label(name)}: {format_value(table_row['value'])}"
     if len(ends) == 2:
-        row.ends = scale.part(ends[0]), scale.part(ends[1])
+        row.ends = scale.get_position(ends[0]), scale.get_position(ends[1])
         row.hover += f", from {format_value(ends[0])} to {format_value(ends[1])}"
     return row
 
@@ -242,7 +251,7 @@ def _add_bars(figure: Figure, name: str, colour: str, rows: Sequence[_IntervalRo
     for row in rows:
         if row.ends is not None:
             x += [*row.ends, None]
-            y += [row.place, row.place, None]
+            y += [row.row_number, row.row_number, None]
     if x:
         figure.add_scatter(
             x=x, y=y, name=name, mode="lines", line={"color": colour, "width": 8}, opacity=0.7,
@@ -263,5 +272,5 @@ def _add_markers(
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a finite number."""
-    usual = isinstance(value, (int, float, np.integer, np.floating))
-    return usual and not isinstance(value, bool) and bool(np.isfinite(value))
+    is_numeric_type = isinstance(value, (int, float, np.integer, np.floating))
+    return is_numeric_type and not isinstance(value, bool) and bool(np.isfinite(value))

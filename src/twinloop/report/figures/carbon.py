@@ -22,7 +22,7 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: The number of windows of the curve.
+#: Number of windows of the curve.
 WINDOWS = 1000
 
 
@@ -42,22 +42,22 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
     >>> float(figure.data[0].y[0]), figure.layout.meta["notes"]
     (250.0, ['500 g in total'])
     """
-    known = get_intensity(require_trace(trace)) if intensity is None else intensity
-    if known is None:
+    used_intensity = get_intensity(require_trace(trace)) if intensity is None else intensity
+    if used_intensity is None:
         raise InputError(
             "there is no carbon to draw: the carbon intensity of the electricity is not known",
             kind="nothing-to-draw",
             remedy="give an intensity in g/kWh, or a platform with a `carbon` intensity",
         )
     boxes, _ = find_power_intervals(trace)
-    total = grams(trace, known)
+    total = grams(trace, used_intensity)
     if boxes is None or total is None:
         raise InputError(
-            "there is no carbon to draw: the trace has no window of power",
+            "there is no carbon to draw: the power table has no known value",
             kind="nothing-to-draw",
             remedy="give the hosts of the platform a power model",
         )
-    series = CarbonIntensity.of(known, trace.manifest.epoch_ms)
+    series = CarbonIntensity.of(used_intensity, trace.manifest.epoch_ms)
     edges = np.linspace(boxes.start.min(), boxes.end.max(), WINDOWS + 1)
     hours = np.diff(edges) / 3600.0
     rate = Steps.of(boxes).means(edges) * np.diff(edges) / JOULES_PER_KWH
@@ -65,13 +65,13 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
     axis = TimeAxis.of(trace)
     figure = create_figure("Carbon emissions", axis)
     at = axis.at(edges)
-    for name, level, colour, place in (
+    for name, level, colour, y_axis in (
         ("carbon", rate * mean / hours, colours.CURVE, "y"),
         ("intensity", mean, colours.SECOND, "y2"),
     ):
         figure.add_scatter(
             x=at, y=np.append(level, level[-1]), name=name, mode="lines", line_shape="hv",
-            line={"color": colour, "width": 1.5}, yaxis=place,
+            line={"color": colour, "width": 1.5}, yaxis=y_axis,
         )  # fmt: skip
     figure.update_layout(
         xaxis={"anchor": "y2"},

@@ -29,7 +29,7 @@ CURVE: Final = "#4e79a7"
 SECOND: Final = "#f28e2b"
 USED: Final = "#59a14f"
 LIMIT: Final = "#808080"
-AWAY: Final = "rgba(128, 128, 128, 0.45)"
+UNAVAILABLE: Final = "rgba(128, 128, 128, 0.45)"
 
 
 def choose_grouping(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
@@ -54,17 +54,18 @@ def choose_grouping(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
 
 
 def group_executions(
-    executions: pl.DataFrame, by: ColourBy, most: int = len(GROUPS)
+    executions: pl.DataFrame, by: ColourBy, max_groups: int = len(GROUPS)
 ) -> pl.DataFrame:
     """Group executions by a column, largest group first.
 
-    Columns: `group` (null: unknown), `core_seconds`, `label`, `members`. At most `most` groups
-    have a row of their own; the last row, with `members` above one, is the sum of all others. By
-    status, an execution has the reason of its end, else the status of its task.
+    Columns: `group` (null: unknown), `core_seconds`, `label`, `members`. Of more than
+    `max_groups` + 1 groups, the first `max_groups` have a row each, and the last row, with
+    `members` above one, is the sum of all others. By status, an execution has the reason of its
+    end, else the status of its task.
 
     >>> frame = pl.DataFrame({"user": ["a", "b", "c"], "cores": 1.0, "start": 0.0,
     ...                       "end": [3.0, 2.0, 1.0]})
-    >>> group_executions(frame, "user", most=1).select("label", "core_seconds").rows()
+    >>> group_executions(frame, "user", max_groups=1).select("label", "core_seconds").rows()
     [('a', 3.0), ('others (2)', 3.0)]
     """
     sizes = (
@@ -73,9 +74,9 @@ def group_executions(
         .sort(["core_seconds", "group"], descending=[True, False], nulls_last=True)
         .with_columns(label=pl.col("group").fill_null(f"{by} unknown"), members=pl.lit(1))
     )
-    if sizes.height <= most + 1:
+    if sizes.height <= max_groups + 1:
         return sizes
-    rest = sizes[most:]
+    rest = sizes[max_groups:]
     others = pl.DataFrame(
         {
             "group": [None],
@@ -85,7 +86,7 @@ def group_executions(
         },
         schema=sizes.schema,
     )
-    return pl.concat([sizes[:most], others])
+    return pl.concat([sizes[:max_groups], others])
 
 
 def get_group_key(by: ColourBy) -> pl.Expr:
@@ -93,12 +94,12 @@ def get_group_key(by: ColourBy) -> pl.Expr:
     return pl.coalesce("reason", "status") if by == "status" else pl.col(by)
 
 
-def get_colour(by: ColourBy, label: str, place: int, members: int) -> str:
-    """Return the colour of a group by its rank in size.
+def get_colour(by: ColourBy, label: str, rank: int, members: int) -> str:
+    """Return the colour of a group by its rank in size, from 0; of a status by its name.
 
     >>> get_colour("status", "failed", 3, 1), get_colour("user", "others (12)", 9, 12)
     ('#e15759', '#9aa0a6')
     """
     if by == "status":
         return STATUS.get(label, OTHERS)
-    return GROUPS[place] if members == 1 and place < len(GROUPS) else OTHERS
+    return GROUPS[rank] if members == 1 and rank < len(GROUPS) else OTHERS

@@ -18,24 +18,24 @@ from twinloop.report.quantity_text import format_count, shorten_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: Up to this number of parameters there is a panel per pair; more get parallel axes.
-PAIRED: Final = 6
-#: The most points that are drawn.
-POINTS: Final = 500
+#: Maximum number of parameters with a panel per pair; more get parallel axes.
+MAX_PAIRED: Final = 6
+#: Maximum number of points that are drawn.
+MAX_POINTS: Final = 500
 
 # From the lowest loss to the highest; visible on white and on black.
-_SHADES: Final = ("#2f6db3", "#3fa7a0", "#e3b23c", "#9aa0a6")
-_LONGEST: Final = 22
-# The common prefix of the contention parameters, left out of labels for lack of space.
-_OF_KINDS: Final = "contention.kinds."
+_COLOUR_STOPS: Final = ("#2f6db3", "#3fa7a0", "#e3b23c", "#9aa0a6")
+_MAX_LABEL_LENGTH: Final = 22
+# The common prefix of the contention parameters, left out of labels to save space.
+_CONTENTION_PREFIX: Final = "contention.kinds."
 
 
 def plot_confidence_region(fit: CalibrationResult) -> Figure:
     """Plot evaluated points around the fit, coloured by their loss, with the fitted values marked.
 
-    Points with a loss close to the lowest form the acceptable set. Up to six parameters get a
-    panel per pair, where an oblique ridge shows that two parameters compensate each other. More
-    parameters get parallel axes, with a line per point.
+    Points with a loss close to the lowest form the acceptable set. One parameter gets a panel of
+    its loss. Two to six parameters get a panel per pair, where an oblique ridge shows that two
+    parameters compensate each other. More parameters get parallel axes, with a line per point.
 
     >>> from types import SimpleNamespace
     >>> points = pl.DataFrame({"a": [1.0, 2.0], "b": [5.0, 4.0], "loss": [0.3, 0.1]})
@@ -47,33 +47,41 @@ def plot_confidence_region(fit: CalibrationResult) -> Figure:
     points, notes = _select_points(fit)
     names = [name for name in points.columns if name != "loss"]
     figure = create_figure("Parameter values around the fit, coloured by loss")
-    if len(names) > PAIRED:
+    if len(names) > MAX_PAIRED:
         _plot_parallel_axes(figure, fit, points, names)
     elif len(names) > 1:
         _plot_pairs(figure, fit, points, names)
     else:
-        _plot_one(figure, fit, points, names[0])
+        _plot_single_parameter(figure, fit, points, names[0])
     figure.update_layout(
         hovermode="closest",
         showlegend=False,
         coloraxis=_make_colour_axis(points["loss"].to_numpy()),
     )
-    mark = "red circles mark" if len(names) > 1 else "the dotted line marks"
-    return attach_notes(figure, [f"{mark} the fitted values", *notes])
+    marking = "red circles mark" if len(names) > 1 else "the dotted line marks"
+    return attach_notes(figure, [f"{marking} the fitted values", *notes])
 
 
 def explain_confidence_region(fit: CalibrationResult) -> str:
-    """Explain how to read the figure, which has one of two forms.
+    """Explain how to read the figure; its form depends on the number of parameters.
 
     >>> from types import SimpleNamespace
     >>> explain_confidence_region(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
     'Each line is an evaluated set of parameter values. ...'
+    >>> explain_confidence_region(SimpleNamespace(values={"a": 1.0}))
+    'Each point is an evaluated parameter value. ...'
     """
-    if len(fit.values) > PAIRED:
+    if len(fit.values) > MAX_PAIRED:
         return (
             "Each line is an evaluated set of parameter values. Blue lines form the acceptable "
             "set: their loss is close to that of the fit. Where blue lines lie close together, the "
             "data determine the parameter; where they spread, the data do not."
+        )
+    if len(fit.values) == 1:
+        return (
+            "Each point is an evaluated parameter value. Blue points form the acceptable set: "
+            "their loss is close to that of the fit. The narrower their range, the better the data "
+            "determine the parameter."
         )
     return (
         "Each point is an evaluated set of parameter values. Blue points form the acceptable set: "
@@ -84,45 +92,48 @@ def explain_confidence_region(fit: CalibrationResult) -> str:
 
 def _select_points(fit: CalibrationResult) -> tuple[pl.DataFrame, list[str]]:
     """Select the points to draw, with the best last, and note the points left out."""
-    found = fit.confidence_region
-    names = [] if found is None else [name for name in found.columns if name in fit.values]
-    if found is None or not found.height or not names:
+    region = fit.confidence_region
+    names = [] if region is None else [name for name in region.columns if name in fit.values]
+    if region is None or not region.height or not names:
         raise InputError(
             "there is no acceptable set to draw: no points around the fit were evaluated",
             kind="nothing-to-draw",
         )
     loss = pl.col("loss").cast(pl.Float64)
-    points = found.select(*names, loss).filter(loss.is_finite()).sort("loss", descending=True)
+    points = region.select(*names, loss).filter(loss.is_finite()).sort("loss", descending=True)
     if not points.height:
         raise InputError(
             "there is no acceptable set to draw: every evaluation failed", kind="nothing-to-draw"
         )
-    notes, what = [], "point" if len(names) <= PAIRED else "line"
-    if failed := found.height - points.height:
-        notes.append(f"not drawn: {format_count(failed, what)} that failed")
-    if points.height > POINTS:
-        notes.append(f"{POINTS} of {points.height:,} {what}s, at equal steps from the "
+    notes, noun = [], "point" if len(names) <= MAX_PAIRED else "line"
+    if failed := region.height - points.height:
+        notes.append(f"not drawn: {format_count(failed, noun)} whose evaluation failed")
+    if points.height > MAX_POINTS:
+        notes.append(f"{MAX_POINTS} of {points.height:,} {noun}s, at equal steps from the "
                      "highest loss to the lowest")  # fmt: skip
-        points = points[np.linspace(0, points.height - 1, POINTS).round().astype(int).tolist()]
-    texts = [
-        pl.Series(each.name, [_escape_value(value) for value in each], dtype=pl.String)
+        points = points[np.linspace(0, points.height - 1, MAX_POINTS).round().astype(int).tolist()]
+    labels = [
+        pl.Series(each.name, [_format_category(value) for value in each], dtype=pl.String)
         for each in points
         if not each.dtype.is_numeric()
     ]
-    return points.with_columns(texts), notes
+    return points.with_columns(labels), notes
 
 
-def _escape_value(value: Any) -> str:
+def _format_category(value: Any) -> str:
     """Format a categorical value as a label."""
     return escape_label(format_value(value))
 
 
 def _get_fitted_value(fit: CalibrationResult, points: pl.DataFrame, name: str) -> Any:
+    """Return the fitted value of a parameter; a categorical one as its label."""
     value = fit.values[name]
-    return value if points.schema[name].is_numeric() else _escape_value(value)
+    return value if points.schema[name].is_numeric() else _format_category(value)
 
 
-def _plot_one(figure: Figure, fit: CalibrationResult, points: pl.DataFrame, name: str) -> None:
+def _plot_single_parameter(
+    figure: Figure, fit: CalibrationResult, points: pl.DataFrame, name: str
+) -> None:
     figure.add_scatter(**_make_markers(points, [name]), x=points[name].to_list(), y=points["loss"])
     figure.add_vline(
         x=_get_fitted_value(fit, points, name), line={"color": colours.LIMIT, "dash": "dot"}
@@ -141,23 +152,23 @@ def _plot_pairs(
     panels = len(names) - 1
     marks = _make_markers(points, names)
     for row in range(panels):
-        below = names[row + 1]
+        y_name = names[row + 1]
         for column in range(row + 1):
-            across = names[column]
-            place = {"xaxis": f"x{column + 1}", "yaxis": f"y{row + 1}"}
+            x_name = names[column]
+            axes = {"xaxis": f"x{column + 1}", "yaxis": f"y{row + 1}"}
             figure.add_scatter(
-                **marks, **place,
-                x=points[across].to_list(), y=points[below].to_list(),
+                **marks, **axes,
+                x=points[x_name].to_list(), y=points[y_name].to_list(),
             )  # fmt: skip
             figure.add_scatter(
-                **_make_fit_marker(), **place, x=[_get_fitted_value(fit, points, across)],
-                y=[_get_fitted_value(fit, points, below)],
+                **_make_fit_marker(), **axes, x=[_get_fitted_value(fit, points, x_name)],
+                y=[_get_fitted_value(fit, points, y_name)],
             )  # fmt: skip
         low, high = 1 - (row + 0.88) / panels, 1 - row / panels
         figure.update_layout(
             {
                 f"yaxis{row + 1}": {
-                    **_make_axis(points[below], below),
+                    **_make_axis(points[y_name], y_name),
                     "domain": [max(low, 0.0), high],
                     "anchor": "x1",
                 },
@@ -169,12 +180,12 @@ def _plot_pairs(
                 },
             }
         )
-        # Above the column, where the triangle without panels has space for a long name.
-        last = row == panels - 1
+        # The name is above its column, where there are no panels and a long name has space.
+        is_last = row == panels - 1
         figure.add_annotation(
             text=_shorten(names[row]), xref="paper", yref="paper", y=high, yanchor="bottom",
-            x=(row + 0.94) / panels if last and row else row / panels,
-            xanchor="right" if last and row else "left", showarrow=False, font={"size": 12},
+            x=(row + 0.94) / panels if is_last and row else row / panels,
+            xanchor="right" if is_last and row else "left", showarrow=False, font={"size": 12},
         )  # fmt: skip
     figure.update_layout(height=max(400, 180 + 150 * panels))
 
@@ -182,27 +193,28 @@ def _plot_pairs(
 def _plot_parallel_axes(
     figure: Figure, fit: CalibrationResult, points: pl.DataFrame, names: list[str]
 ) -> None:
-    """Plot a line per point across all parameters, in one Plotly trace per shade.
+    """Plot a line per point across all parameters, in one Plotly trace per class of losses.
 
     The parameters are rows, because their names fit to the left of a row also on a phone.
     """
     scales = {name: Scale.of(points[name]) for name in names}
-    parts = np.column_stack(
-        [[scales[name].part(value) for value in points[name]] for name in names]
+    positions = np.column_stack(
+        [[scales[name].get_position(value) for value in points[name]] for name in names]
     )
-    shade = _scale_losses(points["loss"].to_numpy())
-    steps = np.minimum((shade * 8).astype(int), 7)
-    for step in range(7, -1, -1):
-        rows = parts[steps == step]
-        broken = np.column_stack([rows, np.full(len(rows), np.nan)]).ravel()
+    scaled_loss = _scale_losses(points["loss"].to_numpy())
+    classes = np.minimum((scaled_loss * 8).astype(int), 7)
+    for loss_class in range(7, -1, -1):
+        rows = positions[classes == loss_class]
+        x_with_breaks = np.column_stack([rows, np.full(len(rows), np.nan)]).ravel()
         figure.add_scatter(
-            y=list(range(len(names) + 1)) * len(rows), x=broken, mode="lines", hoverinfo="skip",
-            line={"color": _interpolate_colour((step + 0.5) / 8), "width": 1.2},
-            opacity=0.9 - 0.1 * step,
+            y=list(range(len(names) + 1)) * len(rows), x=x_with_breaks, mode="lines",
+            hoverinfo="skip",
+            line={"color": _interpolate_colour((loss_class + 0.5) / 8), "width": 1.2},
+            opacity=0.9 - 0.1 * loss_class,
         )  # fmt: skip
     # An empty trace that adds the colour bar.
     figure.add_scatter(**_make_markers(points[:1], names), x=[None], y=[None])
-    fitted = [scales[name].part(_get_fitted_value(fit, points, name)) for name in names]
+    fitted = [scales[name].get_position(_get_fitted_value(fit, points, name)) for name in names]
     figure.add_scatter(
         **_make_fit_marker(), y=list(range(len(names))), x=fitted,
         hovertemplate="%{text}<extra></extra>",
@@ -236,7 +248,7 @@ def _make_axis(values: pl.Series, name: str) -> dict[str, Any]:
 
 
 def _shorten(name: str) -> str:
-    return escape_label(shorten_name(name.removeprefix(_OF_KINDS), _LONGEST))
+    return escape_label(shorten_name(name.removeprefix(_CONTENTION_PREFIX), _MAX_LABEL_LENGTH))
 
 
 def _make_markers(points: pl.DataFrame, names: list[str]) -> dict[str, Any]:
@@ -270,29 +282,36 @@ def _transform_losses(loss: Floats) -> Floats:
 
 
 def _scale_losses(loss: Floats) -> Floats:
-    measure = _transform_losses(loss)
-    span = measure.max() - measure.min()
-    return (measure - measure.min()) / span if span > 0 else np.zeros(loss.size)
+    transformed = _transform_losses(loss)
+    span = transformed.max() - transformed.min()
+    return (transformed - transformed.min()) / span if span > 0 else np.zeros(loss.size)
 
 
 def _interpolate_colour(part: float) -> str:
     """Interpolate the colour at a fraction of the range from the lowest loss to the highest."""
-    stops = np.array([[int(shade[at : at + 2], 16) for at in (1, 3, 5)] for shade in _SHADES])
-    at = np.linspace(0, 1, len(_SHADES))
-    return "rgb({:.0f}, {:.0f}, {:.0f})".format(*(np.interp(part, at, stop) for stop in stops.T))
+    colours_rgb = np.array(
+        [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in _COLOUR_STOPS]
+    )
+    positions = np.linspace(0, 1, len(_COLOUR_STOPS))
+    levels = (np.interp(part, positions, channel) for channel in colours_rgb.T)
+    return "rgb({:.0f}, {:.0f}, {:.0f})".format(*levels)
 
 
 def _make_colour_axis(loss: Floats) -> dict[str, Any]:
-    measure = _transform_losses(loss)
-    ticks = np.linspace(measure.min(), measure.max(), 2)  # more overlap on a phone
-    back = 10**ticks if (loss > 0).all() else ticks
+    transformed = _transform_losses(loss)
+    ticks = np.linspace(
+        transformed.min(), transformed.max(), 2
+    )  # more ticks would overlap on a phone
+    losses = 10**ticks if (loss > 0).all() else ticks
     return {
-        "cmin": float(measure.min()), "cmax": float(measure.max()),
-        "colorscale": [[at / (len(_SHADES) - 1), shade] for at, shade in enumerate(_SHADES)],
+        "cmin": float(transformed.min()), "cmax": float(transformed.max()),
+        "colorscale": [
+            [index / (len(_COLOUR_STOPS) - 1), colour] for index, colour in enumerate(_COLOUR_STOPS)
+        ],
         "colorbar": {
             "title": {"text": "loss", "side": "top"}, "orientation": "h", "len": 0.4,
             "thickness": 10, "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom",
             "tickangle": 0, "tickvals": ticks.tolist(),
-            "ticktext": [f"{value:.3g}" for value in back],
+            "ticktext": [f"{value:.3g}" for value in losses],
         },
     }  # fmt: skip

@@ -44,9 +44,9 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
     [('measured: better, as predicted', [-0.85]), ('predicted', [-1.0])]
     """
     metric = confirmation.by if metric is None else metric
-    base = confirmation.baseline.name
+    baseline = confirmation.baseline.name
     rows = confirmation.pairs.filter(
-        (pl.col("metric") == metric) & (pl.col("other") == base)
+        (pl.col("metric") == metric) & (pl.col("other") == baseline)
     ).with_row_index("place")
     measured = rows.drop_nulls("real")
     if not measured.height:
@@ -54,9 +54,9 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
             f"there are no differences to draw: {name_kpi(metric)} was not measured",
             kind="nothing-to-draw",
         )
-    numbers = ("predicted", "real", "low", "high")
+    columns = ("predicted", "real", "low", "high")
     rows, measured = (
-        each.with_columns(scale_value(metric, pl.col(name)) for name in numbers)
+        each.with_columns(scale_value(metric, pl.col(name)) for name in columns)
         for each in (rows, measured)
     )
     figure = create_figure(f"Difference to the baseline: {name_kpi(metric)}")
@@ -80,7 +80,7 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
         meta={"columns": _name_columns(metric)},
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": f"{label_kpi(metric)}, less {escape_label(base)}"}},
+        xaxis={"title": {"text": f"{label_kpi(metric)}, less {escape_label(baseline)}"}},
         yaxis={
             "tickvals": rows["place"].to_list(),
             "ticktext": [escape_label(name) for name in rows["one"]],
@@ -111,18 +111,18 @@ def _name_columns(metric: str) -> dict[str, Any]:
     }
 
 
-def _add_measured(figure: Figure, rows: pl.DataFrame, verdict: str, metric: str) -> None:
+def _add_measured(figure: Figure, rows: pl.DataFrame, label: str, metric: str) -> None:
     real = rows["real"]
-    bars = None
+    error_bars = None
     if rows["low"].null_count() < rows.height:
-        bars = {
+        error_bars = {
             "type": "data", "symmetric": False, "thickness": 6, "width": 0,
             "array": (rows["high"].fill_null(real) - real).to_list(),
             "arrayminus": (real - rows["low"].fill_null(real)).to_list(),
         }  # fmt: skip
     figure.add_scatter(
-        x=real.to_list(), y=rows["place"].to_list(), mode="markers", name=f"measured: {verdict}",
-        marker={"size": 11, "color": _COLOURS.get(verdict, colours.OTHERS)}, error_x=bars,
+        x=real.to_list(), y=rows["place"].to_list(), mode="markers", name=f"measured: {label}",
+        marker={"size": 11, "color": _COLOURS.get(label, colours.OTHERS)}, error_x=error_bars,
         customdata=rows.select("low", "high").rows(),
         hovertemplate="measured %{x:+.4~g}, from %{customdata[0]:+.4~g} to "
                       "%{customdata[1]:+.4~g}<extra></extra>",
@@ -146,9 +146,9 @@ def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
             kind="nothing-to-draw",
         )
     figure = create_figure(f"Predicted and measured ranking by {name_kpi(metric)}")
-    for at, row in enumerate(rows.rows(named=True)):
+    for index, row in enumerate(rows.rows(named=True)):
         name = f"{row['candidate']} (baseline)" if row["baseline"] else row["candidate"]
-        colour = colours.LIMIT if row["baseline"] else colours.GROUPS[at % len(colours.GROUPS)]
+        colour = colours.LIMIT if row["baseline"] else colours.GROUPS[index % len(colours.GROUPS)]
         figure.add_scatter(
             x=["predicted", "real"], y=[row["predicted_rank"], row["real_rank"]],
             name=escape_label(name), mode="lines+markers",
@@ -157,19 +157,19 @@ def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
             hovertemplate=f"%{{x}}: {label_kpi(metric)} %{{customdata[0]:.4~g}}",
             meta={"columns": {"x": "which", "y": "rank", "customdata": [label_kpi(metric)]}},
         )  # fmt: skip
-    last = float(np.nanmax(rows.select("predicted_rank", "real_rank").to_numpy()))
+    last_rank = float(np.nanmax(rows.select("predicted_rank", "real_rank").to_numpy()))
     figure.update_layout(
         xaxis={"type": "category", "showgrid": False, "range": [-0.3, 1.3]},
         yaxis={
-            "title": {"text": "rank, 1 is best"}, "dtick": 1, "range": [last + 0.5, 0.5],
+            "title": {"text": "rank, 1 is best"}, "dtick": 1, "range": [last_rank + 0.5, 0.5],
             "zeroline": False,
         },
         hovermode="closest",
         height=210 + 44 * rows.height,
     )  # fmt: skip
-    known = confirmation.ranks.filter(pl.col("metric") == metric)
+    rank_row = confirmation.ranks.filter(pl.col("metric") == metric)
     notes = []
-    if known.height and (tau := known["tau"][0]) is not None:
+    if rank_row.height and (tau := rank_row["tau"][0]) is not None:
         notes.append(f"Kendall's tau {tau:.2g}: 1 is the same order, -1 the reverse order")
     return attach_notes(figure, notes)
 
@@ -188,18 +188,18 @@ def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure
             f"there are no runs to draw: {name_kpi(metric)} was not measured",
             kind="nothing-to-draw",
         )
-    known = runs.drop_nulls(metric).sort("order")
+    measured = runs.drop_nulls(metric).sort("order")
     figure = create_figure(f"Runs in order of execution: {name_kpi(metric)}")
     names = [each.name for each in confirmation.candidates] + [confirmation.baseline.name]
-    for at, name in enumerate(names):
-        rows = known.filter(pl.col("candidate") == name)
-        base = name == confirmation.baseline.name
-        label = f"{name} (baseline)" if base else name
+    for index, name in enumerate(names):
+        rows = measured.filter(pl.col("candidate") == name)
+        is_baseline = name == confirmation.baseline.name
+        label = f"{name} (baseline)" if is_baseline else name
+        colour = colours.LIMIT if is_baseline else colours.GROUPS[index % len(colours.GROUPS)]
         figure.add_scatter(
             x=rows["order"].to_list(), y=scale_value(metric, rows[metric]).to_list(),
             mode="lines+markers", name=escape_label(label),
-            line={"color": colours.LIMIT if base else colours.GROUPS[at % len(colours.GROUPS)],
-                  "width": 1, "dash": "dot"},
+            line={"color": colour, "width": 1, "dash": "dot"},
             marker={"size": 10}, customdata=[[each] for each in rows["repetition"]],
             hovertemplate="run %{x}, repetition %{customdata[0]}: %{y:.4~g}",
             meta={"columns": {"y": label_kpi(metric), "customdata": ["repetition"]}},
@@ -209,6 +209,6 @@ def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure
         yaxis={"title": {"text": label_kpi(metric)}},
         hovermode="closest",
     )
-    failed = runs.height - known.height
+    failed = runs.height - measured.height
     notes = [f"not drawn: {format_count(failed, 'failed run')}"] if failed else []
     return attach_notes(figure, notes)

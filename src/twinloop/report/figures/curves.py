@@ -29,12 +29,12 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A curve is exact at a width of so many pixels.
-PIXELS: Final = 1000
-#: The number of bins of the mean that is drawn over a curve with too many steps.
-MEANS: Final = 250
-#: The most points of a distribution.
-POINTS: Final = 2000
+#: Maximum width in pixels at which a thinned curve looks exactly like the whole one.
+MAX_EXACT_WIDTH: Final = 1000
+#: Number of bins of the means that are drawn over a thinned curve.
+MEAN_BINS: Final = 250
+#: Maximum number of points of a distribution.
+MAX_POINTS: Final = 2000
 #: A logarithmic axis of wait times.
 LOG_WAITS: Final[dict[str, Any]] = {
     "type": "log",
@@ -42,7 +42,7 @@ LOG_WAITS: Final[dict[str, Any]] = {
     "ticktext": ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "10 d", "100 d"],
 }
 
-_THINNED = (
+_THINNING_NOTE = (
     "of each 1/1000 of the time only the first, last, lowest and highest value are kept; "
     "the means are exact"
 )
@@ -51,7 +51,8 @@ _THINNED = (
 def plot_queue(trace: Trace) -> Figure:
     """Plot the waiting tasks and their requested cores over time.
 
-    A task waits from its submission (with parents: from when it was ready) to its first start.
+    A task waits from its submission, or from the end of its parents if that is later, to its first
+    start.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0], "requested_cores": 2.0}),
@@ -70,16 +71,18 @@ def plot_queue(trace: Trace) -> Figure:
         yaxis={"title": {"text": "tasks"}, "rangemode": "tozero", "domain": [0.54, 1.0]},
         yaxis2={"title": {"text": "cores"}, "rangemode": "tozero", "domain": [0.0, 0.46]},
     )
-    never = int(per_task(trace)["wait"].null_count())
-    if never:
-        notes.append(
-            f"not counted: {format_count(never, 'task')} of unknown wait, or never started"
-        )
+    without_wait = int(per_task(trace)["wait"].null_count())
+    if without_wait:
+        count = format_count(without_wait, "task")
+        notes.append(f"not counted: {count} that never started or whose wait is unknown")
     return attach_notes(figure, notes)
 
 
 def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
-    """Count the waiting tasks and their requested cores; a task of unknown size adds no core."""
+    """Count the waiting tasks and their requested cores over time.
+
+    A task of unknown size adds no core. If no task waits, both are zero.
+    """
     tasks = per_task(trace).with_columns(collect_runs(trace)["processors"].fill_null(0.0))
     tasks = tasks.drop_nulls("wait")
     if not tasks.height:
@@ -88,12 +91,12 @@ def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
             kind="nothing-to-draw",
             remedy="simulate the workload first, or read a log with start and end times",
         )
-    since, start = tasks["queued"].to_numpy(), tasks["start"].to_numpy()
-    one = Steps.of(WeightedIntervals.of(since, start, np.ones(since.size)))
-    many = Steps.of(WeightedIntervals.of(since, start, tasks["processors"].to_numpy()))
-    span = np.unique([since.min(), start.max()])
-    none = Steps(span, np.zeros(span.size))
-    return one if one.t.size else none, many if many.t.size else none
+    queued, start = tasks["queued"].to_numpy(), tasks["start"].to_numpy()
+    task_steps = Steps.of(WeightedIntervals.of(queued, start, np.ones(queued.size)))
+    core_steps = Steps.of(WeightedIntervals.of(queued, start, tasks["processors"].to_numpy()))
+    span = np.unique([queued.min(), start.max()])
+    zero = Steps(span, np.zeros(span.size))
+    return task_steps if task_steps.t.size else zero, core_steps if core_steps.t.size else zero
 
 
 def plot_utilisation(trace: Trace) -> Figure:
@@ -108,25 +111,26 @@ def plot_utilisation(trace: Trace) -> Figure:
     >>> [(curve.name, curve.y.tolist()) for curve in plot_utilisation(trace).data]
     [('in use', [3.0, 0.0]), ('available', [4.0, 4.0])]
     """
-    ran = select_executions(require_trace(trace))
-    steps = sum_cores_in_use(ran)
+    executions = select_executions(require_trace(trace))
+    steps = sum_cores_in_use(executions)
     axis = TimeAxis.of(trace)
     figure = create_figure("Cores in use", axis)
     notes = _add_curve(figure, steps, axis, "in use", colours.CURVE)
-    there = sum_available_cores(trace, steps.t[0], steps.t[-1])
-    if there is not None:
+    available = sum_available_cores(trace, steps.t[0], steps.t[-1])
+    if available is not None:
         figure.add_scatter(
-            x=axis.at(there.t), y=there.level, name="available", mode="lines", line_shape="hv",
+            x=axis.at(available.t), y=available.level, name="available", mode="lines",
+            line_shape="hv",
             line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
         )  # fmt: skip
     figure.update_layout(yaxis={"title": {"text": "cores"}, "rangemode": "tozero"})
-    return attach_notes(figure, notes + describe_omissions(trace, ran))
+    return attach_notes(figure, notes + describe_omissions(trace, executions))
 
 
-def sum_cores_in_use(ran: pl.DataFrame) -> Steps:
-    """Sum the cores of these executions over time."""
+def sum_cores_in_use(executions: pl.DataFrame) -> Steps:
+    """Sum the cores of these executions over time; raise an error if none uses a core."""
     start, end, cores = (
-        require_executions(ran)[name].to_numpy() for name in ("start", "end", "cores")
+        require_executions(executions)[name].to_numpy() for name in ("start", "end", "cores")
     )
     steps = Steps.of(WeightedIntervals.of(start, end, cores))
     if not steps.t.size:
@@ -142,18 +146,21 @@ def sum_available_cores(trace: Trace, first: float, last: float) -> Steps | None
     total = get_capacity(trace)
     if total is None:
         return None
-    away = find_absences(trace, last)
-    start, end = (away[name].clip(first, last).to_numpy() for name in ("start", "end"))
-    gone = Steps.of(WeightedIntervals.of(start, end, away["cores"].to_numpy()))
-    t = np.concatenate([[first], gone.t, [last]])
-    level = total - np.concatenate([[0.0], gone.level, gone.level[-1:] if gone.t.size else [0.0]])
+    absences = find_absences(trace, last)
+    start, end = (absences[name].clip(first, last).to_numpy() for name in ("start", "end"))
+    unavailable = Steps.of(WeightedIntervals.of(start, end, absences["cores"].to_numpy()))
+    t = np.concatenate([[first], unavailable.t, [last]])
+    level = total - np.concatenate(
+        [[0.0], unavailable.level, unavailable.level[-1:] if unavailable.t.size else [0.0]]
+    )
     return Steps(t, level)
 
 
 def plot_power(trace: Trace) -> Figure:
     """Plot the total power of all nodes over time, from the windows of the trace.
 
-    The curve is interrupted where the trace has no window.
+    The curve is interrupted where the trace has no window. If the trace has rows for the whole
+    platform, which have no node, only these are drawn.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": 10.0, "watts": [90.0, 120.0]}))
     >>> plot_power(trace).data[0].y.tolist()
@@ -167,7 +174,7 @@ def plot_power(trace: Trace) -> Figure:
     steps = Steps.of(WeightedIntervals.of(begin, end, rows["watts"].to_numpy()))
     if not steps.t.size:
         raise InputError(
-            "there is no power to draw: the trace has no window of power",
+            "there is no power to draw: the power table has no known value",
             kind="nothing-to-draw",
             remedy="give the hosts of the platform a power model",
         )
@@ -182,8 +189,8 @@ def plot_power(trace: Trace) -> Figure:
 def plot_waits(trace: Trace) -> Figure:
     """Plot the cumulative distribution of the wait times.
 
-    The axis is logarithmic if the longest wait is above ten minutes; the curve then starts with
-    the share of tasks whose wait is below the left end of the axis.
+    The axis is logarithmic if the longest wait is above ten minutes; the curve then starts at 1 s,
+    with the share of tasks that waited at most 1 s.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]}),
@@ -193,27 +200,27 @@ def plot_waits(trace: Trace) -> Figure:
     >>> curve.x.tolist(), curve.y.tolist()
     ([0.0, 4.0], [0.5, 1.0])
     """
-    known = per_task(require_trace(trace))["wait"].drop_nulls()
-    if not len(known):
+    waits = per_task(require_trace(trace))["wait"].drop_nulls()
+    if not len(waits):
         raise InputError(
             "there are no waits to draw: no task has both a submission and a start",
             kind="nothing-to-draw",
             remedy="simulate the workload first, or read a log with start and end times",
         )
-    wait, count = np.unique(known.to_numpy(), return_counts=True)
-    share = np.cumsum(count) / len(known)
+    wait, count = np.unique(waits.to_numpy(), return_counts=True)
+    share = np.cumsum(count) / len(waits)
     notes = []
-    if wait.size > POINTS:
+    if wait.size > MAX_POINTS:
         kept = np.unique(
-            np.searchsorted(share, np.linspace(0.0, 1.0, POINTS)).clip(max=wait.size - 1)
+            np.searchsorted(share, np.linspace(0.0, 1.0, MAX_POINTS)).clip(max=wait.size - 1)
         )
         wait, share = wait[kept], share[kept]
         notes = ["every point is exact; at most 1/1000 of the tasks lie between two points"]
     axis: dict[str, Any] = {"title": {"text": "wait"}}
     if wait[-1] > 600:
-        left = np.searchsorted(wait, 1.0, side="right")
-        at_most = share[left - 1] if left else 0.0
-        wait, share = np.append(1.0, wait[left:]), np.append(at_most, share[left:])
+        first_kept = np.searchsorted(wait, 1.0, side="right")
+        share_at_1_s = share[first_kept - 1] if first_kept else 0.0
+        wait, share = np.append(1.0, wait[first_kept:]), np.append(share_at_1_s, share[first_kept:])
         axis |= LOG_WAITS
     else:
         axis["title"] = {"text": "wait (s)"}
@@ -242,37 +249,39 @@ def _add_curve(
     windows: Steps | None = None,
     **more: Any,
 ) -> list[str]:
-    """Add a step curve to a figure; too many steps are thinned and pale, below their means.
+    """Add a step curve to a figure, and return notes on it.
 
-    With `windows`, the curve is interrupted where their level is zero.
+    A curve with too many steps is thinned and drawn pale, with its means on top. With `windows`,
+    the curve is interrupted where their level is zero.
     """
-    thin = steps.thin(PIXELS)
-    pale = thin.t.size < steps.t.size
+    drawn = steps.thin(MAX_EXACT_WIDTH)
+    is_thinned = drawn.t.size < steps.t.size
     if windows is not None:
-        thin = _insert_gaps(thin, windows)
+        drawn = _insert_gaps(drawn, windows)
     figure.add_scatter(
-        x=axis.at(thin.t), y=thin.level, name=name, mode="lines", line_shape="hv",
-        line={"color": colour, "width": 1 if pale else 1.5}, opacity=0.35 if pale else 1.0, **more,
+        x=axis.at(drawn.t), y=drawn.level, name=name, mode="lines", line_shape="hv",
+        line={"color": colour, "width": 1 if is_thinned else 1.5},
+        opacity=0.35 if is_thinned else 1.0, **more,
     )  # fmt: skip
-    if not pale:
+    if not is_thinned:
         return []
-    edges = np.linspace(steps.t[0], steps.t[-1], MEANS + 1)
+    edges = np.linspace(steps.t[0], steps.t[-1], MEAN_BINS + 1)
     means = steps.means(edges)
     if windows is not None:
-        known = Steps(windows.t, np.minimum(windows.level, 1.0)).means(edges)
-        means = np.divide(means, known, out=np.full(means.size, np.nan), where=known > 1e-9)
+        coverage = Steps(windows.t, np.minimum(windows.level, 1.0)).means(edges)
+        means = np.divide(means, coverage, out=np.full(means.size, np.nan), where=coverage > 1e-9)
     figure.add_scatter(
         x=axis.at(edges), y=np.append(means, means[-1]), name=f"{name}, mean", mode="lines",
         line_shape="hv", line={"color": colour, "width": 2}, **more,
     )  # fmt: skip
-    return [_THINNED]
+    return [_THINNING_NOTE]
 
 
 def _insert_gaps(steps: Steps, windows: Steps) -> Steps:
     """Insert a gap (NaN) where the level of the windows is zero."""
-    there = windows.level[np.searchsorted(windows.t, steps.t, side="right") - 1]
-    breaks = np.flatnonzero(there <= 0)
-    level = np.where(there > 0, steps.level, np.nan)
+    window_level = windows.level[np.searchsorted(windows.t, steps.t, side="right") - 1]
+    breaks = np.flatnonzero(window_level <= 0)
+    level = np.where(window_level > 0, steps.level, np.nan)
     # The level before a gap lasts until its start.
     before = np.where(breaks > 0, level[breaks - 1], np.nan)
     t, level = np.insert(steps.t, breaks, steps.t[breaks]), np.insert(level, breaks, before)

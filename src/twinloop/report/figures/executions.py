@@ -14,7 +14,7 @@ from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.summary import compute_capacity
 
 #: The states in which a node is not available.
-AWAY: Final = ("down", "off", "booting", "maintenance")
+UNAVAILABLE_STATES: Final = ("down", "off", "booting", "maintenance")
 
 
 def select_executions(trace: Trace) -> pl.DataFrame:
@@ -37,14 +37,14 @@ def select_executions(trace: Trace) -> pl.DataFrame:
     tasks = trace.tasks.select("id", "queue", "kind").hstack(
         per_task(trace).select("user", "status", "submit", "wait")
     )
-    known = tasks.with_columns(collect_runs(trace)["processors"]).unique("id", keep="first")
-    given = pl.when(pl.col("cores").is_finite() & (pl.col("cores") >= 0)).then("cores")
+    task_columns = tasks.with_columns(collect_runs(trace)["processors"]).unique("id", keep="first")
+    valid_cores = pl.when(pl.col("cores").is_finite() & (pl.col("cores") >= 0)).then("cores")
     share = (pl.col("processors") - pl.col("cores").sum()) / pl.col("cores").null_count()
-    attempt = ("task", "attempt")
+    keys = ("task", "attempt")
     return (
-        trace.placements.with_columns(pl.col("attempt").fill_null(0), cores=given)
-        .join(known, left_on="task", right_on="id", how="left", maintain_order="left")
-        .with_columns(cores=pl.coalesce("cores", share.clip(lower_bound=0.0).over(*attempt)))
+        trace.placements.with_columns(pl.col("attempt").fill_null(0), cores=valid_cores)
+        .join(task_columns, left_on="task", right_on="id", how="left", maintain_order="left")
+        .with_columns(cores=pl.coalesce("cores", share.clip(lower_bound=0.0).over(*keys)))
         .with_columns(pl.col("cores").fill_null(1.0), sized=pl.col("cores").is_not_null())
         .filter(pl.col("start").is_finite() & pl.col("end").is_finite())
         .filter(pl.col("end") >= pl.col("start"))
@@ -58,16 +58,17 @@ def get_capacity(trace: Trace) -> float | None:
     >>> get_capacity(Trace(nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": [4.0, 8.0]})))
     12.0
     """
-    known = compute_capacity(trace)
+    capacity = compute_capacity(trace)
     run = trace.manifest.facts.get("run")
     cores = run.get("cores") if isinstance(run, dict) else None
-    return known or (float(cores) if isinstance(cores, (int, float)) and cores > 0 else None)
+    return capacity or (float(cores) if isinstance(cores, (int, float)) and cores > 0 else None)
 
 
 def find_absences(trace: Trace, until: float) -> pl.DataFrame:
-    """Find the periods in which a node is not available, merged so that none overlap.
+    """Find the periods in which a node is not available; overlapping periods of a node are merged.
 
-    Columns: `node`, `start`, `end`, `cores`.
+    Columns: `node`, `start`, `end`, `cores` (0 for an unknown node). A period without an end lasts
+    `until` this time (s).
 
     >>> trace = Trace(
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
@@ -77,16 +78,18 @@ def find_absences(trace: Trace, until: float) -> pl.DataFrame:
     >>> find_absences(trace, until=9.0).rows()
     [('n1', 0.0, 9.0, 4.0)]
     """
-    away = (
-        trace.node_states.filter(pl.col("state").is_in(AWAY) & pl.col("start").is_finite())
+    states = (
+        trace.node_states.filter(
+            pl.col("state").is_in(UNAVAILABLE_STATES) & pl.col("start").is_finite()
+        )
         .with_columns(end=pl.when(pl.col("end").is_finite()).then("end").otherwise(until))
         .filter(pl.col("end") > pl.col("start"))
         .sort("node", "start", maintain_order=True)
     )
     # A state that starts after the end of all earlier states starts another period.
-    reached = pl.col("end").cum_max().shift().over("node")
+    last_end = pl.col("end").cum_max().shift().over("node")
     return (
-        away.with_columns(period=(pl.col("start") > reached).fill_null(True).cum_sum())
+        states.with_columns(period=(pl.col("start") > last_end).fill_null(True).cum_sum())
         .group_by("node", "period", maintain_order=True)
         .agg(pl.col("start").min(), pl.col("end").max())
         .join(trace.nodes.select("node", "cores"), on="node", how="left", maintain_order="left")
@@ -94,7 +97,7 @@ def find_absences(trace: Trace, until: float) -> pl.DataFrame:
     )
 
 
-def describe_omissions(trace: Trace, ran: pl.DataFrame) -> list[str]:
+def describe_omissions(trace: Trace, executions: pl.DataFrame) -> list[str]:
     """Describe the executions that a figure leaves out or draws with an assumed size.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "start": 1.0, "end": [None, 2]}))
@@ -103,14 +106,17 @@ def describe_omissions(trace: Trace, ran: pl.DataFrame) -> list[str]:
     not drawn: 1 execution without a start, or without an end after it
     drawn as one core: 1 execution of unknown size
     """
-    missing, unsized = trace.placements.height - ran.height, ran.height - int(ran["sized"].sum())
-    found = []
+    missing, unsized = (
+        trace.placements.height - executions.height,
+        executions.height - int(executions["sized"].sum()),
+    )
+    notes = []
     if missing:
         count = format_count(missing, "execution")
-        found.append(f"not drawn: {count} without a start, or without an end after it")
+        notes.append(f"not drawn: {count} without a start, or without an end after it")
     if unsized:
-        found.append(f"drawn as one core: {format_count(unsized, 'execution')} of unknown size")
-    return found
+        notes.append(f"drawn as one core: {format_count(unsized, 'execution')} of unknown size")
+    return notes
 
 
 def require_executions(frame: pl.DataFrame) -> pl.DataFrame:

@@ -27,10 +27,10 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: More bars or rows than this are drawn as a heat map: a browser is slow with more bars, and more
-#: rows are not legible.
-BARS: Final = 5000
-ROWS: Final = 200
+#: Maximum number of bars and of rows; more are drawn as a heat map, because a browser is slow with
+#: more bars, and more rows are not legible.
+MAX_BARS: Final = 5000
+MAX_ROWS: Final = 200
 
 
 def plot_gantt(
@@ -45,9 +45,9 @@ def plot_gantt(
 
     Args:
         trace: Any trace with executions, real or simulated.
-        colour: `user`, `queue`, `status` or `kind`; by default the first of the
-            first three that is known.
-        window: Draw only the executions between these two times, in seconds.
+        colour: `user`, `queue`, `status` or `kind`; by default the first of `user`, `queue` and
+            `status` that is known.
+        window: Draw only the executions between these two times (s).
 
     >>> import polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
@@ -58,38 +58,42 @@ def plot_gantt(
     # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
-    whole = select_executions(require_trace(trace))
-    ran = require_executions(_select_window(whole, window))
-    by = colours.choose_grouping(ran, colour)
-    first, last = window or (float(ran["start"].min()), float(ran["end"].max()))  # type: ignore[arg-type]
+    all_executions = select_executions(require_trace(trace))
+    executions = require_executions(_select_window(all_executions, window))
+    by = colours.choose_grouping(executions, colour)
+    first, last = window or (float(executions["start"].min()), float(executions["end"].max()))  # type: ignore[arg-type]
     axis = TimeAxis.of(trace, last - first if window else None)
-    machines = ran["machine"].n_unique()
-    if ran.height > BARS or max(machines, trace.nodes.height) > ROWS:
-        figure = go.Figure(make_occupancy_map(trace, ran, by, axis, first, last, ROWS))
+    machines = executions["machine"].n_unique()
+    if executions.height > MAX_BARS or max(machines, trace.nodes.height) > MAX_ROWS:
+        figure = go.Figure(make_occupancy_map(trace, executions, by, axis, first, last, MAX_ROWS))
         figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
         figure.update_xaxes(showgrid=False)
-        bare = ran["machine"].null_count() == ran.height
-        title = f"Cores in use by {by}" if bare else "Utilisation of the machines"
-        there = "" if bare else f" on {format_count(max(machines, trace.nodes.height), 'machine')}"
+        has_no_machines = executions["machine"].null_count() == executions.height
+        title = f"Cores in use by {by}" if has_no_machines else "Utilisation of the machines"
+        on_machines = (
+            ""
+            if has_no_machines
+            else f" on {format_count(max(machines, trace.nodes.height), 'machine')}"
+        )
         notes = [
-            f"{format_count(ran.height, 'execution')}{there} are too many for a bar each: "
-            "the heat map shows the cores in use per row"
+            f"{format_count(executions.height, 'execution')}{on_machines} are too many for a bar "
+            "each: the heat map shows the cores in use per row"
         ]
     else:
-        figure = _plot_bars(trace, ran, by, axis, last)
+        figure = _plot_bars(trace, executions, by, axis, last)
         title, notes = "Tasks on machines", []
     figure.update_layout(
         title_text=title, bargap=0, barmode="overlay", hovermode="closest",
-        meta={"notes": notes + describe_omissions(trace, whole)},
+        meta={"notes": notes + describe_omissions(trace, all_executions)},
     )  # fmt: skip
     ends = axis.at(np.array([first, last]))
     figure.update_xaxes(range=ends.tolist() if last > first else None, **axis.layout())
     return figure
 
 
-def _select_window(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
+def _select_window(executions: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
     if window is None:
-        return ran
+        return executions
     first, last = window
     if not first < last:
         raise InputError(
@@ -98,45 +102,47 @@ def _select_window(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.
             field="window",
             remedy="give the start before the end",
         )
-    return ran.filter((pl.col("start") < last) & (pl.col("end") >= first))
+    return executions.filter((pl.col("start") < last) & (pl.col("end") >= first))
 
 
 def _plot_bars(
-    trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: float
+    trace: Trace, executions: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: float
 ) -> Figure:
     import plotly.graph_objects as go
 
-    bands = Bands.of(trace, ran)
-    groups = colours.group_executions(ran, by)
-    own = groups.filter(pl.col("members") == 1)
-    places = dict(zip(own["group"], range(own.height), strict=True))
-    rest = groups.height - 1
+    bands = Bands.of(trace, executions)
+    groups = colours.group_executions(executions, by)
+    single_groups = groups.filter(pl.col("members") == 1)
+    group_indices = dict(zip(single_groups["group"], range(single_groups.height), strict=True))
+    others_index = groups.height - 1
     pieces = bands.pieces.with_columns(
-        place=ran.select(colours.get_group_key(by))[:, 0]
+        group_index=executions.select(colours.get_group_key(by))[:, 0]
         .map_elements(
-            lambda group: places.get(group, rest), return_dtype=pl.Int64, skip_nulls=False
+            lambda group: group_indices.get(group, others_index),
+            return_dtype=pl.Int64,
+            skip_nulls=False,
         )
         .gather(bands.pieces["number"])
     )
-    text = np.array(_make_hover_texts(ran, axis), dtype=object)
-    start, end = ran["start"].to_numpy(), ran["end"].to_numpy()
+    text = np.array(_make_hover_texts(executions, axis), dtype=object)
+    start, end = executions["start"].to_numpy(), executions["end"].to_numpy()
     figure = go.Figure()
-    for place, (label, members) in enumerate(groups.select("label", "members").rows()):
-        part = pieces.filter(pl.col("place") == place)
-        number = part["number"].to_numpy()
-        low, high = part["low"].to_numpy(), part["high"].to_numpy()
+    for index, (label, members) in enumerate(groups.select("label", "members").rows()):
+        group_pieces = pieces.filter(pl.col("group_index") == index)
+        numbers = group_pieces["number"].to_numpy()
+        low, high = group_pieces["low"].to_numpy(), group_pieces["high"].to_numpy()
         figure.add_bar(
             orientation="h",
             name=escape_label(label),
-            base=axis.at(start[number]),
-            x=axis.length(end[number] - start[number]),
+            base=axis.at(start[numbers]),
+            x=axis.length(end[numbers] - start[numbers]),
             y=(low + high) / 2,
             width=high - low,
-            hovertext=text[number].tolist(),
+            hovertext=text[numbers].tolist(),
             hoverinfo="text",
             meta={"columns": _name_columns(axis)},
             marker={
-                "color": colours.get_colour(by, label, place, members),
+                "color": colours.get_colour(by, label, index, members),
                 "line": {"width": 0.5, "color": "rgba(128, 128, 128, 0.7)"},
             },
         )
@@ -156,24 +162,24 @@ def _name_columns(axis: TimeAxis) -> dict[str, str]:
 
 
 def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, last: float) -> None:
-    away = find_absences(trace, last).filter(pl.col("node").is_in(list(bands.rows)))
-    if not away.height:
+    absences = find_absences(trace, last).filter(pl.col("node").is_in(list(bands.rows)))
+    if not absences.height:
         return
-    spans = np.array([bands.rows[node] for node in away["node"]])
-    start, end = away["start"].to_numpy(), away["end"].to_numpy()
-    labels = [f"{escape_label(node)}: not available" for node in away["node"]]
+    spans = np.array([bands.rows[node] for node in absences["node"]])
+    start, end = absences["start"].to_numpy(), absences["end"].to_numpy()
+    labels = [f"{escape_label(node)}: not available" for node in absences["node"]]
     figure.add_bar(
         orientation="h", name="not available",
         base=axis.at(start), x=axis.length(end - start),
         y=spans.mean(axis=1), width=spans[:, 1] - spans[:, 0],
         hovertext=labels, hoverinfo="text", meta={"columns": _name_columns(axis)},
-        marker={"color": colours.AWAY, "pattern": {"shape": "/", "size": 6}},
+        marker={"color": colours.UNAVAILABLE, "pattern": {"shape": "/", "size": 6}},
     )  # fmt: skip
 
 
-def _make_hover_texts(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
+def _make_hover_texts(executions: pl.DataFrame, axis: TimeAxis) -> list[str]:
     texts = []
-    for row in ran.iter_rows(named=True):
+    for row in executions.iter_rows(named=True):
         lines: list[tuple[str, Any]] = [
             ("user", row["user"]),
             ("queue", row["queue"]),
@@ -186,6 +192,6 @@ def _make_hover_texts(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
             ("ended", row["reason"] or row["status"]),
             ("attempt", row["attempt"] or None),
         ]
-        known = (f"{name} {escape_label(str(value))}" for name, value in lines if value is not None)
-        texts.append(f"<b>{escape_label(row['task'] or '?')}</b><br>{'<br>'.join(known)}")
+        parts = (f"{name} {escape_label(str(value))}" for name, value in lines if value is not None)
+        texts.append(f"<b>{escape_label(row['task'] or '?')}</b><br>{'<br>'.join(parts)}")
     return texts

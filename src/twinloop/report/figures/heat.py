@@ -20,8 +20,8 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: The most rows that are legible.
-ROWS: Final = 200
+#: Maximum number of rows that are legible.
+MAX_ROWS: Final = 200
 
 
 def plot_heat(trace: Trace) -> Figure:
@@ -36,23 +36,23 @@ def plot_heat(trace: Trace) -> Figure:
     ...     placements=pl.DataFrame({"task": ["a"], "machine": ["n1"], "cores": [2.0],
     ...                              "start": [0.0], "end": [5.0]}),
     ... )
-    >>> found = plot_heat(trace).data[0]
-    >>> list(found.y), found.z.mean(axis=1).round(6).tolist()
+    >>> cells = plot_heat(trace).data[0]
+    >>> list(cells.y), cells.z.mean(axis=1).round(6).tolist()
     (['n1', 'n2'], [0.5, 0.0])
     """
     # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
-    ran = require_executions(select_executions(require_trace(trace)))
-    if ran["machine"].null_count() == ran.height:
+    executions = require_executions(select_executions(require_trace(trace)))
+    if executions["machine"].null_count() == executions.height:
         raise InputError(
             "there is no heat map to draw: the machines of the tasks are not recorded",
             kind="nothing-to-draw",
             remedy="simulate on a platform, or record a run",
         )
-    first, last = float(ran["start"].min()), float(ran["end"].max())  # type: ignore[arg-type]
+    first, last = float(executions["start"].min()), float(executions["end"].max())  # type: ignore[arg-type]
     axis = TimeAxis.of(trace)
-    figure = go.Figure(make_occupancy_map(trace, ran, "status", axis, first, last, ROWS))
+    figure = go.Figure(make_occupancy_map(trace, executions, "status", axis, first, last, MAX_ROWS))
     figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
     ends = axis.at(np.array([first, last]))
     figure.update_xaxes(
@@ -62,7 +62,7 @@ def plot_heat(trace: Trace) -> Figure:
         title_text="Utilisation of each machine",
         hovermode="closest",
         height=130 + min(20 * len(figure.data[0].y), 440),
-        meta={"notes": describe_omissions(trace, ran)},
+        meta={"notes": describe_omissions(trace, executions)},
     )
     figure.update_traces(meta={"columns": {"y": "machine"}})
     return figure

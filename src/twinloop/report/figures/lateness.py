@@ -18,12 +18,15 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: The most users with a row.
-USERS: Final = 30
-#: A shorter lateness, in s, is below what a user notices.
-LEAST: Final = 0.1
+#: Maximum number of users with a row.
+MAX_USERS: Final = 30
+#: Lateness (s) below which nothing is shown, because users do not notice it.
+MIN_SHOWN_LATENESS: Final = 0.1
 
-_LATE, _PAST = "submitted later than recorded, mean", "ended after the deadline, mean"
+_LATE_SUBMISSION, _MISSED_DEADLINE = (
+    "submitted later than recorded, mean",
+    "ended after the deadline, mean",
+)
 
 
 def plot_lateness(trace: Trace) -> Figure:
@@ -42,7 +45,9 @@ def plot_lateness(trace: Trace) -> Figure:
     [('submitted later than recorded, mean', [2.0], ['u'])]
     """
     rows = _summarise_users(require_trace(trace))
-    drawn = {name: rows[name].null_count() < rows.height for name in (_LATE, _PAST)}
+    drawn = {
+        name: rows[name].null_count() < rows.height for name in (_LATE_SUBMISSION, _MISSED_DEADLINE)
+    }
     if not any(drawn.values()):
         raise InputError(
             "there is no lateness to draw: no task has a recorded submission or a deadline",
@@ -50,12 +55,12 @@ def plot_lateness(trace: Trace) -> Figure:
             remedy="simulate a replay with feedback, or give the tasks deadlines",
         )
     notes = []
-    if rows.height > USERS:
-        notes.append(f"the {USERS} users with most tasks of {rows.height:,}")
-        rows = rows[:USERS]
+    if rows.height > MAX_USERS:
+        notes.append(f"the {MAX_USERS} users with most tasks of {rows.height:,}")
+        rows = rows[:MAX_USERS]
     figure = create_figure("Lateness of each user")
     names = [escape_label(name) for name in rows["user"].fill_null("user unknown")]
-    for name, colour in ((_LATE, colours.CURVE), (_PAST, colours.SECOND)):
+    for name, colour in ((_LATE_SUBMISSION, colours.CURVE), (_MISSED_DEADLINE, colours.SECOND)):
         if drawn[name]:
             figure.add_bar(
                 orientation="h", y=names, x=rows[name].to_list(), name=name,
@@ -77,7 +82,7 @@ def plot_lateness(trace: Trace) -> Figure:
 
 
 def has_noticeable_lateness(trace: Trace) -> bool:
-    """Whether a known user has a lateness above the threshold of notice.
+    """Whether users are known and one has a mean lateness of at least `MIN_SHOWN_LATENESS`.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "user": ["u"], "submit": 2.0, "submit_recorded": 1.99})
     >>> ran = pl.DataFrame({"task": ["a"], "start": 2.0, "end": 3.0})
@@ -89,16 +94,19 @@ def has_noticeable_lateness(trace: Trace) -> bool:
     """
     if trace.tasks["user"].null_count() == trace.tasks.height:
         return False
-    found = _summarise_users(trace).select(pl.max_horizontal(_LATE, _PAST))
-    return bool((found.to_series() >= LEAST).any())
+    lateness = _summarise_users(trace).select(pl.max_horizontal(_LATE_SUBMISSION, _MISSED_DEADLINE))
+    return bool((lateness.to_series() >= MIN_SHOWN_LATENESS).any())
 
 
 def _summarise_users(trace: Trace) -> pl.DataFrame:
-    """Summarise the lateness of each user, sorted by falling number of tasks."""
+    """Summarise the lateness of each user (s), sorted by falling number of tasks.
+
+    A mean is null if no task of the user has a recorded submission or a deadline.
+    """
     tasks = per_task(trace)
-    past = (pl.col("end") - pl.col("deadline")).clip(lower_bound=0.0)
-    missed = tasks.group_by("user").agg(past.mean().alias(_PAST))
-    late = per_user(trace).select("user", "tasks", pl.col("lateness_mean").alias(_LATE))
+    delay = (pl.col("end") - pl.col("deadline")).clip(lower_bound=0.0)
+    missed = tasks.group_by("user").agg(delay.mean().alias(_MISSED_DEADLINE))
+    late = per_user(trace).select("user", "tasks", pl.col("lateness_mean").alias(_LATE_SUBMISSION))
     return late.join(missed, on="user", how="left", nulls_equal=True).sort(
         ["tasks", "user"], descending=[True, False]
     )

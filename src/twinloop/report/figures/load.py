@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 _CURVES = {
     "running": "cores in use",
-    "used": "busy cores",
+    "used": "CPU use, in cores",
     "offered": "submitted work, in cores",
 }
 
 
 def plot_load(trace: Trace, *, bins: int = 400) -> Figure:
-    """Plot the load over time: cores in use, busy cores, submitted work.
+    """Plot the load over time: cores in use, CPU use, submitted work.
+
+    A curve is left out if it is unknown or zero all the time.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [10.0]}))

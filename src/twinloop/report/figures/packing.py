@@ -40,12 +40,13 @@ def pack_boxes(
 
 
 def _take(free: list[Span], cores: float, capacity: float) -> tuple[list[Span], list[Span]]:
+    """Take cores from the free spans; return the taken and the remaining spans."""
     if cores <= 0:
         return [(free[0][0], free[0][0])], free
-    for at, (low, high) in enumerate(free):
+    for index, (low, high) in enumerate(free):
         if high <= capacity and high - low >= cores:
             rest = [(low + cores, high)] if high - low > cores else []
-            return [(low, low + cores)], free[:at] + rest + free[at + 1 :]
+            return [(low, low + cores)], free[:index] + rest + free[index + 1 :]
     spans: list[Span] = []
     while cores > 1e-9:
         (low, high), free = free[0], free[1:]

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from twinloop.exploration.ranking.objectives import Objective
     from twinloop.exploration.study.study import Study
 
-#: The most points that are drawn.
-POINTS: Final = 4000
-#: Up to this number of points there are error bars.
-SPREAD: Final = 60
+#: Maximum number of points that are drawn, in addition to the front.
+MAX_POINTS: Final = 4000
+#: Maximum number of points with error bars; more have none.
+MAX_ERROR_BARS: Final = 60
 
-#: The most points of the front with a label, and the most characters of a label.
-NAMED: Final = 6
-_LETTERS: Final = 18
+#: Maximum number of points of the front with a label, and of characters of a label.
+MAX_NAMED: Final = 6
+_MAX_NAME_LENGTH: Final = 18
 #: Labels closer than this would overlap, as fractions of the width and the height of the figure.
-_APART: Final = (0.35, 0.06)
+_MIN_LABEL_DISTANCE: Final = (0.35, 0.06)
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
 
@@ -37,8 +37,8 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     """Plot a point per configuration over two objectives, and the Pareto front.
 
     The first factor sets the colour of a point, the second its symbol; the hover text has all
-    KPIs. By default the objectives are makespan and energy per task, or the wait if the energy is
-    unknown.
+    KPIs. By default the objectives are those of `Study.objectives`: the KPI of the study, and the
+    energy per task or, if it is unknown, the wait.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
@@ -68,12 +68,13 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
         )
     table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
     notes = []
-    if table.height > POINTS:
+    if table.height > MAX_POINTS:
         notes.append(
-            f"the front and {POINTS:,} of {table.height:,} configurations, sampled at equal steps"
+            f"the front and {MAX_POINTS:,} of {table.height:,} configurations, sampled at equal "
+            "steps"
         )
         rest = table.filter(~pl.col("front"))
-        picked = np.linspace(0, rest.height - 1, POINTS).round().astype(int)
+        picked = np.linspace(0, rest.height - 1, MAX_POINTS).round().astype(int)
         table = pl.concat([rest[np.unique(picked).tolist()], table.filter("front")])
     figure = create_figure("Trade-off and Pareto front")
     _add_front(figure, best, one, other)
@@ -116,13 +117,13 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
     factors = study.factors
     by = factors[0] if factors else None
     groups = _split_groups(table, by)
-    symbol = _assign_symbols(table, factors[1]) if len(factors) > 1 else {}
+    symbols = _assign_symbols(table, factors[1]) if len(factors) > 1 else {}
     columns = [*factors, *study.kpis, "front"]
-    shown = {
+    common = {
         "hovertemplate": "<b>%{text}</b><br>"
         + "<br>".join(
-            f"{escape_label(label_kpi(kpi))} %{{customdata[{len(factors) + at}]:.4~g}}"
-            for at, kpi in enumerate(study.kpis)
+            f"{escape_label(label_kpi(kpi))} %{{customdata[{len(factors) + index}]:.4~g}}"
+            for index, kpi in enumerate(study.kpis)
         )
         + "<extra></extra>",
         "meta": {
@@ -137,45 +138,47 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
             }
         },
     }  # fmt: skip
-    for at, (name, rows) in enumerate(groups.items()):
-        colour = colours.GROUPS[at] if at < len(colours.GROUPS) else colours.OTHERS
-        marks: dict[str, Any] = {"color": colour, "opacity": 0.85}
-        marks["size"] = np.where(rows["front"].to_numpy(), 13, 9).tolist()
-        if symbol:
-            marks["symbol"] = [symbol[_format_level(value)] for value in rows[factors[1]]]
-        bars = _make_error_bars(rows, one, other) if table.height <= SPREAD else {}
+    for index, (name, rows) in enumerate(groups.items()):
+        colour = colours.GROUPS[index] if index < len(colours.GROUPS) else colours.OTHERS
+        marker: dict[str, Any] = {"color": colour, "opacity": 0.85}
+        marker["size"] = np.where(rows["front"].to_numpy(), 13, 9).tolist()
+        if symbols:
+            marker["symbol"] = [symbols[_format_level(value)] for value in rows[factors[1]]]
+        error_bars = _make_error_bars(rows, one, other) if table.height <= MAX_ERROR_BARS else {}
         figure.add_scatter(
             x=rows[one].to_list(), y=rows[other].to_list(), name=escape_label(name), mode="markers",
-            marker=marks, text=[escape_label(each) for each in rows["name"]],
+            marker=marker, text=[escape_label(each) for each in rows["name"]],
             customdata=[
                 [_shorten_value(value) for value in row] for row in rows.select(columns).rows()
             ],
-            **bars, **shown,
+            **error_bars, **common,
         )  # fmt: skip
-    for value, mark in symbol.items():
+    for value, symbol in symbols.items():
         figure.add_scatter(
             x=[None], y=[None], mode="markers", name=escape_label(f"{factors[1]}: {value}"),
-            marker={"symbol": mark, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
+            marker={"symbol": symbol, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
         )  # fmt: skip
 
 
 def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
-    """The rows by the level of a factor, in quarters where these are many numbers."""
+    """Split the rows by the level of a factor; many numbers are grouped by quartile."""
     if by is None:
         return {"configurations": table}
     column = table[by]
     if column.dtype.is_numeric() and column.n_unique() > len(colours.GROUPS):
         edges = np.quantile(column.drop_nulls().to_numpy(), np.linspace(0.0, 1.0, 5))
-        place = np.searchsorted(edges[1:-1], column.fill_null(math.nan).to_numpy(), side="right")
-        labels = pl.Series([f"{by} {edges[at]:.3g} to {edges[at + 1]:.3g}" for at in place])
+        quarters = np.searchsorted(edges[1:-1], column.fill_null(math.nan).to_numpy(), side="right")
+        labels = pl.Series(
+            [f"{by} {edges[quarter]:.3g} to {edges[quarter + 1]:.3g}" for quarter in quarters]
+        )
     else:
         labels = pl.Series([_format_level(value) for value in column])
-    kept = labels.unique(maintain_order=True).to_list()
-    found = {name: table.filter(labels == name) for name in kept[: len(colours.GROUPS)]}
-    if len(kept) > len(colours.GROUPS):
-        rest = kept[len(colours.GROUPS) :]
-        found[f"others ({len(rest)})"] = table.filter(labels.is_in(rest))
-    return found
+    names = labels.unique(maintain_order=True).to_list()
+    groups = {name: table.filter(labels == name) for name in names[: len(colours.GROUPS)]}
+    if len(names) > len(colours.GROUPS):
+        rest = names[len(colours.GROUPS) :]
+        groups[f"others ({len(rest)})"] = table.filter(labels.is_in(rest))
+    return groups
 
 
 def _assign_symbols(table: pl.DataFrame, factor: str) -> dict[str, str]:
@@ -191,15 +194,15 @@ def _format_level(value: Any) -> str:
 
 
 def _make_error_bars(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
-    bars: dict[str, Any] = {}
+    error_bars: dict[str, Any] = {}
     for axis, kpi in (("error_x", one), ("error_y", other)):
         spread = rows[f"{kpi}_sd"]
         if spread.null_count() < rows.height and spread.max():
-            bars[axis] = {
+            error_bars[axis] = {
                 "type": "data", "array": spread.fill_null(0.0).to_list(), "thickness": 0.7,
                 "width": 3,
             }  # fmt: skip
-    return bars
+    return error_bars
 
 
 def _add_baseline(figure: Figure, study: Study, one: str, other: str) -> None:
@@ -229,7 +232,7 @@ def _add_recommendation(
     if row.height:
         figure.add_scatter(
             x=row[one].to_list(), y=row[other].to_list(), mode="markers",
-            name=f"recommended: {escape_label(shorten_name(first, _LETTERS))}",
+            name=f"recommended: {escape_label(shorten_name(first, _MAX_NAME_LENGTH))}",
             text=[escape_label(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
                     "line": {"width": 3}},
@@ -241,17 +244,22 @@ def _add_names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> Non
     """Label distinct points of the front, with the number of points that coincide."""
     front = table.filter("front").group_by(one, other, maintain_order=True)
     points = front.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
-    across, up = (float(table[k].max() - table[k].min()) or 1.0 for k in (one, other))  # type: ignore[operator, arg-type]
-    shown: list[tuple[float, float, str]] = []
+    width, height = (float(table[kpi].max() - table[kpi].min()) or 1.0 for kpi in (one, other))  # type: ignore[operator, arg-type]
+    labels: list[tuple[float, float, str]] = []
     for x, y, name, equal in points.rows():
-        near = (
-            abs(x - a) < _APART[0] * across and abs(y - b) < _APART[1] * up for a, b, _ in shown
+        is_near = (
+            abs(x - a) < _MIN_LABEL_DISTANCE[0] * width
+            and abs(y - b) < _MIN_LABEL_DISTANCE[1] * height
+            for a, b, _ in labels
         )
-        if len(shown) < NAMED and not any(near):
+        if len(labels) < MAX_NAMED and not any(is_near):
             more = f" +{equal - 1} equal" if equal > 1 else ""
-            shown.append((x, y, f"\u2002{escape_label(shorten_name(name, _LETTERS))}{more}"))
+            labels.append(
+                (x, y, f"\u2002{escape_label(shorten_name(name, _MAX_NAME_LENGTH))}{more}")
+            )
     figure.add_scatter(
-        x=[x for x, _, _ in shown], y=[y for _, y, _ in shown], text=[text for *_, text in shown],
+        x=[x for x, _, _ in labels], y=[y for _, y, _ in labels],
+        text=[text for *_, text in labels],
         mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False,
         name="names", showlegend=False, hoverinfo="skip", meta={"aside": True},
     )  # fmt: skip

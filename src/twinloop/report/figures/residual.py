@@ -14,7 +14,8 @@ from twinloop.report.figures.figure_base import create_figure
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A long curve is reduced to the first, last, lowest and highest difference of so many parts.
+#: Number of parts into which a long curve is split; of each, the rows with the first, last, lowest
+#: and highest difference are drawn.
 PARTS: Final = 500
 
 _UPPER, _LOWER = (0.38, 1.0), (0.0, 0.3)
@@ -23,7 +24,7 @@ _UPPER, _LOWER = (0.38, 1.0), (0.0, 0.3)
 def plot_comparison(title: str, rows: pl.DataFrame, x: Any) -> tuple[Figure, list[str]]:
     """Plot real and twin above, their difference below, and return the figure with its notes.
 
-    Of very many rows, only the visible ones are drawn.
+    Of very many rows, only those that are visible at the width of a page are drawn.
 
     >>> rows = pl.DataFrame({"real": [1.0, 2.0], "twin": [1.0, 4.0], "residual": [0.0, 2.0]})
     >>> figure, notes = plot_comparison("Tasks", rows, [10.0, 20.0])
@@ -70,13 +71,15 @@ def _series_to_floats(values: pl.Series) -> Any:
 
 
 def _select_rows(rows: pl.DataFrame) -> Any:
-    """Select the first, last, lowest and highest difference of each part."""
-    every = np.arange(rows.height)
+    """Select the rows with the first, last, lowest and highest difference of each part."""
+    indices = np.arange(rows.height)
     if rows.height <= 8 * PARTS:
-        return every
+        return indices
     residual = np.nan_to_num(_series_to_floats(rows["residual"]))
     picks: tuple[Callable[[Any], Any], ...] = (
         lambda part: 0, lambda part: -1,
         lambda part: residual[part].argmin(), lambda part: residual[part].argmax(),
     )  # fmt: skip
-    return np.unique([part[pick(part)] for part in np.array_split(every, PARTS) for pick in picks])
+    return np.unique(
+        [part[pick(part)] for part in np.array_split(indices, PARTS) for pick in picks]
+    )

@@ -8,19 +8,19 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
-#: Values that differ by this factor get a logarithmic scale.
-_WIDE: Final = 30.0
+#: Ratio of the highest to the lowest positive value from which the scale is logarithmic.
+_LOG_RATIO: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Scale from the lowest to the highest value of a parameter.
 
-    >>> Scale.of(pl.Series([1.0, 100.0])).part(10.0)
+    >>> Scale.of(pl.Series([1.0, 100.0])).get_position(10.0)
     0.5
-    >>> Scale.of(pl.Series([0.0, 20.0])).part(10.0)
+    >>> Scale.of(pl.Series([0.0, 20.0])).get_position(10.0)
     0.5
-    >>> Scale.of(pl.Series(["a", "b", "c"])).part("b")
+    >>> Scale.of(pl.Series(["a", "b", "c"])).get_position("b")
     0.5
     """
 
@@ -36,27 +36,30 @@ class Scale:
         if not values.dtype.is_numeric():
             levels = tuple(dict.fromkeys(str(value) for value in values))
             return cls("category", 0.0, max(len(levels) - 1.0, 0.0), levels)
-        known = values.cast(pl.Float64).to_numpy()
-        known = known[np.isfinite(known)]
-        if not known.size:
+        numbers = values.cast(pl.Float64).to_numpy()
+        numbers = numbers[np.isfinite(numbers)]
+        if not numbers.size:
             return cls("linear", 0.0, 0.0)
-        low, high = float(known.min()), float(known.max())
-        return cls("log" if low > 0 and high >= _WIDE * low else "linear", low, high)
+        low, high = float(numbers.min()), float(numbers.max())
+        return cls("log" if low > 0 and high >= _LOG_RATIO * low else "linear", low, high)
 
-    def part(self, value: Any) -> float:
-        """Return the position of a value, from 0 to 1; 0.5 if all are equal, NaN if unknown."""
+    def get_position(self, value: Any) -> float:
+        """Return the position of a value, from 0 to 1; 0.5 if all are equal, NaN for None.
+
+        A category that is not one of the levels has the position of the first.
+        """
         if value is None:
             return float("nan")
         if self.kind == "category":
-            at = float(self.levels.index(str(value))) if str(value) in self.levels else 0.0
+            number = float(self.levels.index(str(value))) if str(value) in self.levels else 0.0
         else:
-            at = float(value)
+            number = float(value)
         low, high = self.low, self.high
         if self.kind == "log":
-            if at <= 0:
+            if number <= 0:
                 return 0.0
-            at, low, high = (float(np.log(each)) for each in (at, low, high))
-        return (at - low) / (high - low) if high > low else 0.5
+            number, low, high = (float(np.log(each)) for each in (number, low, high))
+        return (number - low) / (high - low) if high > low else 0.5
 
 
 def format_value(value: Any) -> str:

@@ -19,8 +19,8 @@ from twinloop.workload.session_graph import SessionGraphs
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: The most sessions that are drawn.
-SESSIONS: Final = 200
+#: Maximum number of sessions that are drawn.
+MAX_SESSIONS: Final = 200
 
 
 def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
@@ -32,7 +32,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     Args:
         trace: Any trace with users.
         user: By default the user with most tasks.
-        threshold: A pause of so many seconds between two submissions ends a session.
+        threshold: The pause between two submissions (s) that ends a session.
 
     >>> log = Trace(tasks=pl.DataFrame({
     ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 10.0, 7200.0],
@@ -58,15 +58,15 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
         counts = np.diff(graphs.partition.offsets[graphs.partition.user_offsets])
         user = graphs.users[int(np.argmax(counts))]
     graph = graphs[user]
-    found, edges = graph.sessions, graph.edges.drop_nulls("before")
+    sessions, edges = graph.sessions, graph.edges.drop_nulls("before")
     notes = [
         f"a pause of {format_duration(threshold)} between two submissions ends a session; "
         "a line leads from a finished session to a session that started after it"
     ]
-    if found.height > SESSIONS:
-        notes.append(f"the first {SESSIONS} of {found.height:,} sessions")
-        found, edges = found[:SESSIONS], edges.filter(pl.col("after") < SESSIONS)
-    start, finish = found["start"].to_numpy(), found["finish"].to_numpy()
+    if sessions.height > MAX_SESSIONS:
+        notes.append(f"the first {MAX_SESSIONS} of {sessions.height:,} sessions")
+        sessions, edges = sessions[:MAX_SESSIONS], edges.filter(pl.col("after") < MAX_SESSIONS)
+    start, finish = sessions["start"].to_numpy(), sessions["finish"].to_numpy()
     axis = TimeAxis.of(trace, float(finish.max() - start.min()))
     row = _assign_rows(start, finish)
     figure = create_figure(f"Sessions of user {escape_label(user)}")
@@ -78,7 +78,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     )  # fmt: skip
     figure.add_scatter(
         x=axis.at((start + finish) / 2), y=row, mode="markers", name="middle of the session",
-        marker={"color": colours.CURVE, "size": 9}, text=_make_labels(found, axis),
+        marker={"color": colours.CURVE, "size": 9}, text=_make_labels(sessions, axis),
         showlegend=False, hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
@@ -91,13 +91,19 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
 
 
 def _assign_rows(start: Any, finish: Any) -> Any:
-    """Assign each session to the highest row that is free at its start."""
-    least = (finish.max() - start.min()) / 250
-    free: list[float] = []
+    """Assign each session to the first row that is free at its start.
+
+    A short session occupies its row for at least 1/250 of the time, because its bar has a width.
+    """
+    min_length = (finish.max() - start.min()) / 250
+    free_from: list[float] = []
     rows = []
     for begin, end in zip(start, finish, strict=True):
-        row = next((at for at, until in enumerate(free) if until <= begin), len(free))
-        free[row : row + 1] = [max(end, begin + least)]
+        row = next(
+            (index for index, end_of_row in enumerate(free_from) if end_of_row <= begin),
+            len(free_from),
+        )
+        free_from[row : row + 1] = [max(end, begin + min_length)]
         rows.append(row)
     return np.array(rows)
 
@@ -116,9 +122,9 @@ def _add_links(
     )  # fmt: skip
 
 
-def _make_labels(found: pl.DataFrame, axis: TimeAxis) -> list[str]:
+def _make_labels(sessions: pl.DataFrame, axis: TimeAxis) -> list[str]:
     return [
         f"session {row['session']}: {format_count(len(row['jobs']), 'task')}"
         f"<br>{axis.format_time(row['start'])} to {axis.format_time(row['finish'])}"
-        for row in found.rows(named=True)
+        for row in sessions.rows(named=True)
     ]

@@ -23,7 +23,7 @@ class Steps:
 
     @classmethod
     def of(cls, boxes: WeightedIntervals) -> Steps:
-        """The sum of the heights of boxes over time.
+        """Sum the weights of intervals over time.
 
         >>> starts, ends, weights = np.array([[0.0, 2.0], [4.0, 3.0], [1.0, 5.0]])
         >>> boxes = WeightedIntervals.of(starts, ends, weights)
@@ -38,7 +38,7 @@ class Steps:
         return float(self.level[:-1] @ np.diff(self.t))
 
     def means(self, edges: Floats) -> Floats:
-        """The mean level between each two edges; before the first step it is zero.
+        """Compute the mean level between each two edges; before the first step it is zero.
 
         >>> Steps(np.array([0.0, 1.0]), np.array([4.0, 0.0])).means(np.array([0.0, 2.0])).tolist()
         [2.0]
@@ -64,10 +64,10 @@ class Steps:
         if self.t.size <= 4 * bins:
             return self
         width = (self.t[-1] - self.t[0]) / bins
-        bin_of = np.minimum(((self.t - self.t[0]) / width).astype(np.int64), bins - 1)
-        first = np.flatnonzero(np.diff(bin_of, prepend=-1))
+        bin_index = np.minimum(((self.t - self.t[0]) / width).astype(np.int64), bins - 1)
+        first = np.flatnonzero(np.diff(bin_index, prepend=-1))
         last = np.append(first[1:], self.t.size) - 1
-        order = np.lexsort((self.level, bin_of))
+        order = np.lexsort((self.level, bin_index))
         kept = np.unique(np.concatenate([first, last, order[first], order[last]]))
         return Steps(self.t[kept], self.level[kept])
 
@@ -87,15 +87,15 @@ def average_by_row(
     start, end = np.clip(start, edges[0], edges[-1]), np.clip(end, edges[0], edges[-1])
     first = np.clip(np.searchsorted(edges, start, side="right") - 1, 0, bins - 1)
     last = np.clip(np.searchsorted(edges, end, side="right") - 1, 0, bins - 1)
-    inside = first == last
+    is_in_one_bin = first == last
     amount = np.zeros((rows, bins))
-    head = np.where(inside, end - start, edges[first + 1] - start)
-    np.add.at(amount, (row, first), height * head)
-    np.add.at(amount, (row, last), np.where(inside, 0.0, height * (end - edges[last])))
+    first_part = np.where(is_in_one_bin, end - start, edges[first + 1] - start)
+    np.add.at(amount, (row, first), height * first_part)
+    np.add.at(amount, (row, last), np.where(is_in_one_bin, 0.0, height * (end - edges[last])))
     # A box covers the bins between its first and its last completely.
     cover = np.zeros((rows, bins + 1))
-    np.add.at(cover, (row, first + 1), np.where(inside, 0.0, height))
-    np.add.at(cover, (row, last), np.where(inside, 0.0, -height))
+    np.add.at(cover, (row, first + 1), np.where(is_in_one_bin, 0.0, height))
+    np.add.at(cover, (row, last), np.where(is_in_one_bin, 0.0, -height))
     width = np.diff(edges)
     means: Floats = amount / width + np.cumsum(cover, axis=1)[:, :-1]
     return means

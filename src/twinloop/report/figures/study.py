@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from twinloop.exploration.study.study import Study
 
-#: Up to this number of levels, the map of interactions has a row or a column per level.
-LEVELS: Final = 30
-#: Levels with fewer runs have no interval.
-FEWEST: Final = 4
+#: Maximum number of levels for which the map of interactions has a row or a column per level.
+MAX_LEVELS: Final = 30
+#: Minimum number of runs of a level with an interval.
+MIN_RUNS: Final = 4
 #: The label of an inactive factor.
 _INACTIVE: Final = {"-": "not active"}
 # Cells near zero are transparent, for light and dark pages.
-_BELOW_AND_ABOVE: Final = [
+_DIVERGING_COLOURS: Final = [
     [0.0, "rgba(47, 109, 179, 1)"],
     [0.5, "rgba(140, 140, 140, 0.08)"],
     [1.0, "rgba(224, 122, 31, 1)"],
@@ -84,24 +84,24 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
     [100.0, 50.0]
     """
     kpi = _choose_kpi(study) if kpi is None else kpi
-    found = study.effects(kpi).with_columns(
+    effects = study.effects(kpi).with_columns(
         scale_value(kpi, pl.col(name)) for name in ("mean", "effect", "low", "high")
     )
-    shares = dict(found.select("factor", "share").unique("factor").iter_rows())
+    shares = dict(effects.select("factor", "share").unique("factor").iter_rows())
     order = sorted(shares, key=lambda name: -(shares[name] or 0.0))
     figure = create_figure(f"Effects of the factors on {name_kpi(kpi)}")
-    place, ticks, names = 0.0, [], []
-    for at, factor in enumerate(order):
-        rows = found.filter(pl.col("factor") == factor)
-        places = place + np.arange(rows.height)
-        place = float(places[-1]) + 1.6
-        ticks += places.tolist()
+    next_y, ticks, names = 0.0, [], []
+    for index, factor in enumerate(order):
+        rows = effects.filter(pl.col("factor") == factor)
+        y = next_y + np.arange(rows.height)
+        next_y = float(y[-1]) + 1.6
+        ticks += y.tolist()
         labels = [_label_level(factor, level) for level in rows["level"]]
         names += labels
         figure.add_scatter(
-            x=rows["mean"].to_list(), y=places, mode="markers",
+            x=rows["mean"].to_list(), y=y, mode="markers",
             name=f"{escape_label(factor)} ({_format_percent(shares[factor])} of the variance)",
-            marker={"color": colours.GROUPS[at % len(colours.GROUPS)], "size": 9},
+            marker={"color": colours.GROUPS[index % len(colours.GROUPS)], "size": 9},
             error_x=_make_error_bars(rows), text=_make_hover_texts(rows, labels, kpi),
             customdata=rows.select("runs", "effect", "low", "high").rows(),
             hovertemplate="%{text}<extra></extra>",
@@ -110,43 +110,47 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
                 "customdata": ["runs", "effect", "95 % interval from", "95 % interval to"],
             }},
         )  # fmt: skip
-    _add_mean(figure, study, kpi, place)
+    _add_mean(figure, study, kpi, next_y)
     figure.update_layout(
         xaxis={"title": {"text": label_mean(kpi)}},
         yaxis={
-            "tickvals": ticks, "ticktext": names, "range": [place - 0.8, -0.8], "showgrid": False,
+            "tickvals": ticks, "ticktext": names, "range": [next_y - 0.8, -0.8], "showgrid": False,
             "zeroline": False,
         },
         hovermode="closest",
-        height=170 + round(26 * place),
+        height=170 + round(26 * next_y),
     )  # fmt: skip
     note = "bars are 95 % intervals of the means over all runs with that level"
-    few = found.filter(pl.col("runs") < FEWEST).height
-    extra = [f"{format_count(few, 'level')} with fewer than {FEWEST} runs: no bar"] if few else []
+    without_bar = effects.filter(pl.col("runs") < MIN_RUNS).height
+    extra = (
+        [f"{format_count(without_bar, 'level')} with fewer than {MIN_RUNS} runs: no bar"]
+        if without_bar
+        else []
+    )
     return attach_notes(figure, [note, *extra])
 
 
-def _add_mean(figure: Figure, study: Study, kpi: str, place: float) -> None:
+def _add_mean(figure: Figure, study: Study, kpi: str, next_y: float) -> None:
     mean = scale_value(kpi, study.runs[kpi].drop_nulls().mean())
     figure.add_scatter(
-        x=[mean, mean], y=[-0.8, place - 0.8], mode="lines", name="mean of all runs",
+        x=[mean, mean], y=[-0.8, next_y - 0.8], mode="lines", name="mean of all runs",
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
         meta={"aside": True},
     )  # fmt: skip
 
 
 def _make_error_bars(rows: pl.DataFrame) -> dict[str, Any] | None:
-    shown = pl.col("runs") >= FEWEST
-    known = rows.with_columns(
-        pl.when(shown).then(name).otherwise(None).fill_null(pl.col("mean")).alias(name)
+    has_bar = pl.col("runs") >= MIN_RUNS
+    limits = rows.with_columns(
+        pl.when(has_bar).then(name).otherwise(None).fill_null(pl.col("mean")).alias(name)
         for name in ("low", "high")
     )
-    if (known["low"] == known["high"]).all():
+    if (limits["low"] == limits["high"]).all():
         return None
     return {
         "type": "data", "symmetric": False, "thickness": 2,
-        "array": (known["high"] - known["mean"]).to_list(),
-        "arrayminus": (known["mean"] - known["low"]).to_list(),
+        "array": (limits["high"] - limits["mean"]).to_list(),
+        "arrayminus": (limits["mean"] - limits["low"]).to_list(),
     }  # fmt: skip
 
 
@@ -175,40 +179,46 @@ def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
     ([-25.0, 25.0], [25.0, -25.0])
     """
     kpi = _choose_kpi(study) if kpi is None else kpi
-    found = study.interactions(kpi)
-    found = found.with_columns(scale_value(kpi, pl.col(name)) for name in ("interaction", "mean"))
-    if not found.height:
+    interactions = study.interactions(kpi)
+    interactions = interactions.with_columns(
+        scale_value(kpi, pl.col(name)) for name in ("interaction", "mean")
+    )
+    if not interactions.height:
         raise InputError(
             "there are no interactions to draw: the study has fewer than two factors",
             kind="nothing-to-draw",
         )
-    levels = found.select("factor", "level").unique().height
-    others = found.select("other", "other_level").unique().height
-    by_level = levels + others <= LEVELS
-    table = found if by_level else found.unique(["factor", "other"], maintain_order=True)
+    levels = interactions.select("factor", "level").unique().height
+    others = interactions.select("other", "other_level").unique().height
+    by_level = levels + others <= MAX_LEVELS
+    table = (
+        interactions if by_level else interactions.unique(["factor", "other"], maintain_order=True)
+    )
     column = "interaction" if by_level else "share"
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for row in table.rows(named=True):
-        down = (
+        row_label = (
             _label_level(row["factor"], row["level"]) if by_level else escape_label(row["factor"])
         )
-        across = (
+        column_label = (
             _label_level(row["other"], row["other_level"])
             if by_level
             else escape_label(row["other"])
         )
-        cells[down, across] = row
-    rows, columns = (list(dict.fromkeys(pair[at] for pair in cells)) for at in (0, 1))
-    grid = [[cells.get((down, across)) for across in columns] for down in rows]
+        cells[row_label, column_label] = row
+    rows, columns = (list(dict.fromkeys(pair[side] for pair in cells)) for side in (0, 1))
+    grid = [
+        [cells.get((row_label, column_label)) for column_label in columns] for row_label in rows
+    ]
     z = [[None if c is None else _round_value(c[column]) for c in line] for line in grid]
-    most = max((abs(c) for line in z for c in line if c is not None), default=0.0) or 1.0
+    largest = max((abs(c) for line in z for c in line if c is not None), default=0.0) or 1.0
     figure = create_figure(f"Interactions of factors in {name_kpi(kpi)}")
     unit = label_kpi(kpi) if by_level else "share of the variance"
     # The title has the name; on a phone the colour bar has space for the unit alone.
-    short = get_unit(kpi) if by_level else "share"
+    bar_title = get_unit(kpi) if by_level else "share"
     figure.add_heatmap(
-        x=columns, y=rows, z=z, zmin=-most if by_level else 0.0, zmax=most,
-        colorscale=_BELOW_AND_ABOVE, colorbar={"title": {"text": short}}, xgap=2, ygap=2,
+        x=columns, y=rows, z=z, zmin=-largest if by_level else 0.0, zmax=largest,
+        colorscale=_DIVERGING_COLOURS, colorbar={"title": {"text": bar_title}}, xgap=2, ygap=2,
         text=[[_format_cell(cell, kpi, by_level=by_level) for cell in line] for line in grid],
         hovertemplate="%{y}, %{x}<br>%{text}<extra></extra>",
         meta={"columns": {"x": "other", "y": "factor", "z": f"{column} ({unit})"}},
@@ -223,15 +233,15 @@ def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
         showlegend=False,
         height=230 + 30 * len(rows),
     )  # fmt: skip
-    return attach_notes(figure, [_describe_largest_share(found)])
+    return attach_notes(figure, [_describe_largest_share(interactions)])
 
 
-def _describe_largest_share(found: pl.DataFrame) -> str:
-    pairs = found.unique(["factor", "other"]).sort("share", descending=True, nulls_last=True)
-    most = pairs.row(0, named=True)
+def _describe_largest_share(interactions: pl.DataFrame) -> str:
+    pairs = interactions.unique(["factor", "other"]).sort("share", descending=True, nulls_last=True)
+    largest = pairs.row(0, named=True)
     return (
-        f"largest interaction: {most['factor']} and {most['other']}, "
-        f"{_format_percent(most['share'])} of the variance"
+        f"largest interaction: {largest['factor']} and {largest['other']}, "
+        f"{_format_percent(largest['share'])} of the variance"
     )
 
 
@@ -265,5 +275,5 @@ def _choose_kpi(study: Study) -> str:
             "there is nothing to draw: no run of the study has succeeded yet",
             kind="nothing-to-draw",
         )
-    known = [kpi for kpi in study.objectives if kpi in study.kpis]
-    return known[0] if known else study.kpis[0]
+    objectives = [kpi for kpi in study.objectives if kpi in study.kpis]
+    return objectives[0] if objectives else study.kpis[0]

@@ -23,11 +23,12 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
     """Render the load over time as a chart of block characters, one column per bin.
 
-    The chart shows the cores in use if placements are known, else the submitted work.
+    The chart shows the first of these that is known: cores in use, CPU use, submitted work,
+    submitted tasks.
 
     Args:
         load: The table of `compute_load_over_time`.
-        height: In lines.
+        height: The height of the chart, in lines.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"t": [0.0, 5.0], "dt": [5.0, 5.0], "submitted": [1.0, 0.0],
@@ -50,8 +51,9 @@ def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
 def render_run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     """Render the cores in use and the waiting tasks over time, as charts of block characters.
 
-    A column is the mean over its part of the time; the extremes in the title are exact. A trace
-    with samples has a chart of the CPU use between the two.
+    A column is the mean over its bin of time; the maximum in the title is exact. A trace with
+    samples has a chart of the CPU use between the two. A trace in which no task has a known wait
+    has no chart of the waiting tasks.
 
     >>> import polars as pl
     >>> trace = Trace(
@@ -71,31 +73,34 @@ def render_run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
              └────
               0 s to 10 s
     """
-    busy = sum_cores_in_use(select_executions(require_trace(trace)))
+    in_use = sum_cores_in_use(select_executions(require_trace(trace)))
     queue: Steps | None = None
-    with suppress(InputError):  # no submission times
+    with suppress(InputError):  # no task has a known wait
         queue, _ = count_waiting(trace)
-    used: Steps | None = None
+    cpu_use: Steps | None = None
     with suppress(InputError):  # no samples
-        used = make_lanes(trace, 0)[0][0].busy
-    known = [steps.t for steps in (busy, used, queue) if steps is not None and steps.t.size]
-    first, last = min(t[0] for t in known), max(t[-1] for t in known)
+        cpu_use = make_lanes(trace, 0)[0][0].cpu_use  # one lane of all nodes
+    times = [steps.t for steps in (in_use, cpu_use, queue) if steps is not None and steps.t.size]
+    first, last = min(t[0] for t in times), max(t[-1] for t in times)
     edges = np.linspace(first, last, max(width - 10, 4) + 1)
-    mean, most = busy.area / (last - first), float(busy.level.max())
-    there = get_capacity(trace)
-    of_all = "" if there is None else f" of {format_number(there)}"
-    title = f"cores in use: {format_number(mean)}{of_all} on average, at most {format_number(most)}"
-    levels = busy.means(edges).tolist()
-    charts = [_render_chart(title, levels, max(there or 0.0, *levels), first, last, height)]
-    if used is not None:
-        mean = used.area / (last - first)
-        title = f"CPU use: {format_number(mean)}{of_all} cores on average"
-        levels = used.means(edges).tolist()
-        charts.append(_render_chart(title, levels, max(there or 0.0, *levels), first, last, height))
+    mean, highest = in_use.area / (last - first), float(in_use.level.max())
+    capacity = get_capacity(trace)
+    of_capacity = "" if capacity is None else f" of {format_number(capacity)}"
+    average = f"{format_number(mean)}{of_capacity}"
+    title = f"cores in use: {average} on average, at most {format_number(highest)}"
+    levels = in_use.means(edges).tolist()
+    charts = [_render_chart(title, levels, max(capacity or 0.0, *levels), first, last, height)]
+    if cpu_use is not None:
+        mean = cpu_use.area / (last - first)
+        title = f"CPU use: {format_number(mean)}{of_capacity} cores on average"
+        levels = cpu_use.means(edges).tolist()
+        charts.append(
+            _render_chart(title, levels, max(capacity or 0.0, *levels), first, last, height)
+        )
     if queue is not None:
         mean = queue.area / (last - first)
-        most = float(queue.level.max(initial=0.0))
-        title = f"waiting tasks: {format_number(mean)} on average, at most {format_number(most)}"
+        highest = float(queue.level.max(initial=0.0))
+        title = f"waiting tasks: {format_number(mean)} on average, at most {format_number(highest)}"
         levels = queue.means(edges).tolist()
         charts.append(_render_chart(title, levels, max(levels), first, last, height))
     return "\n".join(charts)
@@ -116,11 +121,11 @@ def _render_chart(
 
 
 def choose_load_column(load: pl.DataFrame) -> tuple[str, str]:
-    """Choose the most informative column of a load table, and its title."""
+    """Choose the first known column of a load table, and return it with its title."""
     if load["running"].null_count() < load.height:
         return "running", "cores in use"
     if load["used"].null_count() < load.height:
-        return "used", "busy cores"
+        return "used", "CPU use, in cores"
     if load["offered"].sum() > 0:
         return "offered", "submitted work, in cores"
     return "submitted", "submitted tasks"

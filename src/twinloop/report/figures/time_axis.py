@@ -21,12 +21,16 @@ def find_extent(trace: Trace) -> tuple[float, float]:
     ...     placements=pl.DataFrame({"task": ["a"], "start": [5.0], "end": [9.0]})))
     (3.0, 9.0)
     """
-    ran = trace.placements
-    times = [trace.tasks["submit"], ran["start"], ran["end"]]
-    times += [part for of in (trace.usage, trace.power) for part in (of["t"], of["t"] - of["dt"])]
-    known = np.concatenate([series.drop_nulls().to_numpy() for series in times])
-    known = known[np.isfinite(known)]
-    return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    placements = trace.placements
+    times = [trace.tasks["submit"], placements["start"], placements["end"]]
+    times += [
+        part
+        for table in (trace.usage, trace.power)
+        for part in (table["t"], table["t"] - table["dt"])
+    ]
+    finite = np.concatenate([series.drop_nulls().to_numpy() for series in times])
+    finite = finite[np.isfinite(finite)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
 _UNITS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
@@ -43,13 +47,14 @@ class TimeAxis:
     """
 
     title: str
+    #: The length of a unit of the axis (s).
     scale: float
-    #: Milliseconds of Unix time at t = 0; None: the axis has no dates.
+    #: Unix time at t = 0 (ms); None: the axis has no dates.
     epoch_ms: int | None
 
     @classmethod
     def of(cls, trace: Trace, span: float | None = None) -> TimeAxis:
-        """Make the axis of a figure over so many seconds; by default over the whole trace."""
+        """Make the axis of a figure that covers `span` seconds; by default the whole trace."""
         epoch = trace.manifest.epoch_ms
         if epoch is not None:
             return cls("date (UTC)", 0.001, epoch)

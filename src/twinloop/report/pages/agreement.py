@@ -33,16 +33,18 @@ HOLD_OUT: Final = "hold-out"
 def collect_statuses(fit: Any) -> dict[str, dict[str, str]]:
     """Collect the status of each run, `before` and `after` the calibration, and of `unseen` runs.
 
+    The verdicts of the fit are used for a column that has no stored statuses.
+
     >>> from types import SimpleNamespace
     >>> collect_statuses(SimpleNamespace(statuses={"after": {"day": "PASS"}}))["after"]
     {'day': 'PASS'}
     """
-    kept: Mapping[str, Mapping[str, str]] = getattr(fit, "statuses", {})
-    found = {}
+    stored: Mapping[str, Mapping[str, str]] = getattr(fit, "statuses", {})
+    statuses = {}
     for when in ("before", "after", "unseen"):
-        fresh = {name: verdict.status for name, verdict in getattr(fit, when, ())}
-        found[when] = dict(kept.get(when, {})) or fresh
-    return found
+        assessed = {name: verdict.status for name, verdict in getattr(fit, when, ())}
+        statuses[when] = dict(stored.get(when, {})) or assessed
+    return statuses
 
 
 def describe_agreement(before: Verdict, after: Verdict, unseen: Verdict | None, fit: Any) -> str:
@@ -79,8 +81,8 @@ def render_verdicts(before: Verdict, after: Verdict, unseen: Verdict | None) -> 
     >>> render_verdicts(verdict, verdict, None).count("not assessable")
     2
     """
-    found = [("before calibration", before.status), ("after calibration", after.status)]
-    return render_cards(found + ([] if unseen is None else [("hold-out run", unseen.status)]))
+    cards = [("before calibration", before.status), ("after calibration", after.status)]
+    return render_cards(cards + ([] if unseen is None else [("hold-out run", unseen.status)]))
 
 
 def add_runs(page: Page, fit: Any) -> None:
@@ -93,8 +95,8 @@ def add_runs(page: Page, fit: Any) -> None:
     >>> "<td>eve, held out</td><td>-</td>" in page.render()
     True
     """
-    found = collect_statuses(fit)
-    before, after, unseen = found["before"], found["after"], found["unseen"]
+    statuses = collect_statuses(fit)
+    before, after, unseen = statuses["before"], statuses["after"], statuses["unseen"]
     rows = [
         (name, before.get(name, "-"), after.get(name, "-"))
         for name in dict.fromkeys((*before, *after))
@@ -127,20 +129,20 @@ def add_criteria(page: Page, before: Verdict, after: Verdict, unseen: Verdict | 
     sides = {"before": before, "after": after}
     if unseen is not None:
         sides[HOLD_OUT] = unseen
-    found = {
+    findings = {
         name: {(each.metric, each.name): each for each in verdict.findings}
         for name, verdict in sides.items()
     }
     rows = []
-    for key in dict.fromkeys(key for each in found.values() for key in each):
-        known = {name: each.get(key) for name, each in found.items()}
-        there = [each for each in known.values() if each is not None]
-        why = [each.note for each in there if each.note and each.status == "not assessable"]
+    for key in dict.fromkeys(key for each in findings.values() for key in each):
+        by_side = {name: each.get(key) for name, each in findings.items()}
+        present = [each for each in by_side.values() if each is not None]
+        reasons = [each.note for each in present if each.note and each.status == "not assessable"]
         rows.append([
-            ", ".join(key), round_threshold(there[0].threshold),
-            *("-" if each is None else each.figure_text for each in known.values()),
-            *("-" if each is None else each.status for each in known.values()),
-            why[-1] if why else "",
+            ", ".join(key), round_threshold(present[0].threshold),
+            *("-" if each is None else each.figure_text for each in by_side.values()),
+            *("-" if each is None else each.status for each in by_side.values()),
+            reasons[-1] if reasons else "",
         ])  # fmt: skip
     figures = [f"figure, {name}" for name in sides]
     page.add_section(

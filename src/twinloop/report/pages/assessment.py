@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: Height of each picture in pixels.
 _HEIGHTS: Final = {"waits": 460, "completions": 460, "usage": 520, "trend": 460, "segments": 420}
 _OVER_TIME: Final = frozenset({"completions", "trend", "segments"})
-#: The most rows of a table of errors.
-LISTED: Final = 20
+#: Maximum number of rows of a table of errors.
+MAX_LISTED: Final = 20
 
 #: The headings of the columns of the errors: means over the tasks, times in s.
 _HEADINGS: Final = {
@@ -70,8 +70,8 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
     ...     tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "status": ["completed"]}),
     ...     placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}),
     ... )
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     write_assessment_page(assess(run, run), there + "/verdict.html").name
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_assessment_page(assess(run, run), folder + "/verdict.html").name
     'verdict.html'
     """
     heading = "Assessment of the twin" if title is None else title
@@ -92,10 +92,8 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
             render_preformatted(verdict.criteria.to_commented_yaml()),
         ),
     )
-    left_out = (
-        render_list(verdict.notes) if verdict.notes else render_paragraph("There are no notes.")
-    )
-    page.add_section("Notes on the data", left_out)
+    notes = render_list(verdict.notes) if verdict.notes else render_paragraph("There are no notes.")
+    page.add_section("Notes on the data", notes)
     return page.write(path)
 
 
@@ -107,11 +105,15 @@ def _add_criteria(page: Page, verdict: Verdict) -> None:
     names += ["noise floor"] if verdict.repeats else []
     names += ["without alignment"] if verdict.alignment is not None else []
     rows = []
-    for found in verdict.findings:
-        row = [found.metric, found.name, found.status, found.figure_text, found.threshold]
-        row += [format_figure(found.floor, found.unit)] if verdict.repeats else []
-        row += [format_figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
-        rows.append([*row, found.note])
+    for finding in verdict.findings:
+        row = [finding.metric, finding.name, finding.status, finding.figure_text, finding.threshold]
+        row += [format_figure(finding.floor, finding.unit)] if verdict.repeats else []
+        row += (
+            [format_figure(finding.unaligned, finding.unit)]
+            if verdict.alignment is not None
+            else []
+        )
+        rows.append([*row, finding.note])
     notes = [render_note("no repetition of the real run was given: the noise floor is not known")]
     if verdict.repeats:
         runs = format_count(verdict.repeats + 1, "real run")
@@ -135,25 +137,27 @@ def _add_criteria(page: Page, verdict: Verdict) -> None:
     )
 
 
-def _describe_method(found: Finding) -> str:
-    beside = ", ".join(f"{name} {format_number(value)}" for name, value in found.figures.items())
-    return f"{found.metric}, {found.name}: {found.method}{f' ({beside})' if beside else ''}."
+def _describe_method(finding: Finding) -> str:
+    figures = ", ".join(f"{name} {format_number(value)}" for name, value in finding.figures.items())
+    return (
+        f"{finding.metric}, {finding.name}: {finding.method}{f' ({figures})' if figures else ''}."
+    )
 
 
 def _add_errors(page: Page, errors: Errors) -> None:
     figures = errors.figures
     names = ["error of", "real", "twin", "error", "relative"]
-    known = figures["floor"].null_count() < figures.height
-    names += ["noise floor"] if known else []
+    has_floor = figures["floor"].null_count() < figures.height
+    names += ["noise floor"] if has_floor else []
     parts = [render_list(errors.lines())]
     if figures.height:
-        rows = (_make_error_row(row, known) for row in figures.rows(named=True))
+        rows = (_make_error_row(row, has_floor) for row in figures.rows(named=True))
         parts.append(render_table(names, rows, numbers=names[1:]))
     for heading, frame in (("By user", errors.users), ("By size", errors.sizes)):
         if frame.height:
-            parts += [render_heading(heading), _render_frame(frame.head(LISTED))]
-        if frame.height > LISTED:
-            parts.append(render_note(f"the first {LISTED} of {frame.height:,}"))
+            parts += [render_heading(heading), _render_frame(frame.head(MAX_LISTED))]
+        if frame.height > MAX_LISTED:
+            parts.append(render_note(f"the first {MAX_LISTED} of {frame.height:,}"))
     page.add_section("Errors", *parts)
 
 
@@ -170,7 +174,7 @@ def _render_frame(frame: pl.DataFrame) -> Markup:
     frame = frame[[each.name for each in frame if each.null_count() < frame.height]]
     names = [_HEADINGS.get(name, name.replace("_", " ")) for name in frame.columns]
     numbers = [
-        name for name, kind in zip(names, frame.dtypes, strict=True) if kind.is_numeric()
+        name for name, dtype in zip(names, frame.dtypes, strict=True) if dtype.is_numeric()
     ]  # fmt: skip
     return render_table(
         names, ([_format_cell(value) for value in row] for row in frame.rows()), numbers=numbers

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from twinloop.fidelity.verdict import Finding, Verdict
 
 
-#: The columns of `criteria`.
+#: The columns of the table of criteria.
 CRITERIA: Final = (
     "run", "criterion", "threshold", "figure before", "figure after", "before", "after",
 )  # fmt: skip
@@ -57,8 +57,8 @@ def write_calibration_page(
     ...     optimiser="cma", runs=[{"name": "a", "used": "training"}], history=pl.DataFrame(),
     ...     confidence_region=None, identifiability=None, recipe=["speed rose by 7 %"], before=[],
     ...     after=[], warnings=[])
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     write_calibration_page(fit, there + "/fit.html").name
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_calibration_page(fit, folder + "/fit.html").name
     'fit.html'
     """
     page = Page("Calibration" if title is None else title, above=_describe_provenance(fit))
@@ -97,12 +97,12 @@ def _describe_fit(fit: CalibrationResult) -> str:
         [str(run["name"]) for run in fit.runs if run["used"] == used]
         for used in ("training", "validation")
     )
-    to = f"{format_count(len(fitted), 'run')} ({', '.join(fitted)})" if fitted else "no named run"
+    runs = f"{format_count(len(fitted), 'run')} ({', '.join(fitted)})" if fitted else "no named run"
     if held_out:
-        to += f", with {format_count(len(held_out), 'run')} held out ({', '.join(held_out)})"
+        runs += f", with {format_count(len(held_out), 'run')} held out ({', '.join(held_out)})"
     evaluations = format_count(fit.history.height, "evaluation")
     return (
-        f"{format_count(len(fit.values), 'parameter')} fitted to {to}: the lowest "
+        f"{format_count(len(fit.values), 'parameter')} fitted to {runs}: the lowest "
         f"{fit.loss_name} loss that the optimiser {fit.optimiser} found in {evaluations}."
     )
 
@@ -117,11 +117,19 @@ def add_values(page: Page, fit: CalibrationResult) -> None:
     >>> "was not analysed" in page.render()
     True
     """
-    found = fit.identifiability
-    rows = {} if found is None else {row["parameter"]: row for row in found.table.rows(named=True)}
+    identifiability = fit.identifiability
+    rows = (
+        {}
+        if identifiability is None
+        else {row["parameter"]: row for row in identifiability.table.rows(named=True)}
+    )
     findings: str = render_paragraph("The identifiability of these values was not analysed.")
-    if found is not None:
-        findings = render_list(map(expand_kpi_names, found.sentences)) if found.sentences else ""
+    if identifiability is not None:
+        findings = (
+            render_list(map(expand_kpi_names, identifiability.sentences))
+            if identifiability.sentences
+            else ""
+        )
     names = ("parameter", "before", "after", "interval", "identifiable", "reason")
     page.add_section(
         "Fitted values",
@@ -151,29 +159,33 @@ def _describe_identifiability(row: dict[str, Any] | None) -> tuple[str, str, str
     interval = "unknown" if ends == (None, None) else f"{low} to {high}"
     if row.get("levels"):
         interval = ", ".join(row["levels"])
-    known = row["identifiable"]
-    return interval, "unknown" if known is None else "yes" if known else "no", row["why"] or ""
+    identifiable = row["identifiable"]
+    return (
+        interval,
+        "unknown" if identifiable is None else "yes" if identifiable else "no",
+        row["why"] or "",
+    )
 
 
 def _add_losses(page: Page, fit: CalibrationResult) -> None:
-    found = [("before", format_value(fit.loss_before)), ("fitted", format_value(fit.loss))]
+    cards = [("before", format_value(fit.loss_before)), ("fitted", format_value(fit.loss))]
     if fit.validation_loss is not None:
-        found.append(("on hold-out runs", format_value(fit.validation_loss)))
+        cards.append(("on hold-out runs", format_value(fit.validation_loss)))
     if fit.floor is not None:
-        found.append(("noise floor", format_value(fit.floor)))
+        cards.append(("noise floor", format_value(fit.floor)))
     history = fit.history
     if history.height:
-        found.append(("evaluations", f"{history.height:,}"))
+        cards.append(("evaluations", f"{history.height:,}"))
     if "failed" in history.columns and (failed := history["failed"].sum()):
-        found.append(("failed evaluations", f"{failed:,}"))
-    held_out = [] if fit.validation_loss is not None else [render_note("no run was held out")]
+        cards.append(("failed evaluations", f"{failed:,}"))
+    notes = [] if fit.validation_loss is not None else [render_note("no run was held out")]
     if below := explain_loss_below_floor(fit.loss, fit.floor):
-        held_out.append(render_note(below))
+        notes.append(render_note(below))
     page.add_section(
         f"Loss: {fit.loss_name}",
         render_paragraph("Distance between the twin and the real runs; 0 means no difference."),
-        render_cards(found),
-        *held_out,
+        render_cards(cards),
+        *notes,
     )
 
 
@@ -208,17 +220,20 @@ def list_criteria(
     ('real', 'wait times, KS p')
     """
     old, new = (
-        {} if each is None else {(found.metric, found.name): found for found in each.findings}
+        {}
+        if each is None
+        else {(finding.metric, finding.name): finding for finding in each.findings}
         for each in (before, after)
     )
     for key in dict.fromkeys((*old, *new)):
-        was, now = old.get(key), new.get(key)
-        either = now or was
+        before_finding, after_finding = old.get(key), new.get(key)
+        either = after_finding or before_finding
         if either is not None:
             yield (
                 run, f"{either.metric}, {either.name}", round_threshold(either.threshold),
-                _get_figure(was), _get_figure(now),
-                was.status if was else "-", now.status if now else "-",
+                _get_figure(before_finding), _get_figure(after_finding),
+                before_finding.status if before_finding else "-",
+                after_finding.status if after_finding else "-",
             )  # fmt: skip
 
 
@@ -228,7 +243,7 @@ def round_threshold(threshold: str) -> str:
     >>> round_threshold("<= 0.123456 s"), round_threshold(">= 0.95")
     ('<= 0.123 s', '>= 0.95')
     """
-    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", threshold)
+    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda match: f"{float(match[0]):.3g}", threshold)
 
 
 def _get_figure(finding: Finding | None) -> str:

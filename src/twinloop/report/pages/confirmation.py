@@ -60,8 +60,8 @@ def write_confirmation_page(
 
     >>> import tempfile
     >>> from twinloop.report.examples import make_confirmation
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     page = write_confirmation_page(make_confirmation(), there + "/real.html")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_confirmation_page(make_confirmation(), folder + "/real.html")
     ...     text = page.read_text("utf-8")
     >>> "as predicted (10 %): holds" in text
     True
@@ -92,9 +92,11 @@ def describe_recommendations(confirmation: Confirmation) -> list[str]:
         probability = each.probability
         if probability is not None and each.predicted and (each.predicted > 0) == lower:
             probability = 1.0 - probability  # the prediction is a deterioration
-        added = "" if probability is None else f" (predicted probability {100 * probability:.3g} %)"
-        sentences.append(f"{expand_kpi_names(each.sentence).removesuffix('.')}{added}.")
-        sentences += [f"Unsupported: {expand_kpi_names(why)}" for why in each.unsupported]
+        suffix = (
+            "" if probability is None else f" (predicted probability {100 * probability:.3g} %)"
+        )
+        sentences.append(f"{expand_kpi_names(each.sentence).removesuffix('.')}{suffix}.")
+        sentences += [f"Unsupported: {expand_kpi_names(reason)}" for reason in each.unsupported]
     return sentences
 
 
@@ -112,9 +114,9 @@ def add_confirmation(page: Page, confirmation: Confirmation, prefix: str = "") -
     _add_comparison(page, confirmation)
     _add_figure(page, missing, f"{prefix}ranks", lambda: plot_ranks(confirmation))
     others = [each.kpi for each in confirmation.objectives[1:]]
-    for at, metric in enumerate(others):
+    for index, metric in enumerate(others):
         _add_figure(
-            page, missing, f"{prefix}differences-{at}",
+            page, missing, f"{prefix}differences-{index}",
             lambda metric=metric: plot_differences(confirmation, metric),  # type: ignore[misc]
         )  # fmt: skip
     _add_diagnosis(page, confirmation)
@@ -158,13 +160,13 @@ def _add_comparison(page: Page, confirmation: Confirmation) -> None:
     rows = []
     for row in confirmation.table.rows(named=True):
         base = " (baseline)" if row["baseline"] else ""
-        off = "-" if None in (row["predicted"], row["real"]) else format_change(
+        error = "-" if None in (row["predicted"], row["real"]) else format_change(
             row["predicted"], row["real"]
         )  # fmt: skip
         rows.append([
             label_kpi(row["metric"]), f"{row['candidate']}{base}",
             *(format_scaled(row["metric"], row[name]) for name in ("predicted", "real", "real_sd")),
-            off, _format_rank(row["predicted_rank"]), _format_rank(row["real_rank"]),
+            error, _format_rank(row["predicted_rank"]), _format_rank(row["real_rank"]),
         ])  # fmt: skip
     orders = [
         [
@@ -174,9 +176,11 @@ def _add_comparison(page: Page, confirmation: Confirmation) -> None:
         ]
         for row in confirmation.ranks.rows(named=True)
     ]  # fmt: skip
-    held = confirmation.table.filter(metric="utilisation")
-    above = bool((held.select(pl.max_horizontal("predicted", "real")).to_series() > 1.0).any())
-    heads = ("metric", "same ranks", "tau", "pairs", "right", "wrong", "not significant")
+    utilisations = confirmation.table.filter(metric="utilisation")
+    is_overcommitted = bool(
+        (utilisations.select(pl.max_horizontal("predicted", "real")).to_series() > 1.0).any()
+    )
+    order_names = ("metric", "same ranks", "tau", "pairs", "right", "wrong", "not significant")
     pairs = [
         [
             label_kpi(row["metric"]), row["one"], row["other"],
@@ -188,34 +192,36 @@ def _add_comparison(page: Page, confirmation: Confirmation) -> None:
         ]
         for row in confirmation.pairs.rows(named=True)
     ]  # fmt: skip
-    of_pairs = ("metric", "first", "second", "predicted", "real", "from", "to", "verdict")
+    pair_names = ("metric", "first", "second", "predicted", "real", "from", "to", "verdict")
     page.add_section(
         "Predicted and measured results",
         render_table(names, rows, numbers=names[2:]),
-        render_note(OVERCOMMITTED) if above else "",
+        render_note(OVERCOMMITTED) if is_overcommitted else "",
         render_heading("Agreement of the rankings"),
         render_paragraph(
             "A pair counts as right or wrong only if its 90 % interval excludes zero."
         ),
-        render_table(heads, orders, numbers=heads[2:]),
-        render_details("All pairs", render_table(of_pairs, pairs, numbers=of_pairs[3:7])),
+        render_table(order_names, orders, numbers=order_names[2:]),
+        render_details("All pairs", render_table(pair_names, pairs, numbers=pair_names[3:7])),
     )
 
 
-def _format_rank(place: float | None) -> str:
-    return "-" if place is None else f"{place:g}"
+def _format_rank(rank: float | None) -> str:
+    return "-" if rank is None else f"{rank:g}"
 
 
 def _add_diagnosis(page: Page, confirmation: Confirmation) -> None:
-    found = confirmation.diagnosis
-    if found is None:
+    diagnosis = confirmation.diagnosis
+    if diagnosis is None:
         return
     page.add_section(
-        "Diagnosis of a reversed ranking", *render_diagnosis(found), render_note(found.fitted_to)
+        "Diagnosis of a reversed ranking",
+        *render_diagnosis(diagnosis),
+        render_note(diagnosis.fitted_to),
     )
 
 
-def render_diagnosis(found: Any) -> list[Markup]:
+def render_diagnosis(diagnosis: Any) -> list[Markup]:
     """Render a diagnosis: its sentence, then a table with a row per option.
 
     >>> from types import SimpleNamespace
@@ -224,7 +230,7 @@ def render_diagnosis(found: Any) -> list[Markup]:
     >>> print(*render_diagnosis(SimpleNamespace(sentence=sentence, table=tried)))
     <p>Contention would...</p> ...<td>contention</td><td class="number">0.25</td>...
     """
-    frame: pl.DataFrame = found.table
+    frame: pl.DataFrame = diagnosis.table
     names = [name.replace("_", " ") for name in frame.columns]
     numbers = [
         label
@@ -233,7 +239,7 @@ def render_diagnosis(found: Any) -> list[Markup]:
     ]
     rows = [[_format_cell(value) for value in row] for row in frame.iter_rows()]
     return [
-        render_paragraph(expand_kpi_names(found.sentence)),
+        render_paragraph(expand_kpi_names(diagnosis.sentence)),
         render_table(names, rows, numbers=numbers),
     ]
 

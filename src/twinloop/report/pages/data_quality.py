@@ -66,8 +66,8 @@ def _describe_quality(trace: Trace, audit: Audit) -> str:
     if audit.ok and not audit.warnings:
         return f"The quality gate found no violation; {cleaned}."
     errors, warnings = (
-        format_count(len(found), what)
-        for found, what in ((audit.errors, "error"), (audit.warnings, "warning"))
+        format_count(len(findings), noun)
+        for findings, noun in ((audit.errors, "error"), (audit.warnings, "warning"))
     )
     return f"The quality gate found {errors} and {warnings}; {cleaned}."
 
@@ -77,18 +77,21 @@ def _render_gate(audit: Audit) -> Iterator[Markup]:
     names = ("rule", "severity", "violations", "condition", "first example")
     if broken:
         yield render_table(names, map(_make_rule_row, broken), numbers=("violations",))
-    kept = [found for found in audit.findings if found.applies and not found.broken]
-    rest = [found.rule for found in audit.findings if not found.applies]
-    lines = [f"{found.rule}: {found.law} ({found.rows:,} checked)" for found in kept]
-    if rest:
-        lines.append(f"not applicable, because the data to check are missing: {', '.join(rest)}")
-    yield render_details(f"{format_count(len(kept), 'rule')} satisfied", render_list(lines))
+    satisfied = [finding for finding in audit.findings if finding.applies and not finding.broken]
+    not_applicable = [finding.rule for finding in audit.findings if not finding.applies]
+    lines = [f"{finding.rule}: {finding.law} ({finding.rows:,} checked)" for finding in satisfied]
+    if not_applicable:
+        lines.append(
+            f"not applicable, because the data to check are missing: {', '.join(not_applicable)}"
+        )
+    yield render_details(f"{format_count(len(satisfied), 'rule')} satisfied", render_list(lines))
 
 
-def _make_rule_row(found: RuleFinding) -> tuple[str, ...]:
-    first = str(found.examples[0]) if found.examples else ""
+def _make_rule_row(finding: RuleFinding) -> tuple[str, ...]:
+    example = str(finding.examples[0]) if finding.examples else ""
     return (
-        found.rule, found.severity, f"{found.broken:,} of {found.rows:,}", found.law, first,
+        finding.rule, finding.severity, f"{finding.broken:,} of {finding.rows:,}", finding.law,
+        example,
     )  # fmt: skip
 
 
@@ -110,8 +113,8 @@ def _render_cleaning(trace: Trace) -> Iterator[Markup]:
 
 
 def _describe_edit(step: Edit) -> str:
-    given = ", ".join(f"{name} {value}" for name, value in step.parameters.items())
-    return f"{step.operation} ({given})"
+    parameters = ", ".join(f"{name} {value}" for name, value in step.parameters.items())
+    return f"{step.operation} ({parameters})"
 
 
 def list_missing_data(trace: Trace) -> list[str]:
@@ -120,17 +123,17 @@ def list_missing_data(trace: Trace) -> list[str]:
     >>> list_missing_data(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))[0]
     'start and end times of tasks: no figures of the run, no wait times and no makespan'
     """
-    tasks, ran = trace.tasks, trace.placements
+    tasks, placements = trace.tasks, trace.placements
 
     def count_unknown(frame: pl.DataFrame, column: str) -> int:
         return frame[column].null_count()
 
     missing = []
-    if not ran.height and count_unknown(tasks, "run_time") == tasks.height:
+    if not placements.height and count_unknown(tasks, "run_time") == tasks.height:
         missing.append(
             "start and end times of tasks: no figures of the run, no wait times and no makespan"
         )
-    if ran.height and count_unknown(ran, "machine") == ran.height:
+    if placements.height and count_unknown(placements, "machine") == placements.height:
         missing.append("machines of tasks: no figures by machine")
     if tasks.height and count_unknown(tasks, "user") == tasks.height:
         missing.append("users of tasks: no sessions and no figures by user")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render_paragraph(text: str, kind: str = "") -> Markup:
-    """A paragraph of plain text, with a CSS class if one is given.
+    """Render a paragraph of plain text, with a CSS class if one is given.
 
     >>> print(render_paragraph("a < b"))
     <p>a &lt; b</p>
@@ -22,7 +22,7 @@ def render_paragraph(text: str, kind: str = "") -> Markup:
 
 
 def render_heading(text: str, level: int = 3) -> Markup:
-    """A heading, by default one inside a section.
+    """Render a heading, by default one inside a section.
 
     >>> print(render_heading("By user"))
     <h3>By user</h3>
@@ -31,7 +31,7 @@ def render_heading(text: str, level: int = 3) -> Markup:
 
 
 def render_link(address: str, text: str) -> Markup:
-    """A link to another page.
+    """Render a link to another page.
 
     >>> print(render_link("/page/a", "a"))
     <a href="/page/a">a</a>
@@ -40,7 +40,7 @@ def render_link(address: str, text: str) -> Markup:
 
 
 def render_answer(sentences: Iterable[str]) -> Markup:
-    """The main result of a page, in sentences.
+    """Render the main result of a page, in sentences.
 
     >>> print(render_answer(["Take the second."]))
     <div class="answer"><p>Take the second.</p></div>
@@ -49,7 +49,7 @@ def render_answer(sentences: Iterable[str]) -> Markup:
 
 
 def render_note(text: str) -> Markup:
-    """A remark in small type, from a clause without its full stop; KPIs have their full names.
+    """Render a remark in small type, with a full stop and with the full names of KPIs.
 
     >>> print(render_note("three tasks have no wait_p95_s"))
     <p class="note">three tasks have no 95th percentile wait.</p>
@@ -58,7 +58,7 @@ def render_note(text: str) -> Markup:
 
 
 def render_list(items: Iterable[str]) -> Markup:
-    """A list of sentences.
+    """Render a list of sentences.
 
     >>> print(render_list(["one", "two"]))
     <ul><li>one</li><li>two</li></ul>
@@ -67,7 +67,7 @@ def render_list(items: Iterable[str]) -> Markup:
 
 
 def render_contents(chapters: Iterable[tuple[str, str]]) -> Markup:
-    """A list of the chapters of a page, each by its anchor and its heading.
+    """Render a list of the chapters of a page, each by its anchor and its heading.
 
     >>> print(render_contents([("real", "What was measured")]))
     <nav aria-label="Contents"><ol><li><a href="#real">What was measured</a></li></ol></nav>
@@ -76,7 +76,7 @@ def render_contents(chapters: Iterable[tuple[str, str]]) -> Markup:
 
 
 def render_cards(figures: Iterable[tuple[str, str]]) -> Markup:
-    """Key figures side by side: name and value of each; a status has its colour.
+    """Render key figures side by side: name and value of each; a status has its colour.
 
     >>> print(render_cards([("tasks", "3")]).splitlines()[1])
     <div><dt>tasks</dt><dd>3</dd></div>
@@ -90,7 +90,7 @@ def render_table(
     numbers: Collection[str] = (),
     links: Mapping[str, str] | None = None,
 ) -> Markup:
-    """A table of plain text; the columns of these names hold numbers.
+    """Render a table of plain text.
 
     A cell that is a status (PASS, FAIL, not assessable; holds, reversed, tie) has its colour.
 
@@ -107,7 +107,7 @@ def render_table(
 
 
 def render_status(text: str, *, big: bool = False) -> Markup:
-    """A status in its colour.
+    """Render a status in its colour.
 
     >>> print(render_status("PASS"))
     <span class="status pass">PASS</span>
@@ -116,7 +116,7 @@ def render_status(text: str, *, big: bool = False) -> Markup:
 
 
 def render_details(summary: str, *parts: str) -> Markup:
-    """Parts that are hidden until the reader opens them.
+    """Render parts that are hidden until the reader opens them.
 
     >>> print(render_details("Methods", render_paragraph("by hand")))
     <details><summary>Methods</summary><p>by hand</p></details>
@@ -125,7 +125,7 @@ def render_details(summary: str, *parts: str) -> Markup:
 
 
 def render_preformatted(text: str) -> Markup:
-    """Lines of text with their breaks and spaces.
+    """Render lines of text with their breaks and spaces.
 
     >>> print(render_preformatted("a: 1"))
     <pre>a: 1</pre>

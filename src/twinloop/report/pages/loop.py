@@ -118,8 +118,8 @@ CHAPTERS: Final = {
     "unmeasured": "Missing data",
     "glossary": "Glossary",
 }
-#: The figures of a run that the page has.
-_OF_A_RUN: Final = ("gantt", "usage", "power")
+#: The figures of the measured run on the page.
+_RUN_FIGURES: Final = ("gantt", "usage", "power")
 
 
 def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = None) -> Path:
@@ -144,8 +144,8 @@ def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = N
     ...     confirmation=None, after=tl.assess(real, fitted), lines=("Take easy.",),
     ...     notes=("no energy was measured",),
     ...     study=tl.explore(scenario, {"policy": ["fcfs", "easy"]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     text = write_loop_page(loop, there + "/loop.html").read_text("utf-8")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = write_loop_page(loop, folder + "/loop.html").read_text("utf-8")
     >>> "Take easy." in text, 'href="#measured"' in text
     (True, True)
     """
@@ -154,10 +154,10 @@ def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = N
         above=describe_run(loop.real),
     )
     # The last two lines are the recommendation and its confirmation, which a reader needs first.
-    first = [*loop.lines[-2:], *loop.lines[:-2]]
+    lines = [*loop.lines[-2:], *loop.lines[:-2]]
     page.add(
         render_heading("Recommendation", level=2),
-        render_answer(map(expand_kpi_names, first)),
+        render_answer(map(expand_kpi_names, lines)),
         render_contents(CHAPTERS.items()),
     )
     _add_measurement(page, loop)
@@ -202,9 +202,9 @@ def _add_measurement(page: Page, loop: ClosedLoop) -> None:
             render_paragraph("Short real runs that measure the contention between tasks."),
             render_table(("probe", "tasks", "makespan"), rows, numbers=("tasks", "makespan")),
         )
-    # Without its date, because its figures are compared with those of the twin, which has none.
+    # The date is removed, because the figures are compared with those of the twin, which has none.
     undated = loop.real.replace(manifest=loop.real.manifest.model_copy(update={"epoch_ms": None}))
-    add_run_figures(page, undated, "real-", _OF_A_RUN, "measured")
+    add_run_figures(page, undated, "real-", _RUN_FIGURES, "measured")
     add_data_quality(page, loop.real, "Data quality of the measured run")
 
 
@@ -219,18 +219,18 @@ def _add_simulation(page: Page, loop: ClosedLoop) -> None:
         "twin before calibration": loop.twin,
         "twin after calibration": loop.fitted_twin,
     }
-    found = {name: figures(trace) for name, trace in sides.items()}
-    known = {name: dict(list_key_figures(each)) for name, each in found.items()}
-    above = any((each.utilisation or 0.0) > 1.0 for each in found.values())
-    names = list(dict.fromkeys(name for each in known.values() for name in each))
+    figures_by_side = {name: figures(trace) for name, trace in sides.items()}
+    key_figures = {name: dict(list_key_figures(each)) for name, each in figures_by_side.items()}
+    is_overcommitted = any((each.utilisation or 0.0) > 1.0 for each in figures_by_side.values())
+    names = list(dict.fromkeys(name for each in key_figures.values() for name in each))
     page.add_section(
         "Comparison of the real run and the twin",
         render_table(
             ("figure", *sides),
-            [(name, *(each.get(name, "-") for each in known.values())) for name in names],
+            [(name, *(each.get(name, "-") for each in key_figures.values())) for name in names],
             numbers=tuple(sides),
         ),
-        *([render_note(OVERCOMMITTED)] if above else []),
+        *([render_note(OVERCOMMITTED)] if is_overcommitted else []),
     )
     add_run_figures(page, loop.fitted_twin, "twin-", ("gantt",), "simulated after calibration")
     page.add_section(
@@ -313,19 +313,19 @@ def _add_study(page: Page, loop: ClosedLoop) -> None:
 
 
 def _add_confirmation(page: Page, loop: ClosedLoop) -> None:
-    found = loop.confirmation
-    if found is None:
+    result = loop.confirmation
+    if result is None:
         _add_chapter(
             page, "confirmed",
             "No recommendation was confirmed by a real run: all results of the study remain "
             "predictions.",
         )  # fmt: skip
         return
-    recommended = format_count(len(found.candidates), "candidate")
+    recommended = format_count(len(result.candidates), "candidate")
     _add_chapter(
         page, "confirmed",
         f"The best {recommended} and the baseline were executed on real machines, "
-        f"{format_count(found.repetitions, 'time')} each, in random order.",
-        render_answer(confirmation.describe_recommendations(found)),
+        f"{format_count(result.repetitions, 'time')} each, in random order.",
+        render_answer(confirmation.describe_recommendations(result)),
     )  # fmt: skip
-    confirmation.add_confirmation(page, found)
+    confirmation.add_confirmation(page, result)

@@ -7,18 +7,18 @@ async function decompress(id) {
 }
 
 // Shorten a name to this length by leaving out its middle.
-function shortenName(name, longest) {
-  if (name.length <= longest) return name;
-  const end = Math.floor((longest - 1) / 2);
-  return `${name.slice(0, longest - 1 - end)}…${name.slice(-end)}`;
+function shortenName(name, maxLength) {
+  if (name.length <= maxLength) return name;
+  const end = Math.floor((maxLength - 1) / 2);
+  return `${name.slice(0, maxLength - 1 - end)}…${name.slice(-end)}`;
 }
 
 function applyTheme({ data, layout }, paper) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name, onPaper) => (paper ? onPaper : style.getPropertyValue(name).trim());
   const narrow = !paper && window.innerWidth < 600;
-  const wanted = layout.margin.l * (narrow ? 11 / 13 : 1);
-  const left = narrow ? Math.min(wanted, 0.36 * window.innerWidth) : wanted;
+  const fullMargin = layout.margin.l * (narrow ? 11 / 13 : 1);
+  const left = narrow ? Math.min(fullMargin, 0.36 * window.innerWidth) : fullMargin;
   const axis = (name, old) => {
     const changed = {
       ...old,
@@ -30,7 +30,7 @@ function applyTheme({ data, layout }, paper) {
     };
     const map = data.find((trace) => trace.type === "heatmap");
     const names = name !== "yaxis" ? undefined : map ? map.y : old.ticktext;
-    if (left < wanted && Array.isArray(names)) {
+    if (left < fullMargin && Array.isArray(names)) {
       changed.ticktext = names.map((each) => shortenName(each, Math.floor(left / 7)));
       if (map) Object.assign(changed, { tickmode: "array", tickvals: names });
     }
@@ -99,12 +99,12 @@ function listColumns(trace, layout) {
     const at = axis.type === "log" || !axis.ticktext ? -1 : Array.from(decodeNumbers(axis.tickvals)).indexOf(value);
     return at < 0 ? value : stripMarkup(axis.ticktext[at]);
   };
-  const found = [];
+  const columns = [];
   const add = (label, values) => {
     const name = stripMarkup(label);
-    let free = name;
-    for (let again = 2; found.some(([other]) => other === free); again += 1) free = `${name} ${again}`;
-    found.push([free, values]);
+    let unique = name;
+    for (let count = 2; columns.some(([other]) => other === unique); count += 1) unique = `${name} ${count}`;
+    columns.push([unique, values]);
   };
   const [x, y] = [decodeNumbers(trace.x), decodeNumbers(trace.y)];
   if (trace.type === "heatmap") {
@@ -113,7 +113,7 @@ function listColumns(trace, layout) {
     add(nameColumn("x", across), y.flatMap(() => Array.from(x, (value) => readPosition(value, across))));
     add(nameColumn("y", up), y.flatMap((value) => Array.from(x, () => stripMarkup(readPosition(value, up)))));
     add(named.z || stripMarkup(bar), z.flatMap((row) => Array.from(row)));
-    return found;
+    return columns;
   }
   for (const { label, values } of trace.dimensions || []) add(stripMarkup(label), Array.from(decodeNumbers(values)));
   if (trace.base !== undefined) {
@@ -144,14 +144,14 @@ function listColumns(trace, layout) {
     const rows = decodeNumbers(trace.customdata);
     (named.customdata || []).forEach((name, at) => add(name, rows.map((row) => row[at])));
   }
-  return found;
+  return columns;
 }
 
 // The data of a figure as CSV: a row per point, a column per quantity.
 function makeTable({ data, layout }) {
   const names = ["series"];
   const rows = [];
-  // Guide lines are no data.
+  // Guide lines are not data.
   for (const trace of data.filter(({ meta }) => !(meta && meta.aside))) {
     const columns = listColumns(trace, layout);
     for (const [name] of columns) if (!names.includes(name)) names.push(name);
@@ -182,24 +182,24 @@ function saveText(text, name) {
 }
 
 async function saveFigure(button, picture) {
-  const there = document.getElementById(button.dataset.of);
-  const title = there.getAttribute("aria-label");
+  const element = document.getElementById(button.dataset.of);
+  const title = element.getAttribute("aria-label");
   const name = title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "") || "figure";
   if (button.dataset.save === "csv") return saveText(makeTable(picture), `${name}.csv`);
   // Dark on white also in dark mode, because the file is for a document.
   const layout = applyTheme(picture, true);
-  const width = Math.max(900, there.clientWidth);
-  const height = there.clientHeight + 40;
+  const width = Math.max(900, element.clientWidth);
+  const height = element.clientHeight + 40;
   const fullLayout = {
     ...layout, width, height, autosize: false, paper_bgcolor: "#ffffff",
     title: { text: title.replace(/&/g, "&amp;").replace(/</g, "&lt;") }, margin: { ...layout.margin, t: 70 },
   };
   // Save the range that is shown.
-  for (const [axis, shown] of Object.entries(there.layout)) {
+  for (const [axis, shown] of Object.entries(element.layout)) {
     if (/^[xy]axis/.test(axis) && shown.range) fullLayout[axis] = { ...fullLayout[axis], range: shown.range };
   }
-  const how = { format: button.dataset.save, filename: name, width, height };
-  return Plotly.downloadImage({ data: picture.data, layout: fullLayout }, how);
+  const options = { format: button.dataset.save, filename: name, width, height };
+  return Plotly.downloadImage({ data: picture.data, layout: fullLayout }, options);
 }
 
 function showProblem(what, error) {

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 
-# The width of a letter and of the rest to the left of a figure in pixels, the least left margin,
-# and the most characters of a name there.
-_LETTER, _BESIDE, _LEFT, _LONGEST = 7.6, 20.0, 64.0, 27
+# The width of a letter and of the ticks to the left of a figure, and the minimum left margin, in
+# pixels; and the maximum number of characters of a name there.
+_LETTER_WIDTH, _TICK_WIDTH, _MIN_LEFT_MARGIN, _MAX_NAME_LENGTH = 7.6, 20.0, 64.0, 27
 
-#: The mark of the pages of this program, which may be replaced by later ones.
-_MARK: Final = '<meta name="generator" content="Twinloop">'
+#: The tag that marks the pages of this program, which may be overwritten.
+_GENERATOR_TAG: Final = '<meta name="generator" content="Twinloop">'
 
 
 class Page:
@@ -86,7 +86,7 @@ class Page:
         """
         if not self._figures:
             self._parts.append(render_fragment("no_script"))
-        # Plotly reads a title as HTML, so the figure has it escaped.
+        # The title is escaped, because Plotly reads it as HTML.
         heading = unescape(figure.layout.title.text)
         notes = (figure.layout.meta or {}).get("notes", [])
         figure.update_layout(title=None, height=None, meta=None, template="none")
@@ -106,8 +106,8 @@ class Page:
         """Add definitions to the glossary of the page.
 
         Args:
-            definitions: Words of this page alone, with their definitions.
-            terms: Names of terms that are defined even if no text of the page has them.
+            definitions: Words that occur only on this page, with their definitions.
+            terms: Names of terms that are defined even if they occur in no text of the page.
         """
         self._definitions |= dict(definitions)
         self._terms.update(terms)
@@ -150,14 +150,14 @@ def check_page(path: Path) -> None:
     """Raise an error if the file exists and is not a page of this program.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     notes = Path(there, "week.html")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     notes = Path(folder, "week.html")
     ...     _ = notes.write_text("<h1>my own notes</h1>")
     ...     check_page(notes)
     Traceback (most recent call last):
     twinloop.InputError: ...week.html: exists and is not a page of Twinloop, so ...
     """
-    if is_file(path) and _MARK.encode() not in read_first_bytes(path):
+    if is_file(path) and _GENERATOR_TAG.encode() not in read_first_bytes(path):
         raise InputError(
             "exists and is not a page of Twinloop, so it is not replaced",
             kind="not-replaceable",
@@ -172,22 +172,22 @@ def _align_margins(figures: Mapping[str, Figure], over_time: Collection[str]) ->
     The other figures have the same margin, or a wider one for long names.
     """
     needed = {
-        name: max(_LEFT, _BESIDE + _LETTER * _shorten_names(figure))
+        name: max(_MIN_LEFT_MARGIN, _TICK_WIDTH + _LETTER_WIDTH * _shorten_names(figure))
         for name, figure in figures.items()
     }
-    shared = max((needed[name] for name in over_time), default=_LEFT)
-    above = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
+    shared = max((needed[name] for name in over_time), default=_MIN_LEFT_MARGIN)
+    colour_bar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
              "len": 0.4, "thickness": 10, "nticks": 3, "title": {"side": "top"}}  # fmt: skip
     for name, figure in figures.items():
         figure.update_layout(margin_l=shared if name in over_time else max(shared, needed[name]))
-        figure.update_traces(colorbar=above, selector={"type": "heatmap"})
+        figure.update_traces(colorbar=colour_bar, selector={"type": "heatmap"})
 
 
 def _shorten_names(figure: Figure) -> int:
     """Shorten the names to the left of a figure, and return the length of the longest."""
-    maps = [drawn for drawn in figure.data if drawn.type == "heatmap"]
+    maps = [series for series in figure.data if series.type == "heatmap"]
     names = maps[0].y if maps else figure.layout.yaxis.ticktext or ()
-    short = [shorten_name(unescape(name), _LONGEST) for name in names]
+    short = [shorten_name(unescape(name), _MAX_NAME_LENGTH) for name in names]
     labels = [escape_label(name) for name in short]
     if not maps:
         figure.update_yaxes(ticktext=labels or None)

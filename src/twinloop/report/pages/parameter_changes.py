@@ -12,7 +12,7 @@ from twinloop.report.quantity_text import format_count
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-#: The word that marks the details about changed values.
+#: A detail with this word is about a changed value.
 _MOVED: Final = " moved"
 
 
@@ -39,8 +39,8 @@ def render_parameter_changes(lines: Sequence[str], *, once: bool = False) -> Mar
     items = []
     for cause, details in causes:
         listed = [each for each in details if not (once and each in seen and _MOVED in each)]
-        if again := len(details) - len(listed):
-            listed.insert(0, f"{format_count(again, 'value')} as above")
+        if repeated := len(details) - len(listed):
+            listed.insert(0, f"{format_count(repeated, 'value')} as above")
         seen.update(details)
         items.append((expand_kpi_names(cause), [expand_kpi_names(each) for each in listed]))
     return render_fragment("nested_list", items)

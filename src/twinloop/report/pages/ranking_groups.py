@@ -22,25 +22,27 @@ def group_equal_places(ranking: Ranking) -> list[list[RankedCandidate]]:
     >>> [[place.candidate.name for place in group] for group in groups]
     [['a', 'c'], ['b']]
     """
-    found: dict[tuple[tuple[str, float], ...], list[RankedCandidate]] = {}
+    groups: dict[tuple[tuple[str, float], ...], list[RankedCandidate]] = {}
     for place in ranking.places:
-        found.setdefault(tuple(sorted(place.candidate.predicted.items())), []).append(place)
-    return list(found.values())
+        groups.setdefault(tuple(sorted(place.candidate.predicted.items())), []).append(place)
+    return list(groups.values())
 
 
-def name_group(fold: Sequence[RankedCandidate]) -> str:
+def name_group(group: Sequence[RankedCandidate]) -> str:
     """Name a group of places.
 
     >>> from types import SimpleNamespace
     >>> name_group([SimpleNamespace(candidate=SimpleNamespace(name=name)) for name in "ab"])
     'a (+1 equal)'
     """
-    name, more = fold[0].candidate.name, len(fold) - 1
+    name, more = group[0].candidate.name, len(group) - 1
     return f"{name} (+{more:,} equal)" if more else name
 
 
-def get_lead_probability(fold: Sequence[RankedCandidate], ranking: Ranking) -> float | None:
-    """Return the probability that a group is better than the next; None if equal or unknown.
+def get_lead_probability(group: Sequence[RankedCandidate], ranking: Ranking) -> float | None:
+    """Return the probability that a group is better than the next candidate.
+
+    None if it is unknown, or if the next candidate has an equal value of the first objective.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate
     >>> from twinloop.exploration.ranking.ranking import rank_candidates
@@ -55,9 +57,9 @@ def get_lead_probability(fold: Sequence[RankedCandidate], ranking: Ranking) -> f
     >>> get_lead_probability(ranking.places[:2], ranking) > 0.5
     True
     """
-    last = fold[-1]
+    last = group[-1]
     kpi = ranking.objectives[0].kpi
-    after = ranking.places[last.rank :][:1]
-    if after and after[0].candidate.predicted[kpi] == last.candidate.predicted[kpi]:
+    following = ranking.places[last.rank :][:1]
+    if following and following[0].candidate.predicted[kpi] == last.candidate.predicted[kpi]:
         return None
     return last.probability

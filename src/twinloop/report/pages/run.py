@@ -71,8 +71,8 @@ def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) 
 
     >>> import tempfile, polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     write_run_page(trace, there + "/run.html").name
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_run_page(trace, folder + "/run.html").name
     'run.html'
     """
     page = Page(describe_run(require_trace(trace)) if title is None else title)
@@ -105,12 +105,12 @@ def add_run_figures(
     missing = []
     first, last = find_extent(trace)
     span = TimeAxis.of(trace).at(np.array([first, last])).tolist() if last > first else None
-    mapped = False
+    has_heat_map = False
     for name, draw, height, guide in _FIGURES:
         if (
             (only and name not in only)
             or not _is_expected(name, trace)
-            or (name == "heat" and mapped)
+            or (name == "heat" and has_heat_map)
         ):
             continue
         try:
@@ -119,7 +119,7 @@ def add_run_figures(
             missing.append(render_note(error.problem))
             continue
         if name == "gantt" and figure.data[0].type == "heatmap":
-            mapped, guide = True, "A pale row has a low utilisation, a dark row a high one."
+            has_heat_map, guide = True, "A pale row has a low utilisation, a dark row a high one."
         if name == "sessions" and len(figure.data[-1].x) < 2:
             continue  # a single session has no structure to show
         if where:
@@ -140,8 +140,8 @@ def _is_expected(name: str, trace: Trace) -> bool:
     if name == "usage":  # only a recorded run should have samples
         return trace.usage.height > 0 or trace.manifest.kind == "recorded"
     if name == "heat":
-        ran = trace.placements
-        return ran["machine"].null_count() < ran.height
+        placements = trace.placements
+        return placements["machine"].null_count() < placements.height
     if name == "carbon":
         try:
             return trace.power.height > 0 and get_intensity(trace) is not None
@@ -177,5 +177,5 @@ def render_key_figures(trace: Trace) -> list[Markup]:
     False
     """
     prices = (trace.manifest.scenario or {}).get("prices")
-    found = figures(trace, prices=None if prices is None else Prices.from_dict(prices))
-    return [render_cards(list_key_figures(found)), *map(render_note, found.notes)]
+    key_figures = figures(trace, prices=None if prices is None else Prices.from_dict(prices))
+    return [render_cards(list_key_figures(key_figures)), *map(render_note, key_figures.notes)]

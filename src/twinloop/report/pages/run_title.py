@@ -32,31 +32,33 @@ def describe_run(trace: Trace) -> str:
         parts += _name_workload(scenario.get("workload"))
     run = manifest.facts.get("run")
     policy = list(_list_name(run.get("policy"))) if isinstance(run, Mapping) else []
-    place = [f"on {name}" for name in _name_platform(scenario.get("platform"))]
-    return " · ".join([*parts, " ".join(policy + place)]).removesuffix(" · ")
+    platform = [f"on {name}" for name in _name_platform(scenario.get("platform"))]
+    return " · ".join([*parts, " ".join(policy + platform)]).removesuffix(" · ")
 
 
 def _list_name(name: Any) -> Iterator[str]:
+    """Generate the name if it is a text that is not empty."""
     if isinstance(name, str) and name:
         yield name
 
 
-def _name_workload(kept: Any) -> Iterator[str]:
-    """Return the name of the file, the generator or the object of a workload."""
-    if not isinstance(kept, Mapping):
+def _name_workload(workload: Any) -> Iterator[str]:
+    """Generate the name of the file, the generator or the object of a workload; at most one."""
+    if not isinstance(workload, Mapping):
         return
-    made = kept.get("generate")
-    if path := kept.get("path"):
+    generator = workload.get("generate")
+    if path := workload.get("path"):
         yield PurePath(str(path)).name
-    elif isinstance(made, Mapping):
-        yield from _list_name(made.get("name"))
+    elif isinstance(generator, Mapping):
+        yield from _list_name(generator.get("name"))
     else:
-        yield from _list_name(kept.get("object"))
+        yield from _list_name(workload.get("object"))
 
 
-def _name_platform(kept: Any) -> Iterator[str]:
+def _name_platform(value: Any) -> Iterator[str]:
+    """Generate the name, the shorthand or the size of a platform; nothing if it is not valid."""
     try:
-        platform = Platform.from_dict(kept)
+        platform = Platform.from_dict(value)
     except InputError:  # no platform, or a platform of another version
         return
     nodes = format_count(platform.total_nodes, "node")

@@ -41,16 +41,14 @@ if TYPE_CHECKING:
     from twinloop.exploration.ranking.ranking import RankedCandidate, Ranking
     from twinloop.exploration.study.study import Study
 
-#: The most rows of the ranking, and of the table of all configurations.
-TOP: Final = 10
-LISTED: Final = 200
-#: The most failed runs that are listed.
-FAILED: Final = 50
+#: Maximum number of rows of the ranking, and of the table of all configurations.
+MAX_RANKED: Final = 10
+MAX_LISTED: Final = 200
+#: Maximum number of failed runs that are listed.
+MAX_FAILED: Final = 50
 
 _HEIGHTS: Final = {"pareto": 560}
 _GUIDES: Final = {
-    "pareto": "Each point is a configuration; points further left and further down are better in "
-    "both objectives. The tooltip of a point has all its figures.",
     "effects": "The larger the distance between the levels of a factor, the larger its effect.",
     "interactions": "A coloured cell is an interaction: two levels together differ from the sum of "
     "their separate effects. If all cells are pale, the factors can be chosen independently.",
@@ -72,8 +70,8 @@ def write_study_page(study: Study, path: str | Path, *, title: str | None = None
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"]})
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     text = write_study_page(study, there + "/study.html").read_text("utf-8")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = write_study_page(study, folder + "/study.html").read_text("utf-8")
     >>> "easy is predicted to be best by makespan: 50 s, -50 % against the baseline" in text
     True
     """
@@ -103,7 +101,7 @@ def add_study(page: Page, study: Study, ranking: Ranking | None, prefix: str = "
     """
     figures, missing = plot_available(study)
     if figure := figures.pop("pareto", None):
-        page.add_figure(f"{prefix}pareto", figure, _HEIGHTS["pareto"], guide=_GUIDES["pareto"])
+        page.add_figure(f"{prefix}pareto", figure, _HEIGHTS["pareto"], guide=_explain_front(study))
     if ranking is not None:
         _add_best(page, study, ranking)
     for name, figure in figures.items():
@@ -111,6 +109,18 @@ def add_study(page: Page, study: Study, ranking: Ranking | None, prefix: str = "
     if missing:
         page.add_section("Omitted figures", *map(render_note, missing))
     _add_all(page, study)
+
+
+def _explain_front(study: Study) -> str:
+    """Explain how to read the Pareto front; the better side depends on the objectives."""
+    from twinloop.exploration.ranking.objectives import Objective
+
+    x, y = (Objective.of(each) for each in study.objectives)
+    horizontal, vertical = "left" if x.lower else "right", "down" if y.lower else "up"
+    return (
+        f"Each point is a configuration; points further {horizontal} and further {vertical} are "
+        "better in both objectives. The tooltip of a point has all its figures."
+    )
 
 
 def rank_configurations(study: Study) -> Ranking | None:
@@ -124,12 +134,12 @@ def rank_configurations(study: Study) -> Ranking | None:
     """
     from twinloop.exploration.ranking.objectives import Objective
 
-    known = (*study.objectives, *study.kpis)
-    by = next((each for each in known if Objective.of(each).kpi in study.kpis), None)
+    kpis = (*study.objectives, *study.kpis)
+    by = next((each for each in kpis if Objective.of(each).kpi in study.kpis), None)
     if by is None:
         return None
     try:
-        return study.top(LISTED, by)
+        return study.top(MAX_LISTED, by)
     except InputError:
         return None
 
@@ -149,17 +159,18 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
     kpi = ranking.objectives[0].kpi
     first = ranking.places[0]
     best, value = first.candidate, first.candidate.predicted[kpi]
-    than = ranking.baseline.predicted.get(kpi)
+    baseline_value = ranking.baseline.predicted.get(kpi)
     text = f"{best.name} is predicted to be best by {name_kpi(kpi)}: {format_kpi(kpi, value)}"
     if best.name == ranking.baseline.name:
         text += "; it is the baseline, and no other configuration is better"
-    elif than is not None:
-        text += f", {format_change(value, than)} against the baseline ({ranking.baseline.name})"
+    elif baseline_value is not None:
+        change = format_change(value, baseline_value)
+        text += f", {change} against the baseline ({ranking.baseline.name})"
     group = group_equal_places(ranking)[0]
     if None not in (probabilities := [place.best for place in group]):
-        which = "it" if len(group) == 1 else "it, or a configuration with equal predictions,"
+        subject = "it" if len(group) == 1 else "it, or a configuration with equal predictions,"
         probability = _format_percent(sum(probabilities))
-        text += f"; the probability that {which} is the best of all is {probability}"
+        text += f"; the probability that {subject} is the best of all is {probability}"
     sentences = [f"{text}.", *_describe_ties(ranking, group)]
     if best.unsupported:
         sentences.append(f"Unsupported: {expand_kpi_names(' '.join(best.unsupported))}")
@@ -227,7 +238,7 @@ def _add_best(page: Page, study: Study, ranking: Ranking) -> None:
     kpis = _choose_kpis(study)
     names = ["rank", "configuration", *(label_kpi(kpi) for kpi in kpis), "against baseline"]
     names += ["P(better than next)", "P(best of all)", "tie", "remark"]
-    groups = group_equal_places(ranking)[:TOP]
+    groups = group_equal_places(ranking)[:MAX_RANKED]
     rows = [_make_row(group, ranking, kpis) for group in groups]
     unsupported = [
         f"{each.name}: {expand_kpi_names(' '.join(each.unsupported))}"
@@ -257,15 +268,18 @@ def _add_best(page: Page, study: Study, ranking: Ranking) -> None:
 
 def _make_row(group: Sequence[RankedCandidate], ranking: Ranking, kpis: Sequence[str]) -> list[str]:
     place, first = group[0], ranking.objectives[0].kpi
-    of, best = place.candidate, [each.best for each in group]
+    candidate, best = place.candidate, [each.best for each in group]
     return [
         str(place.rank), name_group(group),
-        *(_format_with_spread(kpi, of.predicted.get(kpi), of.spread.get(kpi)) for kpi in kpis),
-        format_change(of.predicted[first], ranking.baseline.predicted.get(first, 0.0)),
+        *(
+            _format_with_spread(kpi, candidate.predicted.get(kpi), candidate.spread.get(kpi))
+            for kpi in kpis
+        ),
+        format_change(candidate.predicted[first], ranking.baseline.predicted.get(first, 0.0)),
         _format_percent(get_lead_probability(group, ranking)),
         _format_percent(None if None in best else sum(best)),
         "" if place.tie is None else str(place.tie),
-        ", ".join(["fewer tasks"] * place.fewer + ["unsupported"] * bool(of.unsupported)),
+        ", ".join(["fewer tasks"] * place.fewer + ["unsupported"] * bool(candidate.unsupported)),
     ]  # fmt: skip
 
 
@@ -277,8 +291,8 @@ def _add_all(page: Page, study: Study) -> None:
     from twinloop.exploration.ranking.objectives import Objective
 
     lower = Objective.of(kpis[0]).lower
-    every = study.configurations.sort(kpis[0], descending=not lower, nulls_last=True)
-    shown = every[:LISTED]
+    configurations = study.configurations.sort(kpis[0], descending=not lower, nulls_last=True)
+    shown = configurations[:MAX_LISTED]
     names = ["configuration", "runs", "failed", *(label_kpi(kpi) for kpi in study.kpis)]
     rows = (
         [
@@ -287,13 +301,15 @@ def _add_all(page: Page, study: Study) -> None:
         ]
         for row in shown.rows(named=True)
     )  # fmt: skip
-    above = _list_overcommit_notes(study, study.kpis)
+    notes = _list_overcommit_notes(study, study.kpis)
     where = ": study.export(folder) writes all of them as CSV and Parquet"
     if study.folder is not None:
         where = "; configurations.csv and runs.csv in the folder of the study have all of them"
     note = (
-        render_note(f"the best {LISTED} of {every.height:,} by {name_kpi(kpis[0])}{where}")
-        if every.height > LISTED
+        render_note(
+            f"the best {MAX_LISTED} of {configurations.height:,} by {name_kpi(kpis[0])}{where}"
+        )
+        if configurations.height > MAX_LISTED
         else render_note(f"sorted by {name_kpi(kpis[0])}{where}")
     )
     page.add_section(
@@ -302,7 +318,7 @@ def _add_all(page: Page, study: Study) -> None:
             f"{format_count(shown.height, 'configuration')} with all figures",
             note,
             render_table(names, rows, numbers=names[1:]),
-            *map(render_note, above),
+            *map(render_note, notes),
         ),
     )
 
@@ -315,10 +331,12 @@ def _add_failed(page: Page, study: Study) -> None:
     )
     rows = [
         (f"{row['run']:,}", row["name"], str(row["seed"]), row["error"])
-        for row in failed[:FAILED].rows(named=True)
+        for row in failed[:MAX_FAILED].rows(named=True)
     ]
     more = (
-        [render_note(f"the first {FAILED} of {failed.height:,}")] if failed.height > FAILED else []
+        [render_note(f"the first {MAX_FAILED} of {failed.height:,}")]
+        if failed.height > MAX_FAILED
+        else []
     )
     page.add_section(
         "Failed runs",
@@ -357,8 +375,8 @@ def _scenario_to_yaml(study: Study) -> str:
 
 def _choose_kpis(study: Study) -> list[str]:
     """Choose the KPIs of the ranking: the objectives and the most common ones."""
-    wanted = (*study.objectives, "makespan_s", "wait_p95_s", "energy_per_task_j", "utilisation")
-    return [kpi for kpi in dict.fromkeys(wanted) if kpi in study.kpis]
+    candidates = (*study.objectives, "makespan_s", "wait_p95_s", "energy_per_task_j", "utilisation")
+    return [kpi for kpi in dict.fromkeys(candidates) if kpi in study.kpis]
 
 
 def _list_overcommit_notes(study: Study, kpis: Sequence[str]) -> list[str]:

@@ -77,12 +77,12 @@ def render_fragment(macro: str, *values: Any) -> Markup:
 
 
 def read_asset(package: str, name: str) -> Markup:
-    """Read a style sheet or a script of this package, which a template takes as it is.
+    """Read a style sheet or a script of this package, which a template inserts unchanged.
 
     >>> read_asset("twinloop.report.pages", "page.js").startswith('"use strict"')
     True
     """
     from markupsafe import Markup
 
-    # A file of this package and no input of a user, so it may hold markup.
+    # A file of this package is not an input of a user, so it may contain markup.
     return Markup(importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8"))

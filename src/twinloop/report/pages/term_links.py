@@ -13,7 +13,8 @@ from twinloop.report.pages.templating import render_fragment
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-#: Terms are linked in the text of these elements, unless it is inside one of the others.
+#: Terms are linked in the text of the first elements, unless it is inside one of the second;
+#: `answer` is a class of `div`.
 _LINKED: Final = frozenset({"p", "li", "dt", "th"})
 _EXCLUDED: Final = frozenset({"a", "answer", "button", "nav", "pre", "summary"})
 #: Elements without an end tag.
@@ -40,7 +41,7 @@ def link_terms(parts: list[str]) -> tuple[list[Markup], list[Term]]:
     for part in parts:
         linker.feed(str(escape(part)))
         linker.close()
-        # Markup from the templates with links from a template in between.
+        # The output is markup of the templates, with links that are rendered by a template.
         linked.append(Markup("".join(linker.output)))
         linker.output.clear()
     return linked, [term for term in TERMS if term.name in linker.found]
@@ -108,9 +109,9 @@ def _list_forms() -> dict[str, Term]:
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    """Compile the pattern of all forms; the longest comes first, so that it wins."""
+    """Compile the pattern of all forms, the longest first, because the first match is used."""
     forms = sorted(_list_forms(), key=len, reverse=True)
-    # No part of an identifier, a path or a number with a unit.
+    # A form inside an identifier, a path or a number with a unit does not match.
     return re.compile(
         rf"(?<![\w./-])({'|'.join(map(re.escape, forms))})s?(?![\w/-]|\.\w)", re.IGNORECASE
     )

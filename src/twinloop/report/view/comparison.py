@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from plotly.graph_objects import Figure
 
-#: The most runs in one comparison.
-MOST: Final = 12
+#: Maximum number of runs in one comparison.
+MAX_RUNS: Final = 12
 #: The figures with a bar chart, if more than one run has them.
-_DRAWN: Final = (
+_CHARTED_KPIS: Final = (
     "makespan_s", "wait_mean_s", "wait_p95_s", "bounded_slowdown_mean", "utilisation",
     "energy_per_task_j", "carbon_g", "cost",
 )  # fmt: skip
@@ -43,7 +43,8 @@ _REAL: Final = frozenset({"recorded", "log"})
 def write_comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str = "/") -> Path:
     """Write a comparison of runs as one HTML file: figures, bar charts, the difference of two runs.
 
-    A real and a simulated run are also assessed.
+    If one of two runs is real and the other simulated, the simulated one is also assessed as the
+    twin of the real one.
 
     Args:
         runs: The runs by their names, two or more.
@@ -52,8 +53,8 @@ def write_comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str
 
     >>> import tempfile, polars as pl
     >>> run = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     write_comparison_page({"one": run, "other": run}, there + "/both.html").name
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_comparison_page({"one": run, "other": run}, folder + "/both.html").name
     'both.html'
     """
     # Real runs first, because the others are compared with them.
@@ -67,31 +68,34 @@ def write_comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str
         text = describe_difference(difference(*runs.values()))
         letters = ", ".join(f"{letter}: {name}" for letter, name in zip("AB", runs, strict=True))
         page.add_section("Differences", render_paragraph(letters), render_preformatted(text))
-    found = {name: _compute_figures(trace) for name, trace in runs.items()}
-    page.add_section("Figures", _render_figures(found, base))
-    for kpi in _DRAWN:
-        known = [values[kpi] for values in found.values()]
-        if sum(value is not None for value in known) > 1:
+    figures_by_run = {name: _compute_figures(trace) for name, trace in runs.items()}
+    page.add_section("Figures", _render_figure_table(figures_by_run, base))
+    for kpi in _CHARTED_KPIS:
+        values_by_run = [values[kpi] for values in figures_by_run.values()]
+        if sum(value is not None for value in values_by_run) > 1:
             height = 110 + 34 * len(runs)
-            page.add_figure(kpi, _plot_bars(kpi, list(found), known), height)
+            page.add_figure(kpi, _plot_bars(kpi, list(figures_by_run), values_by_run), height)
     return page.write(path)
 
 
-def find_twin(runs: Mapping[str, Trace]) -> tuple[str, str] | None:
-    """Return the names of the real run and of its twin, if there is one of each.
+def find_real_and_twin(runs: Mapping[str, Trace]) -> tuple[str, str] | None:
+    """Return the names of the real run and of its twin.
+
+    None unless there is exactly one real and one simulated run.
 
     >>> from twinloop.trace import Manifest
     >>> twin = Trace(manifest=Manifest(kind="simulated"))
-    >>> find_twin({"twin": twin, "log": Trace()}), find_twin({"twin": twin, "again": twin})
-    (('log', 'twin'), None)
+    >>> find_real_and_twin({"twin": twin, "log": Trace()})
+    ('log', 'twin')
+    >>> find_real_and_twin({"twin": twin, "again": twin})
     """
     real = [name for name, trace in runs.items() if trace.manifest.kind in _REAL]
-    others = [name for name, trace in runs.items() if trace.manifest.kind == "simulated"]
-    return (real[0], others[0]) if (len(real), len(others)) == (1, 1) else None
+    simulated = [name for name, trace in runs.items() if trace.manifest.kind == "simulated"]
+    return (real[0], simulated[0]) if (len(real), len(simulated)) == (1, 1) else None
 
 
 def _add_assessment(page: Page, runs: Mapping[str, Trace], base: str) -> None:
-    pair = find_twin(runs)
+    pair = find_real_and_twin(runs)
     if pair is None:
         page.add(render_note("no assessment: it needs one real and one simulated run"))
         return
@@ -99,13 +103,13 @@ def _add_assessment(page: Page, runs: Mapping[str, Trace], base: str) -> None:
 
     real, twin = pair
     verdict = assess(runs[real], runs[twin])
-    where = f"{base}assess?{urlencode({'real': real, 'twin': twin})}"
+    address = f"{base}assess?{urlencode({'real': real, 'twin': twin})}"
     page.add(
         render_paragraph(verdict.provenance, "above"),
         render_status(verdict.status, big=True),
         render_paragraph(f"Assessment of {twin} as the twin of {real}."),
         render_table(("metric", "verdict"), verdict.metrics.items()),
-        render_paragraph(render_link(where, "Complete assessment")),
+        render_paragraph(render_link(address, "Complete assessment")),
     )
 
 
@@ -114,23 +118,25 @@ def _compute_figures(trace: Trace) -> dict[str, Any]:
     return figures(trace, prices=None if prices is None else Prices.from_dict(prices)).to_dict()
 
 
-def _render_figures(found: Mapping[str, Mapping[str, Any]], base: str) -> Markup:
+def _render_figure_table(figures_by_run: Mapping[str, Mapping[str, Any]], base: str) -> Markup:
     """Render a row per figure and a column per run, with a link to the page of the run."""
     rows = []
     for name, figure in FIGURES.items():
-        values = [each.get(name) for each in found.values()]
+        values = [each.get(name) for each in figures_by_run.values()]
         if any(values):  # figures that are unknown or zero in all runs are left out
             rows.append([_name_figure(name), *format_amounts(values, figure.unit), figure.meaning])
-    links = {name: make_address(name, base) for name in found}
-    return render_table(["figure", *found, "meaning"], rows, numbers=list(found), links=links)
+    links = {name: make_address(name, base) for name in figures_by_run}
+    return render_table(
+        ["figure", *figures_by_run, "meaning"], rows, numbers=list(figures_by_run), links=links
+    )
 
 
 def _plot_bars(kpi: str, names: Sequence[str], values: Sequence[float | None]) -> Figure:
     from plotly.graph_objects import Bar, Figure
 
-    known = FIGURES[kpi]
-    texts = format_amounts(values, known.unit)
-    unit = f", {known.unit}" if known.unit else ""
+    description = FIGURES[kpi]
+    texts = format_amounts(values, description.unit)
+    unit = f", {description.unit}" if description.unit else ""
     figure = Figure(
         Bar(
             x=[math.nan if value is None else float(value) for value in values],
@@ -147,7 +153,7 @@ def _plot_bars(kpi: str, names: Sequence[str], values: Sequence[float | None]) -
     figure.update_xaxes(title=f"{_name_figure(kpi)}{unit}", rangemode="tozero")
     heading = _name_figure(kpi)
     figure.update_layout(title=f"{heading[0].upper()}{heading[1:]}", showlegend=False)
-    figure.update_layout(meta={"notes": [known.meaning]})
+    figure.update_layout(meta={"notes": [description.meaning]})
     return figure
 
 

@@ -18,18 +18,20 @@ from twinloop.report.quantity_text import format_count
 from twinloop.report.view.kinds import KINDS, Kind
 from twinloop.trace.parquet import scan_parquet
 
-#: The depth of the search, and the most entries of the list.
-DEPTH: Final = 8
-LISTED: Final = 2000
-#: A description larger than this is not read for a list.
-_LARGEST: Final = 64 << 20
-#: A run with more rows than this is not opened for its makespan.
-_ROWS: Final = 200_000
-_KEY: Final = re.compile(rb'\{"key":"([^"]+)"')
-_LOGS: Final = tuple(
-    ending + packed for ending in (".swf", ".gwf") for packed in ("", ".gz", ".zst", ".bz2", ".xz")
+#: Maximum depth of the search, and maximum number of entries of the list.
+MAX_DEPTH: Final = 8
+MAX_LISTED: Final = 2000
+#: Maximum size of a description that is read for the list, in bytes.
+_MAX_SIZE: Final = 64 << 20
+#: Maximum number of rows of a table that is read to compute the makespan of a run.
+_MAX_ROWS: Final = 200_000
+_KEY_PATTERN: Final = re.compile(rb'\{"key":"([^"]+)"')
+_LOG_SUFFIXES: Final = tuple(
+    ending + compression
+    for ending in (".swf", ".gwf")
+    for compression in ("", ".gz", ".zst", ".bz2", ".xz")
 )
-_RUNS: Final = {
+_RUN_KINDS: Final = {
     "recorded": "real run", "simulated": "simulated run", "generated": "generated log", "log": "log"
 }  # fmt: skip
 
@@ -42,7 +44,7 @@ class Entry:
     ''
     """
 
-    #: Relative to the folder, with slashes.
+    #: The path relative to the folder, with slashes.
     path: str
     kind: str
     #: The time of the last change of its description, in Unix time.
@@ -63,37 +65,37 @@ class Index:
 
     >>> import tempfile
     >>> from twinloop.trace import Trace
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     _ = Trace(tasks=pl.DataFrame({"id": ["a", "b"]})).save(there + "/runs/week")
-    ...     (entry,), more = Index(Path(there)).entries()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Trace(tasks=pl.DataFrame({"id": ["a", "b"]})).save(folder + "/runs/week")
+    ...     (entry,), more = Index(Path(folder)).entries()
     >>> entry.path, entry.kind, entry.tasks, more
     ('runs/week', 'log', 2, False)
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[str, tuple[Any, Entry]] = {}
+        self._cache: dict[str, tuple[Any, Entry]] = {}
 
     def entries(self) -> tuple[list[Entry], bool]:
         """Return the entries, newest first, and whether there are more than the limit."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for path, kind in _find_results(self.root):
-            if len(found) == LISTED:
-                return _sort_entries(found), True
-            found.append(self._get_entry(path, kind))
-        return _sort_entries(found), False
+            if len(entries) == MAX_LISTED:
+                return _sort_entries(entries), True
+            entries.append(self._get_entry(path, kind))
+        return _sort_entries(entries), False
 
     def _get_entry(self, path: Path, kind: Kind | None) -> Entry:
         name = path.relative_to(self.root).as_posix()
         marker = path if kind is None else path / kind.marker
         # The journal of a running study grows while its description stays the same.
         state = tuple(map(_get_state, (marker, path / JOURNAL)))
-        known = self._known.get(name)
-        if known is None or known[0] != state:
+        cached = self._cache.get(name)
+        if cached is None or cached[0] != state:
             blank = Entry(name, "log", state[0][0] / 1e9, is_run=True)
-            known = state, blank if kind is None else _describe(blank, path, kind)
-            self._known[name] = known
-        return known[1]
+            cached = state, blank if kind is None else _describe(blank, path, kind)
+            self._cache[name] = cached
+        return cached[1]
 
 
 def _sort_entries(entries: list[Entry]) -> list[Entry]:
@@ -102,33 +104,37 @@ def _sort_entries(entries: list[Entry]) -> list[Entry]:
 
 def _find_results(root: Path) -> Iterator[tuple[Path, Kind | None]]:
     """Find result folders and logs; links are not followed, hidden folders are left out."""
-    for place, folders, files in os.walk(root):
-        here = Path(place)
-        depth = len(here.relative_to(root).parts)
+    for folder, folders, files in os.walk(root):
+        path = Path(folder)
+        depth = len(path.relative_to(root).parts)
         names = set(files)
         kind = next((kind for kind in KINDS if kind.marker in names), None)
-        if kind is not None and not (here / kind.marker).is_symlink():
-            yield here, kind
-        if depth >= DEPTH or (kind is not None and kind.name == "run"):
+        if kind is not None and not (path / kind.marker).is_symlink():
+            yield path, kind
+        if depth >= MAX_DEPTH or (kind is not None and kind.name == "run"):
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names) if kind is None else ():
-            if name.endswith(_LOGS) and not name.startswith(".") and not (here / name).is_symlink():
-                yield here / name, None
+            if (
+                name.endswith(_LOG_SUFFIXES)
+                and not name.startswith(".")
+                and not (path / name).is_symlink()
+            ):
+                yield path / name, None
 
 
 def _get_state(file: Path) -> tuple[int, int]:
     try:
-        known = file.stat()
+        status = file.stat()
     except OSError:
         return 0, 0
-    return known.st_mtime_ns, known.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _describe(entry: Entry, folder: Path, kind: Kind) -> Entry:
     entry = replace(entry, kind=kind.name, is_run=kind.name == "run")
     try:
-        kept = read_description(folder / kind.marker)
+        content = read_description(folder / kind.marker)
     except InputError as error:
         return replace(entry, problem=error.problem)
     return {
@@ -136,43 +142,43 @@ def _describe(entry: Entry, folder: Path, kind: Kind) -> Entry:
         "fit": _describe_fit,
         "study": _describe_study,
         "confirmation": _describe_confirmation,
-    }.get(kind.name, _describe_loop)(entry, folder, kept)
+    }.get(kind.name, _describe_loop)(entry, folder, content)
 
 
 def read_description(file: Path) -> dict[str, Any]:
     """Read the JSON object in a file that describes its folder."""
     try:
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > _MAX_SIZE:
             raise InputError("is too large to be listed", kind="too-large", file=file)
-        kept = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except OSError as error:
         raise InputError(
             f"cannot be read: {error.strerror}", kind="cannot-read", file=file
         ) from None
     except (ValueError, RecursionError):
         raise InputError(f"{file.name} is not valid JSON", kind="damaged-file", file=file) from None
-    if not isinstance(kept, dict):
+    if not isinstance(content, dict):
         raise InputError(f"{file.name} is not a JSON object", kind="damaged-file", file=file)
-    return kept
+    return content
 
 
-def _describe_run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    tables, scenario = get_object(kept, "tables"), get_object(kept, "scenario")
-    run = get_object(get_object(kept, "facts"), "run")
+def _describe_run(entry: Entry, folder: Path, content: Mapping[str, Any]) -> Entry:
+    tables, scenario = get_object(content, "tables"), get_object(content, "scenario")
+    run = get_object(get_object(content, "facts"), "run")
     rows = {
         name: get_object(tables, f"{name}.parquet").get("rows") for name in ("tasks", "placements")
     }
     makespan = _read_number(run.get("makespan_s"))
-    small = all(type(count) is int and count <= _ROWS for count in rows.values())
-    if makespan is None and small and not any(file.is_symlink() for file in folder.iterdir()):
+    is_small = all(type(count) is int and count <= _MAX_ROWS for count in rows.values())
+    if makespan is None and is_small and not any(file.is_symlink() for file in folder.iterdir()):
         makespan = _read_makespan(folder)
-    files = get_object(kept, "source").get("files")
+    files = get_object(content, "source").get("files")
     source = files[0] if isinstance(files, list) and files else None
-    named = scenario.get("name") or (source.get("name") if isinstance(source, dict) else "")
+    title = scenario.get("name") or (source.get("name") if isinstance(source, dict) else "")
     return replace(
         entry,
-        kind=_RUNS.get(str(kept.get("kind")), "run"),
-        title=str(named or ""),
+        kind=_RUN_KINDS.get(str(content.get("kind")), "run"),
+        title=str(title or ""),
         tasks=rows["tasks"] if type(rows["tasks"]) is int else None,
         makespan=makespan,
         policy=str(run.get("policy") or ""),
@@ -183,68 +189,76 @@ def _describe_run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
 def _read_makespan(folder: Path) -> float | None:
     """Compute the makespan from two columns of the tables of tasks and placements."""
     try:
-        placed, tasks = (
+        placements, tasks = (
             scan_parquet(folder / f"{name}.parquet") for name in ("placements", "tasks")
         )
-        ran = placed.filter(pl.col("start").is_not_null())
-        first = tasks.join(ran, left_on="id", right_on="task", how="semi").select("submit").min()
-        found = pl.concat([first, ran.select("end").max()], how="horizontal").collect()
+        started = placements.filter(pl.col("start").is_not_null())
+        first = (
+            tasks.join(started, left_on="id", right_on="task", how="semi").select("submit").min()
+        )
+        times = pl.concat([first, started.select("end").max()], how="horizontal").collect()
     except (pl.exceptions.PolarsError, OSError):
         return None  # the page of this run reports the error
-    submit, end = found.row(0)
+    submit, end = times.row(0)
     return None if submit is None or end is None else float(end - submit)
 
 
-def _describe_fit(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    after = list(get_object(get_object(kept, "verdicts"), "after").values())
+def _describe_fit(entry: Entry, folder: Path, content: Mapping[str, Any]) -> Entry:
+    after = list(get_object(get_object(content, "verdicts"), "after").values())
     passed = sum(status == "PASS" for status in after)
     verdict = f"{passed} of {len(after)} PASS" if len(after) > 1 else "".join(map(str, after))
-    values = get_object(kept, "values")
+    values = get_object(content, "values")
     title = ", ".join(f"{name} {_format_value(value)}" for name, value in values.items())
     return replace(entry, title=title, verdict=verdict)
 
 
-def _describe_study(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    keys = kept.get("keys")
+def _describe_study(entry: Entry, folder: Path, content: Mapping[str, Any]) -> Entry:
+    keys = content.get("keys")
     planned = set(map(str, keys)) if isinstance(keys, list) else set()
-    done = len(planned & _read_finished(folder / JOURNAL))
+    done = len(planned & _read_finished_keys(folder / JOURNAL))
     progress = f"{format_count(len(keys or ()), 'run')}"
     if done < len(planned):
         progress = f"{done:,} of {format_count(len(planned), 'run')} done"
-    title = ", ".join(get_object(get_object(kept, "design"), "factors"))
+    title = ", ".join(get_object(get_object(content, "design"), "factors"))
     return replace(entry, title=title, verdict=progress)
 
 
-def _read_finished(journal: Path) -> set[str]:
+def _read_finished_keys(journal: Path) -> set[str]:
     """Read the keys of the finished runs from a journal, without the rest of each row."""
     try:
         with journal.open("rb") as lines:
-            found = (_KEY.match(line) for line in lines if line.endswith(b"\n"))
-            return {match[1].decode() for match in found if match}
+            matches = (_KEY_PATTERN.match(line) for line in lines if line.endswith(b"\n"))
+            return {match[1].decode() for match in matches if match}
     except OSError:
         return set()
 
 
-def _describe_confirmation(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    first = kept.get("recommendations")
-    best = first[0] if isinstance(first, list) and first and isinstance(first[0], dict) else {}
-    title = f"{best['candidate']} against {best['against']}" if "against" in best else ""
-    return replace(entry, title=title, verdict=str(kept.get("status") or ""))
+def _describe_confirmation(entry: Entry, folder: Path, content: Mapping[str, Any]) -> Entry:
+    recommendations = content.get("recommendations")
+    first = (
+        recommendations[0]
+        if isinstance(recommendations, list)
+        and recommendations
+        and isinstance(recommendations[0], dict)
+        else {}
+    )
+    title = f"{first['candidate']} against {first['against']}" if "against" in first else ""
+    return replace(entry, title=title, verdict=str(content.get("status") or ""))
 
 
-def _describe_loop(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    named = get_object(get_object(kept, "plan"), "scenario").get("name")
-    return replace(entry, title=str(named or ""))
+def _describe_loop(entry: Entry, folder: Path, content: Mapping[str, Any]) -> Entry:
+    title = get_object(get_object(content, "plan"), "scenario").get("name")
+    return replace(entry, title=str(title or ""))
 
 
-def get_object(kept: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def get_object(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the object of this name; an empty one if there is none.
 
     >>> get_object({"run": None}, "run"), get_object({"run": {"cores": 2}}, "run")
     ({}, {'cores': 2})
     """
-    found = kept.get(name)
-    return found if isinstance(found, dict) else {}
+    value = content.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _read_number(value: Any) -> float | None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from twinloop.calibration.fit import MANIFEST as FIT
+from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.description import FormatError, InputError
 from twinloop.trace import Trace, read, recognise
-from twinloop.trace.folder import MANIFEST as TRACE
+from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 
 #: The name of the page inside a result folder.
 PAGE: Final = "report.html"
-_ENDINGS: Final = (".swf", ".gwf", ".csv", ".json", ".txt", ".gz", ".zst", ".bz2", ".xz")
+_SUFFIXES: Final = (".swf", ".gwf", ".csv", ".json", ".txt", ".gz", ".zst", ".bz2", ".xz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ KINDS: Final = (
     Kind("loop", "loop.json", _write_loop),
     Kind("confirmation", "confirmation.json", _write_confirmation),
     Kind("study", "study.json", _write_study),
-    Kind("fit", FIT, _write_fit),
-    Kind("run", TRACE, _write_run),
+    Kind("fit", FIT_MANIFEST, _write_fit),
+    Kind("run", TRACE_MANIFEST, _write_run),
 )
 
 
@@ -78,8 +78,8 @@ def find_kind(path: Path) -> Kind:
     """Find the kind of the result at a path; raise an error if there is none.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     find_kind(Trace().save(there + "/run")).name
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     find_kind(Trace().save(folder + "/run")).name
     'run'
     >>> find_kind(Path("nowhere"))
     Traceback (most recent call last):
@@ -110,8 +110,8 @@ def read_run(path: Path) -> Trace:
     """Read the run in a trace folder or a log.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     read_run(Trace().save(there + "/run")).tasks.height
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     read_run(Trace().save(folder + "/run")).tasks.height
     0
     """
     if not path.exists():
@@ -127,13 +127,13 @@ def choose_page_path(path: Path, kind: Kind) -> Path:
     >>> choose_page_path(Path("logs/week.swf.gz"), KINDS[-1])
     PosixPath('logs/week.html')
     """
-    if kind.marker != TRACE:
+    if kind.marker != TRACE_MANIFEST:
         return path / PAGE
     return make_page_path(path, "")
 
 
-def make_page_path(path: Path, ending: str) -> Path:
-    """Make the path of a page beside a run, with the name of the run and this ending.
+def make_page_path(path: Path, suffix: str) -> Path:
+    """Make the path of a page beside a run, with the name of the run and this suffix.
 
     >>> make_page_path(Path("runs/twin.v2"), "-assessment").name
     'twin.v2-assessment.html'
@@ -143,6 +143,6 @@ def make_page_path(path: Path, ending: str) -> Path:
     if path.name in ("", ".."):
         path = path.resolve()
     name = path.name
-    while not path.is_dir() and name.endswith(_ENDINGS):
+    while not path.is_dir() and name.endswith(_SUFFIXES):
         name = name.rpartition(".")[0]
-    return path.with_name(f"{name or path.name}{ending}.html")
+    return path.with_name(f"{name or path.name}{suffix}.html")

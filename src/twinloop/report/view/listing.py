@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from twinloop.report.pages.templating import read_asset, render_template
 from twinloop.report.quantity_text import format_count, format_duration, shorten_name
-from twinloop.report.view.index import LISTED, Entry
+from twinloop.report.view.index import MAX_LISTED, Entry
 
 
 def make_address(path: str, base: str = "/") -> str:
@@ -40,7 +40,7 @@ def render_listing(
         rows=[_describe_entry(entry, base) for entry in entries],
         count=format_count(len(entries), "result"),
         more=more,
-        limit=f"{LISTED:,}",
+        limit=f"{MAX_LISTED:,}",
         nonce=nonce,
         base=base,
         style=read_asset(pages, "page.css") + read_asset(view, "listing.css"),

@@ -13,11 +13,11 @@ from typing import Any, Final
 from twinloop.description import InputError
 from twinloop.description.file_names import join_below
 from twinloop.report.pages.templating import render_fragment
-from twinloop.report.view.comparison import MOST, write_comparison_page
+from twinloop.report.view.comparison import MAX_RUNS, write_comparison_page
 from twinloop.report.view.kinds import PAGE, find_kind, read_run
 
-#: The most pages in the cache.
-_KEPT: Final = 16
+#: Maximum number of pages in the cache.
+_MAX_PAGES: Final = 16
 
 
 class PageCache:
@@ -28,9 +28,9 @@ class PageCache:
         base: The URL path of the server.
 
     >>> from twinloop.trace import Trace
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     _ = Trace().save(there + "/run")
-    ...     pages = PageCache(Path(there))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Trace().save(folder + "/run")
+    ...     pages = PageCache(Path(folder))
     ...     page = pages.make_report("run")
     ...     again = pages.make_report("run") is page
     >>> again, page.startswith(b"<!DOCTYPE html>")
@@ -40,8 +40,8 @@ class PageCache:
     def __init__(self, root: Path, base: str = "/") -> None:
         self.root = root.resolve()
         self._base = base
-        self._kept: OrderedDict[tuple[str, ...], tuple[Any, bytes]] = OrderedDict()
-        # Plotting is not thread-safe, and a second request often wants the same page.
+        self._cache: OrderedDict[tuple[str, ...], tuple[Any, bytes]] = OrderedDict()
+        # Plotting is not thread-safe, and simultaneous requests are often for the same page.
         self._lock = Lock()
 
     def make_report(self, name: str) -> bytes:
@@ -51,11 +51,11 @@ class PageCache:
     def make_comparison(self, names: Sequence[str]) -> bytes:
         """Return the page that compares these runs."""
         names = list(dict.fromkeys(names))
-        if not 2 <= len(names) <= MOST:
+        if not 2 <= len(names) <= MAX_RUNS:
             raise InputError(
                 f"{len(names)} runs cannot be compared",
                 kind="wrong-count",
-                remedy=f"select 2 to {MOST} runs",
+                remedy=f"select 2 to {MAX_RUNS} runs",
             )
         return self._get_page(
             "compare",
@@ -72,20 +72,24 @@ class PageCache:
         )
 
     def find_path(self, name: str) -> Path:
-        """Return the path of a name in the list; a path outside of the folder does not exist."""
-        absent = InputError("is not in this folder", kind="outside-folder", file=name)
+        """Return the path of a name in the list.
+
+        Raise an error if the path is missing, hidden or outside of the folder, or if it contains a
+        link out of the folder.
+        """
+        error = InputError("is not in this folder", kind="outside-folder", file=name)
         try:
             path = self.root if name in ("", ".") else join_below(self.root, name, deep=True)
         except InputError:
-            raise absent from None
+            raise error from None
         hidden = any(part.startswith(".") for part in path.relative_to(self.root).parts)
         if hidden or not path.exists():
-            raise absent
+            raise error
         links = (
-            Path(place, entry)
-            for place, folders, files in os.walk(path)
+            Path(parent, entry)
+            for parent, folders, files in os.walk(path)
             for entry in (*folders, *files)
-            if os.path.islink(os.path.join(place, entry))  # noqa: PTH114, PTH118
+            if os.path.islink(os.path.join(parent, entry))  # noqa: PTH114, PTH118
         )
         for link in links:
             if not self._is_inside(link):
@@ -103,8 +107,8 @@ class PageCache:
             return False
 
     def _write_report(self, name: str, page: Path) -> Path:
-        place = self.find_path(name)
-        return find_kind(place).write(place, page)
+        path = self.find_path(name)
+        return find_kind(path).write(path, page)
 
     def _write_assessment(self, real: str, twin: str, page: Path) -> Path:
         from twinloop.fidelity import assess
@@ -118,29 +122,29 @@ class PageCache:
         state = [_get_state(self.find_path(name)) for name in names]
         key = (what, *names)
         with self._lock:
-            known = self._kept.get(key)
-            if known is None or known[0] != state:
+            cached = self._cache.get(key)
+            if cached is None or cached[0] != state:
                 back = render_fragment("back_link", self._base)
-                with tempfile.TemporaryDirectory() as there:
-                    text = write(Path(there, PAGE)).read_text(encoding="utf-8")
-                known = state, text.replace("<main>", f"<main>\n{back}", 1).encode()
-                self._kept[key] = known
-            self._kept.move_to_end(key)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return known[1]
+                with tempfile.TemporaryDirectory() as folder:
+                    text = write(Path(folder, PAGE)).read_text(encoding="utf-8")
+                cached = state, text.replace("<main>", f"<main>\n{back}", 1).encode()
+                self._cache[key] = cached
+            self._cache.move_to_end(key)
+            while len(self._cache) > _MAX_PAGES:
+                self._cache.popitem(last=False)
+            return cached[1]
 
 
 def _get_state(path: Path) -> list[tuple[str, int, int]]:
     """List the files with the times of their last changes."""
     files = [path] if path.is_file() else [
-        Path(place, name) for place, _, names in os.walk(path) for name in names if name != PAGE
+        Path(folder, name) for folder, _, names in os.walk(path) for name in names if name != PAGE
     ]  # fmt: skip
-    found = []
+    state = []
     for file in sorted(files):
         try:
-            known = file.stat()
+            status = file.stat()
         except OSError:
             continue  # deleted meanwhile, or a dangling link
-        found.append((str(file), known.st_mtime_ns, known.st_size))
-    return found
+        state.append((str(file), status.st_mtime_ns, status.st_size))
+    return state

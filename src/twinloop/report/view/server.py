@@ -21,19 +21,20 @@ from twinloop.report.view.page_cache import PageCache
 
 LOOPBACK: Final = "127.0.0.1"
 #: The host names that are accepted, as a protection against DNS rebinding.
-_NAMES: Final = frozenset({LOOPBACK, "localhost"})
-#: No resource of another site is loaded, and no other site can embed a page.
-_NOWHERE: Final = (
+_HOST_NAMES: Final = frozenset({LOOPBACK, "localhost"})
+#: The content security policy: no resource of another site is loaded, and no other site can embed
+#: a page.
+_BASE_POLICY: Final = (
     "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; "
     "img-src data: blob:"
 )
-_REPORT: Final = (
-    f"{_NOWHERE}; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:"
+_REPORT_POLICY: Final = (
+    f"{_BASE_POLICY}; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:"
 )
 #: The timeout of a connection (s).
-_PATIENCE: Final = 30
-#: The most fields of an address.
-_FIELDS: Final = 100
+_TIMEOUT: Final = 30
+#: Maximum number of fields of the query of an address.
+_MAX_FIELDS: Final = 100
 
 
 class Server(ThreadingHTTPServer):
@@ -105,9 +106,9 @@ class Server(ThreadingHTTPServer):
         """Whether a token is valid; a single-use token becomes invalid."""
         if is_same_secret(token, self.token):
             return True
-        for known in tuple(self._once):
-            if is_same_secret(token, known):
-                self._once.discard(known)
+        for single_use in tuple(self._once):
+            if is_same_secret(token, single_use):
+                self._once.discard(single_use)
                 return True
         return False
 
@@ -128,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     server_version = "twinloop"
     sys_version = ""
-    timeout = _PATIENCE
+    timeout = _TIMEOUT
 
     def do_GET(self) -> None:
         if not self._is_known_host():
@@ -138,19 +139,19 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             parts = urlsplit(self.path)
-            asked = parse_qs(parts.query, max_num_fields=_FIELDS)
+            query = parse_qs(parts.query, max_num_fields=_MAX_FIELDS)
         except ValueError:
             self._send_refusal(HTTPStatus.BAD_REQUEST, "This address is not valid.")
             return
         secret, slash, path = parts.path.removeprefix("/").partition("/")
-        if parts.path == "/" and "token" in asked:
-            self._start_session(asked["token"][0])
+        if parts.path == "/" and "token" in query:
+            self._start_session(query["token"][0])
         elif not (self._has_session() and slash and is_same_secret(secret, self.server.secret)):
             self._send_refusal(
                 HTTPStatus.FORBIDDEN, "Open the address that twinloop view printed, with its token."
             )
         else:
-            self._send_page(f"/{path}", asked)
+            self._send_page(f"/{path}", query)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse an invalid request, without repeating any of it."""
@@ -164,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_known_host(self) -> bool:
         host = self.headers.get_all("Host") or []
-        return len(host) == 1 and host[0].partition(":")[0].lower() in _NAMES
+        return len(host) == 1 and host[0].partition(":")[0].lower() in _HOST_NAMES
 
     def _has_session(self) -> bool:
         # The header also has cookies of other programs on this machine, in any form.
@@ -185,14 +186,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(
             HTTPStatus.OK,
             _render_message("Loading.", base, refresh=True),
-            _NOWHERE,
+            _BASE_POLICY,
             **{
                 "Set-Cookie": f"{self.server.cookie}={self.server.session}; HttpOnly; "
                 f"SameSite=Strict; Path={base}"
             },
         )
 
-    def _send_page(self, path: str, asked: dict[str, list[str]]) -> None:
+    def _send_page(self, path: str, query: dict[str, list[str]]) -> None:
         pages = self.server.pages
         try:
             if path == "/":
@@ -200,20 +201,20 @@ class _Handler(BaseHTTPRequestHandler):
                 entries, more = self.server.index.entries()
                 name, base = self.server.folder.name or "/", self.server.base
                 page = render_listing(name, entries, more, nonce, base).encode()
-                policy = f"{_NOWHERE}; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
+                policy = f"{_BASE_POLICY}; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
                 self._send(HTTPStatus.OK, page, policy)
                 return
             if path.startswith("/page/"):
                 page = pages.make_report(unquote(path.removeprefix("/page/")))
             elif path == "/compare":
-                page = pages.make_comparison(asked.get("run", []))
-            elif path == "/assess" and {"real", "twin"} <= asked.keys():
-                page = pages.make_assessment(asked["real"][0], asked["twin"][0])
+                page = pages.make_comparison(query.get("run", []))
+            elif path == "/assess" and {"real", "twin"} <= query.keys():
+                page = pages.make_assessment(query["real"][0], query["twin"][0])
             else:
                 self._send_message(HTTPStatus.NOT_FOUND, "There is no such page.")
                 return
         except (TwinloopError, OSError) as error:
-            # Paths relative to the folder, as in the list.
+            # Paths in messages are relative to the folder, as in the list.
             problem = str(error).replace(f"{self.server.folder}/", "")
             self._send_message(HTTPStatus.NOT_FOUND, f"This page cannot be shown: {problem}")
             return
@@ -225,15 +226,15 @@ class _Handler(BaseHTTPRequestHandler):
                 f"({type(error).__name__}); the terminal has the details.",
             )
             return
-        self._send(HTTPStatus.OK, page, _REPORT)
+        self._send(HTTPStatus.OK, page, _REPORT_POLICY)
 
     def _send_refusal(self, status: HTTPStatus, text: str, **headers: str) -> None:
         """Answer a request that is not authenticated."""
-        self._send(status, _render_message(text), _NOWHERE, **headers)
+        self._send(status, _render_message(text), _BASE_POLICY, **headers)
 
     def _send_message(self, status: HTTPStatus, text: str) -> None:
         """Answer an authenticated request with a message."""
-        self._send(status, _render_message(text, base=self.server.base), _NOWHERE)
+        self._send(status, _render_message(text, base=self.server.base), _BASE_POLICY)
 
     def _send(self, status: HTTPStatus, page: bytes, policy: str, **headers: str) -> None:
         self.send_response(status)
