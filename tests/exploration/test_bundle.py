@@ -70,8 +70,18 @@ def test_a_bundle_can_be_moved(pair: Any, tmp_path: Path) -> None:
     assert f"runs/{plan['runs'][0]['name']}.swf" in readme
     for run in plan["runs"]:
         assert f" {run['name']} " in (moved / "run.sh").read_text()
+    assert "`inputs/` contains their input files." in readme
     with pytest.raises(InputError, match="exists already"):
         bundle(pair[0], moved, baseline=pair[1])
+
+
+def test_the_readme_mentions_inputs_only_if_there_are_any(tmp_path: Path) -> None:
+    tasks = [{"id": "a", "command": ["true"], "run_time": 1}]
+    fifo = tl.Scenario(platform="1x1", policy="fifo", workload={"tasks": tasks})
+    easy = Candidate("easy", fifo.replace(policy="easy"), {"makespan_s": 1.0})
+    made = bundle([easy], tmp_path / "bundle", baseline=Candidate("fifo", fifo, {}))
+    assert not (made / "inputs").exists()
+    assert "inputs/" not in (made / "README.md").read_text()
 
 
 def test_logs_of_another_scheduler_are_evaluated_and_missing_ones_named(

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import twinloop as tl
@@ -115,6 +116,30 @@ def test_a_folder_of_recorded_runs_gives_the_same_loop(
     assert again.lines == made[0].lines
     assert f"using the recorded run {demo_runs}/real" in messages
     assert f"using the recorded runs in {demo_runs}/confirmation" in messages
+
+
+@pytest.mark.parametrize("damaged", ["real", "probes/real"])
+def test_a_run_that_fails_the_quality_gate_is_named_with_its_folder(
+    demo_runs: Path, tmp_path: Path, damaged: str
+) -> None:
+    # A probe may have the same name as the folder of the first run.
+    plan = make_quick_plan()
+    name, changes = next(iter(plan.probes.items()))
+    runs = tmp_path / "runs"
+    shutil.copytree(demo_runs / "real", runs / "real")
+    shutil.copytree(demo_runs / "probes" / name, runs / "probes" / "real")
+    trace = tl.Trace.load(runs / damaged)
+    reversed_times = trace.placements.with_columns(end=pl.col("start") - 1.0)
+    shutil.rmtree(runs / damaged)
+    trace.replace(placements=reversed_times).save(runs / damaged)
+    with pytest.raises(tl.InputError) as caught:
+        loop(plan.replace(probes={"real": changes}), tmp_path / "new", traces=runs)
+    start = (
+        f"the recorded run '{damaged}' does not pass the quality gate: it breaks lifecycle-order"
+    )
+    assert start in str(caught.value)
+    assert "RuleFinding" not in str(caught.value)
+    assert f"`twinloop check {tmp_path / 'new' / damaged}`" in str(caught.value)
 
 
 def test_an_unpacked_archive_is_removed(

@@ -355,8 +355,11 @@ class _LoopRun:
             audit = check(trace)
             if audit.errors:
                 path = _get_run_folder(self.folder, name)
+                first = audit.errors[0]
+                example = f"; {first.examples[0]}" if first.examples else ""
                 raise InputError(
-                    f"the recorded run '{name}' does not pass the quality gate: {audit.errors[0]}",
+                    f"the recorded run '{name}' does not pass the quality gate: it breaks "
+                    f"{first.rule} ({first.broken:,}){example}",
                     kind="quality-gate",
                     file=self.folder,
                     remedy=f"`twinloop check {path}` lists all findings",
