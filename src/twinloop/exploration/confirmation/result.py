@@ -93,10 +93,10 @@ class Confirmation:
     >>> fifo = Candidate("fifo", scenario.replace(policy="fifo"), {"makespan_s": 10.0})
     >>> ran = [("easy", 1, 9.3), ("fifo", 1, 10.1), ("fifo", 2, 10.3), ("easy", 2, 9.4)]
     >>> runs = [{"candidate": c, "repetition": r, "makespan_s": s} for c, r, s in ran]
-    >>> found = Confirmation.of([easy], fifo, runs, ["makespan_s"])
-    >>> found
+    >>> confirmation = Confirmation.of([easy], fifo, runs, ["makespan_s"])
+    >>> confirmation
     <Confirmation: easy against fifo: holds>
-    >>> found.ranks["tau"].to_list()
+    >>> confirmation.ranks["tau"].to_list()
     [1.0]
     """
 

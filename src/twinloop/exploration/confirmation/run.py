@@ -103,8 +103,8 @@ def confirm(
     >>> fifo = Scenario(platform="1x1", policy="fifo", workload={"tasks": tasks})
     >>> slow = Candidate("one at a time", fifo, {"makespan_s": 0.1})
     >>> fcfs = Candidate("fcfs", fifo.replace(policy="fcfs"), {"makespan_s": 0.09})
-    >>> found = confirm([fcfs], baseline=slow, repetitions=1, announce=lambda text: None)
-    >>> found.status, found.runs.height
+    >>> confirmation = confirm([fcfs], baseline=slow, repetitions=1, announce=lambda text: None)
+    >>> confirmation.status, confirmation.runs.height
     ('not assessable', 2)
     """
     candidates, base, notes = choose_candidates(ranking, baseline)

@@ -62,10 +62,10 @@ def compute_tau(one: ArrayLike, other: ArrayLike) -> float | None:
     from scipy.stats import kendalltau
 
     first, second = (np.asarray(each, dtype=np.float64) for each in (one, other))
-    known = ~(np.isnan(first) | np.isnan(second))
-    if np.count_nonzero(known) < 2:  # SciPy would warn
+    is_known = ~(np.isnan(first) | np.isnan(second))
+    if np.count_nonzero(is_known) < 2:  # SciPy would warn
         return None
-    tau = float(kendalltau(first[known], second[known], variant="b").statistic)
+    tau = float(kendalltau(first[is_known], second[is_known], variant="b").statistic)
     return None if math.isnan(tau) else tau
 
 

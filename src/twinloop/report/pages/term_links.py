@@ -44,7 +44,7 @@ def link_terms(parts: list[str]) -> tuple[list[Markup], list[Term]]:
         # The output is markup of the templates, with links that are rendered by a template.
         linked.append(Markup("".join(linker.output)))
         linker.output.clear()
-    return linked, [term for term in TERMS if term.name in linker.found]
+    return linked, [term for term in TERMS if term.name in linker.linked_names]
 
 
 class _TermLinker(HTMLParser):
@@ -53,7 +53,7 @@ class _TermLinker(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
         self.output: list[str] = []
-        self.found: set[str] = set()
+        self.linked_names: set[str] = set()
         self._open: list[str] = []
         self._text = ""
 
@@ -92,9 +92,9 @@ class _TermLinker(HTMLParser):
         from markupsafe import Markup
 
         term = _list_forms()[match[1].lower()]
-        if term.name in self.found:
+        if term.name in self.linked_names:
             return match[0]
-        self.found.add(term.name)
+        self.linked_names.add(term.name)
         # The match is a part of escaped text.
         return render_fragment("term_link", term.anchor, Markup(match[0]))
 

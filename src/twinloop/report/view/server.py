@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
         port: 0 selects a free port.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there, Server(there) as server:
+    >>> with tempfile.TemporaryDirectory() as folder, Server(folder) as server:
     ...     server.url.startswith("http://127.0.0.1:")
     True
     """
