@@ -174,7 +174,7 @@ def test_an_edited_function_does_not_resume_the_search_of_the_previous_one(tmp_p
     }
     with pytest.raises(KeyError, match="killed"):
         calibrate_black_box(truck_of(1.0), trips, progress=die, **words)
-    with pytest.raises(InputError, match=r"code: was .* at the start of this work"):
+    with pytest.raises(InputError, match=r"code: was .* when the journal was created"):
         calibrate_black_box(truck_of(2.0), trips, **words)
     assert calibrate_black_box(truck_of(1.0), trips, **words).evaluations == 40
 
@@ -227,7 +227,7 @@ def test_an_edited_program_does_not_resume_the_search_of_the_previous_one(
         calibrate_black_box(command, experiments, speed, progress=stop, **settings)
     edited = given if way == "file of a case" else program
     edited.write_text(edited.read_text() + "\n")
-    with pytest.raises(InputError, match=rf"programs.*{edited.name}.*at the start of this work"):
+    with pytest.raises(InputError, match=rf"programs.*{edited.name}.*when the journal was created"):
         calibrate_black_box(command, experiments, speed, **settings)
 
 

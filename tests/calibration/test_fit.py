@@ -204,7 +204,7 @@ def test_a_different_calibration_does_not_resume_from_the_journal(
         calibrate(real, parameters=SPEED, budget=200, folder=tmp_path / "fit", progress=die)
     for changes in ({"seed": 1}, {"budget": 300}, {"loss": "makespan"}, {"parameters": BOTH}):
         words = {"parameters": SPEED, "budget": 200, **changes}
-        with pytest.raises(InputError, match="at the start of this work"):
+        with pytest.raises(InputError, match="when the journal was created"):
             calibrate(real, folder=tmp_path / "fit", **words)
     fit = calibrate(real, parameters=SPEED, budget=200, analysis=0, folder=tmp_path / "fit")
     assert fit.evaluations == 200
@@ -218,7 +218,7 @@ def test_a_different_calibration_does_not_resume_from_the_journal(
     own = {"parameters": SPEED, "budget": 20, "analysis": 0, "folder": tmp_path / "own"}
     with pytest.raises(Killed):
         calibrate(real, loss=loss_of(1.0), progress=die, **own)
-    with pytest.raises(InputError, match=r"loss_code: was .* at the start of this work"):
+    with pytest.raises(InputError, match=r"loss_code: was .* when the journal was created"):
         calibrate(real, loss=loss_of(1.2), **own)
     assert calibrate(real, loss=loss_of(1.0), **own).evaluations == 20
 

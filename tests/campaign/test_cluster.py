@@ -141,14 +141,15 @@ def test_a_real_cluster_of_which_one_dies(
     assert count == 59
     assert until(lambda: workers.workers == 1)
 
-    # Values and errors are those of serial, on who is left.
+    # Values and errors are those of serial, on the remaining worker.
     outcomes = list(workers.map(touchy, range(20)))
     assert [told(outcome) for outcome in outcomes] == serial(touchy, range(20))
 
-    # Without a scheduler nothing goes on, and that is said.
+    # Without a scheduler no more items are evaluated, and the message says so.
     cluster.scheduler.send_signal(signal.SIGKILL)
     with pytest.raises(
-        SchedulerLostError, match=f"the Dask scheduler at {cluster.address} is gone"
+        SchedulerLostError,
+        match=f"the connection to the Dask scheduler at {cluster.address} is lost",
     ):
         list(workers.map(touchy, range(1000)))
     with pytest.raises(SchedulerLostError):

@@ -240,7 +240,7 @@ def test_threads_run_no_black_box_after_they_were_closed() -> None:
     ("on", "workers", "message"),
     [
         ("process", None, "on: there is no coordinator 'process' .did you mean 'processes'"),
-        ("serial", 2, "workers: serial is one worker, not 2"),
+        ("serial", 2, "workers: serial has one worker, not 2"),
         ("threads", 0, "workers: must be 1 or more, not 0"),
         ("tcp://127.0.0.1:1", 2, "workers: the scheduler .* has its own workers"),
     ],

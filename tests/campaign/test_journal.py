@@ -114,7 +114,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("now", "message"),
     [
-        ({"seed": 2}, "seed: was 1 at the start of this work, and is 2 now"),
+        ({"seed": 2}, "seed: was 1 when the journal was created, and is 2 now"),
         ({"space": {"speed": [0.5, 3.0]}}, r"space.speed\[1\]: was 2.0 .* is 3.0 now"),
         ({"budget": 5}, "budget: was not there .* is 5 now"),
         ({"loss": None}, "loss: was NaN .* is null now"),

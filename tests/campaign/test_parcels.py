@@ -60,7 +60,7 @@ def test_a_policy_travels_with_the_modules_that_it_needs(
         plan = plan_runs(BASE, read_design({"policy": [mine(1), named]}), {}, allow_code=True)
         items: list[Any] = [run.changes for run in plan.runs]
         runner = Runner(BASE, allow_code=True, code=plan.code)
-        parcels = [serialise(thing, everywhere=True) for thing in (runner, *items)]
+        parcels = [serialise(thing, include_user_modules=True) for thing in (runner, *items)]
         assert cloudpickle.list_registry_pickle_by_value() == set()
     forget()
     sent, *found = map(pickle.loads, parcels)
@@ -76,7 +76,7 @@ def test_what_cannot_go_by_value_goes_by_name(
     monkeypatch.syspath_prepend(folder)
     forget()
     held = __import__("helper_of_mine").held
-    assert pickle.loads(serialise(held, everywhere=True)) is held
+    assert pickle.loads(serialise(held, include_user_modules=True)) is held
     forget()
 
 

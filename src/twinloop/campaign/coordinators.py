@@ -19,13 +19,14 @@ R = TypeVar("R")
 
 #: Values of `on`, apart from the address of a Dask scheduler.
 KINDS: Final = ("processes", "threads", "serial", "dask")
-_ADDRESS: Final = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
+#: Prefixes of the address of a Dask scheduler.
+_ADDRESS_PREFIXES: Final = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 
 
 class Coordinator(Protocol):
     """Calls a function for many items and returns the outcomes in the order of the items.
 
-    It is closed at the end of its `with` block; calls that still run are ended.
+    It is closed at the end of its `with` block; calls that are still running are ended.
     """
 
     @property
@@ -38,18 +39,18 @@ class Coordinator(Protocol):
         """Yield the outcome of each item, in the order of the items.
 
         The function is sent to each worker once, with the objects that it refers to. Data that all
-        items share belong into the function, by `functools.partial` or as a callable object. Items
+        items share belong in the function, by `functools.partial` or as a callable object. Items
         are taken from the iterable when they are needed.
 
         Args:
             function: The function to call with one item.
             items: The items; there may be infinitely many.
-            outstanding: Largest number of items that were taken and whose outcome was not yet
-                yielded; by default twice the number of workers.
+            outstanding: Maximum number of items that were taken from the iterable and whose outcome
+                was not yet yielded; by default twice the number of workers.
         """
 
     def close(self) -> None:
-        """End running calls, and the workers that were started for them; may be repeated."""
+        """End running calls and the workers that this coordinator started; may be repeated."""
 
     def __enter__(self) -> Self: ...
 
@@ -79,7 +80,7 @@ class SerialCoordinator:
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
-        """Yield the outcome of each item; an item is taken when its outcome is asked for."""
+        """Yield the outcome of each item; an item is taken when its outcome is requested."""
         choose_outstanding(1, outstanding)
         return (evaluate(function, item) for item in items)
 
@@ -136,7 +137,7 @@ class ThreadCoordinator:
 def map_in_order(
     submit: Callable[[T], PendingOutcome], items: Iterable[T], outstanding: int
 ) -> Iterator[Outcome]:
-    """Submit items, at most so many at a time, and yield their outcomes in order.
+    """Submit items, at most `outstanding` at a time, and yield their outcomes in order.
 
     >>> with ThreadPoolExecutor(2) as pool:
     ...     submit = lambda item: pool.submit(evaluate, abs, item)
@@ -160,17 +161,17 @@ def map_in_order(
 
 
 def _allow_interrupts() -> None:
-    """Let Ctrl-C end the wait for a lock.
+    """Let Ctrl-C interrupt the wait for an outcome.
 
-    That is the default until Polars is loaded, whose signal handler restarts system calls
-    (https://github.com/pola-rs/polars/issues/21739).
+    That is the default of Python; but Polars, once imported, has a signal handler that restarts
+    system calls (https://github.com/pola-rs/polars/issues/21739).
     """
     if hasattr(signal, "siginterrupt"):
         signal.siginterrupt(signal.SIGINT, True)
 
 
 def choose_outstanding(workers: int, outstanding: int | None) -> int:
-    """Return the number of items that may be outstanding.
+    """Return the maximum number of outstanding items: by default twice the number of workers.
 
     >>> choose_outstanding(4, None), choose_outstanding(4, 3)
     (8, 3)
@@ -193,8 +194,8 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
         workers: Number of workers; by default the number of CPUs of this process. Not allowed for
             a running scheduler, which has its own workers.
 
-    >>> with coordinator("serial") as one:
-    ...     next(one.map(abs, [-1])).value
+    >>> with coordinator("serial") as worker:
+    ...     next(worker.map(abs, [-1])).value
     1
     """
     from twinloop.description.address import suggest_name
@@ -202,7 +203,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
 
     if workers is not None and workers < 1:
         raise InputError(f"must be 1 or more, not {workers}", kind="out-of-range", field="workers")
-    if on is not None and on.startswith(_ADDRESS):
+    if on is not None and on.startswith(_ADDRESS_PREFIXES):
         if workers is not None:
             raise InputError(
                 f"the scheduler at {on} has its own workers",
@@ -213,7 +214,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
         from twinloop.campaign.dask_cluster import DaskCoordinator
 
         return DaskCoordinator.connect(on)
-    count = workers or _cpus()
+    count = workers or _count_cpus()
     if on is None or on == "processes":
         from twinloop.campaign.processes import ProcessCoordinator
 
@@ -227,7 +228,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     if on == "serial":
         if workers not in (None, 1):
             raise InputError(
-                f"serial is one worker, not {workers}", kind="conflicting-fields", field="workers"
+                f"serial has one worker, not {workers}", kind="conflicting-fields", field="workers"
             )
         return SerialCoordinator()
     raise InputError(
@@ -238,7 +239,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     )
 
 
-def _cpus() -> int:
+def _count_cpus() -> int:
     """Count the CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -21,11 +21,11 @@ from twinloop.description.errors import InputError, TwinloopError, TwinloopWarni
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Timeout of the connection to a scheduler, and then of its first worker (s).
+#: Timeout of the connection to a scheduler, and of the wait for its first worker (s).
 CONNECT_TIMEOUT: Final = 10.0
-#: Transports with mutual authentication.
-_PROTECTED: Final = ("tls://", "wss://")
-_CERTIFICATES: Final = (
+#: Schemes of addresses whose connections are encrypted and authenticated on both sides.
+_TLS_SCHEMES: Final = ("tls://", "wss://")
+_CERTIFICATE_REMEDY: Final = (
     "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
     "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY to PEM files"
 )
@@ -38,33 +38,34 @@ class UnprotectedClusterWarning(TwinloopWarning):
 class SchedulerLostError(TwinloopError):
     """The connection to the Dask scheduler is lost, so that no more items can be evaluated.
 
-    >>> print(SchedulerLostError("the Dask scheduler at tcp://10.0.0.5:8786 is gone"))
-    the Dask scheduler at tcp://10.0.0.5:8786 is gone
+    >>> print(SchedulerLostError("the connection to the Dask scheduler is lost"))
+    the connection to the Dask scheduler is lost
     """
 
 
 class DaskCoordinator:
     """Evaluates items on the workers of a Dask scheduler.
 
-    An item whose worker dies is given to another worker; after as many deaths as the scheduler
-    allows (`distributed.scheduler.allowed-failures`) its outcome is an error.
+    An item whose worker dies is given to another worker; if more workers die than the scheduler
+    allows (`distributed.scheduler.allowed-failures`), its outcome is an error.
     """
 
     def __init__(self, client: Any, cluster: Any = None) -> None:
         self._client = client
         self._cluster = cluster
         self._address = client.scheduler.address
-        self._main: HiddenMain | None = None
+        self._hidden_main: HiddenMain | None = None
 
     @classmethod
     def connect(cls, address: str) -> Self:
         """Connect to a running scheduler.
 
-        The certificates for `tls://` are those of Dask's configuration.
+        The certificates for `tls://` are those of Dask's configuration. Raises an InputError if the
+        scheduler cannot be reached, or has no workers.
         """
-        distributed = _distributed()
+        distributed = _import_distributed()
         client_class = distributed.Client
-        if not address.startswith(_PROTECTED):
+        if not address.startswith(_TLS_SCHEMES):
             warnings.warn(
                 f"the connection to {address} is neither encrypted nor authenticated: every "
                 "machine and every user that can reach the scheduler or its workers can run "
@@ -75,10 +76,10 @@ class DaskCoordinator:
             )
         elif distributed.Security().get_connection_args("client").get("ssl_context") is None:
             raise InputError(
-                f"{address} needs certificates, and Dask's configuration names none",
+                f"{address} needs certificates, but Dask's configuration has none",
                 kind="scheduler-unavailable",
                 field="on",
-                remedy=_CERTIFICATES,
+                remedy=_CERTIFICATE_REMEDY,
             )
         try:
             client = client_class(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
@@ -111,19 +112,19 @@ class DaskCoordinator:
         """
         main = HiddenMain()
         try:
-            made = cls._started(workers)
+            coordinator = cls._start_secure_cluster(workers)
         except BaseException:
             main.close()
             raise
-        made._main = main
-        return made
+        coordinator._hidden_main = main
+        return coordinator
 
     @classmethod
-    def _started(cls, workers: int) -> Self:
-        """Start a scheduler and worker processes that accept only this process."""
-        distributed = _distributed()
+    def _start_secure_cluster(cls, workers: int) -> Self:
+        """Start a scheduler and workers that accept connections only from each other (TLS)."""
+        distributed = _import_distributed()
         try:
-            import cryptography  # noqa: F401  Dask makes keys with it
+            import cryptography  # noqa: F401  Dask makes the certificates with it
         except ImportError:
             raise InputError(
                 "a Dask cluster on this machine needs the package cryptography, to keep other "
@@ -148,26 +149,27 @@ class DaskCoordinator:
         try:
             return max(1, sum(map(int, self._client.nthreads().values())))
         except (Exception, asyncio.CancelledError):
-            # An OSError, or any exception of a client that is closed during the call.
-            raise self.lost_error() from None
+            # A client that is closed during the call raises exceptions other than OSError.
+            raise self.make_lost_error() from None
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
         """Yield the outcome of each item, in the order of the items."""
         limit = choose_outstanding(self.workers, outstanding)
-        content = serialise_function(function, everywhere=True)
-        # Workers may still have the data of an equal function.
+        content = serialise_function(function, include_user_modules=True)
+        # The key is a hash of the content, so that Dask reuses an equal function that workers have.
         name = f"twinloop-function-{hashlib.sha256(content).hexdigest()}"
         with warnings.catch_warnings():
-            # The function is sent to the scheduler once, as the warning recommends.
+            # Dask warns about large arguments of every call; this call is made once.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            # A result can be computed again if its worker dies; scattered data cannot.
+            # Submitted as a call and not scattered: Dask computes a lost result again, but cannot
+            # restore scattered data.
             handle = self._submit(SerialisedFunction, name, content, key=name)
 
         def submit(item: T) -> _SubmittedItem | _UnsendableItem:
             try:
-                data = serialise(item, everywhere=True)
+                data = serialise(item, include_user_modules=True)
             except Exception as error:
                 why = f"{format_failure(error, item)}, which cannot be sent to a worker"
                 return _UnsendableItem(Outcome(None, why, 0.0))
@@ -178,12 +180,12 @@ class DaskCoordinator:
 
     def close(self) -> None:
         """Disconnect from the scheduler; end it and its workers if they were started here."""
-        with suppress(OSError):  # the scheduler is gone, or too busy to answer
+        with suppress(OSError):  # the scheduler has ended, or is too busy to answer
             self._client.close()
         if self._cluster is not None:
             self._cluster.close()
-        if self._main is not None:
-            self._main.close()
+        if self._hidden_main is not None:
+            self._hidden_main.close()
 
     def __enter__(self) -> Self:
         return self
@@ -194,20 +196,22 @@ class DaskCoordinator:
     def check_scheduler(self) -> None:
         """Raise SchedulerLostError if the connection to the scheduler is lost."""
         if self._client.status != "running":
-            raise self.lost_error()
+            raise self.make_lost_error()
 
-    def lost_error(self) -> SchedulerLostError:
+    def make_lost_error(self) -> SchedulerLostError:
         """Make the exception to raise when the connection to the scheduler is lost."""
-        return SchedulerLostError(f"the Dask scheduler at {self._address} is gone")
+        return SchedulerLostError(
+            f"the connection to the Dask scheduler at {self._address} is lost"
+        )
 
-    def _submit(self, *call: Any, **how: Any) -> Any:
+    def _submit(self, *args: Any, **options: Any) -> Any:
         try:
-            future = self._client.submit(*call, **how)
+            future = self._client.submit(*args, **options)
         except Exception:
             self.check_scheduler()
             raise
-        # When a client loses the scheduler it cancels its pending futures, but not futures that are
-        # submitted later; waiting for those would never end.
+        # When a client loses its scheduler, it cancels its pending futures, but not futures that
+        # are submitted later; a wait for these would never end.
         self.check_scheduler()
         return future
 
@@ -215,8 +219,8 @@ class DaskCoordinator:
 class _SubmittedItem:
     """The outcome of an item that was sent to the scheduler."""
 
-    def __init__(self, cluster: DaskCoordinator, future: Any, item: Any) -> None:
-        self._cluster = cluster
+    def __init__(self, coordinator: DaskCoordinator, future: Any, item: Any) -> None:
+        self._coordinator = coordinator
         self._future = future
         self._item = item
 
@@ -225,9 +229,9 @@ class _SubmittedItem:
             content = self._future.result()
         except (Exception, CancelledError, asyncio.CancelledError) as error:
             if self._future.status != "error":
-                # The call did not fail and was not cancelled here, so the scheduler does not
-                # answer; the client may not have noticed yet.
-                raise self._cluster.lost_error() from None
+                # The call did not fail and was not cancelled here, so the connection is lost, even
+                # if the status of the client is still "running".
+                raise self._coordinator.make_lost_error() from None
             return Outcome(None, format_failure(error, self._item), 0.0)
         try:
             return pickle.loads(content)  # type: ignore[no-any-return]
@@ -252,7 +256,7 @@ class _UnsendableItem(NamedTuple):
         """Do nothing: the evaluation never began."""
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError:

@@ -30,13 +30,14 @@ from twinloop.scenario.commands import Environment
 #: Result of a black box: figures by name, or one number.
 BlackBoxResult = dict[str, Any] | float
 
-#: Largest size of a result (bytes).
-_LARGEST: Final = 256 << 20
-_LONGEST_LINE: Final = 200
+#: Maximum size of a result (bytes).
+_MAX_RESULT_SIZE: Final = 256 << 20
+#: Maximum length of the line of stderr that is quoted in a message (characters).
+_MAX_LINE_LENGTH: Final = 200
 
 
 class BlackBoxError(TwinloopError):
-    """A black box gave no result; the message has the command and the cause, in one line.
+    """A black box returned no result; the message is the command and the cause, in one line.
 
     >>> print(BlackBoxError("drops --height -1: exit code 2: the height must be positive"))
     drops --height -1: exit code 2: the height must be positive
@@ -49,7 +50,7 @@ class BlackBox(Protocol):
     def __call__(
         self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
     ) -> BlackBoxResult:
-        """Run it once; a BlackBoxError if it gives no result."""
+        """Run the simulator once; a BlackBoxError if it returns no result."""
 
     def describe(self) -> str:
         """Describe for the user what will be run."""
@@ -91,25 +92,25 @@ class Command(Description):
     )
 
     @model_validator(mode="after")
-    def _readable(self) -> Command:
-        findings = ProblemCollector()
+    def _check_names(self) -> Command:
+        problems = ProblemCollector()
         for address, text in self._templates():
             try:
                 find_names(text)
             except InputError as error:
-                findings.add(address, error.problem, error.remedy, kind=error.kind)
+                problems.add(address, error.problem, error.remedy, kind=error.kind)
         for name in self.files:
             if not _is_inside(name):
-                findings.add(
+                problems.add(
                     ("files", name), "must be a name in the scratch folder", kind="unsafe-name"
                 )
         if not _is_inside(self.reads):
-            findings.add(
+            problems.add(
                 ("reads",), "must be stdout or a name in the scratch folder", kind="unsafe-name"
             )
         if self.timeout == 0:
-            findings.add(("timeout",), "must be positive", kind="out-of-range")
-        findings.check()
+            problems.add(("timeout",), "must be positive", kind="out-of-range")
+        problems.check()
         return self
 
     def _templates(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -122,13 +123,13 @@ class Command(Description):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that need a value: parameters, and `case.` with the fields of the case.
+        """The names that need a value: parameters, and fields of the case as `case.NAME`.
 
         >>> sorted(Command(command=["sim", "--speed={speed}", "{case.input}"]).names)
         ['case.input', 'speed']
         """
-        found = (find_names(text) for _, text in self._templates())
-        return frozenset(set().union(*found) - {"folder"})
+        names = (find_names(text) for _, text in self._templates())
+        return frozenset(set().union(*names) - {"folder"})
 
     def check(self) -> None:
         """Raise an InputError if this system cannot run a command as a black box.
@@ -150,10 +151,10 @@ class Command(Description):
         "sim '{speed}', each time in a new folder, for at most 10 s; its result is read from stdout"
         """
         limit = "" if self.timeout is None else f", for at most {number_to_text(self.timeout)} s"
-        where = "stdout" if self.reads == "stdout" else f"the file {self.reads}"
+        source = "stdout" if self.reads == "stdout" else f"the file {self.reads}"
         return (
             f"{shlex.join(self.command)}, each time in a new folder{limit}; "
-            f"its result is read from {where}"
+            f"its result is read from {source}"
         )
 
     def survey(self, cases: Iterable[Mapping[str, Any]]) -> CommandSurvey:
@@ -163,111 +164,116 @@ class Command(Description):
         >>> [each.command for each in box.survey([{"input": "a"}, {"input": "b"}]).commands]
         ["sim '{speed}' a", "sim '{speed}' b"]
         """
-        found: Counter[tuple[str, str]] = Counter()
-        for known, words in self._words(cases):
+        counts: Counter[tuple[str, str]] = Counter()
+        for values, words in self._fill_commands(cases):
             variables = [
-                f"{name}={self._filled(text, known, ('environment', name))}"
+                f"{name}={self._fill(text, values, ('environment', name))}"
                 for name, text in self.environment.items()
             ]
             shown = shlex.join([*(["env", *variables] if variables else []), *words])
-            found[(shown, words[0])] += 1
-        place = "a new folder each time"
+            counts[(shown, words[0])] += 1
+        folder = "a new folder each time"
         return CommandSurvey(
-            [DistinctCommand(text, place, word, n) for (text, word), n in found.most_common()]
+            [DistinctCommand(text, folder, word, n) for (text, word), n in counts.most_common()]
         )
 
     def programs(self, cases: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Map the files that the command names for these cases to their hashes, program first.
+        """Map the files in the command for these cases to their hashes, program first.
+
+        Files are the words of the command that are absolute paths of existing files.
 
         >>> box = Command(command=["./sim.py", "{speed}", "{case.input}"], folder="nowhere")
         >>> box.programs([{"input": "/no/such/input"}])
         {}
         """
-        found: dict[str, str] = {}
-        for _, words in self._words(cases):
+        hashes: dict[str, str] = {}
+        for _, words in self._fill_commands(cases):
             words[0] = shutil.which(words[0]) or words[0]
             # Relative names are files of the scratch folder, which is new for every run.
             for file in (Path(word) for word in words if Path(word).is_absolute()):
-                if str(file) not in found and is_file(file):
+                if str(file) not in hashes and is_file(file):
                     with suppress(InputError):  # a program may be executable but not readable
-                        found[str(file)] = hash_file(file)
-        return found
+                        hashes[str(file)] = hash_file(file)
+        return hashes
 
-    def _words(
+    def _fill_commands(
         self, cases: Iterable[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[str, Any], list[str]]]:
         """Yield the values of each case and the words of its command; parameters stay in braces."""
         here = Path(self.folder).absolute()
         for case in cases:
-            known: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
-            known |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
+            values: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
+            values |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
             words = [
-                self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
+                self._fill(text, values, ("command", n)) for n, text in enumerate(self.command)
             ]
             if "/" in words[0]:
                 words[0] = str(here / words[0])
-            yield known, words
+            yield values, words
 
     def __call__(
         self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
     ) -> BlackBoxResult:
-        """Run it once; a BlackBoxError if it gives no result."""
+        """Run the simulator once; a BlackBoxError if it returns no result."""
         self.check()
         here = Path(self.folder).absolute()
-        known = {f"case.{name}": value for name, value in (case or {}).items()}
-        known |= {"folder": here, **values}
+        all_values = {f"case.{name}": value for name, value in (case or {}).items()}
+        all_values |= {"folder": here, **values}
         arguments = [
-            self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
+            self._fill(text, all_values, ("command", n)) for n, text in enumerate(self.command)
         ]
         if "/" in arguments[0]:
             arguments[0] = str(here / arguments[0])
-        what = shlex.join(arguments)
-        with self._scratch() as (scratch, out, err):
+        command = shlex.join(arguments)
+        with self._make_scratch() as (scratch, out, err):
             try:
-                environment = self._prepared(scratch, known)
+                environment = self._prepare(scratch, all_values)
                 with ProcessGroup.start(arguments, environment, scratch, out, err) as box:
                     code = box.wait(self.timeout)
             except InputError:
                 raise
             except (OSError, ValueError) as error:  # ValueError: a zero byte in an argument
                 cause = error.strerror if isinstance(error, OSError) else None
-                raise BlackBoxError(_join_lines(f"{what}: {cause or error}")) from None
+                raise BlackBoxError(_join_lines(f"{command}: {cause or error}")) from None
             if code != 0:
-                raise BlackBoxError(_join_lines(f"{what}: {self._end(code)}{_last_line(err)}"))
-            reads = self._filled(self.reads, known, ("reads",))
-            source = out if reads == "stdout" else self._inside(scratch, reads, "reads")
+                end = f"{self._describe_end(code)}{_quote_last_line(err)}"
+                raise BlackBoxError(_join_lines(f"{command}: {end}"))
+            reads = self._fill(self.reads, all_values, ("reads",))
+            source = out if reads == "stdout" else self._join_path(scratch, reads, "reads")
             try:
                 return check_result(_parse_result(source), self.expects)
             except (ValueError, OSError) as error:
                 cause = error.strerror if isinstance(error, OSError) else str(error)
-                raise BlackBoxError(_join_lines(f"{what}: its result, {reads}: {cause}")) from None
+                message = f"{command}: its result, {reads}: {cause}"
+                raise BlackBoxError(_join_lines(message)) from None
 
-    def _prepared(self, scratch: Path, known: Mapping[str, Any]) -> dict[str, str]:
+    def _prepare(self, scratch: Path, values: Mapping[str, Any]) -> dict[str, str]:
         """Write the input files of the program, and return its environment variables."""
         for name, text in self.files.items():
-            file = self._inside(scratch, name, "files")
+            file = self._join_path(scratch, name, "files")
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(self._filled(text, known, ("files", name)), encoding="utf-8")
+            file.write_text(self._fill(text, values, ("files", name)), encoding="utf-8")
         return {
-            name: self._filled(text, known, ("environment", name))
+            name: self._fill(text, values, ("environment", name))
             for name, text in self.environment.items()
         }
 
     @staticmethod
-    def _inside(scratch: Path, name: str, field: str) -> Path:
+    def _join_path(scratch: Path, name: str, field: str) -> Path:
         """Return the path of a file in the scratch folder or in a folder below it."""
         return join_below(scratch, name, deep=True, field=f"black_box.{field}")
 
-    def _filled(self, text: str, known: Mapping[str, Any], address: tuple[str | int, ...]) -> str:
+    def _fill(self, text: str, values: Mapping[str, Any], address: tuple[str | int, ...]) -> str:
+        """Fill a template; an InputError has the address of its field."""
         try:
-            return fill_template(text, known)
+            return fill_template(text, values)
         except InputError as error:
             field = ".".join(map(str, ("black_box", *address)))
             raise InputError(
                 error.problem, kind=error.kind, field=field, remedy=error.remedy
             ) from None
 
-    def _end(self, code: int | None) -> str:
+    def _describe_end(self, code: int | None) -> str:
         if code is None:
             return f"ended at its time limit of {number_to_text(self.timeout or 0.0)} s"
         if code > 0:
@@ -277,20 +283,23 @@ class Command(Description):
         return f"ended by signal {-code}"
 
     @contextmanager
-    def _scratch(self) -> Iterator[tuple[Path, Path, Path]]:
-        """Make a scratch folder with files for stdout and stderr; keep or remove it at the end."""
+    def _make_scratch(self) -> Iterator[tuple[Path, Path, Path]]:
+        """Make a scratch folder, removed at the end unless the run fails and `keep` is given.
+
+        Yields the working folder of the program, and the paths of its stdout and stderr.
+        """
         with ExitStack() as stack:
             try:
                 folder = stack.enter_context(make_scratch_folder())
                 (folder / "work").mkdir()
             except OSError as error:
-                raise BlackBoxError(f"there is no scratch folder: {error}") from None
+                raise BlackBoxError(f"no scratch folder can be created: {error}") from None
             try:
                 yield folder / "work", folder / "stdout", folder / "stderr"
             except BlackBoxError as error:
                 if self.keep is None:
                     raise
-                # Without the prefix of scratch folders, which are removed when they are unused.
+                # Unused folders with the prefix of scratch folders would be removed.
                 name = f"failed-{folder.name.removeprefix(PREFIX)}"
                 kept = Path(self.keep).absolute() / name
                 kept.parent.mkdir(parents=True, exist_ok=True)
@@ -299,7 +308,7 @@ class Command(Description):
 
 
 class Function:
-    """A Python function as a black box; it is called with the values and the case, if any.
+    """A Python function as a black box; it is called with the values and, if any, the case.
 
     >>> Function(lambda values: values["speed"] ** 2)({"speed": 3})
     9.0
@@ -313,10 +322,10 @@ class Function:
     def __call__(
         self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
     ) -> BlackBoxResult:
-        """Call the function once; a BlackBoxError if its return value is no result."""
-        given = (values,) if case is None else (values, case)
+        """Call the function once; a BlackBoxError if its return value is not a result."""
+        args = (values,) if case is None else (values, case)
         try:
-            return check_result(self._function(*given), self._expects)
+            return check_result(self._function(*args), self._expects)
         except ValueError as error:
             raise BlackBoxError(_join_lines(f"{self._name}: its result: {error}")) from None
 
@@ -344,7 +353,7 @@ def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackB
         return what
     if not callable(what):
         raise InputError(
-            f"a black box is a command or a function, not {type(what).__name__}",
+            f"must be a command or a function, not {type(what).__name__}",
             kind="invalid-black-box",
             field="black_box",
         )
@@ -352,7 +361,7 @@ def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackB
 
 
 def check_result(result: Any, expects: tuple[str, ...] = ()) -> BlackBoxResult:
-    """Return a result as a dictionary or a float; a ValueError if it is neither.
+    """Return a result as a dictionary or a float; a ValueError if that is not possible.
 
     >>> check_result(3), check_result({"time": 1.5}, ("time",))
     (3.0, {'time': 1.5})
@@ -362,20 +371,20 @@ def check_result(result: Any, expects: tuple[str, ...] = ()) -> BlackBoxResult:
     """
     if isinstance(result, Mapping):
         if missing := [name for name in expects if name not in result]:
-            there = ", ".join(map(repr, result)) or "nothing"
-            raise ValueError(f"has no {', '.join(map(repr, missing))}, only {there}")
+            existing = ", ".join(map(repr, result)) or "nothing"
+            raise ValueError(f"has no {', '.join(map(repr, missing))}, only {existing}")
         return dict(result)
     if isinstance(result, bool) or not hasattr(result, "__float__"):
         raise ValueError(f"must be a JSON object or a number, not {type(result).__name__}")
     if expects:
-        raise ValueError(f"is a number, and not an object with {', '.join(map(repr, expects))}")
+        raise ValueError(f"is a number, not an object with {', '.join(map(repr, expects))}")
     return float(result)
 
 
 def _parse_result(file: Path) -> Any:
     """Parse the JSON or the number in a file: the whole text, or its last line."""
-    if file.stat().st_size > _LARGEST:
-        raise ValueError(f"is larger than {_LARGEST >> 20} MiB")
+    if file.stat().st_size > _MAX_RESULT_SIZE:
+        raise ValueError(f"is larger than {_MAX_RESULT_SIZE >> 20} MiB")
     text = file.read_bytes().decode("utf-8", "replace").strip()
     if not text:
         raise ValueError("is empty")
@@ -388,14 +397,14 @@ def _parse_result(file: Path) -> Any:
     raise ValueError(f"is neither JSON nor a number: {last}")
 
 
-def _last_line(file: Path) -> str:
-    """Return a colon and the last line of a file that is not empty."""
+def _quote_last_line(file: Path) -> str:
+    """Return a colon and the last line of a file that is not blank; an empty text if none."""
     with suppress(OSError), file.open("rb") as stream:
         stream.seek(max(0, file.stat().st_size - 4096))
         lines = stream.read().decode("utf-8", "replace").split("\n")
-        printed = [line.strip() for line in lines if line.strip()]
-        if printed:
-            return f": {printed[-1][:_LONGEST_LINE]}"
+        nonblank = [line.strip() for line in lines if line.strip()]
+        if nonblank:
+            return f": {nonblank[-1][:_MAX_LINE_LENGTH]}"
     return ""
 
 

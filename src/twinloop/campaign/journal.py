@@ -10,16 +10,17 @@ from typing import Any, Final, Self
 from twinloop.description.errors import InputError
 from twinloop.description.journal import TRUNCATE_REMEDY, Journal, read_records
 
-__all__ = ["SYNC_EVERY", "TRUNCATE_REMEDY", "CampaignJournal"]
+__all__ = ["TRUNCATE_REMEDY", "CampaignJournal"]
 
-#: Longest time between an entry and its being on the disk, as long as entries come (s).
-SYNC_EVERY: Final = 1.0
+#: Minimum time between two synchronisations to the disk (s).
+_SYNC_INTERVAL: Final = 1.0
 
 
 class CampaignJournal(Journal):
     """The journal of a search or a study, which a later call continues.
 
-    A row is on the disk within a second if more rows follow, and when the journal is closed.
+    Rows are synchronised to the disk by the first `append` at least one second after the last
+    synchronisation, and when the journal is closed.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -31,26 +32,26 @@ class CampaignJournal(Journal):
     [{'point': [0.1, 0.2], 'loss': inf}]
     >>> CampaignJournal.open(path, {"seed": 8})
     Traceback (most recent call last):
-    twinloop.InputError: ...journal: seed: was 7 at the start of this work, and is 8 now ...
+    twinloop.InputError: ...journal: seed: was 7 when the journal was created, and is 8 now ...
     >>> folder.cleanup()
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
-        super().__init__(path, header=header, sync_every=SYNC_EVERY)
+        super().__init__(path, header=header, sync_every=_SYNC_INTERVAL)
 
     @classmethod
     def open(cls, path: str | Path, header: Mapping[str, Any]) -> Self:
-        """Begin a journal, or continue the journal that exists, which must have this header.
+        """Create a journal, or continue an existing one, whose header must be the same.
 
-        No other process can have it open at the same time.
+        The file is locked against other processes until it is closed.
         """
         return cls(Path(path), header)
 
     @staticmethod
     def read_rows(path: Path) -> Iterator[dict[str, Any] | None]:
-        """Yield the rows of a journal that a process may be writing; None: a line that is no row.
+        """Yield the rows of a journal that a process may be writing; None for a damaged row.
 
-        A last line that is not complete yet is left out.
+        An incomplete last line is left out.
         """
         return read_records(path, header=True)
 
@@ -65,7 +66,7 @@ class CampaignJournal(Journal):
             for line in lines:
                 yield json.loads(line)
 
-    def write_error(self, error: OSError) -> InputError:
+    def make_write_error(self, error: OSError) -> InputError:
         """Return the exception to raise if the file cannot be written."""
         return InputError(
             f"cannot be written: {error.strerror or error}", kind="cannot-write", file=self.path

@@ -1,4 +1,4 @@
-"""A Dask cluster on this machine that accepts connections only from the process that started it."""
+"""A Dask cluster on this machine that only the process that starts it can use."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOOPBACK: Final = "127.0.0.1"
 class SchedulerWithoutHttp(DaskScheduler):
     """A scheduler without an HTTP server.
 
-    Dask starts one in every scheduler and worker, with or without a dashboard, and does not
-    authenticate its users: every user of the machine could read from it what runs.
+    Dask starts an HTTP server in every scheduler and worker, with or without a dashboard, and does
+    not authenticate its users: every user of the machine could read from it which tasks run.
     """
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
@@ -38,9 +38,9 @@ class SecureLocalCluster(SpecCluster):
 
     A scheduler runs any code that it receives, and every user of a machine can connect to its
     loopback interface. So every connection uses TLS with certificates on both sides, made for this
-    cluster. The key is in the memory of these processes; while it is loaded, it is in a folder that
-    only this user can enter. The files of the workers, among them values that were moved to the
-    disk, are in such a folder too.
+    cluster. The key is held in the memory of these processes; while it is loaded, it is in a file
+    in a folder that only this user can enter. The files of the workers, such as values that Dask
+    moves from memory to the disk, are in such a folder too.
     """
 
     def __init__(self, workers: int) -> None:

@@ -2,8 +2,8 @@
 
 Python's `multiprocessing`, with which Dask starts its workers, runs the main script of the parent
 in every child. A script without `if __name__ == "__main__"` would then start a cluster in each
-worker of the cluster. Functions of the script are sent to workers by value, so that they do not
-need it.
+worker of the cluster. Functions of the script are sent to workers by value, so that the workers
+do not need the script.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class HiddenMain:
     def __init__(self) -> None:
         self._held = True
         with self._lock:
-            kind = type(self)
-            if not kind._holders:
-                kind._script = sys.modules.get("__main__")
+            cls = type(self)
+            if not cls._holders:
+                cls._script = sys.modules.get("__main__")
                 sys.modules["__main__"] = ModuleType("__main__")
-            kind._holders += 1
+            cls._holders += 1
 
     def close(self) -> None:
         """Restore the script when all objects that hide it are closed; may be repeated."""
         with self._lock:
-            kind = type(self)
+            cls = type(self)
             if not self._held:
                 return
             self._held = False
-            kind._holders -= 1
-            if not kind._holders and kind._script is not None:
-                sys.modules["__main__"] = kind._script
-                kind._script = None
+            cls._holders -= 1
+            if not cls._holders and cls._script is not None:
+                sys.modules["__main__"] = cls._script
+                cls._script = None

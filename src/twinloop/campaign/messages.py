@@ -1,45 +1,48 @@
-"""Messages between a process and its workers: length, kind (one letter) and content."""
+"""Messages between a process and its workers: length, kind (one letter) and content.
+
+The kinds are `f` for a function, `i` for an item and `o` for an outcome.
+"""
 
 from __future__ import annotations
 
 import os
 import struct
 
-_HEAD = struct.Struct("!QB")
+_HEADER = struct.Struct("!QB")
 
 
 def send(file: int, kind: str, content: bytes) -> None:
-    """Write a message.
+    """Write a message to a file descriptor.
 
-    >>> here, there = os.pipe()
-    >>> send(there, "i", b"abc")
-    >>> receive(here), os.close(here), os.close(there)
+    >>> reader, writer = os.pipe()
+    >>> send(writer, "i", b"abc")
+    >>> receive(reader), os.close(reader), os.close(writer)
     (('i', b'abc'), None, None)
     """
-    head = _HEAD.pack(len(content), ord(kind))
+    header = _HEADER.pack(len(content), ord(kind))
     # One call for a small message: two calls would wake the reader twice.
-    parts = (head + content,) if len(content) < 1 << 16 else (head, content)
+    parts = (header + content,) if len(content) < 1 << 16 else (header, content)
     for part in parts:
-        left = memoryview(part)
-        while left:
-            left = left[os.write(file, left) :]
+        remaining = memoryview(part)
+        while remaining:
+            remaining = remaining[os.write(file, remaining) :]
 
 
 def receive(file: int) -> tuple[str, bytes]:
-    """Read a message; an EOFError if the other process has closed the pipe.
+    """Read a message from a file descriptor; an EOFError if the other end of the pipe is closed.
 
-    >>> here, there = os.pipe()
-    >>> os.close(there)
+    >>> reader, writer = os.pipe()
+    >>> os.close(writer)
     >>> try:
-    ...     receive(here)
+    ...     receive(reader)
     ... except EOFError:
-    ...     os.close(here)
+    ...     os.close(reader)
     """
-    size, kind = _HEAD.unpack(_exactly(file, _HEAD.size))
-    return chr(kind), _exactly(file, size)
+    size, kind = _HEADER.unpack(_read_exactly(file, _HEADER.size))
+    return chr(kind), _read_exactly(file, size)
 
 
-def _exactly(file: int, size: int) -> bytes:
+def _read_exactly(file: int, size: int) -> bytes:
     part = os.read(file, size)
     if len(part) == size:
         return part

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-_LONGEST: Final = 120
+#: Maximum length of an item in a message (characters).
+_MAX_ITEM_LENGTH: Final = 120
 
 
 class Outcome(NamedTuple):
@@ -25,12 +26,14 @@ class Outcome(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether there is a value."""
+        """Whether the function returned a value."""
         return self.error is None
 
 
 def evaluate(function: Callable[[Any], Any], item: Any) -> Outcome:
-    """Call a function with one item; only requests to end this process are raised.
+    """Call a function with one item; an exception becomes an error of the outcome.
+
+    Only exceptions that end this process, such as KeyboardInterrupt, are not caught.
 
     >>> evaluate(abs, -3).value
     3
@@ -68,4 +71,4 @@ def format_item(item: Any) -> str:
         text = " ".join(repr(item).split())
     except Exception:
         text = f"an item of the kind {type(item).__name__}"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_ITEM_LENGTH else f"{text[: _MAX_ITEM_LENGTH - 3]}..."

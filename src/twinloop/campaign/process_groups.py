@@ -23,28 +23,29 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
-#: Longest wait for processes that were killed (s).
-_PATIENCE: Final = 10.0
+#: Maximum time to wait for processes that were killed (s).
+_KILL_TIMEOUT: Final = 10.0
 
+#: Protects `_running` and `_refused`.
 _LOCK = threading.Lock()
-_GUARDING = threading.Lock()
-_CALLS = itertools.count(1)
-#: Running programs, by the thread that waits for each.
+_GUARD_LOCK = threading.Lock()
+_CALL_NUMBERS = itertools.count(1)
+#: Running programs, by the ID of the thread that waits for each.
 _running: dict[int, ProcessGroup] = {}
 #: Names of the runs of this process; each has a guard until the process ends.
 run_names: set[str] = set()
-#: Threads that may not start programs any more.
+#: IDs of the threads that may not start programs any more.
 _refused: set[int] = set()
 
 
 class ProcessGroup:
     """A running program and its descendants.
 
-    Its output goes to files: a pipe would stay open as long as a descendant has it.
+    Its output goes to files: a pipe would stay open as long as a descendant has it open.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     folder = Path(there)
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name)
     ...     out, err = folder / "out", folder / "err"
     ...     with ProcessGroup.start(["echo", "7"], {}, folder, out, err) as box:
     ...         code = box.wait(10.0)
@@ -56,7 +57,7 @@ class ProcessGroup:
         self._process = process
         self._run = run
         self._call = call
-        self._handle = os.pidfd_open(process.pid)
+        self._pidfd = os.pidfd_open(process.pid)
 
     @classmethod
     def start(
@@ -68,10 +69,10 @@ class ProcessGroup:
         err: Path,
     ) -> Self:
         """Start a program in a folder; an OSError if it cannot be started."""
-        with _GUARDING:  # one guard, although many threads may start programs at once
+        with _GUARD_LOCK:  # one guard, although many threads may start programs at once
             run = _start_guard(os.getpid())
-        call = f"box-{next(_CALLS)}"
-        marks = {"TWINLOOP_RUN": run, "TWINLOOP_TASK": call}
+        call = f"box-{next(_CALL_NUMBERS)}"
+        labels = {"TWINLOOP_RUN": run, "TWINLOOP_TASK": call}
         thread = threading.get_ident()
         with out.open("wb") as stdout, err.open("wb") as stderr, _LOCK:
             if thread in _refused:
@@ -82,13 +83,13 @@ class ProcessGroup:
                 stdout=stdout,
                 stderr=stderr,
                 cwd=folder,
-                env={**os.environ, **environment, **marks},
+                env={**os.environ, **environment, **labels},
                 start_new_session=True,
             )
             try:
                 box = _running[thread] = cls(process, run, call)
             except OSError as error:
-                # Without a pidfd its end cannot be waited for, nor can it be killed safely.
+                # Without a pidfd, its end cannot be awaited, and it cannot be killed safely.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 why = f"its process cannot be watched (pidfd_open): {error.strerror}"
@@ -96,22 +97,25 @@ class ProcessGroup:
         return box
 
     def wait(self, seconds: float | None) -> int | None:
-        """Return the exit code, negative for a signal; None if it was ended at the time limit."""
-        if not self._is_over(seconds):
+        """Wait for the end of the program, and kill it at the time limit.
+
+        Returns the exit code, negative for a signal; None if the time limit was reached.
+        """
+        if not self._wait_for_end(seconds):
             self.end()
             return None
         with _LOCK:
-            # Until it is reaped, its process ID is not used again.
-            self._end_group()
+            # Before the program is reaped: until then its process ID cannot be used again.
+            self._kill_group()
             return self._process.wait()
 
-    def _is_over(self, seconds: float | None) -> bool:
-        """Wait for its end, at most so many seconds."""
-        watch = select.poll()
-        watch.register(self._handle, select.POLLIN)
-        until = None if seconds is None else time.monotonic() + seconds
-        while not watch.poll(_step(until)):
-            if until is not None and time.monotonic() >= until:
+    def _wait_for_end(self, seconds: float | None) -> bool:
+        """Wait for the end of the program, at most so many seconds; returns whether it ended."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not poll.poll(_poll_timeout(deadline)):
+            if deadline is not None and time.monotonic() >= deadline:
                 return False
         return True
 
@@ -124,13 +128,13 @@ class ProcessGroup:
         trees: ProcessTrees[str] = ProcessTrees(self._run)
         trees.add(self._call, self._process.pid, (self._call, None))
         trees.scan()
-        self._end_group()
-        until = time.monotonic() + _PATIENCE
-        while trees.kill(self._call, signal.SIGKILL) and time.monotonic() < until:
+        self._kill_group()
+        deadline = time.monotonic() + _KILL_TIMEOUT
+        while trees.kill(self._call, signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(0.002)
         trees.forget(self._call)
 
-    def _end_group(self) -> None:
+    def _kill_group(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -143,7 +147,7 @@ class ProcessGroup:
         if self._process.returncode is None:
             self.end()
             self._process.wait()
-        os.close(self._handle)
+        os.close(self._pidfd)
 
 
 def explain_unsupported() -> str | None:
@@ -162,9 +166,9 @@ def explain_unsupported() -> str | None:
     return None
 
 
-def _step(until: float | None) -> float:
-    """Milliseconds of one call of `poll`, which accepts no more than about 24 days."""
-    return 1e6 if until is None else min(1e6, max(1.0, 1000.0 * (until - time.monotonic())))
+def _poll_timeout(deadline: float | None) -> float:
+    """Return the timeout of one call of `poll` (ms), which accepts no more than about 24 days."""
+    return 1e6 if deadline is None else min(1e6, max(1.0, 1000.0 * (deadline - time.monotonic())))
 
 
 @contextmanager
@@ -176,21 +180,24 @@ def refuse_starts(threads: Collection[int]) -> Iterator[None]:
     Traceback (most recent call last):
     InterruptedError: the campaign is over
     """
-    stopped = set(threads)
+    refused = set(threads)
     with _LOCK:
-        _refused.update(stopped)
-        for thread in stopped & _running.keys():
+        _refused.update(refused)
+        for thread in refused & _running.keys():
             _running[thread].end()
     try:
         yield
     finally:
         with _LOCK:
-            _refused.difference_update(stopped)
+            _refused.difference_update(refused)
 
 
 @cache
 def _start_guard(process: int) -> str:
-    """Start the guard of this process; returns the name of the run that marks its programs."""
+    """Start the guard of a process, once; returns the run name by which it finds its programs.
+
+    The process ID is an argument because the result is cached: a fork needs a guard of its own.
+    """
     from twinloop.execution.leftovers import find_run_processes, kill_processes
     from twinloop.execution.nodes import Guard, make_run_name
 
@@ -198,10 +205,10 @@ def _start_guard(process: int) -> str:
     guard = Guard.start(run, [])
     run_names.add(run)
 
-    def leave() -> None:
-        if os.getpid() == process:
+    def clean_up() -> None:
+        if os.getpid() == process:  # not in a fork of this process
             kill_processes(lambda: find_run_processes(run))
             guard.dismiss()
 
-    atexit.register(leave)
+    atexit.register(clean_up)
     return run

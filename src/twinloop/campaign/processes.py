@@ -1,4 +1,4 @@
-"""Evaluation in worker processes on this machine; the death of a worker affects no other."""
+"""Evaluation in worker processes on this machine; if a worker dies, only its item is affected."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 #: Attempts at an item whose worker dies: the first death may have had an external cause.
-_ATTEMPTS: Final = 2
-#: Time in which a worker must end after SIGTERM, before it is killed (s).
-_PATIENCE: Final = 10.0
+_MAX_ATTEMPTS: Final = 2
+#: Time from SIGTERM until a worker that has not ended is killed (s).
+_TERMINATE_TIMEOUT: Final = 10.0
 
 
 class ProcessCoordinator:
     """Evaluates items in worker processes, each fed by a thread of this process.
 
     A worker that dies is replaced, and its item is evaluated once more. Workers are started when
-    they are first needed, by the same Python interpreter; of this process they have only what is
-    sent with the function, not `__main__`.
+    they are first needed, with the same Python interpreter. They do not run `__main__`, and have
+    only those objects of this process that are sent with the function.
 
     >>> with ProcessCoordinator(2) as workers:
     ...     [outcome.value for outcome in workers.map(lambda x: 2 * x, range(3))]
@@ -43,16 +43,16 @@ class ProcessCoordinator:
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._feeders = ThreadPoolExecutor(workers, "twinloop-feeder")
-        self._own = threading.local()
+        self._of_thread = threading.local()
         self._lock = threading.Lock()
-        self._started: set[_Worker] = set()
+        self._workers: set[_Worker] = set()
         self._closed = False
 
     @property
     def pids(self) -> list[int]:
-        """Process IDs of the workers that have not ended, as far as is known."""
+        """Process IDs of the workers; one that has just ended may still be listed."""
         with self._lock:
-            return sorted(worker.pid for worker in self._started)
+            return sorted(worker.pid for worker in self._workers)
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
@@ -60,7 +60,7 @@ class ProcessCoordinator:
         """Yield the outcome of each item, in the order of the items."""
         content = serialise_function(function)
         return map_in_order(
-            lambda item: self._feeders.submit(self._run, content, item),
+            lambda item: self._feeders.submit(self._evaluate, content, item),
             items,
             choose_outstanding(self.workers, outstanding),
         )
@@ -69,14 +69,14 @@ class ProcessCoordinator:
         """End all workers by SIGTERM, and by SIGKILL if they do not end in time."""
         with self._lock:
             self._closed = True
-            ending = list(self._started)
+            ending = list(self._workers)
         self._feeders.shutdown(wait=False, cancel_futures=True)
         try:
             for worker in ending:
                 worker.terminate()
-            until = time.monotonic() + _PATIENCE
+            deadline = time.monotonic() + _TERMINATE_TIMEOUT
             for worker in ending:
-                worker.wait(max(0.0, until - time.monotonic()))
+                worker.wait(max(0.0, deadline - time.monotonic()))
         finally:
             for worker in ending:
                 worker.kill()
@@ -84,7 +84,7 @@ class ProcessCoordinator:
             for worker in ending:
                 worker.close()
             with self._lock:
-                self._started.difference_update(ending)
+                self._workers.difference_update(ending)
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +92,7 @@ class ProcessCoordinator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, function: bytes, item: Any) -> Outcome:
+    def _evaluate(self, function: bytes, item: Any) -> Outcome:
         """Evaluate one item in the worker of this thread."""
         began = time.perf_counter()
         try:
@@ -101,8 +101,8 @@ class ProcessCoordinator:
             why = f"{format_failure(error, item)}, which cannot be sent to a worker"
             return Outcome(None, why, time.perf_counter() - began)
         ends: list[str] = []
-        while len(ends) < _ATTEMPTS and not self._closed:
-            worker = self._worker()
+        while len(ends) < _MAX_ATTEMPTS and not self._closed:
+            worker = self._get_worker()
             try:
                 return pickle.loads(worker.run(function, content))  # type: ignore[no-any-return]
             except (EOFError, BrokenPipeError):
@@ -110,28 +110,28 @@ class ProcessCoordinator:
             except Exception as error:
                 why = f"{format_failure(error, item)}, whose value cannot be loaded here"
                 return Outcome(None, why, time.perf_counter() - began)
-        how = ", then by ".join(ends) or "the end of the campaign"
-        why = f"the worker process was ended by {how}, for {format_item(item)}"
+        cause = ", then by ".join(ends) or "the end of the campaign"
+        why = f"the worker process was ended by {cause}, for {format_item(item)}"
         return Outcome(None, why, time.perf_counter() - began)
 
-    def _worker(self) -> _Worker:
-        worker: _Worker | None = getattr(self._own, "worker", None)
+    def _get_worker(self) -> _Worker:
+        worker: _Worker | None = getattr(self._of_thread, "worker", None)
         if worker is None:
             with self._lock:
                 if self._closed:
                     raise RuntimeError("the coordinator is closed")
-                worker = self._own.worker = _Worker()
-                self._started.add(worker)
+                worker = self._of_thread.worker = _Worker()
+                self._workers.add(worker)
         return worker
 
     def _remove(self, worker: _Worker) -> str:
-        """Remove a worker that has ended; returns what ended it."""
-        self._own.worker = None
+        """Remove a worker that has ended; returns the cause of its end."""
+        self._of_thread.worker = None
         worker.kill()
         code = worker.wait(None)
         with self._lock:
-            if not self._closed:  # else `close` does the rest
-                self._started.discard(worker)
+            if not self._closed:  # otherwise `close` removes it
+                self._workers.discard(worker)
                 worker.close()
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):

@@ -2,7 +2,7 @@
 
 A folder is locked while it is in use, and the kernel releases the locks of a process that ends. A
 folder without a lock was left by a killed process; it is removed when a process makes its first
-scratch folder in the same place.
+scratch folder in the same parent folder.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def make_scratch_folder() -> Iterator[Path]:
     False
     """
     parent = tempfile.gettempdir()
-    _remove_once(parent, os.getpid())
-    folder, lock = _make_locked(parent)
+    _remove_unused_once(parent, os.getpid())
+    folder, lock = _make_locked_folder(parent)
     try:
         yield folder
     finally:
@@ -43,7 +43,7 @@ def make_scratch_folder() -> Iterator[Path]:
 
 
 def remove_unused_folders(parent: str | Path) -> int:
-    """Remove the scratch folders of this user in a folder that no process has locked.
+    """Remove the scratch folders of this user in `parent` that no process has locked.
 
     Returns the number of folders that were removed.
 
@@ -69,22 +69,23 @@ def remove_unused_folders(parent: str | Path) -> int:
 
 
 @cache
-def _remove_once(parent: str, process: int) -> int:
+def _remove_unused_once(parent: str, process: int) -> int:
+    """Remove unused folders on the first call of a process."""
     return remove_unused_folders(parent)
 
 
-def _make_locked(parent: str) -> tuple[Path, int]:
-    """Make a folder; returns it with the open file that has its lock."""
+def _make_locked_folder(parent: str) -> tuple[Path, int]:
+    """Make a folder; returns it with the file descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         with suppress(FileNotFoundError):
             file = _open_folder(folder)
-            # On a file system without locks no process can lock and remove the folder.
+            # Without locks on this file system, no other process can lock and remove the folder.
             with suppress(OSError):
                 _lock(file, wait=True)
             if folder.exists():
                 return folder, file
-            os.close(file)  # another process removed it before it was locked
+            os.close(file)  # another process removed the folder before it was locked
 
 
 def _open_folder(folder: Path) -> int:
@@ -92,7 +93,7 @@ def _open_folder(folder: Path) -> int:
 
 
 def _lock(file: int, *, wait: bool) -> None:
-    # Imported here: not every system has it, and black boxes that are functions do not need it.
+    # Imported here because not every system has fcntl, and Python functions do not need it.
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

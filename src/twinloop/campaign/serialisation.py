@@ -10,36 +10,36 @@ from typing import Any
 
 import cloudpickle
 
-#: The modules that are serialised by value are a setting of the whole process.
+#: Protects the registry of cloudpickle, which is shared by all threads of the process.
 _lock = threading.RLock()
 
 
-def serialise(thing: Any, *, everywhere: bool = False) -> bytes:
+def serialise(thing: Any, *, include_user_modules: bool = False) -> bytes:
     """Serialise an object for `pickle.loads`; objects of `__main__` are included by value.
 
     Args:
         thing: The object.
-        everywhere: Whether the reader may lack the user's own modules: their objects are then
-            included by value too, if possible.
+        include_user_modules: Whether objects of the user's own modules are included by value too,
+            if possible, for a reader that may lack these modules.
 
     >>> import pickle
     >>> pickle.loads(serialise(lambda x: x + 1))(2)
     3
     """
-    found: bytes
-    if everywhere:
+    content: bytes
+    if include_user_modules:
         try:
-            with _own_modules():
-                found = cloudpickle.dumps(thing, 5)
-            return found
-        except Exception:  # a global that cannot be serialised; by name it may work
+            with _by_value_modules():
+                content = cloudpickle.dumps(thing, 5)
+            return content
+        except Exception:  # a global of a module cannot be serialised by value
             pass
-    found = cloudpickle.dumps(thing, 5)
-    return found
+    content = cloudpickle.dumps(thing, 5)
+    return content
 
 
 @contextmanager
-def _own_modules() -> Iterator[None]:
+def _by_value_modules() -> Iterator[None]:
     """Serialise the objects of the user's own modules by value while the block runs."""
     from twinloop.policy.code_identity import is_user_module
 
@@ -62,7 +62,9 @@ def _own_modules() -> Iterator[None]:
                 cloudpickle.unregister_pickle_by_value(sys.modules[name])
 
 
-def serialise_function(function: Callable[[Any], Any], *, everywhere: bool = False) -> bytes:
+def serialise_function(
+    function: Callable[[Any], Any], *, include_user_modules: bool = False
+) -> bytes:
     """Serialise a function with the objects that it refers to; an InputError if that fails.
 
     >>> import threading
@@ -71,7 +73,7 @@ def serialise_function(function: Callable[[Any], Any], *, everywhere: bool = Fal
     twinloop.InputError: acquire cannot be sent to a worker: ...
     """
     try:
-        return serialise(function, everywhere=everywhere)
+        return serialise(function, include_user_modules=include_user_modules)
     except Exception as error:
         from twinloop.description.errors import InputError
 
@@ -79,5 +81,5 @@ def serialise_function(function: Callable[[Any], Any], *, everywhere: bool = Fal
         raise InputError(
             f"{name} cannot be sent to a worker: {type(error).__name__}: {error}",
             kind="not-serialisable",
-            remedy="open files, locks and connections inside of it, or run it on threads",
+            remedy="open files, locks and connections inside the function, or run it on threads",
         ) from None

@@ -46,21 +46,21 @@ def fill_template(template: str, values: Mapping[str, Any]) -> str:
     '--speed=0.1 -n 20'
     """
 
-    def value(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         name = match[1]
         if name is None:
-            return match[0][0]
+            return match[0][0]  # a doubled brace
         if name not in values:
-            raise unknown_name_error(name, values)
-        return _text(values[name])
+            raise make_unknown_name_error(name, values)
+        return _format_value(values[name])
 
-    return _BRACES.sub(value, template)
+    return _BRACES.sub(replace, template)
 
 
-def unknown_name_error(name: str, known: Iterable[str]) -> InputError:
+def make_unknown_name_error(name: str, known: Iterable[str]) -> InputError:
     """Make the error for a name in braces that has no value.
 
-    >>> str(unknown_name_error("sped", ["speed"]))
+    >>> str(make_unknown_name_error("sped", ["speed"]))
     "{sped} has no value (did you mean 'speed'?) [TL0222]"
     """
     return InputError(
@@ -68,7 +68,7 @@ def unknown_name_error(name: str, known: Iterable[str]) -> InputError:
     )
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if hasattr(value, "item") and callable(value.item) and getattr(value, "ndim", 0) == 0:
         value = value.item()  # a NumPy scalar
     if isinstance(value, bool):

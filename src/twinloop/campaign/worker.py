@@ -1,8 +1,8 @@
 """The worker process: it receives a function, then items, and returns an outcome for each.
 
 It reads requests from its original stdin and writes replies to its original stdout; output of the
-function goes to stderr. It ends when the other end of a pipe is closed, and on SIGTERM. The
-function then receives an exception, so that it can clean up.
+function goes to stderr. It ends when the other end of a pipe is closed, and on SIGTERM. An
+exception is then raised in the function, so that it can clean up.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from twinloop.campaign.serialisation import serialise
 
 
 class StopRequest(BaseException):
-    """The worker must end; no Exception, so that a function does not handle it as a failure."""
+    """The worker must end; not an Exception, so that a function does not handle it as a failure."""
 
 
 def main() -> None:
     """Evaluate items until the requests end."""
     requests, replies = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_device, 0)
+    os.close(null_device)
     os.dup2(2, 1)
-    # Ctrl-C at a terminal reaches all its processes: the parent process handles it.
+    # Ctrl-C at a terminal is sent to all its processes; the parent process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, _raise_stop)
     inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, inbox), daemon=True).start()
     try:
-        _work(inbox, replies)
+        _answer_requests(inbox, replies)
     except (StopRequest, BrokenPipeError):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _stop(number: int, frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second one would disturb the cleanup
+def _raise_stop(number: int, frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would interrupt the cleanup
     raise StopRequest
 
 
 def _listen(requests: int, inbox: queue.SimpleQueue[tuple[str, bytes]]) -> None:
-    """Read requests ahead of the work, to notice at once when the pipe is closed."""
+    """Read requests while items are evaluated, to end at once when the pipe is closed."""
     try:
         while True:
             inbox.put(receive(requests))
@@ -57,8 +57,8 @@ def _listen(requests: int, inbox: queue.SimpleQueue[tuple[str, bytes]]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _work(inbox: queue.SimpleQueue[tuple[str, bytes]], replies: int) -> None:
-    function: Callable[[Any], Any] = _no_function
+def _answer_requests(inbox: queue.SimpleQueue[tuple[str, bytes]], replies: int) -> None:
+    function: Callable[[Any], Any] = _fail_without_function
     while True:
         kind, content = inbox.get()
         if kind == "f":
@@ -76,7 +76,8 @@ def evaluate_bytes(function: Callable[[Any], Any], content: bytes) -> Outcome:
     try:
         item = pickle.loads(content)
     except Exception as error:
-        why = f"{format_failure(error, 'an item')}, which the worker cannot load{_advice(error)}"
+        failure = f"{format_failure(error, 'an item')}, which the worker cannot load"
+        why = f"{failure}{_suggest_remedy(error)}"
         return Outcome(None, why, 0.0)
     return evaluate(function, item)
 
@@ -100,7 +101,7 @@ def serialise_outcome(outcome: Outcome) -> bytes:
 
 
 class SerialisedFunction(NamedTuple):
-    """A function as it is sent to Dask workers, each of which loads it once.
+    """A serialised function for Dask workers, each of which loads it once.
 
     >>> SerialisedFunction("double", serialise(lambda x: 2 * x)).name
     'double'
@@ -110,14 +111,14 @@ class SerialisedFunction(NamedTuple):
     content: bytes
 
 
-#: The functions that this process has loaded as a Dask worker, the latest last.
+#: Functions that this Dask worker has loaded, by name; the latest is last.
 _functions: dict[str, Callable[[Any], Any]] = {}
 #: Number of loaded functions that are kept.
 _CACHE_SIZE: Final = 4
 
 
 def evaluate_on_dask(sent: SerialisedFunction, item: bytes) -> bytes:
-    """Evaluate an item on a Dask worker.
+    """Evaluate a serialised item on a Dask worker; returns the serialised outcome.
 
     >>> double = SerialisedFunction("double", serialise(lambda x: 2 * x))
     >>> pickle.loads(evaluate_on_dask(double, serialise(4))).value
@@ -136,15 +137,15 @@ def _load_function(content: bytes) -> Callable[[Any], Any]:
     try:
         return pickle.loads(content)  # type: ignore[no-any-return]
     except Exception as error:
-        why = f"{type(error).__name__}: {error}{_advice(error)}"
+        why = f"{type(error).__name__}: {error}{_suggest_remedy(error)}"
 
-    def missing(item: object) -> None:
+    def fail(item: object) -> None:
         raise ImportError(f"the function cannot be loaded in a worker: {why}")
 
-    return missing
+    return fail
 
 
-def _advice(error: Exception) -> str:
+def _suggest_remedy(error: Exception) -> str:
     """Return the remedy for an object that cannot be loaded here."""
     if not isinstance(error, ModuleNotFoundError):
         return ""
@@ -154,7 +155,7 @@ def _advice(error: Exception) -> str:
     )
 
 
-def _no_function(item: object) -> None:
+def _fail_without_function(item: object) -> None:
     raise RuntimeError("no function was sent")
 
 

@@ -39,8 +39,8 @@ class Journal:
         header: Description of what the journal is of. With a header, the file is locked, and a
             journal that exists is continued if its header is the same. Without one, the file must
             not exist.
-        sync_every: Longest time from `append` to the disk while records follow (s), and all
-            records are synchronised at the end; None: the operating system decides.
+        sync_every: Minimum time between two synchronisations to the disk (s), which are done by
+            `append` and `close`; None: no synchronisation, the operating system writes the records.
         escape: Whether characters outside of ASCII are escaped.
 
     Raises:
@@ -98,7 +98,7 @@ class Journal:
         try:
             os.fsync(self._file)
         except OSError as error:
-            raise self.write_error(error) from None
+            raise self.make_write_error(error) from None
         self._synced = time.monotonic()
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Journal:
                 os.close(self._file)
                 self._file = -1
 
-    def write_error(self, error: OSError) -> Exception:
+    def make_write_error(self, error: OSError) -> Exception:
         """Return the exception to raise if the file cannot be written."""
         return JournalError(error.errno, error.strerror)
 
@@ -127,12 +127,12 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise self.write_error(error) from None
+            raise self.make_write_error(error) from None
         try:
             holder = lock_file(file)
         except OSError as error:
             os.close(file)
-            raise self.write_error(error) from None
+            raise self.make_write_error(error) from None
         if holder is not None:
             os.close(file)
             raise InputError(
@@ -151,7 +151,7 @@ class Journal:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
             os.ftruncate(self._file, self._size)
-            raise self.write_error(error) from None
+            raise self.make_write_error(error) from None
         self._size = size
 
     def _begin(self, line: bytes) -> None:
@@ -212,7 +212,7 @@ class Journal:
     def _compare(self, before: Any, now: Any) -> None:
         for address, old, new in _differences(before, now):
             raise InputError(
-                f"was {old} at the start of this work, and is {new} now",
+                f"was {old} when the journal was created, and is {new} now",
                 kind="different-inputs",
                 file=self.path,
                 field=address_to_path(address) or "header",
