@@ -58,7 +58,7 @@ def test_fewer_than_20_bins_become_50_with_a_note(
 def test_the_lag_of_a_shifted_curve_is_found(lag: int) -> None:
     """Law: moving all completions by whole bins moves the best lag, and leaves no error."""
     ends = 600 + 60.0 * np.array([1, 2, 3, 7, 8, 12, 13, 14, 20, 26, 30])
-    found = CompletionCurves.from_ends(ends, ends + 60 * lag, bin=60.0, most=5)
+    found = CompletionCurves.from_ends(ends, ends + 60 * lag, width=60.0, max_lag=5)
     assert (found.lag, found.rmse) == (lag, 0.0)
     assert (found.rmse_without_lag > 0) is (lag != 0)
 
@@ -115,14 +115,14 @@ def test_the_lag_has_a_limit() -> None:
 
 def test_curves_are_extended_by_zero_and_by_their_final_value() -> None:
     curves = CompletionCurves.from_ends(
-        np.array([5.0, 15.0]), np.array([15.0, 25.0]), bin=10.0, most=1
+        np.array([5.0, 15.0]), np.array([15.0, 25.0]), width=10.0, max_lag=1
     )
     assert curves.real.tolist() == [1, 2, 2]
     assert curves.twin.tolist() == [0, 1, 2]
     assert curves.lagged.tolist() == [1, 2, 2]
     assert (curves.lag, curves.rmse) == (1, 0.0)
     early = CompletionCurves.from_ends(
-        np.array([15.0, 25.0]), np.array([5.0, 15.0]), bin=10.0, most=1
+        np.array([15.0, 25.0]), np.array([5.0, 15.0]), width=10.0, max_lag=1
     )
     assert early.lagged.tolist() == [0, 1, 2]
 

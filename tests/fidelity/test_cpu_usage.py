@@ -171,7 +171,7 @@ def test_seconds_of_different_clocks_are_compared_in_mhz() -> None:
 
 
 def test_too_many_windows_are_merged_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinloop.fidelity.cpu_usage.MOST_WINDOWS", 10)
+    monkeypatch.setattr("twinloop.fidelity.cpu_usage.MAX_WINDOWS", 10)
     verdict = assess(used(VARIED), used(VARIED), criteria=Criteria(usage={"least_pairs": 4}))
     assert "windows of 2 s" in verdict["sMAPE"].note
     assert verdict["sMAPE"].figures["pairs"] == 10

@@ -20,9 +20,9 @@ from twinloop.trace.trace import Trace, format_count
 class Alignment:
     """A factor `k` on the real CPU usage and an `offset` in s added to the real times.
 
-    They correct differences between two ways of measurement, and thereby change the real data: a
-    verdict with an alignment also shows the unaligned figures. `training` holds the digests of the
-    real runs of the fit, which cannot be assessed with the alignment.
+    They correct systematic differences between the measurements of both runs. Since they change the
+    real data, a verdict with an alignment also has the unaligned figures. `training` holds the
+    digests of the real runs that it was fitted on, which cannot be assessed with it.
 
     >>> print(Alignment(k=1.05))
     real CPU usage x 1.05, real times +0 s (not fitted)
@@ -73,7 +73,7 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
 
     `k` is the least-squares factor of the real CPU usage over all windows; the offset is the median
     of twin - real over the ends of the tasks completed in both runs, relative to the first
-    submission. Without data, they are 1 and 0.
+    submission. Where there are no data, `k` is 1 and the offset 0.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "status": ["completed"]})
     >>> def run(end):
@@ -89,14 +89,16 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
         real = ComparedRun(real_trace, "the real run")
         twin = ComparedRun(twin_trace, "the twin").as_twin_of(real)
         training.append(digest_trace(real.trace))
-        used, _, _ = pair_usage(real, twin, step)
-        a, b = used["real"].to_numpy(), used["twin"].to_numpy()
-        products, squares = products + float(a @ b), squares + float(a @ a)
-        first = find_origins(real, twin)
+        usage, _, _ = pair_usage(real, twin, step)
+        real_usage, twin_usage = usage["real"].to_numpy(), usage["twin"].to_numpy()
+        products += float(real_usage @ twin_usage)
+        squares += float(real_usage @ real_usage)
+        real_origin, twin_origin = find_origins(real, twin)
         both = real.completed.select("id", "end").join(
             twin.completed.select("id", twin_end="end"), on="id"
         )
-        differences.append((both["twin_end"] - first[1] - (both["end"] - first[0])).drop_nulls())
+        difference = both["twin_end"] - twin_origin - (both["end"] - real_origin)
+        differences.append(difference.drop_nulls())
     if not training:
         raise InputError("at least one pair of runs is needed", kind="no-runs", field="pairs")
     offsets = np.concatenate([part.to_numpy() for part in differences])
@@ -114,6 +116,6 @@ def digest_trace(trace: Trace) -> str:
     True
     """
     placed = trace.placements.select("task", "machine", "start", "end")
-    found = hashlib.sha256(placed.write_csv().encode())
-    found.update(trace.power.select("t", "watts").write_csv().encode())
-    return found.hexdigest()
+    digest = hashlib.sha256(placed.write_csv().encode())
+    digest.update(trace.power.select("t", "watts").write_csv().encode())
+    return digest.hexdigest()

@@ -11,7 +11,7 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.fidelity.alignment import Alignment, digest_trace
 from twinloop.fidelity.compared_run import ComparedRun
-from twinloop.fidelity.completions import EMPTY as NO_CURVES
+from twinloop.fidelity.completions import NO_CURVES
 from twinloop.fidelity.criteria import Criteria
 from twinloop.fidelity.errors import Errors
 from twinloop.fidelity.finding_list import collect_findings
@@ -51,35 +51,40 @@ def assess(
     ('PASS', 0.0)
     """
     criteria = _resolve_criteria(criteria, repeats, floor)
-    a = ComparedRun(real, "the real run")
-    b = ComparedRun(twin, "the twin").as_twin_of(a)
+    real_run = ComparedRun(real, "the real run")
+    twin_run = ComparedRun(twin, "the twin").as_twin_of(real_run)
     if repeats:
         others = [ComparedRun(other, f"repeat {n}") for n, other in enumerate(repeats, start=1)]
-        floor = NoiseFloor.from_runs([a, *others], criteria)
+        floor = NoiseFloor.from_runs([real_run, *others], criteria)
     if alignment is not None:
         alignment.check_not_trained_on(real)
     others = [] if floor is None else floor.others(digest_trace(real))
-    found = list(collect_findings(a, b, criteria, alignment or Alignment()))
+    findings = list(collect_findings(real_run, twin_run, criteria, alignment or Alignment()))
     if alignment is not None:
-        plain = collect_findings(a, b, criteria, Alignment(), unrelated=False)
-        found = [_add_unaligned(one, without) for one, without in zip(found, plain, strict=True)]
-    errors = Errors.from_runs(a, b, criteria.power.step)
+        unaligned = collect_findings(real_run, twin_run, criteria, Alignment(), unrelated=False)
+        findings = [
+            _add_unaligned(finding, without)
+            for finding, without in zip(findings, unaligned, strict=True)
+        ]
+    errors = Errors.from_runs(real_run, twin_run, criteria.power.step)
     if floor is not None and others:
-        found, errors = (
-            [floor.annotate_finding(one) for one in found],
-            floor.annotate_errors(errors),
-        )
-    mode, injected = _mode(real, twin)
+        findings = [floor.annotate_finding(finding) for finding in findings]
+        errors = floor.annotate_errors(errors)
+    mode, injected = _find_mode(real, twin)
     return Verdict(
         mode=mode,
         injected=injected,
         criteria=criteria,
-        findings=tuple(found),
+        findings=tuple(findings),
         errors=errors,
-        series=_series(found, a, b, criteria),
+        series=_collect_series(findings, real_run, twin_run, criteria),
         repeats=len(others),
         alignment=alignment,
-        notes=(*_note_injected(injected), *_notes(a, b), *_note_unmatched(a, others)),
+        notes=(
+            *_note_injected(injected),
+            *_note_tasks(real_run, twin_run),
+            *_note_unmatched(real_run, others),
+        ),
     )
 
 
@@ -94,7 +99,7 @@ def _note_injected(injected: tuple[str, ...]) -> Iterator[str]:
 def _resolve_criteria(
     criteria: Criteria | str | Path | None, repeats: Sequence[Trace], floor: NoiseFloor | None
 ) -> Criteria:
-    """Return the criteria, which are those of the noise floor if there is one."""
+    """Return the criteria, which are those of the noise floor if one is given."""
     if floor is None:
         return Criteria.resolve(criteria)
     if repeats:
@@ -117,19 +122,20 @@ def _resolve_criteria(
     return given
 
 
-def _add_unaligned(found: Finding, without: Finding) -> Finding:
-    note = found.note
-    if without.status != found.status:
+def _add_unaligned(finding: Finding, without: Finding) -> Finding:
+    """Add the figure without the alignment to a finding."""
+    note = finding.note
+    if without.status != finding.status:
         note = "; ".join(part for part in (note, f"{without.status} without the alignment") if part)
-    return replace(found, unaligned=without.figure, note=note)
+    return replace(finding, unaligned=without.figure, note=note)
 
 
-def _series(
-    found: list[Finding], real: ComparedRun, twin: ComparedRun, criteria: Criteria
+def _collect_series(
+    findings: list[Finding], real: ComparedRun, twin: ComparedRun, criteria: Criteria
 ) -> dict[str, pl.DataFrame]:
-    series = {one.name: one.series for one in found}
+    series = {finding.name: finding.series for finding in findings}
     return {
-        "waits": found[0].series,
+        "waits": findings[0].series,
         "completions": series.get("curve RMSE", NO_CURVES),
         "usage": series["sMAPE"],
         "power": build_power_frame(real, twin, criteria),
@@ -137,31 +143,33 @@ def _series(
     }
 
 
-def _mode(real: Trace, twin: Trace) -> tuple[Mode, tuple[str, ...]]:
+def _find_mode(real: Trace, twin: Trace) -> tuple[Mode, tuple[str, ...]]:
+    """Return the mode of the twin and the quantities taken from the real run."""
     facts = twin.manifest.facts
-    stored = facts.get("mode")
-    given = facts.get("injected")
-    injected = tuple(map(str, given)) if isinstance(given, list | tuple) else ()
+    stored_mode = facts.get("mode")
+    stored = facts.get("injected")
+    injected = tuple(map(str, stored)) if isinstance(stored, list | tuple) else ()
     if digest_trace(real) in facts.get("fitted_on", ()):
-        # A model fitted to a run cannot predict it.
+        # The twin of a run that its model was fitted to is not a prediction.
         return "replay", (*injected, "the fitted values of the model")
-    if stored == "replay":
+    if stored_mode == "replay":
         return "replay", injected
-    return ("predict", injected) if stored == "predict" else ("unknown", ())
+    return ("predict", injected) if stored_mode == "predict" else ("unknown", ())
 
 
-def _notes(real: ComparedRun, twin: ComparedRun) -> Iterator[str]:
+def _note_tasks(real: ComparedRun, twin: ComparedRun) -> Iterator[str]:
+    """Note the tasks that are not compared, or whose data are incomplete."""
     for side in (real, twin):
-        ended = side.completed
-        if unknown := ended["status"].null_count():
-            many = format_count(unknown, "task")
-            yield f"{many} of {side.label} of unknown status, treated as completed"
-        if waitless := ended["wait"].null_count():
+        completed = side.completed
+        if unknown := completed["status"].null_count():
+            tasks = format_count(unknown, "task")
+            yield f"{tasks} of {side.label} of unknown status, treated as completed"
+        if waitless := completed["wait"].null_count():
             yield f"{format_count(waitless, 'completed task')} of {side.label} without a known wait"
-        if early := int((ended["wait"] < 0).sum()):
+        if early := int((completed["wait"] < 0).sum()):
             yield f"{format_count(early, 'task')} of {side.label} started before submission"
-        if left := side.tasks.height - ended.height - side.left_out:
-            yield f"{format_count(left, 'task')} of {side.label} did not complete: not compared"
+        if failed := side.tasks.height - completed.height - side.left_out:
+            yield f"{format_count(failed, 'task')} of {side.label} did not complete: not compared"
         if side.left_out:
             tasks = format_count(side.left_out, "task")
             yield f"{tasks} completed only in {side.label}: not compared"

@@ -9,7 +9,7 @@ import polars as pl
 from twinloop.fidelity.compared_run import ComparedRun
 
 QUANTITIES: Final = ("wait", "turnaround", "run_time")
-#: Number of worst tasks listed for each quantity.
+#: Number of tasks with the largest errors that are listed for each quantity.
 WORST_COUNT: Final = 3
 #: Size classes by cores and by real run time (s); upper bounds are inclusive.
 CORES: Final = ((1.0, "1"), (4.0, "2-4"), (16.0, "5-16"), (64.0, "17-64"))
@@ -45,16 +45,16 @@ def match_tasks(real: ComparedRun, twin: ComparedRun) -> pl.DataFrame:
         pl.col("machine").alias("machine_real"),
         "machine_twin",
         *parts,
-        cores_class=_class("cores", CORES, CORES_BEYOND),
-        run_time_class=_class("run_time", RUN_TIMES, RUN_TIMES_BEYOND),
+        cores_class=_classify("cores", CORES, CORES_BEYOND),
+        run_time_class=_classify("run_time", RUN_TIMES, RUN_TIMES_BEYOND),
     )
 
 
-def _class(column: str, ends: tuple[tuple[float, str], ...], beyond: str) -> pl.Expr:
-    found = pl.lit(beyond)
+def _classify(column: str, ends: tuple[tuple[float, str], ...], beyond: str) -> pl.Expr:
+    size_class = pl.lit(beyond)
     for end, name in reversed(ends):
-        found = pl.when(pl.col(column) <= end).then(pl.lit(name)).otherwise(found)
-    return pl.when(pl.col(column).is_null()).then(pl.lit("unknown")).otherwise(found)
+        size_class = pl.when(pl.col(column) <= end).then(pl.lit(name)).otherwise(size_class)
+    return pl.when(pl.col(column).is_null()).then(pl.lit("unknown")).otherwise(size_class)
 
 
 def select_worst_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
@@ -84,7 +84,7 @@ def select_worst_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def average_by_group(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Compute means and errors of groups of tasks; the result is `Errors.users`.
+    """Compute means and errors of groups of tasks, as in `Errors.users` and `Errors.sizes`.
 
     >>> from twinloop.trace import Trace
     >>> tasks = match_tasks(ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin"))
@@ -104,7 +104,7 @@ def average_by_group(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def sort_size_classes(sizes: pl.DataFrame) -> pl.DataFrame:
-    """Sort the size classes in ascending order.
+    """Sort the size classes in ascending order, unknown sizes last.
 
     >>> classes = {"cores_class": ["over 64", "1"], "run_time_class": ["1 - 10 h", "1 - 10 h"]}
     >>> sort_size_classes(pl.DataFrame(classes))["cores_class"].to_list()

@@ -15,7 +15,7 @@ from twinloop.metrics.weighted_intervals import Floats
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace, require_trace
 
-#: Decimals of a second to which times are compared.
+#: Decimals to which times in s are compared.
 DECIMALS = 6
 
 
@@ -33,17 +33,17 @@ class ComparedRun:
     def __init__(self, trace: Trace, label: str) -> None:
         self.trace = require_trace(trace)
         self.label = label
-        self._failed_in_real = pl.Series([], dtype=pl.String)
+        self._not_completed_in_real = pl.Series([], dtype=pl.String)
 
     def as_twin_of(self, real: ComparedRun) -> ComparedRun:
-        """Return the run as the twin of a real run: without tasks that did not complete there.
+        """Return the run as the twin of a real run, without the tasks that did not complete there.
 
-        A simulator without a model of these failures completes such tasks; this is not an error.
+        A simulator that does not model these failures completes such tasks; this is not an error.
         """
         twin = ComparedRun(self.trace, self.label)
         twin.__dict__["tasks"] = self.tasks
         completed = real.completed["id"].implode()
-        twin._failed_in_real = real.tasks.filter(~pl.col("id").is_in(completed))["id"]
+        twin._not_completed_in_real = real.tasks.filter(~pl.col("id").is_in(completed))["id"]
         return twin
 
     @cached_property
@@ -52,16 +52,16 @@ class ComparedRun:
         trace = self.trace
         kinds = trace.tasks["kind"]
         tasks = per_task(trace).with_columns(kind=kinds, cores=collect_runs(trace)["processors"])
-        twice = tasks.filter(pl.col("id").is_not_null() & pl.col("id").is_duplicated())["id"]
-        if twice.len():
+        duplicates = tasks.filter(pl.col("id").is_not_null() & pl.col("id").is_duplicated())["id"]
+        if duplicates.len():
             raise InputError(
-                f"two tasks of {self.label} have the ID '{twice[0]}'",
+                f"two tasks of {self.label} have the ID '{duplicates[0]}'",
                 kind="duplicate-name",
                 field="id",
                 remedy="twinloop check lists such tasks",
             )
         return tasks.join(
-            _machines(trace), left_on="id", right_on="task", how="left", maintain_order="left"
+            _join_machines(trace), left_on="id", right_on="task", how="left", maintain_order="left"
         )
 
     @cached_property
@@ -70,40 +70,41 @@ class ComparedRun:
 
         For a twin, without tasks that did not complete in the real run.
         """
-        failed = pl.col("id").is_in(self._failed_in_real.implode())
-        return self._ended.filter(~failed) if self._failed_in_real.len() else self._ended
+        if not self._not_completed_in_real.len():
+            return self._all_completed
+        excluded = pl.col("id").is_in(self._not_completed_in_real.implode())
+        return self._all_completed.filter(~excluded)
 
     @property
     def left_out(self) -> int:
         """The number of tasks completed here that did not complete in the real run."""
-        return self._ended.height - self.completed.height
+        return self._all_completed.height - self.completed.height
 
     @cached_property
-    def _ended(self) -> pl.DataFrame:
-        ended = pl.col("status").is_null() & pl.col("end").is_not_null()
-        return self.tasks.filter((pl.col("status") == "completed") | ended)
+    def _all_completed(self) -> pl.DataFrame:
+        ended_unknown = pl.col("status").is_null() & pl.col("end").is_not_null()
+        return self.tasks.filter((pl.col("status") == "completed") | ended_unknown)
 
     @cached_property
     def waits(self) -> Floats:
         """The waits of the completed tasks in s, sorted."""
-        known = self.completed["wait"].drop_nulls().to_numpy()
-        found: Floats = np.sort(np.round(known, DECIMALS))
-        return found
+        waits: Floats = np.sort(np.round(self.completed["wait"].drop_nulls().to_numpy(), DECIMALS))
+        return waits
 
     @cached_property
     def ends(self) -> Floats:
-        """The ends of the completed tasks, sorted."""
-        found: Floats = np.sort(self.completed["end"].drop_nulls().to_numpy())
-        return found
+        """The ends of the completed tasks in s, sorted."""
+        ends: Floats = np.sort(self.completed["end"].drop_nulls().to_numpy())
+        return ends
 
     @cached_property
     def origin(self) -> float | None:
-        """The first submission."""
+        """The time of the first submission (s); None if no submission is known."""
         return to_float(self.tasks["submit"].min())
 
     @cached_property
     def makespan(self) -> float | None:
-        """Time from the first submission to the last end of the compared tasks that ran."""
+        """Time from the first submission to the last end of the compared tasks that ran (s)."""
         ran = self.completed.filter("ran")
         first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
         return None if first is None or last is None else last - first
@@ -113,8 +114,8 @@ class ComparedRun:
         """The valid usage windows, with times relative to the start of their task.
 
         `task`, `stream` (process and machine), `begin` and `end` (s since the start of the task),
-        `rate` (CPU s per s). The CPU time of a window that begins before the task belongs to the
-        part after the start.
+        `rate` (CPU s per s). The CPU time of a window that begins before its task is attributed to
+        the part of the window after the start of the task.
         """
         starts = self.completed.select("id", first="start").drop_nulls()
         usage = self.trace.usage.select(
@@ -150,11 +151,11 @@ def find_origins(real: ComparedRun, twin: ComparedRun) -> tuple[float, float]:
     return real.origin, twin.origin
 
 
-def _machines(trace: Trace) -> pl.DataFrame:
-    """Return the machines of each task; null if a machine is unknown."""
+def _join_machines(trace: Trace) -> pl.DataFrame:
+    """Return the names of the machines of each task as one text; null if one is unknown."""
     placed = trace.placements.select("task", "machine").unique()
-    alone = placed.filter(~pl.col("task").is_duplicated())
-    several = placed.filter(pl.col("task").is_duplicated()).group_by("task")
+    on_one = placed.filter(~pl.col("task").is_duplicated())
+    on_several = placed.filter(pl.col("task").is_duplicated()).group_by("task")
     known = pl.col("machine").null_count() == 0
-    shared = several.agg(machine=pl.when(known).then(pl.col("machine").sort().str.join(", ")))
-    return pl.concat([alone, shared])
+    joined = on_several.agg(machine=pl.when(known).then(pl.col("machine").sort().str.join(", ")))
+    return pl.concat([on_one, joined])

@@ -149,14 +149,14 @@ class Criteria(Description):
     def load(cls, path: str | Path) -> Self:
         """Read criteria from a YAML or JSON file; file name and hash are stored."""
         path = Path(path)
-        found = super().load(path)
-        found._file = path.name
-        found._sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        return found
+        criteria = super().load(path)
+        criteria._file = path.name
+        criteria._sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        return criteria
 
     @classmethod
     def resolve(cls, criteria: Self | str | Path | None) -> Self:
-        """Return criteria from criteria, from a file, or the defaults for None.
+        """Return the given criteria, those of a file, or the defaults for None.
 
         >>> Criteria.resolve(None) == Criteria()
         True
@@ -167,19 +167,23 @@ class Criteria(Description):
 
     @property
     def file(self) -> str | None:
-        """The name of the file of the criteria."""
+        """The name of the file that the criteria were read from; None if they were not."""
         return self._file
 
     @property
     def sha256(self) -> str | None:
-        """The SHA-256 hash of that file."""
+        """The SHA-256 hash of that file; None if the criteria were not read from a file."""
         return self._sha256
 
     @property
     def changed_values(self) -> dict[str, tuple[float, float]]:
         """Values that differ from the defaults, by path: value and default."""
-        mine, usual = (_flat(each.to_dict(complete=True)) for each in (self, Criteria()))
-        return {path: (mine[path], usual[path]) for path in mine if mine[path] != usual[path]}
+        values, defaults = (_flatten(each.to_dict(complete=True)) for each in (self, Criteria()))
+        return {
+            path: (value, defaults[path])
+            for path, value in values.items()
+            if value != defaults[path]
+        }
 
     def to_commented_yaml(self) -> str:
         """Return all criteria as commented YAML, which `load` can read.
@@ -193,14 +197,14 @@ class Criteria(Description):
         ]
         for name, part in type(self).model_fields.items():
             lines.append(f"{name}:  # {part.description}")
-            for field, what in type(getattr(self, name)).model_fields.items():
+            for field, info in type(getattr(self, name)).model_fields.items():
                 value = plain_number(float(getattr(getattr(self, name), field)))
-                lines.append(f"  {field}: {value}  # {what.description}")
+                lines.append(f"  {field}: {value}  # {info.description}")
         return "\n".join(lines) + "\n"
 
 
 def format_bound(is_lower: bool, value: float, unit: str, *, strict: bool = False) -> str:
-    """Format a threshold.
+    """Format a threshold: a lower bound if `is_lower`, else an upper one.
 
     >>> format_bound(True, 0.05, ""), format_bound(False, 0.1, "share")
     ('>= 0.05', '<= 10 %')
@@ -209,13 +213,13 @@ def format_bound(is_lower: bool, value: float, unit: str, *, strict: bool = Fals
     return f"{'>' if is_lower else '<'}{'' if strict else '='} {text}"
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, float]:
-    return dict(_leaves(values, before))
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    return dict(_list_leaves(values, prefix))
 
 
-def _leaves(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, float]]:
+def _list_leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{before}{name}.")
+            yield from _list_leaves(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value

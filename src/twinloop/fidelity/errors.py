@@ -38,8 +38,10 @@ class Errors:
       `kind`, `machine_real`, `machine_twin`, `real`, `twin`, `error`.
     - `users` and `sizes`: by user, and by class of cores and run time: `tasks`, and for each
       quantity the mean in both, the mean error and the mean absolute error (`..._off`).
-    - `same_machine` of `placed` tasks ran on the same machines in both; None if unknown.
-    - `power_mape` (share) and `power_bias` (W): of the total power in windows with data in both.
+    - `same_machine`: the number of the `placed` tasks (with known machines in both) that ran on the
+      same machines in both; None if no machine is known.
+    - `power_mape` (share) and `power_bias` (W): mean absolute relative error and mean error of the
+      total power in the windows known in both; None if there are none.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
@@ -62,14 +64,14 @@ class Errors:
 
     @classmethod
     def from_runs(cls, real: ComparedRun, twin: ComparedRun, step: float = 1.0) -> Errors:
-        """Compute the errors of a twin; power in windows of `step` seconds."""
+        """Compute the errors of a twin, with power in windows of `step` seconds."""
         tasks = match_tasks(real, twin)
         placed = tasks.drop_nulls(["machine_real", "machine_twin"])
         same = placed.filter(pl.col("machine_real") == pl.col("machine_twin")).height
-        power = _power(real, twin, step)
+        power = _pair_power(real, twin, step)
         bias = float((power[1] - power[0]).mean()) if power[0].size else None
         return cls(
-            figures=_figures(real, twin, power, step),
+            figures=_compare_figures(real, twin, power, step),
             tasks=tasks,
             worst=select_worst_tasks(tasks),
             users=average_by_group(tasks.drop_nulls("user"), "user").sort(
@@ -81,23 +83,27 @@ class Errors:
             only_twin=twin.completed.height - tasks.height,
             same_machine=same if placed.height else None,
             placed=placed.height,
-            power_mape=_mape(*power),
+            power_mape=_compute_mape(*power),
             power_bias=bias,
         )
 
     def with_floor(self, repeated: Iterable[Mapping[str, float]]) -> Errors:
-        """Copy with the median relative errors between repetitions of the real run as `floor`."""
-        sizes = list(repeated)
+        """Return a copy whose `floor` is the median relative error between repetitions.
+
+        Args:
+            repeated: The relative errors of each pair of repetitions, by figure.
+        """
+        pairs = list(repeated)
         floors = []
         for name in self.figures["figure"]:
-            known = [abs(size[name]) for size in sizes if name in size]
-            floors.append(float(np.median(known)) if known else None)
+            sizes = [abs(errors[name]) for errors in pairs if name in errors]
+            floors.append(float(np.median(sizes)) if sizes else None)
         return replace(
             self, figures=self.figures.with_columns(floor=pl.Series(floors, dtype=pl.Float64))
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the errors, without the single tasks, as plain data."""
+        """Return the errors, without `tasks`, as plain data."""
         return {
             "figures": self.figures.to_dicts(),
             "worst": self.worst.to_dicts(),
@@ -113,10 +119,10 @@ class Errors:
         }
 
     def lines(self) -> Iterator[str]:
-        """Return the errors as lines of text."""
+        """Yield the errors as lines of text."""
         yield f"{format_count(self.matched, 'task')} completed in both" + "".join(
-            f", {format_count(count, 'task')} only in {where}"
-            for count, where in ((self.only_real, "the real run"), (self.only_twin, "the twin"))
+            f", {format_count(count, 'task')} only in {run}"
+            for count, run in ((self.only_real, "the real run"), (self.only_twin, "the twin"))
             if count
         )
         if self.same_machine is not None:
@@ -136,18 +142,18 @@ class Errors:
 def compute_relative_errors(
     real: ComparedRun, twin: ComparedRun, step: float = 1.0
 ) -> dict[str, float]:
-    """Compute the known relative errors of the figures of `Errors.figures`.
+    """Compute the relative errors of `Errors.figures`, by figure; unknown ones are left out.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> compute_relative_errors(*sides)
     {}
     """
-    known = _figures(real, twin, _power(real, twin, step), step).drop_nulls("relative")
+    known = _compare_figures(real, twin, _pair_power(real, twin, step), step).drop_nulls("relative")
     return dict(zip(known["figure"], known["relative"], strict=True))
 
 
-def _figures(
+def _compare_figures(
     real: ComparedRun, twin: ComparedRun, power: tuple[Floats, Floats], step: float
 ) -> pl.DataFrame:
     def means(name: str) -> tuple[float | None, float | None]:
@@ -166,7 +172,7 @@ def _figures(
     known = [row for row in rows if row[2] is not None and row[3] is not None]
     frame = pl.DataFrame(known, schema=columns, orient="row")
     change = pl.col("twin") - pl.col("real")
-    # Rounding errors of equal times.
+    # A smaller difference is a rounding error.
     change = pl.when(change.abs() <= 1e-9 * pl.col("real").abs()).then(0.0).otherwise(change)
     relative = pl.when(pl.col("real") != 0).then(pl.col("error") / pl.col("real").abs())
     return frame.with_columns(error=change).with_columns(
@@ -174,19 +180,20 @@ def _figures(
     )
 
 
-def _power(real: ComparedRun, twin: ComparedRun, step: float) -> tuple[Floats, Floats]:
-    """Return the total power of both runs in the windows with data in both."""
+def _pair_power(real: ComparedRun, twin: ComparedRun, step: float) -> tuple[Floats, Floats]:
+    """Return the total power of both runs (W) in the windows known in both."""
     series = align_power_series(real, twin, step, 0.0)
     if isinstance(series, str):
         return np.empty(0), np.empty(0)
-    first = max(one.first for one in series)
-    last = max(first, min(one.first + one.watts.size for one in series))
-    a, b = (one.slice(first, last) for one in series)
-    known = ~(np.isnan(a) | np.isnan(b))
-    return a[known], b[known]
+    first = max(run.first for run in series)
+    last = max(first, min(run.first + run.watts.size for run in series))
+    real_watts, twin_watts = (run.slice(first, last) for run in series)
+    known = ~(np.isnan(real_watts) | np.isnan(twin_watts))
+    return real_watts[known], twin_watts[known]
 
 
-def _mape(real: Floats, twin: Floats) -> float | None:
+def _compute_mape(real: Floats, twin: Floats) -> float | None:
+    """Compute the mean absolute relative error where the real power is positive; None if never."""
     positive = real > 0
     if not positive.any():
         return None
@@ -218,17 +225,17 @@ def describe_task_error(row: dict[str, Any]) -> str:
     parts = [f"task {row['id']}"]
     parts += [f"{what} {row[what]}" for what in ("user", "kind") if row[what] is not None]
     if row["machine_real"] is not None:
-        there = row["machine_real"]
-        if row["machine_twin"] not in (None, there):
-            there += f", in the twin {row['machine_twin']}"
-        parts.append(f"on {there}")
+        machines = row["machine_real"]
+        if row["machine_twin"] not in (None, machines):
+            machines += f", in the twin {row['machine_twin']}"
+        parts.append(f"on {machines}")
     name = row["quantity"].replace("_", " ")
     return (
         f"{name} off by {format_figure(row['error'], 's')}: {', '.join(parts)}: "
-        f"real {_seconds(row['real'])}, twin {_seconds(row['twin'])}"
+        f"real {_format_seconds(row['real'])}, twin {_format_seconds(row['twin'])}"
     )
 
 
-def _seconds(value: float) -> str:
-    """Format a time with five significant digits, so that errors are visible."""
+def _format_seconds(value: float) -> str:
+    """Format a time with five significant digits, so that small errors are visible."""
     return f"{value:,.0f} s" if abs(value) >= 1e5 else f"{value:,.5g} s"

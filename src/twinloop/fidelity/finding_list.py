@@ -22,7 +22,7 @@ def collect_findings(
     *,
     unrelated: bool = True,
 ) -> Iterator[Finding]:
-    """Collect the findings; `unrelated` includes the scores of unrelated power series.
+    """Collect the findings; `unrelated`: whether to score unrelated power series too.
 
     >>> from twinloop.trace import Trace
     >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")

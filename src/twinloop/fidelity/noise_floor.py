@@ -18,7 +18,7 @@ from twinloop.fidelity.finding_list import collect_findings
 from twinloop.fidelity.verdict import Finding, Status
 from twinloop.trace.trace import Trace, format_count
 
-#: Metric, name and unit of a finding: a makespan in s and one in percent are different.
+#: Metric, name and unit of a finding; the unit distinguishes a makespan in s from one in percent.
 FindingKey = tuple[str, str, str]
 
 
@@ -53,7 +53,7 @@ class NoiseFloor:
     def from_traces(
         cls, traces: Sequence[Trace], criteria: Criteria | str | Path | None = None
     ) -> NoiseFloor:
-        """Compute the noise floor of repetitions; a single run has none."""
+        """Compute the noise floor of repetitions; with a single run it has no scores."""
         sides = [ComparedRun(trace, f"run {n}") for n, trace in enumerate(traces, start=1)]
         return cls.from_runs(sides, Criteria.resolve(criteria))
 
@@ -63,16 +63,20 @@ class NoiseFloor:
         digests = _check_distinct(runs)
         scores: dict[FindingKey, list[tuple[float | None, Status]]] = {}
         relative = []
-        for one, other in permutations(runs, 2):
-            as_twin = other.as_twin_of(one)
-            for found in collect_findings(one, as_twin, criteria, Alignment(), unrelated=False):
-                if found.status != "not assessable":
-                    scores.setdefault(_key(found), []).append((found.figure, found.status))
-            relative.append(compute_relative_errors(one, as_twin, criteria.power.step))
+        for real, other in permutations(runs, 2):
+            twin = other.as_twin_of(real)
+            for finding in collect_findings(real, twin, criteria, Alignment(), unrelated=False):
+                if finding.status != "not assessable":
+                    key = _make_key(finding)
+                    scores.setdefault(key, []).append((finding.figure, finding.status))
+            relative.append(compute_relative_errors(real, twin, criteria.power.step))
         return cls(criteria, tuple(runs), digests, scores, relative)
 
     def others(self, real: str) -> list[ComparedRun]:
-        """Return the runs other than the one with this digest."""
+        """Return the runs other than the real run, which is given by its digest.
+
+        Raises an InputError if the real run is not one of the runs.
+        """
         if real not in self.digests:
             raise InputError(
                 "does not contain the real run",
@@ -80,39 +84,39 @@ class NoiseFloor:
                 field="floor",
                 remedy="NoiseFloor.from_traces(runs) with all repetitions, including the real run",
             )
-        return [run for run, known in zip(self.runs, self.digests, strict=True) if known != real]
+        return [run for run, digest in zip(self.runs, self.digests, strict=True) if digest != real]
 
-    def annotate_finding(self, found: Finding) -> Finding:
-        """Return a finding with the score of the repetitions."""
-        scores = self.scores.get(_key(found), [])
-        known = [figure for figure, _ in scores if figure is not None]
-        note = found.note
-        fail = sum(status == "FAIL" for _, status in scores)
-        if found.status != "not assessable" and 2 * fail > len(scores):
+    def annotate_finding(self, finding: Finding) -> Finding:
+        """Return a finding with the median score of the repetitions as `floor`."""
+        scores = self.scores.get(_make_key(finding), [])
+        figures = [figure for figure, _ in scores if figure is not None]
+        note = finding.note
+        failed = sum(status == "FAIL" for _, status in scores)
+        if finding.status != "not assessable" and 2 * failed > len(scores):
             text = "repetitions of the real run fail this too"
             note = f"{note}; {text}" if note else text
-        return replace(found, floor=float(np.median(known)) if known else None, note=note)
+        return replace(finding, floor=float(np.median(figures)) if figures else None, note=note)
 
     def annotate_errors(self, errors: Errors) -> Errors:
-        """Return errors with the errors between the repetitions."""
+        """Return errors with those between the repetitions as `floor`."""
         return errors.with_floor(self.relative)
 
     def __repr__(self) -> str:
         return f"<noise floor of {format_count(len(self.runs), 'run')}>"
 
 
-def _key(found: Finding) -> FindingKey:
-    return found.metric, found.name, found.unit
+def _make_key(finding: Finding) -> FindingKey:
+    return finding.metric, finding.name, finding.unit
 
 
 def _check_distinct(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
     """Return the digest of each run; raise an error for duplicate runs."""
     seen: dict[str, str] = {}
     for run in runs:
-        copy = seen.setdefault(digest_trace(run.trace), run.label)
-        if copy != run.label:
+        original = seen.setdefault(digest_trace(run.trace), run.label)
+        if original != run.label:
             raise InputError(
-                f"{run.label} is identical to {copy}",
+                f"{run.label} is identical to {original}",
                 kind="repeated-run",
                 field="repeats",
                 remedy="give other real runs of the same scenario",

@@ -26,10 +26,10 @@ def randomise_phases(values: Floats, rng: np.random.Generator) -> Floats:
     mean = float(known.mean())
     spectrum = np.fft.rfft(np.where(unknown, 0.0, values - mean))
     phases = rng.uniform(0.0, 2 * np.pi, spectrum.size)
-    # The mean and, for an even number of values, the highest frequency have no phase.
+    # The mean, and the highest frequency of an even number of values, are real: they have no phase.
     phases[0] = 0.0
     if values.size % 2 == 0:
         phases[-1] = 0.0
-    turned = np.fft.irfft(np.abs(spectrum) * np.exp(1j * phases), values.size) + mean
-    found: Floats = np.where(unknown, np.nan, turned)
-    return found
+    surrogate = np.fft.irfft(np.abs(spectrum) * np.exp(1j * phases), values.size) + mean
+    result: Floats = np.where(unknown, np.nan, surrogate)
+    return result

@@ -48,8 +48,9 @@ class Finding:
     """Result of one criterion: figure, threshold, and PASS, FAIL or not assessable.
 
     `unit` is "share" for figures shown in percent, "s", or empty; `bound` is the number in
-    `threshold`. `figures` are related figures such as D, n and the two values. `floor` is the score
-    of a repetition of the real run, `unaligned` the figure without k and time offset.
+    `threshold`. `figures` are related figures, such as D, n and the values of both runs. `floor` is
+    the median score of repetitions of the real run, and `unaligned` the figure without the
+    alignment; None if there is none.
 
     >>> found = Finding("wait times", "p50", 0.07, bound=0.05, unit="share", status="FAIL",
     ...                 threshold="<= 5 %", method="error of the median wait")
@@ -73,7 +74,7 @@ class Finding:
 
     @property
     def is_weak(self) -> bool:
-        """Whether the finding rests on too little data."""
+        """Whether the data are too few for a reliable finding: the note then begins with "weak"."""
         return self.note.startswith("weak")
 
     @property
@@ -110,7 +111,7 @@ class Verdict:
     """Verdict on a twin: a finding per criterion, and the errors.
 
     `mode` is replay or predict, and `injected` lists the quantities taken from the real run.
-    `repeats` is the number of repetitions in the noise floor. Printing it shows a table; `series`
+    `repeats` is the number of repetitions in the noise floor. A verdict prints as a table. `series`
     is described in the docstring of this module.
 
     >>> from twinloop.fidelity import assess
@@ -144,7 +145,9 @@ class Verdict:
     def metrics(self) -> dict[Metric, Status]:
         """The status of each metric: PASS if all its assessable findings pass."""
         return {
-            metric: _combine_statuses(found for found in self.findings if found.metric == metric)
+            metric: _combine_statuses(
+                finding for finding in self.findings if finding.metric == metric
+            )
             for metric in METRICS
         }
 
@@ -163,30 +166,30 @@ class Verdict:
     def criteria_summary(self) -> str:
         """The origin of the criteria and their differences from the defaults."""
         changed = self.criteria.changed_values
-        where = "criteria: the defaults"
+        origin = "criteria: the defaults"
         if self.criteria.file is not None:
             digest = (self.criteria.sha256 or "")[:12]
-            where = f"criteria: of {self.criteria.file} (sha256 {digest}...)"
+            origin = f"criteria: of {self.criteria.file} (sha256 {digest}...)"
         elif changed:
-            where = "criteria: as given"
+            origin = "criteria: as given"
         if not changed:
-            return where if self.criteria.file is None else f"{where}, all as the defaults"
+            return origin if self.criteria.file is None else f"{origin}, all as the defaults"
         values = ", ".join(
-            f"{path} {mine:g} (default {usual:g})" for path, (mine, usual) in changed.items()
+            f"{path} {value:g} (default {default:g})" for path, (value, default) in changed.items()
         )
-        return f"{where}, other than the defaults: {values}"
+        return f"{origin}, other than the defaults: {values}"
 
     @property
     def plot(self) -> Any:
-        """The plots as Plotly figures: `verdict.plot.waits()`; see `VerdictPlots`."""
+        """The plots as Plotly figures, such as `verdict.plot.waits()`; see `VerdictPlots`."""
         return load_component("verdict-plots")(self)
 
     def __getitem__(self, name: str) -> Finding:
         """Return the finding of this name, such as "p50"."""
-        for found in self.findings:
-            if found.name == name:
-                return found
-        known = ", ".join(found.name for found in self.findings)
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        known = ", ".join(finding.name for finding in self.findings)
         raise InputError(
             f"there is no finding '{name}'", kind="unknown-name", remedy=f"one of: {known}"
         )
@@ -199,12 +202,12 @@ class Verdict:
             "injected": list(self.injected),
             "status": self.status,
             "metrics": dict(self.metrics),
-            "findings": [found.to_dict() for found in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
             "errors": self.errors.to_dict(),
             "criteria": {
                 "file": self.criteria.file,
                 "sha256": self.criteria.sha256,
-                "other_than_default": {path: mine for path, (mine, _) in changed.items()},
+                "other_than_default": {path: value for path, (value, _) in changed.items()},
                 "values": self.criteria.to_dict(complete=True),
             },
             "alignment": None
@@ -233,24 +236,24 @@ class Verdict:
 
 
 def judge_figure(
-    figure: float, limit: float, *, least: bool = False, strict: bool = False
+    figure: float, limit: float, *, is_lower: bool = False, strict: bool = False
 ) -> Status:
-    """Return PASS if a figure is at most its limit, or with `least` at least its limit.
+    """Return PASS if a figure is at most its limit, or at least its limit if that `is_lower`.
 
-    Rounding errors are tolerated; with `strict` the figure must be below by more than rounding.
+    Rounding errors are tolerated. If `strict`, the figure must not be equal to the limit.
 
-    >>> judge_figure(0.1 + 0.2, 0.3), judge_figure(0.8, 0.9, least=True)
+    >>> judge_figure(0.1 + 0.2, 0.3), judge_figure(0.8, 0.9, is_lower=True)
     ('PASS', 'FAIL')
     >>> judge_figure(0.05, 0.05, strict=True)
     'FAIL'
     """
     slack = (-1e-9 if strict else 1e-9) * abs(limit)
-    kept = figure >= limit - slack if least else figure <= limit + slack
-    return "PASS" if kept else "FAIL"
+    passes = figure >= limit - slack if is_lower else figure <= limit + slack
+    return "PASS" if passes else "FAIL"
 
 
 def _combine_statuses(findings: Iterable[Finding]) -> Status:
-    statuses = {found.status for found in findings}
+    statuses = {finding.status for finding in findings}
     if "FAIL" in statuses:
         return "FAIL"
     return "PASS" if "PASS" in statuses else "not assessable"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from twinloop.fidelity.errors import Errors
     from twinloop.fidelity.verdict import Finding, Verdict
 
-#: Maximum width of a line of text.
-WIDTH = 100
+#: Maximum width of a line of text (characters).
+MAX_WIDTH = 100
 
 
 def format_figure(value: float | None, unit: str) -> str:
@@ -28,53 +28,57 @@ def format_figure(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     if unit == "share":
-        return f"{_digits(value * 100)} %"
-    return f"{_digits(value)} {unit}".rstrip()
+        return f"{_format_digits(value * 100)} %"
+    return f"{_format_digits(value)} {unit}".rstrip()
 
 
 def verdict_to_text(verdict: Verdict) -> str:
     """Format a verdict as a text table."""
-    lines = [line for text in _head(verdict) for line in _wrapped(text)]
-    columns = _columns(verdict)
-    rows = [(kind, row) for kind, row in _rows(verdict) if kind != "note" or row[0]]
+    lines = [line for text in _list_summary(verdict) for line in _wrap(text)]
+    columns = _list_columns(verdict)
+    rows = [(kind, row) for kind, row in _list_rows(verdict) if kind != "note" or row[0]]
     widths = [
-        max(len(row[place]) for row in [columns, *(row for kind, row in rows if kind != "note")])
-        for place in range(len(columns))
+        max(len(row[index]) for row in [columns, *(row for kind, row in rows if kind != "note")])
+        for index in range(len(columns))
     ]
-    lines += ["", _line(columns, widths)]
+    lines += ["", _format_line(columns, widths)]
     for kind, row in rows:
         if kind == "note":
-            lines += _wrapped(row[0], "    ")
+            lines += _wrap(row[0], "    ")
         else:
-            lines.append(_line(row, widths))
-    lines += ["", *_error_lines(verdict)]
+            lines.append(_format_line(row, widths))
+    lines += ["", *_list_error_lines(verdict)]
     return join_lines(lines)
 
 
 def verdict_to_html(verdict: Verdict) -> str:
     """Format a verdict as HTML tables."""
-    parts = [f"<p>{html.escape(text)}</p>" for text in _head(verdict)]
-    parts.append(_html_table(_columns(verdict), [row for _, row in _rows(verdict)]))
-    parts.append(_html_table(*_error_table(verdict.errors)))
+    parts = [f"<p>{html.escape(text)}</p>" for text in _list_summary(verdict)]
+    parts.append(
+        _format_html_table(_list_columns(verdict), [row for _, row in _list_rows(verdict)])
+    )
+    parts.append(_format_html_table(*_make_error_table(verdict.errors)))
     parts += [f"<p>{html.escape(line)}</p>" for line in verdict.errors.lines()]
     return "".join(parts)
 
 
 def verdict_to_markdown(verdict: Verdict) -> str:
     """Format a verdict as a Markdown document."""
-    mode, *rest = _head(verdict)
+    mode, *rest = _list_summary(verdict)
     lines = [mode, "", "# Assessment of a twin", *(part for text in rest for part in ("", text))]
-    rows = [row for kind, row in _rows(verdict) if kind != "note"]
-    lines += ["", *_markdown_table(_columns(verdict), rows), "", "## Methods"]
-    for found in verdict.findings:
-        beside = ", ".join(f"{name} {_digits(value)}" for name, value in found.figures.items())
+    rows = [row for kind, row in _list_rows(verdict) if kind != "note"]
+    lines += ["", *_format_markdown_table(_list_columns(verdict), rows), "", "## Methods"]
+    for finding in verdict.findings:
+        figures = ", ".join(
+            f"{name} {_format_digits(value)}" for name, value in finding.figures.items()
+        )
         lines.append("")
-        lines.append(f"**{found.metric}, {found.name}**: {found.status}. {found.method}.")
-        lines += [f"Note: {found.note}."] if found.note else []
-        lines += [f"Figures: {beside}."] if beside else []
-    lines += ["", "## Errors", "", *_markdown_table(*_error_table(verdict.errors))]
+        lines.append(f"**{finding.metric}, {finding.name}**: {finding.status}. {finding.method}.")
+        lines += [f"Note: {finding.note}."] if finding.note else []
+        lines += [f"Figures: {figures}."] if figures else []
+    lines += ["", "## Errors", "", *_format_markdown_table(*_make_error_table(verdict.errors))]
     lines += ["", *(f"- {line}" for line in verdict.errors.lines())]
-    lines += _frames(verdict.errors)
+    lines += _list_frames(verdict.errors)
     lines += [
         "",
         "## Criteria",
@@ -86,9 +90,9 @@ def verdict_to_markdown(verdict: Verdict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head(verdict: Verdict) -> Iterator[str]:
+def _list_summary(verdict: Verdict) -> Iterator[str]:
     yield verdict.provenance
-    statuses = [found.status for found in verdict.findings]
+    statuses = [finding.status for finding in verdict.findings]
     yield (
         f"{verdict.status}: {statuses.count('PASS')} criteria pass, {statuses.count('FAIL')} fail, "
         f"{statuses.count('not assessable')} not assessable"
@@ -105,74 +109,81 @@ def _head(verdict: Verdict) -> Iterator[str]:
     yield from (f"note: {note}" for note in verdict.notes)
 
 
-def _columns(verdict: Verdict) -> list[str]:
-    found = ["criterion", "figure", "threshold"]
-    found += ["floor"] if verdict.repeats else []
-    found += ["unaligned"] if verdict.alignment is not None else []
-    return [*found, "verdict"]
+def _list_columns(verdict: Verdict) -> list[str]:
+    columns = ["criterion", "figure", "threshold"]
+    columns += ["floor"] if verdict.repeats else []
+    columns += ["unaligned"] if verdict.alignment is not None else []
+    return [*columns, "verdict"]
 
 
-def _rows(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
-    between = [""] * (len(_columns(verdict)) - 2)
+def _list_rows(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows of the table, each with its kind: metric, finding or note."""
+    empty_cells = [""] * (len(_list_columns(verdict)) - 2)
     for metric, status in verdict.metrics.items():
-        yield "metric", [metric, *between, status]
+        yield "metric", [metric, *empty_cells, status]
         notes: dict[str, list[str]] = {}
-        for found in verdict.findings:
-            if found.metric != metric:
+        for finding in verdict.findings:
+            if finding.metric != metric:
                 continue
-            yield "finding", _row(found, verdict)
-            if found.note:
-                notes.setdefault(found.note, []).append(found.name)
+            yield "finding", _make_row(finding, verdict)
+            if finding.note:
+                notes.setdefault(finding.note, []).append(finding.name)
         for note, names in notes.items():
-            yield "note", [f"{', '.join(names)}: {note}", *between, ""]
+            yield "note", [f"{', '.join(names)}: {note}", *empty_cells, ""]
 
 
-def _row(found: Finding, verdict: Verdict) -> list[str]:
-    cells = [f"  {found.name}", found.figure_text, found.threshold]
-    cells += [format_figure(found.floor, found.unit)] if verdict.repeats else []
-    cells += [format_figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
-    return [*cells, f"{found.status} (weak)" if found.is_weak else found.status]
+def _make_row(finding: Finding, verdict: Verdict) -> list[str]:
+    cells = [f"  {finding.name}", finding.figure_text, finding.threshold]
+    if verdict.repeats:
+        cells.append(format_figure(finding.floor, finding.unit))
+    if verdict.alignment is not None:
+        cells.append(format_figure(finding.unaligned, finding.unit))
+    return [*cells, f"{finding.status} (weak)" if finding.is_weak else finding.status]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _format_line(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *middle = (
-        cell.ljust(width) if place in (0, 2) else cell.rjust(width)
-        for place, (cell, width) in enumerate(zip(cells[:-1], widths[:-1], strict=True))
+        cell.ljust(width) if index in (0, 2) else cell.rjust(width)
+        for index, (cell, width) in enumerate(zip(cells[:-1], widths[:-1], strict=True))
     )
     return "  ".join([first, *middle, cells[-1]]).rstrip()
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
+def _wrap(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+        text,
+        MAX_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
     )
 
 
-def _error_lines(verdict: Verdict) -> Iterator[str]:
-    columns, rows = _error_table(verdict.errors)
+def _list_error_lines(verdict: Verdict) -> Iterator[str]:
+    columns, rows = _make_error_table(verdict.errors)
     if rows:
-        widths = [max(len(row[place]) for row in [columns, *rows]) for place in range(len(columns))]
+        widths = [max(len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
         for row in [columns, *rows]:
             first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
             yield "  ".join([row[0].ljust(len(first)), *others]).rstrip()
     for line in verdict.errors.lines():
-        yield from _wrapped(line)
+        yield from _wrap(line)
 
 
-def _error_table(errors: Errors) -> tuple[list[str], list[list[str]]]:
-    floors = errors.figures["floor"].null_count() < errors.figures.height
-    columns = ["error of", "real", "twin", "error", "relative", *(["floor"] if floors else [])]
+def _make_error_table(errors: Errors) -> tuple[list[str], list[list[str]]]:
+    has_floor = errors.figures["floor"].null_count() < errors.figures.height
+    columns = ["error of", "real", "twin", "error", "relative", *(["floor"] if has_floor else [])]
     rows = []
     for row in errors.figures.iter_rows(named=True):
         cells = [format_figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
-        shares = ["relative", *(["floor"] if floors else [])]
+        shares = ["relative", *(["floor"] if has_floor else [])]
         rows.append(
             [row["figure"], *cells, *(format_figure(row[name], "share") for name in shares)]
         )
     return columns, rows
 
 
-def _frames(errors: Errors) -> Iterator[str]:
+def _list_frames(errors: Errors) -> Iterator[str]:
     for title, frame in (
         ("Worst tasks", errors.worst),
         ("By user", errors.users.head(20)),
@@ -181,29 +192,31 @@ def _frames(errors: Errors) -> Iterator[str]:
         if frame.height:
             yield from ("", f"### {title}", "")
             columns = [name.replace("_", " ") for name in frame.columns]
-            yield from _markdown_table(columns, [[_cell(v) for v in row] for row in frame.rows()])
+            yield from _format_markdown_table(
+                columns, [[_format_cell(v) for v in row] for row in frame.rows()]
+            )
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return "-"
-    return _digits(value) if isinstance(value, float) else str(value)
+    return _format_digits(value) if isinstance(value, float) else str(value)
 
 
-def _digits(value: float) -> str:
+def _format_digits(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
-def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _format_markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     for row in rows:
         yield f"| {' | '.join(cell.strip().replace('|', chr(92) + '|') for cell in row)} |"
 
 
-def _html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _format_html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

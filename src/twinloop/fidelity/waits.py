@@ -16,8 +16,10 @@ from twinloop.metrics.measurement_window import to_float
 from twinloop.metrics.weighted_intervals import Floats
 from twinloop.trace.trace import format_count
 
-_KS = "two-sample Kolmogorov-Smirnov test on the waits (start - submission) of the completed tasks"
-_QUANTILE = "|twin - real| / real of this percentile of the waits"
+_KS_METHOD = (
+    "two-sample Kolmogorov-Smirnov test on the waits (start - submission) of the completed tasks"
+)
+_QUANTILE_METHOD = "|twin - real| / real of this percentile of the waits"
 _COLUMNS = ("wait", "real", "twin", "residual")
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
@@ -32,9 +34,9 @@ def build_wait_distributions(real: ComparedRun, twin: ComparedRun) -> pl.DataFra
     """
     if not (real.waits.size and twin.waits.size):
         return pl.DataFrame(schema=dict.fromkeys(_COLUMNS, pl.Float64))
-    at = np.union1d(real.waits, twin.waits)
-    a, b = (np.searchsorted(s.waits, at, side="right") / s.waits.size for s in (real, twin))
-    return pl.DataFrame({"wait": at, "real": a, "twin": b, "residual": b - a})
+    waits = np.union1d(real.waits, twin.waits)
+    a, b = (np.searchsorted(s.waits, waits, side="right") / s.waits.size for s in (real, twin))
+    return pl.DataFrame({"wait": waits, "real": a, "twin": b, "residual": b - a})
 
 
 def assess_waits(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> Iterator[Finding]:
@@ -47,30 +49,30 @@ def assess_waits(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> It
     """
     series = build_wait_distributions(real, twin)
     fewest = min(real.waits.size, twin.waits.size)
-    least = criteria.waits.least_tasks
-    if fewest < least:
+    min_tasks = criteria.waits.least_tasks
+    if fewest < min_tasks:
         tasks = format_count(fewest, "completed task")
-        note = f"{tasks} with a known wait; needs {least} on each side"
-        demanded = [("KS p", format_bound(True, criteria.waits.ks_p, ""), "")]
+        note = f"{tasks} with a known wait; needs {min_tasks} on each side"
+        required = [("KS p", format_bound(True, criteria.waits.ks_p, ""), "")]
         for name in _QUANTILES:
-            demanded.append(
+            required.append(
                 (name, format_bound(False, getattr(criteria.waits, name), "share"), "share")
             )
-        for name, threshold, unit in demanded:
-            method = _KS if name == "KS p" else _QUANTILE
+        for name, threshold, unit in required:
+            method = _KS_METHOD if name == "KS p" else _QUANTILE_METHOD
             yield Finding(
                 "wait times", name, None, threshold, "not assessable", method, note, None, unit,
                 series=series,
             )  # fmt: skip
         return
-    yield _kolmogorov_smirnov(real.waits, twin.waits, criteria, series)
-    latency = _latency(real)
+    yield _assess_distribution(real.waits, twin.waits, criteria, series)
+    latency = _find_latency(real)
     for name, level in _QUANTILES.items():
-        yield _quantile(name, level, real.waits, twin.waits, criteria, latency, series)
+        yield _assess_quantile(name, level, real.waits, twin.waits, criteria, latency, series)
 
 
 def smallest_detectable_distance(n: int, m: int, alpha: float) -> float:
-    """Compute the critical value of D: c(alpha) sqrt((n + m) / (n m)).
+    """Compute the critical value of D of the two-sample test: c(alpha) sqrt((n + m) / (n m)).
 
     With c(alpha) = sqrt(-ln(alpha / 2) / 2), which is 1.358 for alpha = 0.05.
 
@@ -80,13 +82,13 @@ def smallest_detectable_distance(n: int, m: int, alpha: float) -> float:
     return math.sqrt(-math.log(alpha / 2) / 2) * math.sqrt((n + m) / (n * m))
 
 
-def _kolmogorov_smirnov(
+def _assess_distribution(
     real: Floats, twin: Floats, criteria: Criteria, series: pl.DataFrame
 ) -> Finding:
     # Imported here because SciPy is slow to import.
     from scipy.stats import ks_2samp, wasserstein_distance
 
-    asked = criteria.waits
+    rules = criteria.waits
     n, m = real.size, twin.size
     with warnings.catch_warnings():
         # SciPy warns if it uses the asymptotic p instead of the exact one.
@@ -94,37 +96,37 @@ def _kolmogorov_smirnov(
         test = ks_2samp(real, twin)
     d, p = float(test.statistic), float(test.pvalue)
     mean = float(np.abs(real).mean())
-    moved = float(wasserstein_distance(real, twin))
+    wasserstein = float(wasserstein_distance(real, twin))
     figures = {
         "p": p,
         "D": d,
         "n_real": float(n),
         "n_twin": float(m),
-        "wasserstein_s": moved,
-        **({"wasserstein_over_mean": moved / mean} if mean else {}),
+        "wasserstein_s": wasserstein,
+        **({"wasserstein_over_mean": wasserstein / mean} if mean else {}),
     }
     fewest = min(n, m)
-    by_d = fewest > asked.ks_d_above
-    notes = [f"weak: {format_count(fewest, 'task')}"] if fewest < asked.ks_weak_below else []
+    by_d = fewest > rules.ks_d_above
+    notes = [f"weak: {format_count(fewest, 'task')}"] if fewest < rules.ks_weak_below else []
     notes.append(f"D {d:.3g}, n {n:,} and {m:,}")
-    if asked.ks_p > 0:
-        figures["smallest_detectable_D"] = smallest_detectable_distance(n, m, asked.ks_p)
+    if rules.ks_p > 0:
+        figures["smallest_detectable_D"] = smallest_detectable_distance(n, m, rules.ks_p)
         notes.append(f"smallest D detectable {figures['smallest_detectable_D']:.3g}")
     if mean:
-        notes.append(f"Wasserstein / mean {moved / mean:.3g}")
+        notes.append(f"Wasserstein / mean {wasserstein / mean:.3g}")
     if by_d:
-        notes.append(f"p {p:.3g}: D decides above {asked.ks_d_above:,} tasks")
-        name, figure, limit = "KS D", d, asked.ks_d
+        notes.append(f"p {p:.3g}: D decides above {rules.ks_d_above:,} tasks")
+        name, figure, limit = "KS D", d, rules.ks_d
     else:
-        name, figure, limit = "KS p", p, asked.ks_p
+        name, figure, limit = "KS p", p, rules.ks_p
     return Finding(
         "wait times", name, figure, format_bound(not by_d, limit, ""),
-        judge_figure(figure, limit, least=not by_d), _KS, "; ".join(notes), limit,
+        judge_figure(figure, limit, is_lower=not by_d), _KS_METHOD, "; ".join(notes), limit,
         figures=figures, series=series,
     )  # fmt: skip
 
 
-def _quantile(
+def _assess_quantile(
     name: str,
     level: float,
     real: Floats,
@@ -152,13 +154,13 @@ def _quantile(
     figures = {"real_s": a, "twin_s": b, "error_s": b - a, "allowed_s": allowed}
     return Finding(
         "wait times", name, relative, format_bound(False, limit, "share"), status,
-        f"{_QUANTILE}; or no more than {allowed:.3g} s off", "; ".join(notes), limit,
+        f"{_QUANTILE_METHOD}; or no more than {allowed:.3g} s off", "; ".join(notes), limit,
         "share", figures=figures, series=series,
     )  # fmt: skip
 
 
-def _latency(real: ComparedRun) -> tuple[float, str]:
-    """Return the dispatch latency in s: measured in the real run, otherwise of its scenario."""
+def _find_latency(real: ComparedRun) -> tuple[float, str]:
+    """Return the dispatch latency (s) and its origin: the real run, or else its scenario."""
     try:
         measured = to_float(real.trace.manifest.facts["latency"]["start"]["mean_s"])
     except (KeyError, TypeError):
@@ -169,5 +171,5 @@ def _latency(real: ComparedRun) -> tuple[float, str]:
         modelled = to_float((real.trace.manifest.scenario or {})["model"]["dispatch_latency"])
     except (KeyError, TypeError):
         modelled = None
-    # Never that of the twin, which could otherwise relax its own criterion.
+    # Never the latency of the twin: a twin must not relax its own criterion.
     return (0.0, "") if modelled is None else (modelled, "the dispatch latency of the real run")
