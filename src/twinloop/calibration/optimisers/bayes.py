@@ -11,11 +11,11 @@ from twinloop.calibration.optimisers.interface import BaseOptimiser, Discretisat
 from twinloop.calibration.optimisers.sampling import Sobol
 from twinloop.calibration.parameters.space import Space
 
-#: The numbers of best and of latest points that the model is fitted to.
-_BEST: Final = 100
-_LATEST: Final = 150
-_CANDIDATES: Final = 500
-_REFIT: Final = 1.15  # growth of the data after which the kernel is fitted again
+#: The maximum numbers of best and of latest points that the model is fitted to.
+_BEST_COUNT: Final = 100
+_LATEST_COUNT: Final = 150
+_CANDIDATE_COUNT: Final = 500
+_REFIT_GROWTH: Final = 1.15  # growth of the data after which the kernel is fitted again
 
 
 class Surrogate(Protocol):
@@ -41,12 +41,12 @@ class BayesianOptimiser(BaseOptimiser):
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         self._cells = Discretisation(space)
-        self._start = Sobol(space, seed=int(self.rng.integers(1 << 31)))
-        first = 2 * self.dimensions + 2 if budget is None else budget // 4
-        self._first = max(min(first, 2 * self.dimensions + 2), batch)
+        self._initial_points = Sobol(space, seed=int(self.rng.integers(1 << 31)))
+        initial = 2 * self.dimensions + 2 if budget is None else budget // 4
+        self._initial_count = max(min(initial, 2 * self.dimensions + 2), batch)
         self._points = np.empty((0, self.dimensions))
         self._losses = np.empty(0)
-        self._asked = 0
+        self._asked_count = 0
         self._model = self.surrogate(int(self.rng.integers(1 << 31)))
 
     def surrogate(self, seed: int) -> Surrogate:
@@ -54,28 +54,32 @@ class BayesianOptimiser(BaseOptimiser):
         raise NotImplementedError
 
     def ask(self, count: int) -> Floats:
-        """Initial quasi-random points, then those of the largest expected improvement."""
+        """Return quasi-random points at first, then points with a large expected improvement."""
         finite = np.isfinite(self._losses)
-        if self._asked < self._first or finite.sum() < 2 or np.ptp(self._losses[finite]) == 0.0:
-            self._asked += count
-            return self._cells.snap_to_centres(self._start.ask(count))
-        self._asked += count
-        points, losses = self._relevant()
+        if (
+            self._asked_count < self._initial_count
+            or finite.sum() < 2
+            or np.ptp(self._losses[finite]) == 0.0
+        ):
+            self._asked_count += count
+            return self._cells.snap_to_centres(self._initial_points.ask(count))
+        self._asked_count += count
+        points, losses = self._select_training_data()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that did not converge is still usable
-            self._model.fit(self._features(points), losses)
-        candidates = self._candidates(points[np.argsort(losses, kind="stable")], count)
+            self._model.fit(self._make_features(points), losses)
+        candidates = self._draw_candidates(points[np.argsort(losses, kind="stable")], count)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mean, deviation = self._model.predict(self._features(candidates))
-        return self._chosen(
+            mean, deviation = self._model.predict(self._make_features(candidates))
+        return self._select_batch(
             candidates, compute_expected_improvement(mean, deviation, float(losses.min())), count
         )
 
     def begin(self, points: Floats, losses: Floats) -> None:
         """Start from evaluated points."""
         self.learn(points, losses)
-        self._asked = self._first
+        self._asked_count = self._initial_count
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """Add points with their losses."""
@@ -86,17 +90,17 @@ class BayesianOptimiser(BaseOptimiser):
         """Add points of other optimisers."""
         self._points = np.concatenate([self._points, points])
         self._losses = np.concatenate([self._losses, losses])
-        if len(self._losses) > 4 * (_BEST + _LATEST):
+        if len(self._losses) > 4 * (_BEST_COUNT + _LATEST_COUNT):
             kept = self._select_points()
             self._points, self._losses = self._points[kept], self._losses[kept]
 
     def _select_points(self) -> Floats:
         order = np.argsort(np.where(np.isfinite(self._losses), self._losses, np.inf), kind="stable")
-        latest = np.arange(len(self._losses) - _LATEST, len(self._losses))
-        return np.unique(np.concatenate([order[:_BEST], latest[latest >= 0]]))
+        latest = np.arange(len(self._losses) - _LATEST_COUNT, len(self._losses))
+        return np.unique(np.concatenate([order[:_BEST_COUNT], latest[latest >= 0]]))
 
-    def _relevant(self) -> tuple[Floats, Floats]:
-        """Points and losses to fit, on a logarithmic scale that resolves the best losses."""
+    def _select_training_data(self) -> tuple[Floats, Floats]:
+        """Select points and losses to fit; a logarithmic scale resolves the best losses."""
         kept = self._select_points()
         points, losses = self._points[kept], self._losses[kept]
         finite = np.isfinite(losses)
@@ -106,11 +110,13 @@ class BayesianOptimiser(BaseOptimiser):
             losses = np.log1p((losses - low) / (middle - low) * 5.0)
         return points, (losses - losses.mean()) / max(float(losses.std()), 1e-300)
 
-    def _candidates(self, best: Floats, count: int) -> Floats:
-        spread = self.rng.random((_CANDIDATES, self.dimensions))
-        around = best[self.rng.integers(min(5, len(best)), size=2 * _CANDIDATES)]
-        width = 10.0 ** self.rng.uniform(-3.5, -0.5, (2 * _CANDIDATES, 1))
-        moving = self.rng.random(around.shape) < self.rng.choice([0.3, 1.0], (2 * _CANDIDATES, 1))
+    def _draw_candidates(self, best: Floats, count: int) -> Floats:
+        uniform = self.rng.random((_CANDIDATE_COUNT, self.dimensions))
+        around = best[self.rng.integers(min(5, len(best)), size=2 * _CANDIDATE_COUNT)]
+        width = 10.0 ** self.rng.uniform(-3.5, -0.5, (2 * _CANDIDATE_COUNT, 1))
+        moving = self.rng.random(around.shape) < self.rng.choice(
+            [0.3, 1.0], (2 * _CANDIDATE_COUNT, 1)
+        )
         near = around + moving * np.maximum(width, self._cells.width) * self.rng.standard_normal(
             around.shape
         )
@@ -118,27 +124,27 @@ class BayesianOptimiser(BaseOptimiser):
         near = np.where(
             self._cells.unordered, np.where(flips, self.rng.random(near.shape), around), near
         )
-        candidates = self._cells.snap_to_centres(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
+        candidates = self._cells.snap_to_centres(np.concatenate([uniform, np.clip(near, 0.0, 1.0)]))
         seen = {point.tobytes() for point in self._points}
-        new = [place for place, point in enumerate(candidates) if point.tobytes() not in seen]
+        new = [index for index, point in enumerate(candidates) if point.tobytes() not in seen]
         return candidates[new] if len(new) >= count else candidates
 
-    def _chosen(self, candidates: Floats, gain: Floats, count: int) -> Floats:
+    def _select_batch(self, candidates: Floats, gain: Floats, count: int) -> Floats:
         chosen = []
         gain = np.array(gain)
-        features = self._features(candidates)
+        features = self._make_features(candidates)
         for _ in range(count):
-            first = int(np.argmax(gain))
-            chosen.append(candidates[first])
+            best = int(np.argmax(gain))
+            chosen.append(candidates[best])
             if len(chosen) < count:
-                apart = ((features - features[first]) ** 2).sum(axis=1)
+                squared_distances = ((features - features[best]) ** 2).sum(axis=1)
                 reach = 0.02 * self.dimensions / len(candidates) ** (1 / self.dimensions)
-                gain *= 1.0 - np.exp(-apart / (2 * reach**2))
-                gain[first] = -1.0
+                gain *= 1.0 - np.exp(-squared_distances / (2 * reach**2))
+                gain[best] = -1.0
         return np.array(chosen)
 
-    def _features(self, points: Floats) -> Floats:
-        """The coordinates, with one column for each category instead of one for all."""
+    def _make_features(self, points: Floats) -> Floats:
+        """Make the features: the coordinates, with a column per category (one-hot)."""
         columns = []
         for column in range(self.dimensions):
             if self._cells.unordered[column] and self._cells.levels[column]:
@@ -149,7 +155,7 @@ class BayesianOptimiser(BaseOptimiser):
         return np.concatenate(columns, axis=1)
 
 
-class _Process:
+class _GaussianProcessModel:
     """A Gaussian process; its kernel is fitted again only when the data have grown."""
 
     def __init__(self, seed: int) -> None:
@@ -162,7 +168,7 @@ class _Process:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-        refit = self._kernel is None or len(losses) >= _REFIT * self._fitted_at
+        refit = self._kernel is None or len(losses) >= _REFIT_GROWTH * self._fitted_at
         if self._kernel is None:
             scales = np.full(features.shape[1], 0.5)
             self._kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(
@@ -195,8 +201,8 @@ class GaussianProcess(BayesianOptimiser):
     """
 
     def surrogate(self, seed: int) -> Surrogate:
-        """A Gaussian process."""
-        return _Process(seed)
+        """Create a Gaussian process."""
+        return _GaussianProcessModel(seed)
 
 
 def compute_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:

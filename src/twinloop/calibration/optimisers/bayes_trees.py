@@ -9,10 +9,10 @@ import numpy as np
 from twinloop.calibration.optimisers.bayes import BayesianOptimiser, Surrogate
 from twinloop.calibration.optimisers.interface import Floats
 
-_TREES: Final = 30
+_TREE_COUNT: Final = 30
 
 
-class _Forest:
+class _ForestModel:
     """A forest of trees; the standard deviation is that of the trees."""
 
     def __init__(self, seed: int, *, extra: bool) -> None:
@@ -22,16 +22,18 @@ class _Forest:
     def fit(self, features: Floats, losses: Floats) -> None:
         from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
-        kind = ExtraTreesRegressor if self._extra else RandomForestRegressor
-        self._model = kind(_TREES, min_samples_leaf=2, max_features=0.8, random_state=self._seed)
+        regressor = ExtraTreesRegressor if self._extra else RandomForestRegressor
+        self._model = regressor(
+            _TREE_COUNT, min_samples_leaf=2, max_features=0.8, random_state=self._seed
+        )
         self._model.fit(features, losses)
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
-        each = np.array([tree.predict(features) for tree in self._model.estimators_])
-        return each.mean(axis=0), np.maximum(each.std(axis=0), 1e-3)
+        predictions = np.array([tree.predict(features) for tree in self._model.estimators_])
+        return predictions.mean(axis=0), np.maximum(predictions.std(axis=0), 1e-3)
 
 
-class _Quantiles:
+class _QuantileModel:
     """Gradient-boosted trees for the median and the quantiles at one standard deviation."""
 
     def __init__(self, seed: int) -> None:
@@ -43,7 +45,7 @@ class _Quantiles:
 
         self._models = [
             GradientBoostingRegressor(
-                loss="quantile", alpha=share, n_estimators=_TREES, random_state=self._seed
+                loss="quantile", alpha=share, n_estimators=_TREE_COUNT, random_state=self._seed
             ).fit(features, losses)
             for share in (0.16, 0.5, 0.84)
         ]
@@ -64,7 +66,7 @@ class BoostedTrees(BayesianOptimiser):
 
     def surrogate(self, seed: int) -> Surrogate:
         """Boosted trees."""
-        return _Quantiles(seed)
+        return _QuantileModel(seed)
 
 
 class RandomForest(BayesianOptimiser):
@@ -77,8 +79,8 @@ class RandomForest(BayesianOptimiser):
     """
 
     def surrogate(self, seed: int) -> Surrogate:
-        """A random forest."""
-        return _Forest(seed, extra=False)
+        """Create a random forest."""
+        return _ForestModel(seed, extra=False)
 
 
 class ExtraTrees(BayesianOptimiser):
@@ -92,4 +94,4 @@ class ExtraTrees(BayesianOptimiser):
 
     def surrogate(self, seed: int) -> Surrogate:
         """Extremely randomised trees."""
-        return _Forest(seed, extra=True)
+        return _ForestModel(seed, extra=True)

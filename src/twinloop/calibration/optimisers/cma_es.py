@@ -17,8 +17,8 @@ from twinloop.calibration.optimisers.interface import (
 )
 from twinloop.calibration.parameters.space import Space
 
-_SPREAD: Final = 0.15  # standard deviation of the first distribution
-_SPREAD_AROUND: Final = 0.2  # and of a distribution around a point that is known
+_SPREAD: Final = 0.15  # standard deviation of the initial distribution
+_SPREAD_AROUND: Final = 0.2  # standard deviation of a distribution around a known point
 
 
 class Cma(BaseOptimiser):
@@ -53,25 +53,26 @@ class Cma(BaseOptimiser):
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         self._columns = _Columns(Discretisation(space))
-        usual = 4 + int(3 * math.log(self.dimensions))
-        self._smallest = math.ceil(usual / batch) * batch
+        default_size = 4 + int(3 * math.log(self.dimensions))
+        self._min_size = math.ceil(default_size / batch) * batch
         self._doublings = 0
-        self._spent = {True: 0, False: 0}  # points of runs with many points, and with few
-        self._many = True
-        self._begin_run(np.full(self.dimensions, 0.5), _SPREAD, self._smallest)
+        #: The points spent by runs with large generations (True) and by other runs.
+        self._spent = {True: 0, False: 0}
+        self._is_large = True
+        self._begin_run(np.full(self.dimensions, 0.5), _SPREAD, self._min_size)
 
     def begin(self, points: Floats, losses: Floats) -> None:
-        """Draw around the best of these points."""
+        """Start a run around the best of these points."""
         self._begin_run(points[0], _SPREAD_AROUND, self._size)
 
     def _begin_run(self, mean: Floats, spread: float, size: int) -> None:
         self._mean, self._spread, self._size = np.array(mean), spread, size
-        self._run: CatCMAwM | None = None  # made when it is known how many points are asked for
-        self._asked: list[CatCMAwM.Solution] = []
-        self._known: list[tuple[CatCMAwM.Solution, float]] = []
+        self._run: CatCMAwM | None = None  # created by `ask`, when the number of points is known
+        self._pending: list[CatCMAwM.Solution] = []
+        self._evaluated: list[tuple[CatCMAwM.Solution, float]] = []
 
     def ask(self, count: int) -> Floats:
-        """Points drawn from the distribution as it is."""
+        """Draw points from the current distribution."""
         points = np.full((count, self.dimensions), 0.5)
         if not self._columns.free:
             return points
@@ -81,27 +82,32 @@ class Cma(BaseOptimiser):
             self._run = self._columns.start(self._mean, self._spread, self._size, seed)
         for row in points:
             solution = self._run.ask()
-            self._asked.append(solution)
+            self._pending.append(solution)
             self._columns.place(solution, row)
         return points
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """Learn, once as many points as a generation has are known."""
+        """Update the distribution as soon as the losses of a whole generation are known."""
         super().tell(points, losses)
-        asked, self._asked = self._asked[: len(losses)], self._asked[len(losses) :]
-        self._known += zip(asked, failures_to_infinity(losses).tolist(), strict=False)
-        self._spent[self._many] += len(losses)
-        while self._run is not None and len(self._known) >= self._size:
-            generation, self._known = self._known[: self._size], self._known[self._size :]
-            if self._is_over(self._run, generation):
+        asked, self._pending = self._pending[: len(losses)], self._pending[len(losses) :]
+        self._evaluated += zip(asked, failures_to_infinity(losses).tolist(), strict=False)
+        self._spent[self._is_large] += len(losses)
+        while self._run is not None and len(self._evaluated) >= self._size:
+            generation, self._evaluated = (
+                self._evaluated[: self._size],
+                self._evaluated[self._size :],
+            )
+            if self._learn_generation(self._run, generation):
                 self._restart()
 
-    def _is_over(self, run: CatCMAwM, generation: list[tuple[CatCMAwM.Solution, float]]) -> bool:
-        """Learn from a generation; whether the run has converged."""
+    def _learn_generation(
+        self, run: CatCMAwM, generation: list[tuple[CatCMAwM.Solution, float]]
+    ) -> bool:
+        """Update the distribution by a generation; return whether the run has converged."""
         if not any(math.isfinite(loss) for _, loss in generation):
             return False  # nothing to learn from: draw again
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # Failures and plateaus have no interquartile range, of which NumPy warns.
+            # NumPy warns about failures and plateaus, which have no interquartile range.
             warnings.simplefilter("ignore")
             try:
                 run.tell(generation)
@@ -110,24 +116,24 @@ class Cma(BaseOptimiser):
                 return True  # the distribution has degenerated
 
     def _restart(self) -> None:
-        self._many = self._spent[True] <= self._spent[False]
-        if self._many:
+        self._is_large = self._spent[True] <= self._spent[False]
+        if self._is_large:
             self._doublings = min(self._doublings + 1, 9)
-            size, spread = self._smallest << self._doublings, _SPREAD
+            size, spread = self._min_size << self._doublings, _SPREAD
         else:
-            most = 2.0 ** (self._doublings - 1)
-            size = max(int(self._smallest * most ** (self.rng.random() ** 2)), self._smallest)
+            max_factor = 2.0 ** (self._doublings - 1)
+            size = max(int(self._min_size * max_factor ** (self.rng.random() ** 2)), self._min_size)
             spread = _SPREAD * 10.0 ** (-2.0 * self.rng.random())
         self._begin_run(self.rng.random(self.dimensions), spread, size)
 
 
 class _Columns:
-    """The columns of a space as the kinds of variables that the library has."""
+    """The columns of a space, divided into the kinds of variables of the library."""
 
     def __init__(self, grain: Discretisation) -> None:
         self._middles = grain.middles
         levels = grain.levels
-        # Two values have no order that a distribution could follow.
+        # With two values an order has no meaning: they are treated as categories.
         chosen = (levels == 2) | (grain.unordered & (levels > 2))
         self._categories = np.flatnonzero(chosen).tolist()
         self._integers = np.flatnonzero((levels > 2) & ~chosen).tolist()
@@ -138,7 +144,7 @@ class _Columns:
         self.free = self.numeric + self._categories
 
     def start(self, mean: Floats, spread: float, size: int, seed: int) -> CatCMAwM:
-        """A run around this point."""
+        """Start a run of the library around this point."""
         normal: dict[str, Any] = {}
         if self.numeric:
             eye = np.eye(len(self.numeric))

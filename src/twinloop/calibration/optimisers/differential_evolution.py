@@ -31,7 +31,7 @@ class DifferentialEvolution(Population):
         self._trial: list[tuple[int, float, float]] = []
 
     def ask(self, count: int) -> Floats:
-        """Members not evaluated yet, then one trial for each in turn."""
+        """Return members not evaluated yet, then a trial for each member in turn."""
         targets = (self.next + np.arange(count)) % self.size
         self.next = int((self.next + count) % self.size)
         new = np.isnan(self.losses[targets])

@@ -25,19 +25,19 @@ class Genetic(Population):
     True
     """
 
-    #: Evaluations after which mutations are a tenth as large, without a budget.
+    #: The evaluations after which mutations are a fiftieth as large, if there is no budget.
     usual_budget = 2000
 
     def ask(self, count: int) -> Floats:
-        """The first generation, then children."""
+        """Return the first generation, then children."""
         new = min(count, self.size - self.next)
         first = self.members[self.next : self.next + new]
         self.next += new
         if new == count:
             return self.cells.snap_to_centres(first)
-        return np.concatenate([self.cells.snap_to_centres(first), self._children(count - new)])
+        return np.concatenate([self.cells.snap_to_centres(first), self._make_children(count - new)])
 
-    def _children(self, count: int) -> Floats:
+    def _make_children(self, count: int) -> Floats:
         losses = np.where(np.isnan(self.losses), np.inf, self.losses)
         rivals = self.rng.integers(self.size, size=(2, count, 3))
         winners = np.take_along_axis(rivals, np.argmin(losses[rivals], axis=2)[..., None], axis=2)[
@@ -64,9 +64,9 @@ class Genetic(Population):
         if len(values) > self.size or self.next >= self.size:
             order = np.argsort(values, kind="stable")[: self.size]
             members, values = members[order], values[order]
-        rest = self.size - len(values)
-        self.members = np.concatenate([members, self.members[self.size - rest :]])
-        self.losses = np.concatenate([values, np.full(rest, np.nan)])
+        unevaluated = self.size - len(values)
+        self.members = np.concatenate([members, self.members[self.size - unevaluated :]])
+        self.losses = np.concatenate([values, np.full(unevaluated, np.nan)])
         if self.has_converged():
             self._renew(self.best)
             self.next = 1

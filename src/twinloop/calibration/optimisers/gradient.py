@@ -9,8 +9,8 @@ import numpy as np
 from twinloop.calibration.optimisers.interface import Floats
 from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
-_SHORTEST: Final = 1e-9
-_ENOUGH: Final = 1e-4  # of the decrease predicted by the gradient (Armijo)
+_MIN_LENGTH: Final = 1e-9
+_ARMIJO_SHARE: Final = 1e-4  # minimum share of the decrease that the gradient predicts (Armijo)
 
 
 class Gradient(ParallelSearches):
@@ -32,39 +32,39 @@ class Gradient(ParallelSearches):
     difference = 1e-4
 
     def first(self) -> Floats:
-        """A random start."""
+        """Return a given start, else a random one."""
         return super().first() if self._starts else self.rng.random(self.dimensions)
 
     def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
-        """One descent."""
-        here = np.array(start)
-        loss = float((yield here[np.newaxis])[0])
+        """Run one descent."""
+        point = np.array(start)
+        loss = float((yield point[np.newaxis])[0])
         length = 0.1
         while True:
             moves = np.maximum(self.difference, 1.01 * self.cells.width)
-            moves = np.where(here + moves > 1.0, -moves, moves)
-            beside = np.clip(here + np.diag(moves), 0.0, 1.0)
-            losses = yield beside
+            moves = np.where(point + moves > 1.0, -moves, moves)
+            neighbours = np.clip(point + np.diag(moves), 0.0, 1.0)
+            losses = yield neighbours
             slope = (losses - loss) / moves
-            held = ((here <= 0.0) & (slope > 0)) | ((here >= 1.0) & (slope < 0))
+            held = ((point <= 0.0) & (slope > 0)) | ((point >= 1.0) & (slope < 0))
             slope = np.where(held | ~np.isfinite(slope), 0.0, slope)
             steepest = float(np.abs(slope).max())
             if steepest == 0.0:
                 return
             direction = -slope / steepest
             predicted = float(-(direction @ slope))
-            begin = loss
-            while length > _SHORTEST:
-                there = np.clip(here + length * direction, 0.0, 1.0)
-                found = float((yield there[np.newaxis])[0])
-                if found <= loss - _ENOUGH * length * predicted:
+            loss_before = loss
+            while length > _MIN_LENGTH:
+                candidate = np.clip(point + length * direction, 0.0, 1.0)
+                candidate_loss = float((yield candidate[np.newaxis])[0])
+                if candidate_loss <= loss - _ARMIJO_SHARE * length * predicted:
                     break
                 length *= 0.4
             else:
                 return
-            if losses.min() < found:
-                there, found = beside[int(np.argmin(losses))], float(losses.min())
-            here, loss = there, found
-            if begin - loss <= 1e-12 * abs(loss):
+            if losses.min() < candidate_loss:
+                candidate, candidate_loss = neighbours[int(np.argmin(losses))], float(losses.min())
+            point, loss = candidate, candidate_loss
+            if loss_before - loss <= 1e-12 * abs(loss):
                 return
             length = min(length * 3.0, 0.5)

@@ -13,7 +13,7 @@ from twinloop.calibration.parameters.space import Space
 
 # The golden section in 10^-18: the number of combinations may exceed the precision of a float.
 _GOLDEN: Final = 618_033_988_749_894_848
-_FINEST: Final = 50  # rounds after which cells are as narrow as the precision of a float
+_MAX_ROUNDS: Final = 50  # rounds after which cells are as narrow as the precision of a float
 
 
 class Grid(BaseOptimiser):
@@ -42,59 +42,63 @@ class Grid(BaseOptimiser):
 
     def _generate(self) -> Iterator[list[float]]:
         middles = self._cells.middles
-        known: dict[int, set[float]] = {column: set() for column in middles}
-        for turn in range(_FINEST):
+        used: dict[int, set[float]] = {column: set() for column in middles}
+        for number in range(_MAX_ROUNDS):
             axes = [
-                self._middles(column, turn, known[column]) if column in middles else _Halves(turn)
+                self._list_middles(column, number, used[column])
+                if column in middles
+                else _CellMiddles(number)
                 for column in range(self.dimensions)
             ]
-            # Every point of a round with a continuous coordinate is new.
-            fresh = len(middles) < self.dimensions
-            for point in _combinations(axes):
-                if fresh or not all(point[column] in known[column] for column in known):
+            # With a continuous coordinate, every point of a round is new.
+            has_continuous = len(middles) < self.dimensions
+            for point in _list_combinations(axes):
+                if has_continuous or not all(point[column] in used[column] for column in used):
                     yield point
-            for column, seen in known.items():
-                seen.update(axes[column])
-            if not fresh and all(len(known[column]) == len(middles[column]) for column in known):
+            for column, used_values in used.items():
+                used_values.update(axes[column])
+            if not has_continuous and all(
+                len(used[column]) == len(middles[column]) for column in used
+            ):
                 break
         while True:
             yield self._cells.snap_to_centres(self.rng.random((1, self.dimensions)))[0].tolist()
 
-    def _middles(self, column: int, turn: int, known: set[float]) -> Sequence[float]:
-        """The middles of cells of this round and the rounds before."""
+    def _list_middles(self, column: int, number: int, used: set[float]) -> Sequence[float]:
+        """List the middles of cells of this round and the rounds before."""
         middles = self._cells.middles[column]
-        if 1 << turn >= len(middles):
+        if 1 << number >= len(middles):
             return [float(middle) for middle in middles]
-        chosen = self.space.parameters[column].find_cells(np.array(_Halves(turn)))
-        return sorted(known.union(middles[chosen].tolist()))
+        chosen = self.space.parameters[column].find_cells(np.array(_CellMiddles(number)))
+        return sorted(used.union(middles[chosen].tolist()))
 
 
-class _Halves(Sequence[float]):
-    """The middles of 2^turn equal cells, computed on demand."""
+class _CellMiddles(Sequence[float]):
+    """The middles of 2^number equal cells, computed on demand."""
 
-    def __init__(self, turn: int) -> None:
-        self._count = 1 << turn
+    def __init__(self, number: int) -> None:
+        self._count = 1 << number
 
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, place: Any) -> Any:
-        if not 0 <= place < self._count:
-            raise IndexError(place)
-        return (place + 0.5) / self._count
+    def __getitem__(self, index: Any) -> Any:
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        return (index + 0.5) / self._count
 
 
-def _combinations(axes: Sequence[Sequence[float]]) -> Iterator[list[float]]:
-    """Every combination once, in strides."""
+def _list_combinations(axes: Sequence[Sequence[float]]) -> Iterator[list[float]]:
+    """Yield every combination once, in strides."""
     total = math.prod(len(axis) for axis in axes)
     stride = max(total * _GOLDEN // 10**18, 1)
     while math.gcd(stride, total) > 1:
         stride += 1
-    place = 0
+    index = 0
     for _ in range(total):
-        rest, point = place, []
+        rest, point = index, []
         for axis in reversed(axes):
             rest, digit = divmod(rest, len(axis))
             point.append(axis[digit])
         yield point[::-1]
-        place = (place + stride) % total
+        index = (index + stride) % total

@@ -17,7 +17,7 @@ MAX_CELLS: Final = 1000
 
 @runtime_checkable
 class Optimiser(Protocol):
-    """The ask-and-tell interface; equal losses lead to equal points.
+    """The ask-and-tell interface; equal seeds and losses lead to equal points.
 
     >>> from twinloop.calibration.optimisers import create_optimiser
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
@@ -60,7 +60,7 @@ class BaseOptimiser:
         self.best = np.full(self.dimensions, 0.5)
         self.best_loss = np.inf
 
-    #: Whether it converges in spite of noise, where one loss may be low by chance.
+    #: Whether it converges in spite of noise: a single loss may be low by chance.
     tolerates_noise = False
     #: Whether it converges in spite of plateaus: it uses the order of losses, not slopes.
     tolerates_plateaus = False
@@ -73,7 +73,7 @@ class BaseOptimiser:
         """Start, or restart, from evaluated points, the best first; by default without effect."""
 
     def learn(self, points: Floats, losses: Floats) -> None:
-        """Take points that another optimiser asked for; by default without effect."""
+        """Take points that another optimiser requested; by default without effect."""
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """Update the best point."""

@@ -9,19 +9,21 @@ import numpy as np
 
 from twinloop.calibration.optimisers.interface import Floats
 
-_SHORTEST: Final = 1e-7
+_MIN_LENGTH: Final = 1e-7
 _GROWTH: Final = 2.0
 _GOLDEN: Final = 0.381966
-_PARABOLAS: Final = 4  # at most, on one line
-_AT_ONCE: Final = 8
+_MAX_PARABOLAS: Final = 4  # on one line
+_BATCH_SIZE: Final = 8
 
 
 class LineSearch:
-    """A line through a point with its evaluated places, which are distances from that point.
+    """A search along a line; points of the line are given by their distance from its origin.
+
+    `losses` are the losses of the evaluated points, by distance.
 
     Args:
-        here: The point.
-        loss: Its loss.
+        origin: A point of the line.
+        loss: The loss of that point.
         direction: The direction of the line.
         length: The length of the first step.
 
@@ -34,112 +36,112 @@ class LineSearch:
     array([[0.3]])
     """
 
-    def __init__(self, here: Floats, loss: float, direction: Floats, length: float) -> None:
-        self._here, self._direction, self._length = here, direction, length
-        self._low, self._high = _reach(here, direction)
-        self.known = {0.0: loss}
+    def __init__(self, origin: Floats, loss: float, direction: Floats, length: float) -> None:
+        self._origin, self._direction, self._length = origin, direction, length
+        self._low, self._high = _find_limits(origin, direction)
+        self.losses = {0.0: loss}
 
-    def point(self, place: float) -> Floats:
-        """The point at this place."""
-        return np.asarray(np.clip(self._here + place * self._direction, 0.0, 1.0))
+    def point(self, distance: float) -> Floats:
+        """Return the point at this distance."""
+        return np.asarray(np.clip(self._origin + distance * self._direction, 0.0, 1.0))
 
     def best(self) -> float:
-        """The place of the lowest loss, the nearest of equal ones."""
-        return min(self.known, key=lambda place: (self.known[place], abs(place)))
+        """Return the distance of the lowest loss, the shortest of equal ones."""
+        return min(self.losses, key=lambda distance: (self.losses[distance], abs(distance)))
 
     def narrow(self) -> Generator[Floats, Floats, float]:
         """Search with one point at a time: bracketing, then parabolas and golden sections."""
-        if self._high - self._low < _SHORTEST:
+        if self._high - self._low < _MIN_LENGTH:
             return 0.0
         yield from self._bracket()
-        for turn in range(_PARABOLAS):
-            before = self.known[self.best()]
-            guess = self._guess(turn)
+        for number in range(_MAX_PARABOLAS):
+            before = self.losses[self.best()]
+            guess = self._propose(number)
             if guess is None:
                 break
-            yield from self._at(guess)
-            if turn and before - self.known[self.best()] < 1e-3 * abs(before):
+            yield from self._evaluate(guess)
+            if number and before - self.losses[self.best()] < 1e-3 * abs(before):
                 break
         return self.best()
 
     def spread(self) -> Generator[Floats, Floats, float]:
-        """Search with several points at once around the best place, then a parabola."""
+        """Search with several points at once around the best point, then a parabola."""
         length = self._length
         for _ in range(3):
-            offsets = length * np.geomspace(0.1, 2.0, _AT_ONCE // 2)
-            places = self.best() + np.concatenate([-offsets[::-1], offsets])
-            yield from self._at(*np.clip(places, self._low, self._high).tolist())
-            guess = _vertex(*self._around())
+            offsets = length * np.geomspace(0.1, 2.0, _BATCH_SIZE // 2)
+            distances = self.best() + np.concatenate([-offsets[::-1], offsets])
+            yield from self._evaluate(*np.clip(distances, self._low, self._high).tolist())
+            guess = _find_vertex(*self._select_around_best())
             if guess is not None:
-                yield from self._at(guess)
+                yield from self._evaluate(guess)
             length *= 0.2
         return self.best()
 
-    def _at(self, *places: float) -> Generator[Floats, Floats, None]:
-        new = [place for place in dict.fromkeys(places) if place not in self.known]
+    def _evaluate(self, *distances: float) -> Generator[Floats, Floats, None]:
+        new = [distance for distance in dict.fromkeys(distances) if distance not in self.losses]
         if new:
-            losses = yield np.array([self.point(place) for place in new])
-            self.known.update(zip(new, losses.tolist(), strict=True))
+            losses = yield np.array([self.point(distance) for distance in new])
+            self.losses.update(zip(new, losses.tolist(), strict=True))
 
     def _bracket(self) -> Generator[Floats, Floats, None]:
         """Bracket a minimum with growing steps."""
         first = self._length if self._length <= self._high else -self._length
         step = min(max(first, self._low), self._high)
-        yield from self._at(step)
-        if self.known[step] >= self.known[0.0]:
+        yield from self._evaluate(step)
+        if self.losses[step] >= self.losses[0.0]:
             step = min(max(-step, self._low), self._high)
-            yield from self._at(step)
-            if self.known[step] >= self.known[0.0]:
+            yield from self._evaluate(step)
+            if self.losses[step] >= self.losses[0.0]:
                 return
         before = 0.0
         while True:
             further = min(max(step + _GROWTH * (step - before), self._low), self._high)
-            yield from self._at(further)
-            if further == step or self.known[further] >= self.known[step]:
+            yield from self._evaluate(further)
+            if further == step or self.losses[further] >= self.losses[step]:
                 return
             before, step = step, further
 
-    def _around(self) -> tuple[Floats, Floats]:
-        """The best place and its neighbours, with their losses."""
-        places = sorted(self.known)
-        at = places.index(self.best())
-        near = places[max(at - 1, 0) : at + 2]
-        return np.array(near), np.array([self.known[place] for place in near])
+    def _select_around_best(self) -> tuple[Floats, Floats]:
+        """Return the distances of the best point and its neighbours, with their losses."""
+        distances = sorted(self.losses)
+        index = distances.index(self.best())
+        near = distances[max(index - 1, 0) : index + 2]
+        return np.array(near), np.array([self.losses[distance] for distance in near])
 
-    def _guess(self, turn: int) -> float | None:
-        """The next place to evaluate; None if the search has converged."""
-        places, losses = self._around()
+    def _propose(self, number: int) -> float | None:
+        """Return the next distance to evaluate; None if the search has converged."""
+        distances, losses = self._select_around_best()
         best = self.best()
-        left, right = float(places[0]), float(places[-1])
-        spread = max(self.known.values()) - min(self.known.values())
-        if right - left <= 1e-3 * self._length or spread <= 1e-14 * abs(self.known[0.0]):
+        left, right = float(distances[0]), float(distances[-1])
+        spread = max(self.losses.values()) - min(self.losses.values())
+        if right - left <= 1e-3 * self._length or spread <= 1e-14 * abs(self.losses[0.0]):
             return None
         longer = right if right - best > best - left else left
-        guess = _vertex(places, losses)
-        if guess is None or turn == _PARABOLAS - 1:
+        guess = _find_vertex(distances, losses)
+        if guess is None or number == _MAX_PARABOLAS - 1:
             return best + _GOLDEN * (longer - best)
         gap = 0.02 * (right - left)
         if abs(guess - best) >= gap:
             return guess
-        return None if turn else best + (gap if longer == right else -gap)
+        return None if number else best + (gap if longer == right else -gap)
 
 
-def _reach(here: Floats, direction: Floats) -> tuple[float, float]:
-    """The distances from a point to the faces of the cube, backwards and forwards."""
+def _find_limits(origin: Floats, direction: Floats) -> tuple[float, float]:
+    """Return the distances from a point to the faces of the cube, backwards and forwards."""
     moving = direction != 0.0
-    start, slope = here[moving], direction[moving]
+    start, slope = origin[moving], direction[moving]
     ends = np.array([-start / slope, (1.0 - start) / slope])
     return min(float(ends.min(axis=0).max()), 0.0), max(float(ends.max(axis=0).min()), 0.0)
 
 
-def _vertex(places: Floats, losses: Floats) -> float | None:
-    """The minimum of the parabola through three points of which the middle is the lowest."""
-    if len(places) < 3 or losses.max() > 1e99:
+def _find_vertex(distances: Floats, losses: Floats) -> float | None:
+    """Return the minimum of the parabola through three points; None if it is not between them."""
+    if len(distances) < 3 or losses.max() > 1e99:
         return None
-    (a, b, c), (fa, fb, fc) = places.tolist(), losses.tolist()
-    across = (b - a) * (fb - fc) - (b - c) * (fb - fa)
-    down = (b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)
-    if not across < 0:
+    (a, b, c), (fa, fb, fc) = distances.tolist(), losses.tolist()
+    denominator = (b - a) * (fb - fc) - (b - c) * (fb - fa)
+    numerator = (b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)
+    if not denominator < 0:
         return None
-    guess = float(b - 0.5 * down / across)
+    guess = float(b - 0.5 * numerator / denominator)
     return guess if a < guess < c else None

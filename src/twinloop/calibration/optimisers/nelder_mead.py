@@ -10,8 +10,8 @@ import numpy as np
 from twinloop.calibration.optimisers.interface import Floats
 from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
-_SMALLEST: Final = 1e-9
-_TURNS: Final = 3  # simplices around the best point in one search
+_MIN_EXTENT: Final = 1e-9
+_SIMPLEX_COUNT: Final = 3  # simplices around the best point in one search
 
 
 class NelderMead(ParallelSearches):
@@ -35,13 +35,13 @@ class NelderMead(ParallelSearches):
     tolerates_plateaus = True
 
     def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
-        """A sequence of simplices, each around the best point of the last."""
+        """Run a sequence of simplices, each around the best point of the last."""
         best, size = np.array(start), self.size
-        for _ in range(_TURNS):
-            best = yield from self._simplex(best, size, rng)
+        for _ in range(_SIMPLEX_COUNT):
+            best = yield from self._run_simplex(best, size, rng)
             size *= 0.3
 
-    def _simplex(
+    def _run_simplex(
         self, start: Floats, size: float, rng: np.random.Generator
     ) -> Generator[Floats, Floats, Floats]:
         d = self.dimensions
@@ -56,37 +56,39 @@ class NelderMead(ParallelSearches):
                 far = corners[column + 1, column] - edges[column]
             corners[column + 1, column] = min(max(far, 0.0), 1.0)
         losses = yield corners
-        still = 0
+        flat_rounds = 0
         while True:
             order = np.argsort(losses, kind="stable")
             corners, losses = corners[order], losses[order]
             extent = float(np.abs(corners[1:] - corners[0]).max())
-            still = still + 1 if losses[-1] <= losses[0] else 0
-            if extent < _SMALLEST or still > d:
+            flat_rounds = flat_rounds + 1 if losses[-1] <= losses[0] else 0
+            if extent < _MIN_EXTENT or flat_rounds > d:
                 return np.array(corners[0])
             middle = corners[:-1].mean(axis=0)
             outward = middle - corners[-1]
-            tries = np.clip(
+            tried = np.clip(
                 middle + np.outer([1.0, expand, contract, -contract], outward), 0.0, 1.0
             )
             if self.batch >= 4:
-                known = yield tries
+                tried_losses = yield tried
             else:
-                known = np.full(4, np.nan)
-                known[:1] = yield tries[:1]
-            # The second point of the method depends on the loss of the reflected one.
-            if known[0] < losses[0]:
+                tried_losses = np.full(4, np.nan)
+                tried_losses[:1] = yield tried[:1]
+            # The second point (expanded, or contracted) depends on the loss of the reflected one.
+            if tried_losses[0] < losses[0]:
                 second = 1
-            elif known[0] < losses[-2]:
+            elif tried_losses[0] < losses[-2]:
                 second = 0
             else:
-                second = 2 if known[0] < losses[-1] else 3
-            if np.isnan(known[second]):
-                known[second] = (yield tries[second : second + 1])[0]
-            if second == 0 or known[second] < (losses[-1] if second == 3 else known[0]):
-                corners[-1], losses[-1] = tries[second], known[second]
+                second = 2 if tried_losses[0] < losses[-1] else 3
+            if np.isnan(tried_losses[second]):
+                tried_losses[second] = (yield tried[second : second + 1])[0]
+            if second == 0 or tried_losses[second] < (
+                losses[-1] if second == 3 else tried_losses[0]
+            ):
+                corners[-1], losses[-1] = tried[second], tried_losses[second]
             elif second == 1:
-                corners[-1], losses[-1] = tries[0], known[0]
+                corners[-1], losses[-1] = tried[0], tried_losses[0]
             else:
                 corners[1:] = corners[0] + shrink * (corners[1:] - corners[0])
                 losses[1:] = yield corners[1:]

@@ -18,27 +18,29 @@ from twinloop.calibration.parameters.space import Space
 #: A search as a generator: it yields points and receives their losses, failures as infinity.
 SearchSteps: TypeAlias = Generator[Floats, Floats, None]
 
-#: The loss of a failure: larger than any other, and its cube is still a float.
-_LARGEST: Final = 1e100
+#: The maximum loss, also that of a failure; its cube is still a float.
+_MAX_LOSS: Final = 1e100
 
 
 class _StepSearch:
+    """A search, the points that it waits for, and their losses so far."""
+
     def __init__(self, steps: SearchSteps) -> None:
         self.steps = steps
-        self.wanted = next(steps)
-        self.asked = 0
+        self.points = next(steps)
+        self.asked_count = 0
         self.losses: list[float] = []
 
     def answer(self, loss: float) -> bool:
-        """Take the loss of a point, in the order of `ask`; False if the search has ended."""
+        """Take the loss of a point, in the order of `ask`; return False if the search has ended."""
         self.losses.append(loss)
-        if len(self.losses) < len(self.wanted):
+        if len(self.losses) < len(self.points):
             return True
         try:
-            self.wanted = self.steps.send(np.array(self.losses))
+            self.points = self.steps.send(np.array(self.losses))
         except StopIteration:
             return False
-        self.asked, self.losses = 0, []
+        self.asked_count, self.losses = 0, []
         return True
 
 
@@ -70,37 +72,37 @@ class ParallelSearches(BaseOptimiser):
             self.size = min(max(moved, 1e-3 * type(self).size), type(self).size)
 
     def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
-        """One search from this point."""
+        """Run one search from this point."""
         raise NotImplementedError
 
     def first(self) -> Floats:
-        """The start of the next search: the middle first, then random points."""
+        """Return the start of the next search: the middle first, then random points."""
         if self._starts:
             return self._starts.pop(0)
         return self.rng.random(self.dimensions) if self._begun else np.full(self.dimensions, 0.5)
 
     def ask(self, count: int) -> Floats:
-        """The next points of the searches."""
+        """Return the next points of the searches."""
         points: list[Floats] = []
         self._order = []
-        at = 0
+        index = 0
         while len(points) < count:
-            if at == len(self._searches):
+            if index == len(self._searches):
                 start, rng = self.first(), np.random.default_rng(self.rng.integers(1 << 63))
                 self._begun += 1
                 self._searches.append(_StepSearch(self.steps(start, rng)))
-            search = self._searches[at]
-            while search.asked < len(search.wanted) and len(points) < count:
-                points.append(np.clip(search.wanted[search.asked], 0.0, 1.0))
+            search = self._searches[index]
+            while search.asked_count < len(search.points) and len(points) < count:
+                points.append(np.clip(search.points[search.asked_count], 0.0, 1.0))
                 self._order.append(search)
-                search.asked += 1
-            at += 1
+                search.asked_count += 1
+            index += 1
         return self.cells.snap_to_centres(np.array(points))
 
     def tell(self, points: Floats, losses: Floats) -> None:
-        """Send each loss to the search that asked for it."""
+        """Send each loss to the search that requested it."""
         super().tell(points, losses)
-        values = np.clip(failures_to_infinity(losses), -_LARGEST, _LARGEST).tolist()
+        values = np.clip(failures_to_infinity(losses), -_MAX_LOSS, _MAX_LOSS).tolist()
         for search, loss in zip(self._order, values, strict=False):
             if not search.answer(loss):
                 self._searches.remove(search)

@@ -14,7 +14,8 @@ from twinloop.calibration.optimisers.interface import (
 )
 from twinloop.calibration.parameters.space import Space
 
-_CONVERGED: Final = 1e-9
+#: The maximum width of a population, along any coordinate, that has converged.
+_MAX_CONVERGED_WIDTH: Final = 1e-9
 
 
 class Population(BaseOptimiser):
@@ -57,7 +58,10 @@ class Population(BaseOptimiser):
         known = self.losses[~np.isnan(self.losses)]
         if len(known) < self.size:
             return False
-        narrow = float(np.ptp(self.cells.snap_to_centres(self.members), axis=0).max()) < _CONVERGED
+        narrow = (
+            float(np.ptp(self.cells.snap_to_centres(self.members), axis=0).max())
+            < _MAX_CONVERGED_WIDTH
+        )
         return narrow or bool(np.isfinite(known).all() and np.ptp(known) == 0.0)
 
     def redraw_categories(self, points: Floats, chance: float) -> Floats:

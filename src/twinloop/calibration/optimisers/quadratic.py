@@ -14,13 +14,13 @@ from twinloop.calibration.optimisers.interface import (
 )
 from twinloop.calibration.parameters.space import Space
 
-_FIRST: Final = 0.15
-_WIDEST: Final = 0.4
-_NARROWEST: Final = 1e-7
+_INITIAL_SIZE: Final = 0.15
+_MAX_SIZE: Final = 0.4
+_MIN_SIZE: Final = 1e-7
 _RIDGE: Final = 1e-9  # regularises curvature that the points do not determine
-_KEPT: Final = 2000
-_SWEEPS: Final = 12
-_FAR: Final = 8.0  # points further away than this many boxes are ignored
+_MAX_POINTS: Final = 2000
+_MAX_SWEEPS: Final = 12
+_MAX_DISTANCE: Final = 8.0  # points farther away than this many half widths of the box are ignored
 
 
 class Quadratic(BaseOptimiser):
@@ -51,119 +51,125 @@ class Quadratic(BaseOptimiser):
         self._terms = 1 + d + d + len(self._pairs[0])
         self._points = np.empty((0, self.dimensions))
         self._losses = np.empty(0)
-        self._set(np.full(self.dimensions, 0.5), _FIRST)
+        self._start_at(np.full(self.dimensions, 0.5), _INITIAL_SIZE)
 
     def begin(self, points: Floats, losses: Floats) -> None:
         """Start around the best of these points."""
-        self._set(points[0], _FIRST)
+        self._start_at(points[0], _INITIAL_SIZE)
         self.learn(points, losses)
-        self._wanted.pop(0)
+        self._queued.pop(0)
 
-    def _set(self, centre: Floats, size: float) -> None:
+    def _start_at(self, centre: Floats, size: float) -> None:
         self._centre, self._loss = self._cells.snap_to_centres(np.array(centre)[None])[0], np.inf
         self._size = size
-        self._bend = np.zeros((len(self._columns), len(self._columns)))
-        self._wanted = [self._centre, *self._star()]
-        self._asked: list[float] = []  # the predicted decrease of each step; NaN: for the model
+        self._curvature = np.zeros((len(self._columns), len(self._columns)))
+        self._queued = [self._centre, *self._make_star()]
+        #: The predicted decrease at each point that was asked; NaN: a point for the model.
+        self._predicted: list[float] = []
 
-    def _star(self) -> list[Floats]:
-        """One point beside the centre along each axis."""
+    def _make_star(self) -> list[Floats]:
+        """Make one point beside the centre along each axis."""
         points = []
-        reach = self._reach()
-        for place, column in enumerate(self._columns.tolist()):
+        reach = self._get_half_widths()
+        for index, column in enumerate(self._columns.tolist()):
             beside = np.array(self._centre)
-            step = reach[place] * (1.0 if self.rng.random() < 0.5 else -1.0)
+            step = reach[index] * (1.0 if self.rng.random() < 0.5 else -1.0)
             inside = 0.0 <= beside[column] + step <= 1.0
             beside[column] += step if inside else -step
             points.append(np.clip(beside, 0.0, 1.0))
         return points
 
-    def _reach(self) -> Floats:
-        """Half the width of the box along each column, at least a cell."""
+    def _get_half_widths(self) -> Floats:
+        """Return half the width of the box along each column, at least a cell."""
         return np.maximum(self._size, 1.01 * self._cells.width[self._columns])
 
     def ask(self, count: int) -> Floats:
-        """The minimum of the model, and points that improve the model."""
+        """Return the minimum of the model, and points that improve the model."""
         points: list[Floats] = []
-        self._asked = []
-        while self._wanted and len(points) < count:
-            points.append(self._wanted.pop(0))
-            self._asked.append(np.nan)
+        self._predicted = []
+        while self._queued and len(points) < count:
+            points.append(self._queued.pop(0))
+            self._predicted.append(np.nan)
         if len(points) < count and len(self._columns):
-            points += self._proposed(count - len(points))
+            points += self._propose(count - len(points))
         while len(points) < count:
             points.append(self.rng.random(self.dimensions))
-            self._asked.append(np.nan)
+            self._predicted.append(np.nan)
         return self._cells.snap_to_centres(np.array(points))
 
-    def _proposed(self, count: int) -> list[Floats]:
-        near = self._near()
+    def _propose(self, count: int) -> list[Floats]:
+        near = self._find_nearest()
         if near is None:
             return []
         rows, values = near
-        reach = self._reach()
-        here = self._centre[self._columns]
-        features = self._features((rows - here) / reach)
-        slope, bend, spread = self._fitted(features, values, reach)
-        low = np.maximum(-1.0, -here / reach)
-        high = np.minimum(1.0, (1.0 - here) / reach)
+        reach = self._get_half_widths()
+        centre = self._centre[self._columns]
+        features = self._make_features((rows - centre) / reach)
+        slope, bend, spread = self._fit_model(features, values, reach)
+        low = np.maximum(-1.0, -centre / reach)
+        high = np.minimum(1.0, (1.0 - centre) / reach)
         proposals: list[Floats] = []
         for scale in (1.0, 0.3, 2.5)[: max(count // 3, 1)]:
             step = minimise_quadratic(
                 slope,
                 bend,
-                np.maximum(low * scale, -here / reach),
-                np.minimum(high * scale, (1 - here) / reach),
+                np.maximum(low * scale, -centre / reach),
+                np.minimum(high * scale, (1 - centre) / reach),
             )
             gain = -float(slope @ step + 0.5 * step @ bend @ step)
-            known = np.abs((rows - here) / reach - step).max(axis=1).min() < 1e-3
+            known = np.abs((rows - centre) / reach - step).max(axis=1).min() < 1e-3
             if gain > 0 and not (known and len(proposals) == 0 and count == 1):
                 proposals.append(step)
-                self._asked.append(gain)
-        while len(proposals) < min(count, 2 * len(here)):
-            drawn = self.rng.uniform(low, high, (32, len(here)))
-            terms = self._features(drawn)
+                self._predicted.append(gain)
+        while len(proposals) < min(count, 2 * len(centre)):
+            drawn = self.rng.uniform(low, high, (32, len(centre)))
+            terms = self._make_features(drawn)
             # The prediction variance, up to the factor of the noise.
             variance = (terms @ spread * terms).sum(axis=1)
             first = int(np.argmax(variance))
             proposals.append(drawn[first])
-            self._asked.append(np.nan)
+            self._predicted.append(np.nan)
             seen = spread @ terms[first]
             spread = spread - np.outer(seen, seen) / (1.0 + float(terms[first] @ seen))
-        rest = self.rng.uniform(low, high, (count - len(proposals), len(here)))
-        self._asked += [np.nan] * len(rest)
-        made = []
+        rest = self.rng.uniform(low, high, (count - len(proposals), len(centre)))
+        self._predicted += [np.nan] * len(rest)
+        points = []
         for step in [*proposals, *rest]:
             point = np.array(self._centre)
-            point[self._columns] = np.clip(here + step * reach, 0.0, 1.0)
-            made.append(point)
-        return made
+            point[self._columns] = np.clip(centre + step * reach, 0.0, 1.0)
+            points.append(point)
+        return points
 
-    def _near(self) -> tuple[Floats, Floats] | None:
-        """The evaluated points nearest to the centre, with the same categories."""
+    def _find_nearest(self) -> tuple[Floats, Floats] | None:
+        """Find the evaluated points nearest to the centre, with the same categories.
+
+        None if there are fewer than two.
+        """
         others = np.flatnonzero(self._cells.unordered)
         alike = np.isfinite(self._losses)
         alike &= (self._points[:, others] == self._centre[others]).all(axis=1)
         rows, values = self._points[alike][:, self._columns], self._losses[alike]
         if len(values) < 2:
             return None
-        away = np.abs((rows - self._centre[self._columns]) / self._reach()).max(axis=1)
+        away = np.abs((rows - self._centre[self._columns]) / self._get_half_widths()).max(axis=1)
         order = np.argsort(away, kind="stable")[: 2 * self._terms]
-        order = order[(away[order] <= _FAR) | (np.arange(len(order)) <= len(self._columns))]
+        order = order[
+            (away[order] <= _MAX_DISTANCE) | (np.arange(len(order)) <= len(self._columns))
+        ]
         return rows[order], values[order]
 
-    def _features(self, steps: Floats) -> Floats:
+    def _make_features(self, steps: Floats) -> Floats:
         ones = np.ones((len(steps), 1))
         cross = steps[:, self._pairs[0]] * steps[:, self._pairs[1]]
         return np.concatenate([ones, steps, 0.5 * steps**2, cross], axis=1)
 
-    def _fitted(
+    def _fit_model(
         self, features: Floats, values: Floats, reach: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Slope and curvature in steps of the box, and the covariance of all terms."""
+        """Fit slope and curvature in steps of the box; return them and the covariance of terms."""
         d = len(reach)
         scale = np.outer(reach, reach)
-        prior = self._bend * scale
+        prior = self._curvature * scale
         flat = np.concatenate([np.diag(prior), prior[self._pairs]])
         rest = values - values.min() - features[:, 1 + d :] @ flat
         away = np.abs(features[:, 1 : 1 + d]).max(axis=1)
@@ -182,7 +188,7 @@ class Quadratic(BaseOptimiser):
         bend = np.diag(curve[:d])
         bend[self._pairs] = curve[d:]
         bend = bend + np.triu(bend, 1).T
-        self._bend = bend / scale
+        self._curvature = bend / scale
         return terms[1 : 1 + d], bend, inverse
 
     def tell(self, points: Floats, losses: Floats) -> None:
@@ -190,24 +196,24 @@ class Quadratic(BaseOptimiser):
         before = self._loss
         self.learn(points, losses)
         for predicted, loss in zip(
-            self._asked, failures_to_infinity(losses).tolist(), strict=False
+            self._predicted, failures_to_infinity(losses).tolist(), strict=False
         ):
             if np.isfinite(predicted) and np.isfinite(before):
                 ratio = (before - loss) / max(predicted, 1e-300)
                 if ratio > 0.7:
-                    self._size = min(2.0 * self._size, _WIDEST)
+                    self._size = min(2.0 * self._size, _MAX_SIZE)
                 elif ratio < 0.1:
                     self._size *= 0.5
                 break
-        if self._size < _NARROWEST:
-            self._set(self.rng.random(self.dimensions), _FIRST)
+        if self._size < _MIN_SIZE:
+            self._start_at(self.rng.random(self.dimensions), _INITIAL_SIZE)
 
     def learn(self, points: Floats, losses: Floats) -> None:
         """Add points of other optimisers."""
         super().tell(points, losses)
         losses = failures_to_infinity(losses)
-        self._points = np.concatenate([self._points, points])[-_KEPT:]
-        self._losses = np.concatenate([self._losses, losses])[-_KEPT:]
+        self._points = np.concatenate([self._points, points])[-_MAX_POINTS:]
+        self._losses = np.concatenate([self._losses, losses])[-_MAX_POINTS:]
         first = int(np.argmin(losses)) if len(losses) else 0
         if len(losses) and losses[first] < self._loss:
             self._centre, self._loss = np.array(points[first]), float(losses[first])
@@ -223,21 +229,25 @@ def minimise_quadratic(slope: Floats, bend: Floats, low: Floats, high: Floats) -
     squares, axes = np.linalg.eigh(bend)
     squares = np.maximum(np.abs(squares), 1e-12 * max(float(np.abs(squares).max()), 1e-300))
     step: Floats = np.clip(-(axes @ ((axes.T @ slope) / squares)), low, high)
-    grown = slope + bend @ step
+    gradient = slope + bend @ step
     bounds = list(zip(low.tolist(), high.tolist(), np.diag(bend).tolist(), strict=True))
-    for _ in range(_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         furthest = 0.0
-        for column, (least, most, curve) in enumerate(bounds):
-            place = float(step[column])
-            pull = float(grown[column]) - curve * place
-            if curve > 0:
-                moved = min(max(-pull / curve, least), most)
+        for column, (lower, upper, own_curvature) in enumerate(bounds):
+            position = float(step[column])
+            other_slope = float(gradient[column]) - own_curvature * position
+            if own_curvature > 0:
+                moved = min(max(-other_slope / own_curvature, lower), upper)
             else:
-                moved = min(least, most, key=lambda end: pull * end + 0.5 * curve * end * end)
-            if moved != place:
-                grown += bend[column] * (moved - place)
+                moved = min(
+                    lower,
+                    upper,
+                    key=lambda end: other_slope * end + 0.5 * own_curvature * end * end,
+                )
+            if moved != position:
+                gradient += bend[column] * (moved - position)
                 step[column] = moved
-                furthest = max(furthest, abs(moved - place))
+                furthest = max(furthest, abs(moved - position))
         if furthest < 1e-6:
             break
     return step

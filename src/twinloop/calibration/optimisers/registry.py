@@ -1,7 +1,7 @@
 """Optimisers by name: built-in, several joined by `+`, or from plug-ins.
 
 The module of a built-in optimiser is imported when that optimiser is created: a search with one
-optimiser does not wait for the imports of all others.
+optimiser does not need the imports of all others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.description.plugins import describe_error, list_plugins, load_plugin
 
-#: The entry points of optimisers in installed packages.
+#: The group of entry points by which installed packages provide optimisers.
 GROUP: Final = "twinloop.optimisers"
 
 
@@ -31,14 +31,14 @@ class _BuiltInOptimiser(NamedTuple):
     description: str
 
     def load(self) -> type[BaseOptimiser]:
-        """The class, from its module."""
-        found: type[BaseOptimiser] = getattr(
+        """Import the module and return the class."""
+        optimiser_class: type[BaseOptimiser] = getattr(
             import_module(f".{self.module}", __package__), self.kind
         )
-        return found
+        return optimiser_class
 
 
-_SINGLE: Final[Mapping[str, _BuiltInOptimiser]] = MappingProxyType(
+_BUILT_IN: Final[Mapping[str, _BuiltInOptimiser]] = MappingProxyType(
     {
         "random": _BuiltInOptimiser("sampling", "RandomSampling", "independent uniform points"),
         "lhs": _BuiltInOptimiser(
@@ -75,7 +75,7 @@ _SINGLE: Final[Mapping[str, _BuiltInOptimiser]] = MappingProxyType(
 #: The built-in optimisers by name, each with a description; `choose_optimiser` selects for `auto`.
 OPTIMISERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **{name: each.description for name, each in _SINGLE.items()},
+        **{name: each.description for name, each in _BUILT_IN.items()},
         "auto": "a choice by the space, the budget and the cost of an evaluation",
     }
 )
@@ -106,41 +106,41 @@ def create_optimiser(
     if name == "auto":
         name = choose_optimiser(space, budget=budget)
     settings: dict[str, Any] = {"seed": seed, "budget": budget, "batch": batch}
-    if name in _SINGLE:
-        return _SINGLE[name].load()(space, **settings)
+    if name in _BUILT_IN:
+        return _BUILT_IN[name].load()(space, **settings)
     if "+" in name:
         names = [part.strip() for part in name.split("+")]
         for part in names:
-            if part not in _SINGLE:
+            if part not in _BUILT_IN:
                 raise InputError(
                     f"no built-in optimiser is called '{part}'",
                     kind="unknown-name",
-                    remedy=suggest_name(part, [*_SINGLE]),
+                    remedy=suggest_name(part, [*_BUILT_IN]),
                 )
         return OptimiserPortfolio(
-            space, **settings, members=[_SINGLE[part].load() for part in names]
+            space, **settings, members=[_BUILT_IN[part].load() for part in names]
         )
     return _make_plugin(name, space, settings)
 
 
 def _make_plugin(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
-    offered = list_plugins(GROUP)
-    if name not in offered:
-        remedy = suggest_name(name, [*OPTIMISERS, *offered])
+    plugins = list_plugins(GROUP)
+    if name not in plugins:
+        remedy = suggest_name(name, [*OPTIMISERS, *plugins])
         raise InputError(f"no optimiser is called '{name}'", kind="unknown-name", remedy=remedy)
-    kind = load_plugin(GROUP, name, "optimiser")
+    factory = load_plugin(GROUP, name, "optimiser")
     try:
-        made = kind(space, **settings)
+        optimiser = factory(space, **settings)
     except InputError:
         raise
     except Exception as error:  # a plug-in may raise anything
         raise InputError(
             f"the plug-in '{name}' cannot be used: {describe_error(error)}", kind="plugin-error"
         ) from error
-    if not isinstance(made, Optimiser):
+    if not isinstance(optimiser, Optimiser):
         raise InputError(
             f"the plug-in '{name}' is not an optimiser",
             kind="wrong-interface",
             remedy="implement ask and tell",
         )
-    return made
+    return optimiser

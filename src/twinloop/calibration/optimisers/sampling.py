@@ -9,8 +9,8 @@ import numpy as np
 from twinloop.calibration.optimisers.interface import BaseOptimiser, Floats
 from twinloop.calibration.parameters.space import Space
 
-_LARGEST_CUBE: Final = 4096
-_BLOCK: Final = 64  # points drawn from a sequence at once: a power of 2
+_MAX_CUBE_SIZE: Final = 4096
+_BLOCK_SIZE: Final = 64  # points drawn from a sequence at once: a power of 2
 
 
 class RandomSampling(BaseOptimiser):
@@ -26,7 +26,7 @@ class RandomSampling(BaseOptimiser):
         return self.rng.random((count, self.dimensions))
 
 
-class _Blocks(BaseOptimiser):
+class _BlockSampler(BaseOptimiser):
     """A sampler that draws points in blocks."""
 
     def __init__(
@@ -38,18 +38,19 @@ class _Blocks(BaseOptimiser):
     def ask(self, count: int) -> Floats:
         """Return the next points."""
         while len(self._rest) < count:
-            self._rest = np.concatenate([self._rest, self._block()])
-        asked, self._rest = self._rest[:count], self._rest[count:]
-        return np.array(asked)
+            self._rest = np.concatenate([self._rest, self._draw_block()])
+        points, self._rest = self._rest[:count], self._rest[count:]
+        return np.array(points)
 
-    def _block(self) -> Floats:
+    def _draw_block(self) -> Floats:
         raise NotImplementedError
 
 
-class LatinHypercube(_Blocks):
+class LatinHypercube(_BlockSampler):
     """A Latin hypercube: each of n equal parts of every coordinate contains one of n points.
 
-    A hypercube has as many points as the budget; further points start another.
+    A hypercube has as many points as the budget, at most 4096, or 64 if there is no budget; further
+    points start another hypercube.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> cube = LatinHypercube(Space([LinearParameter("a", 0, 1)]), seed=1, budget=4)
@@ -57,13 +58,13 @@ class LatinHypercube(_Blocks):
     [0.0, 1.0, 2.0, 3.0]
     """
 
-    def _block(self) -> Floats:
-        size = min(max(self.budget or 64, self.batch), _LARGEST_CUBE)
+    def _draw_block(self) -> Floats:
+        size = min(max(self.budget or 64, self.batch), _MAX_CUBE_SIZE)
         order = np.argsort(self.rng.random((size, self.dimensions)), axis=0)
         return (order + self.rng.random((size, self.dimensions))) / size
 
 
-class Sobol(_Blocks):
+class Sobol(_BlockSampler):
     """Sobol's low-discrepancy sequence, scrambled (Owen 1998).
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
@@ -80,5 +81,5 @@ class Sobol(_Blocks):
 
         self._sequence = qmc.Sobol(self.dimensions, scramble=True, seed=self.rng)
 
-    def _block(self) -> Floats:
-        return np.asarray(self._sequence.random(_BLOCK))
+    def _draw_block(self) -> Floats:
+        return np.asarray(self._sequence.random(_BLOCK_SIZE))
