@@ -19,7 +19,7 @@ from twinloop.calibration.losses import get_loss
 from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
 from twinloop.calibration.run_columns import select_outputs
-from twinloop.calibration.search.minimisation import BATCH, minimise
+from twinloop.calibration.search.minimisation import MAX_BATCH, minimise
 from twinloop.calibration.search.objective import TwinObjective
 
 TASKS, NODES = 100, 2
@@ -55,15 +55,15 @@ def case() -> Case:
 
 def runs_alone(made: Case, loss: str, threads: int, count: int) -> None:
     """Lower bound of a search: its runs in the same batches, without the optimiser."""
-    points = np.random.default_rng(0).random((BATCH, len(SPACE)))
-    rows = make_value_rows(made.compiled, BATCH, SPACE.decode(points))
+    points = np.random.default_rng(0).random((MAX_BATCH, len(SPACE)))
+    rows = make_value_rows(made.compiled, MAX_BATCH, SPACE.decode(points))
     outputs = select_outputs(get_loss(loss).needs)
-    for _ in range(count // BATCH):
+    for _ in range(count // MAX_BATCH):
         made.compiled.run_many(rows, outputs=outputs, threads=threads)
 
 
 def searched(
-    made: Case, loss: str, optimiser: str, threads: int, count: int, batch: int = BATCH
+    made: Case, loss: str, optimiser: str, threads: int, count: int, batch: int = MAX_BATCH
 ) -> Any:
     objective = TwinObjective(SPACE, [made], get_loss(loss), threads=threads)
     return minimise(objective, optimiser=optimiser, budget=count, batch=batch).losses
@@ -77,7 +77,7 @@ def spare_cores(count: int) -> None:
 
 
 def throughput(result: BenchmarkResult, quick: bool) -> None:
-    count = BATCH * (20 if quick else 100)
+    count = MAX_BATCH * (20 if quick else 100)
     made = case()
     counts = (1, THREADS)
     rows = [(loss, what) for loss in LOSSES for what in (BARE, *OPTIMISERS)]
@@ -105,10 +105,10 @@ def throughput(result: BenchmarkResult, quick: bool) -> None:
             "speed-up": ".2f",
             "CPU us each": ".1f",
         },
-        note=f"In elapsed time, with all that the optimiser does, in batches of {BATCH}; the last "
-        f"column in CPU time, on one thread. On {os.cpu_count()} cores, other work on the machine: "
-        f"{os.getloadavg()[0]:.1f}. The bare loop of `load.py` is {spare:.2f} times as fast on "
-        f"{THREADS} threads now.",
+        note=f"In elapsed time, with all that the optimiser does, in batches of {MAX_BATCH}; the "
+        f"last column in CPU time, on one thread. On {os.cpu_count()} cores, other work on the "
+        f"machine: {os.getloadavg()[0]:.1f}. The bare loop of `load.py` is {spare:.2f} times as "
+        f"fast on {THREADS} threads now.",
     )
     for loss, what in rows:
         rates = [count / seconds[f"{loss} {what} {n}"] for n in counts]

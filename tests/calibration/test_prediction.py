@@ -163,7 +163,7 @@ def test_the_same_seed_draws_the_same_values():
     [
         (
             lambda: sample_posterior(LossOnly(Line()), Line().best),
-            "observations: is required without outputs",
+            "observations: is required if the objective has no outputs",
         ),
         (
             lambda: sample_posterior(Line(), Line().best, observations=2),

@@ -35,16 +35,16 @@ class Hint:
         return any(
             all(
                 fnmatchcase(name, pattern)
-                for name, pattern in zip(some, self.patterns, strict=True)
+                for name, pattern in zip(chosen, self.patterns, strict=True)
             )
-            for some in permutations(names, len(self.patterns))
+            for chosen in permutations(names, len(self.patterns))
         )
 
 
 _STARTUP, _SERVICE = "*startup_overhead", "*service_factor*"
 _SPEED, _CONTENTION = "*speed_factor", "*contention*"
 
-#: Advice for the values of a Model; a fact that is not given is unknown.
+#: Advice for the values of a Model. A fact that the caller does not give is unknown.
 HINTS: Final = (
     Hint((_STARTUP, _SERVICE), "add runs with short tasks"),
     Hint((_STARTUP, _SPEED), "add runs with short tasks"),
@@ -102,14 +102,14 @@ def explain_no_effect(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]
 
 
 def suggest_data(names: Sequence[str], hints: Iterable[Hint]) -> str:
-    """Suggest data for one parameter, or for a group; an empty text without advice.
+    """Suggest data for one parameter or a group; an empty text if no hint matches.
 
     >>> suggest_data(["startup_overhead", "service_factor"], HINTS)
     'add runs with short tasks'
     """
-    wanted = 1 if len(names) == 1 else 2
-    found = [hint.advice for hint in hints if len(hint.patterns) == wanted and hint.matches(names)]
-    return "; ".join(dict.fromkeys(found))
+    count = 1 if len(names) == 1 else 2
+    advice = [hint.advice for hint in hints if len(hint.patterns) == count and hint.matches(names)]
+    return "; ".join(dict.fromkeys(advice))
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -48,23 +48,29 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: The least standard deviation of the outputs that is assumed, unless given.
+#: The minimum standard deviation of the outputs that is assumed, unless it is given.
 NOISE_FLOOR: Final = 1e-3
 _QUARTERS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
 class _ProfileInput:
-    """The input of the profiles: the constrained fit, its minimum, and the bound of the score."""
+    """The input of the profiles: the constrained fit, its minimum, and the bound of the score.
+
+    `guesses` are approximate half widths of the intervals, `weak_directions` the directions in
+    which the outputs hardly change (rows), `noise` the standard deviation of the outputs (None if
+    the loss is used), and `starts_at_minimum` is whether the calibration is about as good as the
+    minimum `centre`.
+    """
 
     fit: ConstrainedFit
     centre: Floats
     lowest: float
     bound: float
     guesses: Floats
-    weak: Floats
+    weak_directions: Floats
     noise: float | None
-    settled: bool
+    starts_at_minimum: bool
 
 
 def analyse_identifiability(
@@ -126,58 +132,62 @@ def analyse_identifiability(
     space = evaluations.space
     best = check_point(best, len(space))
     try:
-        given = _by_outputs(evaluations, best, noise, tolerance, level, loss_bound)
-        effects = _effects(evaluations, given)
+        inputs = _prepare_by_outputs(evaluations, best, noise, tolerance, level, loss_bound)
+        effects = _find_effects(evaluations, inputs)
     except BudgetSpentError:
-        return _unfinished_result(evaluations, best)
+        return _make_unfinished_result(evaluations, best)
     profiles: list[Profile] = []
     for axis in range(len(space)):
         evaluations.limit = evaluations.spent + (budget - evaluations.spent) // (
             len(space) - axis + 1
         )
-        profiles.append(_profile(evaluations, given, axis) if effects[axis] else _flat(given, axis))
+        profiles.append(
+            _compute_profile(evaluations, inputs, axis)
+            if effects[axis]
+            else _make_flat_profile(inputs, axis)
+        )
     evaluations.limit = budget
     # Intervals around a point that is not a minimum are not confidence intervals.
-    minimal = not any(_below(given, each) for each in profiles)
+    minimal = not any(_has_better_fit(inputs, each) for each in profiles)
     masks: list[MaskingParameter | None] = [None] * len(space)
     identifiable = [
-        _is_identifiable(space, given, each, axis, tolerance) for axis, each in enumerate(profiles)
+        _is_identifiable(space, inputs, each, axis, tolerance) for axis, each in enumerate(profiles)
     ]
     if not minimal:
         identifiable = [None if effect else False for effect in effects]
     moves = CompensatingMoves(
-        given.centre, profiles, given.fit, lowest=given.lowest, bound=given.bound
+        inputs.centre, profiles, inputs.fit, lowest=inputs.lowest, bound=inputs.bound
     )
     complete = not any(each.spent for each in profiles)
     edges = np.zeros((len(space), len(space)), dtype=bool)
-    loose = np.array([each is False for each in identifiable])
+    unidentifiable = np.array([each is False for each in identifiable])
     searched = True
     try:
-        edges = moves.needed(np.flatnonzero(loose))
+        edges = moves.find_needed(np.flatnonzero(unidentifiable))
         masks = [
             None
             if effects[axis]
-            else find_masking_parameter(evaluations, given.fit, given.centre, axis)
+            else find_masking_parameter(evaluations, inputs.fit, inputs.centre, axis)
             for axis in range(len(space))
         ]
     except BudgetSpentError:
         complete = searched = False
-    groups = group_parameters(edges, given.weak, ~loose, effects)
+    groups = group_parameters(edges, inputs.weak_directions, ~unidentifiable, effects)
     analysis = IdentifiabilityAnalysis(
         space,
         best,
-        given.centre,
+        inputs.centre,
         profiles,
         identifiable,
         groups,
         effects,
         masks,
-        given.weak,
+        inputs.weak_directions,
         searched,
         minimal,
     )
     whys, sentences = describe_analysis(analysis, tuple(hints), facts or {})
-    if not (given.settled and minimal):
+    if not (inputs.starts_at_minimum and minimal):
         sentences.append(
             "A nearby point fits better than the calibration: give the search a larger budget "
             "before relying on these intervals."
@@ -186,45 +196,45 @@ def analyse_identifiability(
             "search a larger budget."
         )
     if not complete:
-        sentences.append(_unfinished(budget, analysis))
+        sentences.append(_describe_unfinished(budget, analysis))
     return Identifiability(
         analysis.table(whys),
         tuple(tuple(space.names[axis] for axis in group) for group in groups),
         tuple(sentences),
-        _calibrations(analysis),
-        given.noise,
+        _make_profile_table(analysis),
+        inputs.noise,
         evaluations.spent,
         complete and minimal,
     )
 
 
-def _below(given: _ProfileInput, found: Profile) -> bool:
-    """Whether a profile found a clearly better fit than its starting point."""
-    return float(found.scores.min()) < given.lowest - 0.1 * (given.bound - given.lowest)
+def _has_better_fit(inputs: _ProfileInput, profile: Profile) -> bool:
+    """Whether a profile contains a clearly better fit than its starting point."""
+    return float(profile.scores.min()) < inputs.lowest - 0.1 * (inputs.bound - inputs.lowest)
 
 
-def _unfinished(budget: int, analysis: IdentifiabilityAnalysis) -> str:
-    """Describe the results that an analysis without remaining budget lacks."""
+def _describe_unfinished(budget: int, analysis: IdentifiabilityAnalysis) -> str:
+    """Describe the results that are missing because the budget was spent."""
     names = analysis.space.names
     unknown = [
         name for name, each in zip(names, analysis.identifiable, strict=True) if each is None
     ]
-    open_ = [
+    without_interval = [
         name
-        for name, each, found in zip(names, analysis.identifiable, analysis.profiles, strict=True)
-        if each is not None and found.spent
+        for name, each, profile in zip(names, analysis.identifiable, analysis.profiles, strict=True)
+        if each is not None and profile.spent
     ]
     text = f"The analysis is unfinished: {budget:,} evaluations were too few"
     if unknown:
         text += f"; whether the data determine {join_names(unknown)} is unknown"
-    if open_:
-        text += f"; the interval of {join_names(open_)} is unknown"
+    if without_interval:
+        text += f"; the interval of {join_names(without_interval)} is unknown"
     if not analysis.searched:
         text += "; the search for parameters that compensate or mask each other is incomplete"
     return f"{text}."
 
 
-def _unfinished_result(evaluations: Evaluations, best: Floats) -> Identifiability:
+def _make_unfinished_result(evaluations: Evaluations, best: Floats) -> Identifiability:
     values = evaluations.space.decode_one(best)
     rows = [
         {"parameter": name, "identifiable": None, "why": "unknown: too few evaluations"}
@@ -240,7 +250,7 @@ def _unfinished_result(evaluations: Evaluations, best: Floats) -> Identifiabilit
     return Identifiability(make_table(rows), (), (sentence,), pl.DataFrame(), None, spent, False)
 
 
-def _by_outputs(
+def _prepare_by_outputs(
     evaluations: Evaluations,
     best: Floats,
     noise: float | Floats | None,
@@ -248,69 +258,71 @@ def _by_outputs(
     level: float,
     loss_bound: float | None,
 ) -> _ProfileInput:
-    # scipy.stats would take a second to import.
+    # scipy.stats is not used because its import takes a second.
     from scipy import special
 
     residuals = None if loss_bound is not None else evaluations.outputs(best[np.newaxis])
     if residuals is None:
-        return _by_loss(evaluations, best, loss_bound)
+        return _prepare_by_loss(evaluations, best, loss_bound)
     known = np.isfinite(residuals[0])
     if not known.any():
         raise InputError(
             "has no finite outputs at the calibration", kind="evaluations-failed", field="objective"
         )
-    evaluations.known = known
-    count, free = int(known.sum()), int(known.sum()) - len(best)
+    evaluations.known_outputs = known
+    count, freedom = int(known.sum()), int(known.sum()) - len(best)
     scale = noise if noise is not None else NOISE_FLOOR
     if np.ndim(scale):
         scale = np.asarray(scale, dtype=np.float64)[known]
     if not np.all(np.asarray(scale) > 0):
         raise InputError("must be positive", kind="out-of-range", field="noise")
-    rough = np.sqrt(np.mean((residuals[0][known] / scale) ** 2))
+    rough_scale = np.sqrt(np.mean((residuals[0][known] / scale) ** 2))
     slopes = estimate_sensitivity(
-        evaluations, best, scale * (max(rough, 1.0) if noise is None else 1.0)
+        evaluations, best, scale * (max(rough_scale, 1.0) if noise is None else 1.0)
     )
     fit = LeastSquaresFit(evaluations, scale, slopes.steps)
     at_best = float(np.sum((residuals[0][known] / scale) ** 2))
     centre, lowest = fit.fit(best, None, 0.0)
-    share = special.ndtri((1 + level) / 2) ** 2
+    threshold = special.ndtri((1 + level) / 2) ** 2
     if noise is None:
-        remaining = lowest / free if free > 0 else lowest / count
+        remaining = lowest / freedom if freedom > 0 else lowest / count
         if remaining > 1.0:
             scale = scale * float(np.sqrt(remaining))
             at_best, lowest = at_best / remaining, lowest / remaining
-            share = special.stdtrit(max(free, 1), (1 + level) / 2) ** 2
+            threshold = special.stdtrit(max(freedom, 1), (1 + level) / 2) ** 2
     slopes = estimate_sensitivity(evaluations, centre, scale)
-    slopes_of = slopes.jacobian
-    spread = np.linalg.inv(slopes_of.T @ slopes_of + 4.0 * np.eye(len(best)))
-    guesses = np.sqrt(share * spread.diagonal())
+    jacobian = slopes.jacobian
+    covariance = np.linalg.inv(jacobian.T @ jacobian + 4.0 * np.eye(len(best)))
+    guesses = np.sqrt(threshold * covariance.diagonal())
     return _ProfileInput(
         LeastSquaresFit(evaluations, scale, slopes.steps),
         centre,
         lowest,
-        lowest + float(share),
+        lowest + float(threshold),
         np.clip(guesses, 1e-5, 0.5),
-        slopes.weak(0.5 * tolerance / float(np.sqrt(share))),
+        slopes.find_weak_directions(0.5 * tolerance / float(np.sqrt(threshold))),
         float(np.mean(scale)),
-        at_best <= lowest + max(float(share), 0.1 * lowest),
+        at_best <= lowest + max(float(threshold), 0.1 * lowest),
     )
 
 
-def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -> _ProfileInput:
+def _prepare_by_loss(
+    evaluations: Evaluations, best: Floats, loss_bound: float | None
+) -> _ProfileInput:
     at_best = float(evaluations.losses(best[np.newaxis])[0])
     if not np.isfinite(at_best):
         raise InputError("fails at the calibration", kind="evaluations-failed", field="objective")
     dimensions = len(best)
     distances = np.array([0.001, 0.01, 0.05, 0.2])
     near = np.tile(best, (len(distances) * 2 * dimensions, 1))
-    moved = np.repeat(np.concatenate([distances, -distances]), dimensions)
+    shifts = np.repeat(np.concatenate([distances, -distances]), dimensions)
     axes = np.tile(np.arange(dimensions), 2 * len(distances))
-    near[np.arange(len(near)), axes] += moved
+    near[np.arange(len(near)), axes] += shifts
     losses = evaluations.losses(near)
     bound = at_best + max(0.1 * at_best, 1e-3) if loss_bound is None else loss_bound
     guesses = np.array(
         [
-            max(abs(moved[(axes == axis) & (losses <= bound)]), default=distances[0])
+            max(abs(shifts[(axes == axis) & (losses <= bound)]), default=distances[0])
             for axis in range(dimensions)
         ]
     )
@@ -318,78 +330,78 @@ def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -
     centre, lowest = fit.fit(best, None, 0.0)
     if loss_bound is None:
         bound = lowest + max(0.1 * lowest, 1e-3)
-    nothing = np.zeros((0, dimensions))
-    return _ProfileInput(fit, centre, lowest, bound, guesses, nothing, None, at_best <= bound)
+    no_directions = np.zeros((0, dimensions))
+    return _ProfileInput(fit, centre, lowest, bound, guesses, no_directions, None, at_best <= bound)
 
 
-def _effects(evaluations: Evaluations, given: _ProfileInput) -> NDArray[np.bool_]:
-    """Whether each parameter alone has any effect in its range."""
+def _find_effects(evaluations: Evaluations, inputs: _ProfileInput) -> NDArray[np.bool_]:
+    """Find whether each parameter alone has any effect in its range."""
     rows, axes = [], []
     for axis, parameter in enumerate(evaluations.space):
-        places = list_positions(parameter) if is_enumerable(parameter) else _QUARTERS
-        # Also near the calibration: an effect may saturate.
-        for place in (*places, given.centre[axis] - 0.01, given.centre[axis] + 0.01):
-            rows.append(given.centre.copy())
-            rows[-1][axis] = place
+        positions = list_positions(parameter) if is_enumerable(parameter) else _QUARTERS
+        # Also near the calibration, because an effect may saturate farther away.
+        for position in (*positions, inputs.centre[axis] - 0.01, inputs.centre[axis] + 0.01):
+            rows.append(inputs.centre.copy())
+            rows[-1][axis] = position
             axes.append(axis)
-    points = np.array([given.centre, *rows])
-    found = evaluations.outputs(points) if given.noise is not None else None
-    if found is None:
-        found = evaluations.losses(points)[:, np.newaxis]
-    found = np.nan_to_num(found, nan=1e300, posinf=1e300)
-    changed = (abs(found[1:] - found[0]) > 1e-10 * (1.0 + abs(found[0]))).any(axis=1)
-    return np.array([changed[np.array(axes) == axis].any() for axis in range(len(given.centre))])
+    points = np.array([inputs.centre, *rows])
+    outputs = evaluations.outputs(points) if inputs.noise is not None else None
+    if outputs is None:
+        outputs = evaluations.losses(points)[:, np.newaxis]
+    outputs = np.nan_to_num(outputs, nan=1e300, posinf=1e300)
+    changed = (abs(outputs[1:] - outputs[0]) > 1e-10 * (1.0 + abs(outputs[0]))).any(axis=1)
+    return np.array([changed[np.array(axes) == axis].any() for axis in range(len(inputs.centre))])
 
 
-def _profile(evaluations: Evaluations, given: _ProfileInput, axis: int) -> Profile:
+def _compute_profile(evaluations: Evaluations, inputs: _ProfileInput, axis: int) -> Profile:
     return profile_parameter(
         evaluations,
-        given.fit,
-        given.centre,
+        inputs.fit,
+        inputs.centre,
         axis,
-        guess=float(given.guesses[axis]),
-        lowest=given.lowest,
-        bound=given.bound,
+        guess=float(inputs.guesses[axis]),
+        lowest=inputs.lowest,
+        bound=inputs.bound,
     )
 
 
-def _flat(given: _ProfileInput, axis: int) -> Profile:
-    """The profile of a parameter without effect: a constant score."""
-    points = np.tile(given.centre, (3, 1))
-    points[:, axis] = 0.0, given.centre[axis], 1.0
-    return Profile(0.0, 1.0, (False, False), points, np.full(3, given.lowest))
+def _make_flat_profile(inputs: _ProfileInput, axis: int) -> Profile:
+    """Make the profile of a parameter without effect: a constant score."""
+    points = np.tile(inputs.centre, (3, 1))
+    points[:, axis] = 0.0, inputs.centre[axis], 1.0
+    return Profile(0.0, 1.0, (False, False), points, np.full(3, inputs.lowest))
 
 
 def _is_identifiable(
-    space: Space, given: _ProfileInput, found: Profile, axis: int, tolerance: float
+    space: Space, inputs: _ProfileInput, profile: Profile, axis: int, tolerance: float
 ) -> bool | None:
     """Whether the data determine a parameter; None if the profile is incomplete."""
     discrete = is_enumerable(space.parameters[axis])
     # More evaluations can only widen the interval.
-    if len(found.points) > 1 if discrete else found.width > tolerance:
+    if len(profile.points) > 1 if discrete else profile.width > tolerance:
         return False
-    if found.spent:
+    if profile.spent:
         return None
     if discrete:
         return True
-    if _at_own_end(space.parameters[axis], found):
+    if _is_limited_by_own_range(space.parameters[axis], profile):
         return False
-    loose = bool((abs(given.weak[:, axis]) > 0.1).any())
-    return not (loose and _held_by_range(given.centre, found, axis))
+    is_weak = bool((abs(inputs.weak_directions[:, axis]) > 0.1).any())
+    return not (is_weak and _is_limited_by_other_range(inputs.centre, profile, axis))
 
 
-def _at_own_end(parameter: Parameter, found: Profile) -> bool:
+def _is_limited_by_own_range(parameter: Parameter, profile: Profile) -> bool:
     """Whether the interval is limited by the range of the parameter and not by the data.
 
     A lower end of 0 is a natural limit, not an end of the range.
     """
-    low, high = (not closed for closed in found.closed)
-    return (high and found.high >= 1.0) or (low and found.low <= 0.0 != parameter.decode(0.0))
+    low, high = (not closed for closed in profile.closed)
+    return (high and profile.high >= 1.0) or (low and profile.low <= 0.0 != parameter.decode(0.0))
 
 
-def _held_by_range(centre: Floats, found: Profile, axis: int) -> bool:
+def _is_limited_by_other_range(centre: Floats, profile: Profile, axis: int) -> bool:
     """Whether the interval is limited by the range of another parameter."""
-    for end in found.points[[0, -1]]:
+    for end in profile.points[[0, -1]]:
         moved = abs(end - centre)
         far = moved > max(0.1 * moved[axis], 1e-6)
         far[axis] = False
@@ -399,16 +411,16 @@ def _held_by_range(centre: Floats, found: Profile, axis: int) -> bool:
     return False
 
 
-def _calibrations(analysis: IdentifiabilityAnalysis) -> pl.DataFrame:
+def _make_profile_table(analysis: IdentifiabilityAnalysis) -> pl.DataFrame:
     parts = []
-    for name, found in zip(analysis.space.names, analysis.profiles, strict=True):
+    for name, profile in zip(analysis.space.names, analysis.profiles, strict=True):
         values = {
             each: column if isinstance(column, np.ndarray) else [str(value) for value in column]
-            for each, column in analysis.space.decode(found.points).items()
+            for each, column in analysis.space.decode(profile.points).items()
         }
         parts.append(
             pl.DataFrame(
-                {"parameter": [name] * len(found.points), "score": found.scores}
+                {"parameter": [name] * len(profile.points), "score": profile.scores}
                 | {f"value.{each}": column for each, column in values.items()}
             )
         )

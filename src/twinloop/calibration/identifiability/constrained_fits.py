@@ -12,6 +12,7 @@ from twinloop.calibration.uncertainty.evaluation_count import Evaluations
 
 Floats = NDArray[np.float64]
 
+#: The Levenberg-Marquardt dampings that are tried, relative to the largest curvature.
 _DAMPINGS: Final = (1e-9, 1e-3, 1e-1, 10.0)
 
 
@@ -19,7 +20,7 @@ class ConstrainedFit(Protocol):
     """A fit with a score of points; a lower score is better."""
 
     def scores(self, points: Floats) -> Floats:
-        """The score of each point, infinite where it failed."""
+        """Compute the score of each point; infinite where the evaluation failed."""
         ...
 
     def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
@@ -50,48 +51,48 @@ class LeastSquaresFit:
         self._evaluations = evaluations
         self._noise = noise
         self._steps = steps
-        self._still = np.array([not each.ordered for each in evaluations.space])
+        self._unordered = np.array([not each.ordered for each in evaluations.space])
 
     def scores(self, points: Floats) -> Floats:
-        """The sum of squares of the outputs over their noise."""
-        return self._squares(self._scaled(points))
+        """Compute the sum of squares of the outputs over their noise."""
+        return self._sum_squares(self._scale_outputs(points))
 
     def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
         """Fit by least squares from `start`."""
-        free = np.array([i for i in range(len(start)) if i != held and not self._still[i]])
+        free = np.array([i for i in range(len(start)) if i != held and not self._unordered[i]])
         point = start.copy()
-        residuals = self._scaled(point[np.newaxis])[0]
-        score = float(self._squares(residuals[np.newaxis])[0])
+        residuals = self._scale_outputs(point[np.newaxis])[0]
+        score = float(self._sum_squares(residuals[np.newaxis])[0])
         for _ in range(8):
             if score <= enough or not len(free) or not np.isfinite(score):
                 break
-            slopes = self._slopes(point, residuals, free)
-            tried = _steps(slopes, residuals, point, free)
-            found = self._scaled(tried)
-            scores = self._squares(found)
+            slopes = self._estimate_slopes(point, residuals, free)
+            tried = _propose_steps(slopes, residuals, point, free)
+            tried_residuals = self._scale_outputs(tried)
+            scores = self._sum_squares(tried_residuals)
             # The most damped of about equal steps, so that parameters without effect do not move.
-            pick = int(np.flatnonzero(scores <= scores.min() + 1e-3)[-1])
-            if not scores[pick] < score - 1e-3:
+            chosen = int(np.flatnonzero(scores <= scores.min() + 1e-3)[-1])
+            if not scores[chosen] < score - 1e-3:
                 break
-            point, residuals, score = tried[pick], found[pick], float(scores[pick])
+            point, residuals, score = tried[chosen], tried_residuals[chosen], float(scores[chosen])
         return point, score
 
-    def _slopes(self, point: Floats, residuals: Floats, free: NDArray[np.intp]) -> Floats:
+    def _estimate_slopes(self, point: Floats, residuals: Floats, free: NDArray[np.intp]) -> Floats:
         steps = np.where(point[free] + self._steps[free] > 1.0, -1.0, 1.0) * self._steps[free]
         near = np.tile(point, (len(free), 1))
         near[np.arange(len(free)), free] += steps
-        moved = self._scaled(near)
+        moved = self._scale_outputs(near)
         slopes: Floats = np.nan_to_num((moved - residuals) / steps[:, np.newaxis]).T
         return slopes
 
-    def _scaled(self, points: Floats) -> Floats:
+    def _scale_outputs(self, points: Floats) -> Floats:
         outputs = self._evaluations.outputs(points)
         assert outputs is not None
         scaled: Floats = outputs / self._noise
         return scaled
 
     @staticmethod
-    def _squares(scaled: Floats) -> Floats:
+    def _sum_squares(scaled: Floats) -> Floats:
         squares = np.einsum("ij,ij->i", scaled, scaled)
         return np.where(np.isnan(squares), np.inf, squares)
 
@@ -117,17 +118,17 @@ class SimplexFit:
     def __init__(self, evaluations: Evaluations, widths: Floats) -> None:
         self._evaluations = evaluations
         self._widths = widths
-        self._still = np.array([not each.ordered for each in evaluations.space])
+        self._unordered = np.array([not each.ordered for each in evaluations.space])
 
     def scores(self, points: Floats) -> Floats:
-        """The loss."""
+        """Compute the loss."""
         return self._evaluations.losses(points)
 
     def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
         """Minimise the loss from `start`."""
         from scipy.optimize import minimize
 
-        free = np.array([i for i in range(len(start)) if i != held and not self._still[i]])
+        free = np.array([i for i in range(len(start)) if i != held and not self._unordered[i]])
         best, lowest = start.copy(), float(self.scores(start[np.newaxis])[0])
         if not len(free) or lowest <= enough:
             return best, lowest
@@ -143,9 +144,9 @@ class SimplexFit:
                 raise _EnoughError
             return min(score, 1e300)
 
-        reach = np.clip(2 * self._widths[free], 0.02, 0.3)
+        edge_lengths = np.clip(2 * self._widths[free], 0.02, 0.3)
         simplex = np.tile(start[free], (len(free) + 1, 1))
-        inward = np.where(start[free] + reach > 1.0, -reach, reach)
+        inward = np.where(start[free] + edge_lengths > 1.0, -edge_lengths, edge_lengths)
         simplex[np.arange(1, len(free) + 1), np.arange(len(free))] += inward
         options = {"initial_simplex": simplex, "maxfev": 60 * len(free) + 20}
         options |= {"xatol": 1e-5, "fatol": 1e-9 + 1e-4 * abs(lowest)}
@@ -160,43 +161,47 @@ class SimplexFit:
         return best, lowest
 
 
-def _steps(slopes: Floats, residuals: Floats, point: Floats, free: NDArray[np.intp]) -> Floats:
-    """A least-squares step for each damping, clipped to the cube."""
+def _propose_steps(
+    slopes: Floats, residuals: Floats, point: Floats, free: NDArray[np.intp]
+) -> Floats:
+    """Propose a least-squares step for each damping, clipped to the cube."""
     values, vectors = np.linalg.eigh(slopes.T @ slopes)
     dampings = np.array(_DAMPINGS)[:, np.newaxis] * max(float(values[-1]), 1e-12)
     along = vectors.T @ (slopes.T @ residuals)
-    aims = point[free] - (along / (np.maximum(values, 0.0) + dampings)) @ vectors.T
-    moved = np.tile(point, (len(aims), 1))
-    moved[:, free] = np.clip(aims, 0.0, 1.0)
-    for row in np.flatnonzero((moved[:, free] != aims).any(axis=1)):
-        stopped = moved[row, free] != aims[row]
+    targets = point[free] - (along / (np.maximum(values, 0.0) + dampings)) @ vectors.T
+    moved = np.tile(point, (len(targets), 1))
+    moved[:, free] = np.clip(targets, 0.0, 1.0)
+    for row in np.flatnonzero((moved[:, free] != targets).any(axis=1)):
+        clipped = moved[row, free] != targets[row]
         damping = float(dampings[row, 0])
-        moved[row] = _repeat_free(slopes, residuals, point, free, damping, moved[row], stopped)
+        moved[row] = _repeat_unclipped(slopes, residuals, point, free, damping, moved[row], clipped)
     return moved
 
 
-def _repeat_free(
+def _repeat_unclipped(
     slopes: Floats,
     residuals: Floats,
     point: Floats,
     free: NDArray[np.intp],
     damping: float,
     moved: Floats,
-    stopped: NDArray[np.bool_],
+    clipped: NDArray[np.bool_],
 ) -> Floats:
     """Repeat the step for the coordinates that were not clipped."""
     for _ in range(2):
-        held = free[stopped]
-        rest = residuals + slopes[:, stopped] @ (moved[held] - point[held])
-        some = slopes[:, ~stopped]
-        if not some.size:
+        fixed = free[clipped]
+        remaining_residuals = residuals + slopes[:, clipped] @ (moved[fixed] - point[fixed])
+        free_slopes = slopes[:, ~clipped]
+        if not free_slopes.size:
             break
-        normal = some.T @ some + damping * np.eye(some.shape[1])
-        aim = point[free[~stopped]] - np.linalg.solve(normal, some.T @ rest)
-        moved[free[~stopped]] = np.clip(aim, 0.0, 1.0)
-        out = (aim < 0.0) | (aim > 1.0)
+        normal = free_slopes.T @ free_slopes + damping * np.eye(free_slopes.shape[1])
+        target = point[free[~clipped]] - np.linalg.solve(
+            normal, free_slopes.T @ remaining_residuals
+        )
+        moved[free[~clipped]] = np.clip(target, 0.0, 1.0)
+        out = (target < 0.0) | (target > 1.0)
         if not out.any():
             break
-        stopped = stopped.copy()
-        stopped[np.flatnonzero(~stopped)[out]] = True
+        clipped = clipped.copy()
+        clipped[np.flatnonzero(~clipped)[out]] = True
     return moved

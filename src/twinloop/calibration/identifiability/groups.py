@@ -30,13 +30,14 @@ class CompensatingMoves:
         self._profiles = profiles
         self._fit = fit
         # Resetting one of two parameters with correlation r raises the score by 1 / (1 - r²) times
-        # the bound of the other's interval: four times that is a correlation of 0.87.
-        self._costly = lowest + 4.0 * (bound - lowest)
+        # the rise at the end of the other's interval: four times that is a correlation of 0.87.
+        self._max_score = lowest + 4.0 * (bound - lowest)
 
-    def needed(self, axes: NDArray[np.intp]) -> Bools:
-        """A matrix: true if parameter (row) can be held elsewhere only if another (column) moves.
+    def find_needed(self, axes: NDArray[np.intp]) -> Bools:
+        """Find the parameters that must move when another one is held away from its best value.
 
-        A move counts if taking it back alone makes the fit far worse.
+        Returns a matrix: true if the parameter of the row can be held elsewhere only if that of
+        the column moves. A move is needed if resetting it alone makes the fit far worse.
         """
         size = len(self._centre)
         edges = np.zeros((size, size), dtype=bool)
@@ -48,9 +49,9 @@ class CompensatingMoves:
                 others = np.flatnonzero(moved)
                 if not len(others):
                     continue
-                back = np.tile(end, (len(others), 1))
-                back[np.arange(len(others)), others] = self._centre[others]
-                edges[axis, others] |= self._fit.scores(back) > self._costly
+                reset = np.tile(end, (len(others), 1))
+                reset[np.arange(len(others)), others] = self._centre[others]
+                edges[axis, others] |= self._fit.scores(reset) > self._max_score
         return edges
 
 
@@ -67,11 +68,11 @@ def group_parameters(
     >>> group_parameters(none, weak, np.array([False, False, True, False]), np.full(4, True))
     ((0, 1),)
     """
-    joined = edges | edges.T | (abs(weak.T @ weak) > 0.05)
-    some = ~identifiable & effects
-    joined &= np.outer(some, some)
-    np.fill_diagonal(joined, some)
+    connected = edges | edges.T | (abs(weak.T @ weak) > 0.05)
+    candidates = ~identifiable & effects
+    connected &= np.outer(candidates, candidates)
+    np.fill_diagonal(connected, candidates)
     for _ in range(len(identifiable)):
-        joined = joined | (joined.astype(np.int64) @ joined.astype(np.int64) > 0)
-    found = {tuple(np.flatnonzero(row).tolist()) for row in joined if row.sum() > 1}
-    return tuple(sorted(found))
+        connected = connected | (connected.astype(np.int64) @ connected.astype(np.int64) > 0)
+    groups = {tuple(np.flatnonzero(row).tolist()) for row in connected if row.sum() > 1}
+    return tuple(sorted(groups))

@@ -16,7 +16,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MaskingParameter:
-    """A masking parameter, and the position beyond which the masked one has an effect."""
+    """The index of a masking parameter, and the position from which the masked one has an effect.
+
+    The masked parameter has an effect above `threshold` if `above`, else below it.
+    """
 
     other: int
     threshold: float
@@ -41,7 +44,7 @@ def find_masking_parameter(
     MaskingParameter(other=1, threshold=0.6..., above=True)
     """
 
-    def effect(points: Floats) -> NDArray[np.bool_]:
+    def has_effect(points: Floats) -> NDArray[np.bool_]:
         low, high = points.copy(), points.copy()
         low[:, axis], high[:, axis] = 0.0, 1.0
         scores = fit.scores(np.vstack([low, high]))
@@ -53,21 +56,23 @@ def find_masking_parameter(
     for other, parameter in enumerate(evaluations.space):
         if other == axis:
             continue
-        places = list_positions(parameter) if is_enumerable(parameter) else np.linspace(0.0, 1.0, 9)
-        points = np.tile(centre, (len(places), 1))
-        points[:, other] = places
-        shown = places[effect(points)]
-        if not len(shown):
+        positions = (
+            list_positions(parameter) if is_enumerable(parameter) else np.linspace(0.0, 1.0, 9)
+        )
+        points = np.tile(centre, (len(positions), 1))
+        points[:, other] = positions
+        unmasked = positions[has_effect(points)]
+        if not len(unmasked):
             continue
-        hit = float(shown[abs(shown - centre[other]).argmin()])
-        miss = float(centre[other])
+        unmasked_at = float(unmasked[abs(unmasked - centre[other]).argmin()])
+        masked_at = float(centre[other])
         if not is_enumerable(parameter):
             for _ in range(6):
                 middle = centre.copy()
-                middle[other] = (hit + miss) / 2
-                if effect(middle[np.newaxis])[0]:
-                    hit = middle[other]
+                middle[other] = (unmasked_at + masked_at) / 2
+                if has_effect(middle[np.newaxis])[0]:
+                    unmasked_at = middle[other]
                 else:
-                    miss = middle[other]
-        return MaskingParameter(other, float(hit), bool(hit > centre[other]))
+                    masked_at = middle[other]
+        return MaskingParameter(other, float(unmasked_at), bool(unmasked_at > centre[other]))
     return None

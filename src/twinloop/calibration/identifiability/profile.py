@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 #: The largest number of levels of a discrete parameter that are all evaluated.
 MAX_ENUMERATED: Final = 12
-_NARROWINGS: Final = 10
+_MAX_BISECTIONS: Final = 10
 _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -95,8 +95,8 @@ def profile_parameter(
     parameter = evaluations.space.parameters[axis]
     if is_enumerable(parameter):
         return _profile_levels(fit, centre, axis, parameter, lowest, bound)
-    down = _Side(evaluations, fit, centre, axis, 0.0, lowest, bound)
-    up = _Side(evaluations, fit, centre, axis, 1.0, lowest, bound)
+    down = _HalfProfile(evaluations, fit, centre, axis, 0.0, lowest, bound)
+    up = _HalfProfile(evaluations, fit, centre, axis, 1.0, lowest, bound)
     down.search(guess)
     up.search(guess)
     points = np.array([*down.points[::-1], centre, *up.points])
@@ -106,7 +106,7 @@ def profile_parameter(
     )
 
 
-class _Side:
+class _HalfProfile:
     """One half of a profile, from the centre towards one end of the range."""
 
     def __init__(
@@ -139,49 +139,57 @@ class _Side:
             self.spent = True
 
     def _search(self, guess: float) -> None:
-        start, room = self.end, abs(self._towards - self.end)
+        start, max_distance = self.end, abs(self._towards - self.end)
         sign = 1.0 if self._towards > start else -1.0
-        distance, accepted, refused, score_out = 0.7 * guess, 0.0, None, np.inf
-        while refused is None and accepted < room:
-            distance = min(distance, room)
-            found = self._try(start + sign * distance, far=True)
-            if found is None:
+        distance, accepted, rejected, outer_score = 0.7 * guess, 0.0, None, np.inf
+        while rejected is None and accepted < max_distance:
+            distance = min(distance, max_distance)
+            rejected_score = self._try_position(start + sign * distance, try_distant=True)
+            if rejected_score is None:
                 accepted = distance
                 distance *= 2.0
             else:
-                refused, score_out = distance, found
-        if refused is None:
+                rejected, outer_score = distance, rejected_score
+        if rejected is None:
             return
-        for _ in range(_NARROWINGS):
-            # If the score rises gently, the end is interpolated from both sides.
+        for _ in range(_MAX_BISECTIONS):
+            # If the score rises gently, the end is interpolated, so few bisections are enough.
             allowed = self._bound - self._lowest
             inner = self.scores[-1] - self._lowest if self.scores else 0.0
-            gentle = inner >= 0.1 * allowed and score_out - self._lowest <= 10.0 * allowed
-            if refused <= (1.25 if gentle else 1.02) * accepted:
+            gentle = inner >= 0.1 * allowed and outer_score - self._lowest <= 10.0 * allowed
+            if rejected <= (1.25 if gentle else 1.02) * accepted:
                 break
-            middle = (accepted + refused) / 2 if accepted else refused / 4
-            found = self._try(start + sign * middle, far=False)
-            if found is None:
+            middle = (accepted + rejected) / 2 if accepted else rejected / 4
+            rejected_score = self._try_position(start + sign * middle, try_distant=False)
+            if rejected_score is None:
                 accepted = middle
             else:
-                refused, score_out = middle, found
+                rejected, outer_score = middle, rejected_score
         self.closed = True
         last = self.scores[-1] if self.scores else self._lowest
         allowed = self._bound - self._lowest
-        if np.isfinite(score_out) and last - self._lowest < 0.1 * allowed < score_out / 100.0:
-            # A jump between the two: the interval includes all that may be acceptable.
-            accepted = refused
-        elif np.isfinite(score_out):
+        if np.isfinite(outer_score) and last - self._lowest < 0.1 * allowed < outer_score / 100.0:
+            # The score jumps between the two: the interval includes all that may be acceptable.
+            accepted = rejected
+        elif np.isfinite(outer_score):
             # Scores grow with the square of the distance near a minimum.
-            here, there, at = (
-                np.sqrt(max(score - self._lowest, 0.0)) for score in (last, score_out, self._bound)
+            inner_root, outer_root, bound_root = (
+                np.sqrt(max(score - self._lowest, 0.0))
+                for score in (last, outer_score, self._bound)
             )
-            share = (at - here) / (there - here) if there > here else 0.0
-            accepted += float(np.clip(share, 0.0, 1.0)) * (refused - accepted)
+            share = (
+                (bound_root - inner_root) / (outer_root - inner_root)
+                if outer_root > inner_root
+                else 0.0
+            )
+            accepted += float(np.clip(share, 0.0, 1.0)) * (rejected - accepted)
         self.end = start + sign * accepted
 
-    def _try(self, position: float, *, far: bool) -> float | None:
-        """Return None if the position is acceptable, else the score."""
+    def _try_position(self, position: float, *, try_distant: bool) -> float | None:
+        """Fit with the parameter at this position; return None if it is acceptable, else the score.
+
+        If `try_distant`, fits from distant values of other parameters are tried too.
+        """
         last = self.points[-1] if self.points else self._centre
         starts = [last.copy()]
         if self.points:
@@ -190,11 +198,11 @@ class _Side:
             starts.append(np.clip(last + ratio * (last - before), 0.0, 1.0))
         for each in starts:
             each[self._axis] = position
-        point, score = self._from(np.array(starts))
-        if score > self._bound and far:
+        point, score = self._fit_from(np.array(starts))
+        if score > self._bound and try_distant:
             # The fit may need a jump of another parameter that no slope indicates.
-            for each in self._elsewhere(starts[0]):
-                point, score = min((point, score), self._from(each), key=lambda found: found[1])
+            for each in self._find_distant_starts(starts[0]):
+                point, score = min((point, score), self._fit_from(each), key=lambda found: found[1])
         if score > self._bound:
             return score
         self.points.append(point)
@@ -202,23 +210,27 @@ class _Side:
         self.end = position
         return None
 
-    def _from(self, starts: Floats) -> tuple[Floats, float]:
+    def _fit_from(self, starts: Floats) -> tuple[Floats, float]:
         scores = self._fit.scores(starts) if len(starts) > 1 else np.zeros(1)
         enough = self._lowest + 0.05 * (self._bound - self._lowest)
         return self._fit.fit(starts[int(scores.argmin())], self._axis, enough)
 
-    def _elsewhere(self, point: Floats) -> Iterator[Floats]:
-        """The best values of each parameter without local but with distant effect."""
+    def _find_distant_starts(self, point: Floats) -> Iterator[Floats]:
+        """Yield points with a distant value of a parameter that has no effect near this point."""
         others = [other for other in range(len(point)) if other != self._axis]
         rows = np.tile(point, (1 + len(others) * len(_QUARTERS), 1))
         for i, other in enumerate(others):
             rows[1 + i * len(_QUARTERS) : 1 + (i + 1) * len(_QUARTERS), other] = _QUARTERS
-        here, *scores = self._fit.scores(rows)
+        score_here, *scores = self._fit.scores(rows)
         for i in range(len(others)):
-            mine = np.array(scores[i * len(_QUARTERS) : (i + 1) * len(_QUARTERS)])
-            same = mine == here if np.isinf(here) else abs(mine - here) <= 1e-9 * (1 + abs(here))
+            own_scores = np.array(scores[i * len(_QUARTERS) : (i + 1) * len(_QUARTERS)])
+            same = (
+                own_scores == score_here
+                if np.isinf(score_here)
+                else abs(own_scores - score_here) <= 1e-9 * (1 + abs(score_here))
+            )
             if same.any() and not same.all():
-                best = int(np.where(same, np.inf, mine).argmin())
+                best = int(np.where(same, np.inf, own_scores).argmin())
                 yield rows[[1 + i * len(_QUARTERS) + best]]
 
 
@@ -258,13 +270,13 @@ def _profile_levels(
     lowest: float,
     bound: float,
 ) -> Profile:
-    places = list_positions(parameter)
-    own = parameter.decode(float(centre[axis]))
+    positions = list_positions(parameter)
+    own_value = parameter.decode(float(centre[axis]))
     accepted, points, scores, spent = [], [], [], False
-    for level, place in enumerate(places):
+    for level, position in enumerate(positions):
         point, score = centre.copy(), lowest
-        if parameter.decode(float(place)) != own:
-            point[axis] = place
+        if parameter.decode(float(position)) != own_value:
+            point[axis] = position
             try:
                 point, score = fit.fit(point, axis, lowest)
             except BudgetSpentError:
@@ -274,10 +286,10 @@ def _profile_levels(
             accepted.append(level)
             points.append(point)
             scores.append(score)
-    first, last = accepted[0] == 0, accepted[-1] == len(places) - 1
+    first, last = accepted[0] == 0, accepted[-1] == len(positions) - 1
     return Profile(
-        float(places[accepted[0]]),
-        float(places[accepted[-1]]),
+        float(positions[accepted[0]]),
+        float(positions[accepted[-1]]),
         (not first, not last),
         np.array(points),
         np.array(scores),

@@ -70,19 +70,19 @@ class Identifiability:
         return tuple(self.table.filter(pl.col("identifiable").is_null())["parameter"])
 
     @classmethod
-    def combine(cls, found: Sequence[Identifiability]) -> Identifiability:
+    def combine(cls, analyses: Sequence[Identifiability]) -> Identifiability:
         """Combine the analyses of searches for different parameters."""
-        if len(found) == 1:
-            return found[0]
-        noises = [each.noise for each in found if each.noise is not None]
+        if len(analyses) == 1:
+            return analyses[0]
+        noises = [each.noise for each in analyses if each.noise is not None]
         return cls(
-            table=pl.concat([each.table for each in found], how="diagonal_relaxed"),
-            groups=tuple(group for each in found for group in each.groups),
-            sentences=tuple(line for each in found for line in each.sentences),
-            profiles=pl.concat([each.profiles for each in found], how="diagonal_relaxed"),
+            table=pl.concat([each.table for each in analyses], how="diagonal_relaxed"),
+            groups=tuple(group for each in analyses for group in each.groups),
+            sentences=tuple(line for each in analyses for line in each.sentences),
+            profiles=pl.concat([each.profiles for each in analyses], how="diagonal_relaxed"),
             noise=noises[0] if noises else None,
-            evaluations=sum(each.evaluations for each in found),
-            complete=all(each.complete for each in found),
+            evaluations=sum(each.evaluations for each in analyses),
+            complete=all(each.complete for each in analyses),
         )
 
     def to_dict(self) -> dict[str, Any]:

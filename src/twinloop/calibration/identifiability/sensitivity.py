@@ -12,11 +12,11 @@ from twinloop.calibration.uncertainty.evaluation_count import Evaluations
 
 Floats = NDArray[np.float64]
 
-#: The aimed change of the outputs in a step, over their noise: smaller steps are dominated by the
+#: The target change of the outputs in a step, over their noise: smaller steps are dominated by the
 #: roughness of a simulation, larger ones are not local.
-_TARGET: Final = 3.0
-_LARGEST_STEP: Final = 0.25
-_SMALLEST_STEP: Final = 1e-6
+_TARGET_CHANGE: Final = 3.0
+_MAX_STEP: Final = 0.25
+_MIN_STEP: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +26,13 @@ class Sensitivity:
     jacobian: Floats
     steps: Floats
 
-    def weak(self, reach: float) -> Floats:
-        """Directions (rows) in which a move by `reach` changes the outputs by less than noise.
+    def find_weak_directions(self, reach: float) -> Floats:
+        """Find directions (rows) in which a move by `reach` changes the outputs by less than noise.
 
-        The right singular vectors of the Jacobian with a singular value below 1 / reach.
+        These are the right singular vectors of the Jacobian with a singular value below 1 / reach.
 
         >>> slopes = np.array([[100.0, 100.0, 0.0], [0.0, 0.0, 50.0]])
-        >>> abs(Sensitivity(slopes, np.full(3, 0.01)).weak(0.05)).round(3).tolist()
+        >>> abs(Sensitivity(slopes, np.full(3, 0.01)).find_weak_directions(0.05)).round(3).tolist()
         [[0.707, 0.707, 0.0]]
         """
         _, values, vectors = np.linalg.svd(self.jacobian, full_matrices=True)
@@ -46,7 +46,7 @@ def estimate_sensitivity(
 ) -> Sensitivity:
     """Estimate the Jacobian by central differences, with steps that exceed the noise.
 
-    At the ends of the range they are one-sided. The slope of a parameter without order is 0.
+    At the ends of the range the differences are one-sided. Categorical parameters have slope 0.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -63,37 +63,37 @@ def estimate_sensitivity(
     parameters = list(evaluations.space)
     ordered = np.array([each.ordered for each in parameters])
     # A step of a whole cell always changes a discrete value.
-    least = np.array([1.0 / each.levels if each.levels else _SMALLEST_STEP for each in parameters])
-    steps = np.maximum(0.01, least)
+    min_steps = np.array([1.0 / each.levels if each.levels else _MIN_STEP for each in parameters])
+    steps = np.maximum(0.01, min_steps)
     chosen = steps.copy()
     slopes: list[Floats | None] = [None] * len(point)
-    miss = np.full(len(point), np.inf)
-    todo = np.flatnonzero(ordered)
+    smallest_miss = np.full(len(point), np.inf)
+    axes = np.flatnonzero(ordered)
     for _ in range(4):
-        if not len(todo):
+        if not len(axes):
             break
-        up, down = (np.tile(point, (len(todo), 1)) for _ in range(2))
-        rows = np.arange(len(todo))
-        up[rows, todo] = np.minimum(point[todo] + steps[todo], 1.0)
-        down[rows, todo] = np.maximum(point[todo] - steps[todo], 0.0)
+        up, down = (np.tile(point, (len(axes), 1)) for _ in range(2))
+        rows = np.arange(len(axes))
+        up[rows, axes] = np.minimum(point[axes] + steps[axes], 1.0)
+        down[rows, axes] = np.maximum(point[axes] - steps[axes], 0.0)
         outputs = evaluations.outputs(np.vstack([up, down]))
         assert outputs is not None
         scaled = outputs / noise
-        again = []
-        for row, axis in enumerate(todo):
-            change = scaled[row] - scaled[len(todo) + row]
+        repeated = []
+        for row, axis in enumerate(axes):
+            change = scaled[row] - scaled[len(axes) + row]
             size = float(np.linalg.norm(np.nan_to_num(change)))
-            off = abs(np.log(max(size, 1e-12) / _TARGET))
-            if slopes[axis] is None or off < miss[axis]:
+            miss = abs(np.log(max(size, 1e-12) / _TARGET_CHANGE))
+            if slopes[axis] is None or miss < smallest_miss[axis]:
                 span = up[row, axis] - down[row, axis]
                 slopes[axis] = np.nan_to_num(change / span)
-                chosen[axis], miss[axis] = steps[axis], off
-            wanted = steps[axis] * np.clip(_TARGET / max(size, 1e-12), 1e-3, 30.0)
-            wanted = float(np.clip(wanted, least[axis], max(_LARGEST_STEP, least[axis])))
-            if off > np.log(3.0) and wanted != steps[axis]:
-                steps[axis] = wanted
-                again.append(axis)
-        todo = np.array(again, dtype=np.intp)
+                chosen[axis], smallest_miss[axis] = steps[axis], miss
+            new_step = steps[axis] * np.clip(_TARGET_CHANGE / max(size, 1e-12), 1e-3, 30.0)
+            new_step = float(np.clip(new_step, min_steps[axis], max(_MAX_STEP, min_steps[axis])))
+            if miss > np.log(3.0) and new_step != steps[axis]:
+                steps[axis] = new_step
+                repeated.append(axis)
+        axes = np.array(repeated, dtype=np.intp)
     width = next((len(each) for each in slopes if each is not None), 0)
     columns = [np.zeros(width) if each is None else each for each in slopes]
     return Sensitivity(np.array(columns).T.reshape(width, len(point)), chosen)

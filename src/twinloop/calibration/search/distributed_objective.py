@@ -19,8 +19,8 @@ _Floats = NDArray[np.float64]
 class DistributedObjective(TwinObjective):
     """The same losses as `TwinObjective`, with the points divided among workers.
 
-    The result does not depend on the number of workers: if a worker is lost, its points are tried
-    one by one, and only a point with which a worker is lost again has failed.
+    The result does not depend on the number of workers: if a worker dies, its points are
+    evaluated one by one, and only a point with which a worker dies again has failed.
 
     >>> from twinloop.calibration.cases import Case
     >>> from twinloop.calibration.losses import get_loss
@@ -42,7 +42,7 @@ class DistributedObjective(TwinObjective):
     def __init__(self, *arguments: Any, workers: Coordinator, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._workers = workers
-        # One thread per worker: a machine has many workers.
+        # One thread per worker, because a machine may have many workers.
         self._evaluate = _CountingObjective(TwinObjective(*arguments, **{**options, "threads": 1}))
 
     def __call__(self, points: _Floats) -> _Floats:
@@ -51,7 +51,7 @@ class DistributedObjective(TwinObjective):
         return np.concatenate(list(self._evaluate_parts(parts)))
 
     def _evaluate_parts(self, parts: Sequence[_Floats]) -> Iterator[_Floats]:
-        """The losses of each part of the points."""
+        """Yield the losses of each part of the points."""
         outcomes = list(self._workers.map(self._evaluate, parts))
         for part, outcome in zip(parts, outcomes, strict=True):
             if outcome.error is None:

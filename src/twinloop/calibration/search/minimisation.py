@@ -25,15 +25,15 @@ from twinloop.description.saved_json import StoredJson, check_shape
 
 _Floats = NDArray[np.float64]
 
-#: The largest batch of points, for fast and for slow evaluations.
-BATCH: Final = 256
-_SLOW_BATCH: Final = 8
+#: The maximum size of a batch of points, for fast and for slow evaluations.
+MAX_BATCH: Final = 256
+_MAX_SLOW_BATCH: Final = 8
 #: The batch size if the number of evaluations is not given.
 _DEFAULT_BATCH: Final = 64
-#: The least number of batches, so that an optimiser can learn from losses.
+#: The minimum number of batches, so that an optimiser can learn from losses.
 _MIN_BATCHES: Final = 40
-#: An evaluation of at least this time is slow (s).
-SLOW: Final = 0.05
+#: The time from which an evaluation is slow (s).
+SLOW_EVALUATION: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ class SearchBudget:
             given = int(given)
         text = str(given).strip()
         try:
-            found = cls(evaluations=int(text))
+            budget = cls(evaluations=int(text))
         except ValueError:
-            found = cls(seconds=_seconds(text))
-        if (found.evaluations or found.seconds or 0) <= 0:
+            budget = cls(seconds=_parse_seconds(text))
+        if (budget.evaluations or budget.seconds or 0) <= 0:
             raise InputError(
                 "must be positive", kind="out-of-range", field="budget", remedy="2000 or 60s"
             )
-        return found
+        return budget
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     if not text[-1:].isalpha():
         raise InputError(
             f"'{text}' is neither a number of evaluations nor a time",
@@ -102,7 +102,7 @@ class History:
 
     @property
     def best(self) -> int:
-        """The number of the evaluation with the smallest loss."""
+        """The index of the evaluation with the smallest loss."""
         if not np.isfinite(self.losses).any():
             raise InputError(
                 f"all {len(self.losses):,} evaluations failed",
@@ -256,7 +256,7 @@ class _Search:
         self.losses: list[_Floats] = []
         self.count = 0
         self.best = np.inf
-        self.before = 0.0
+        self.earlier_seconds = 0.0
 
     def run(
         self,
@@ -280,7 +280,7 @@ class _Search:
             budget=self.budget.evaluations,
             batch=batch,
         )
-        self.before = sum(row["seconds"] for row in rows)
+        self.earlier_seconds = sum(row["seconds"] for row in rows)
         for number, row in enumerate(rows, start=3):
             points = np.asarray(optimiser.ask(len(row["losses"])))
             if row["points"] != _hash(points):
@@ -295,13 +295,15 @@ class _Search:
                 )
             losses = np.array(row["losses"], dtype=np.float64)
             optimiser.tell(points, losses)
-            self._take(points, losses)
-        while (count := self._next(batch, self.before + perf_counter() - began)) > 0:
+            self._record(points, losses)
+        while (
+            count := self._next_batch_size(batch, self.earlier_seconds + perf_counter() - began)
+        ) > 0:
             start = perf_counter()
             points = np.asarray(optimiser.ask(count))
             losses = self.objective(points)
             optimiser.tell(points, losses)
-            self._take(points, losses)
+            self._record(points, losses)
             if journal is not None:
                 journal.append(
                     {
@@ -311,21 +313,21 @@ class _Search:
                     }
                 )
             if self.progress is not None:
-                spent = self.before + perf_counter() - began
+                spent = self.earlier_seconds + perf_counter() - began
                 self.progress(SearchProgress(self.count, spent, float(self.best), self.budget))
         return History(
             self.objective.space,
             np.concatenate(self.points) if self.points else np.empty((0, 0)),
             np.concatenate(self.losses) if self.losses else np.empty(0),
             str(chosen["optimiser"]),
-            self.before + perf_counter() - began,
+            self.earlier_seconds + perf_counter() - began,
         )
 
     def _choose(self, name: str, batch: int | None) -> dict[str, Any]:
         """Choose optimiser and batch size; the choice is stored in the journal.
 
-        The objective gives the time of an evaluation by a formula, so that the choice is equal on
-        any machine; otherwise one evaluation in the middle of the space is timed.
+        If the objective has a `cost`, which it computes by a formula, the choice is equal on any
+        machine; otherwise one evaluation in the middle of the space is timed.
         """
         space = self.objective.space
         cost = getattr(self.objective, "cost", None)
@@ -339,20 +341,20 @@ class _Search:
                 space, budget=self.budget.evaluations, seconds=self.budget.seconds, cost=cost
             )
         if batch is None:
-            wanted = self.budget.evaluations
-            batch = _DEFAULT_BATCH if wanted is None else max(wanted // _MIN_BATCHES, 4)
-            batch = min(batch, BATCH if cost < SLOW else _SLOW_BATCH)
+            evaluations = self.budget.evaluations
+            batch = _DEFAULT_BATCH if evaluations is None else max(evaluations // _MIN_BATCHES, 4)
+            batch = min(batch, MAX_BATCH if cost < SLOW_EVALUATION else _MAX_SLOW_BATCH)
         return {"optimiser": name, "batch": batch, "cost": cost}
 
-    def _next(self, batch: int, spent: float) -> int:
-        """The size of the next batch; 0: the budget is spent."""
+    def _next_batch_size(self, batch: int, spent: float) -> int:
+        """Return the size of the next batch; 0 if the budget is spent."""
         if self.budget.seconds is not None and spent >= self.budget.seconds:
             return 0
         if self.budget.evaluations is None:
             return batch
         return min(batch, self.budget.evaluations - self.count)
 
-    def _take(self, points: _Floats, losses: _Floats) -> None:
+    def _record(self, points: _Floats, losses: _Floats) -> None:
         self.points.append(points)
         self.losses.append(losses)
         self.count += len(losses)
@@ -365,4 +367,4 @@ def _hash(points: _Floats) -> str:
     return hashlib.sha256(np.ascontiguousarray(points).tobytes()).hexdigest()[:16]
 
 
-__all__ = ["BATCH", "History", "SearchBudget", "SearchProgress", "minimise"]
+__all__ = ["MAX_BATCH", "History", "SearchBudget", "SearchProgress", "minimise"]

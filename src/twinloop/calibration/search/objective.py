@@ -19,7 +19,7 @@ from twinloop.description.errors import TwinloopError
 
 _Floats = NDArray[np.float64]
 #: The approximate time of a simulation per task (s), and its factor if each run is compiled.
-_PER_TASK: Final = 1e-6
+_SECONDS_PER_TASK: Final = 1e-6
 _COMPILE_FACTOR: Final = 20
 _NUMBER = re.compile(r"(?<![\w'])-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?(?![\w'])")
 
@@ -81,7 +81,7 @@ class TwinObjective:
         self.aggregation: str = aggregate or getattr(loss, "aggregation", None) or "avg"
         self.threads = threads
         #: The approximate time of an evaluation (s); by a formula, to be equal on any machine.
-        self.cost = _PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
+        self.cost = _SECONDS_PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
         if any(not is_model_value(name) for name in space.names):
             self.cost = _COMPILE_FACTOR * (self.cost + 1e-3 * len(self.cases))
         #: The reasons of failed evaluations.
@@ -90,15 +90,15 @@ class TwinObjective:
 
     def __call__(self, points: _Floats) -> _Floats:
         """The loss at each point; NaN where the simulation failed."""
-        return self._losses(len(points), self.space.decode(points))
+        return self._compute_losses(len(points), self.space.decode(points))
 
     def at(self, values: Mapping[str, Any]) -> float:
-        """The loss with these values; the others are those of the scenario."""
-        given = {name: np.array([value]) for name, value in values.items()}
-        return float(self._losses(1, given)[0])
+        """Compute the loss with these values; the others are those of the scenario."""
+        columns = {name: np.array([value]) for name, value in values.items()}
+        return float(self._compute_losses(1, columns)[0])
 
     def outputs(self, points: _Floats) -> _Floats | None:
-        """The residuals of the loss at each point; None if the loss has none.
+        """Compute the residuals of the loss at each point; None if the loss has none.
 
         The mean of their absolute values is about the loss.
         """
@@ -106,13 +106,13 @@ class TwinObjective:
         parts = []
         for case in self.cases:
             twin = case.runs(len(points), values, self.loss.needs, self.threads)
-            found = self._residuals(case, twin)
-            if found is None:
+            residuals = self._compute_residuals(case, twin)
+            if residuals is None:
                 return None
-            parts.append(found * found.shape[1])
+            parts.append(residuals * residuals.shape[1])
         return np.concatenate(parts, axis=1)
 
-    def _residuals(self, case: Case, twin: RunBatch) -> _Floats | None:
+    def _compute_residuals(self, case: Case, twin: RunBatch) -> _Floats | None:
         try:
             return self.loss.residuals(case.reals, twin)
         except TwinloopError:
@@ -121,28 +121,28 @@ class TwinObjective:
             self.failures.add([f"{self.loss.name}.residuals: {type(error).__name__}: {error}"])
             return None
 
-    def _losses(self, count: int, values: Mapping[str, Any]) -> _Floats:
+    def _compute_losses(self, count: int, values: Mapping[str, Any]) -> _Floats:
         try:
             per_case, reasons = self._evaluate_cases(count, values)
         except TwinloopError as error:
             if count == 1:
                 self.failures.add([str(error)])
                 return np.array([np.nan])
-            # A candidate that cannot be simulated must not fail the others.
+            # One candidate that cannot be simulated must not make the others fail.
             single = [{name: v[i : i + 1] for name, v in values.items()} for i in range(count)]
-            return np.array([self._losses(1, one)[0] for one in single])
+            return np.array([self._compute_losses(1, point)[0] for point in single])
         self.failures.add(reasons.values())
         return aggregate(per_case, self.aggregation, self._weights)
 
     def _evaluate_cases(
         self, count: int, values: Mapping[str, Any]
     ) -> tuple[list[_Floats], dict[int, str]]:
-        """The losses of all cases, and by candidate the first reason of a missing loss."""
-        found = []
+        """Compute the losses of all cases, and by candidate the first reason of a missing loss."""
+        per_case = []
         reasons: dict[int, str] = {}
         for case in self.cases:
             twin = case.runs(count, values, self.loss.needs, self.threads)
             losses, why = evaluate(self.loss, case.reals, twin)
-            found.append(losses)
+            per_case.append(losses)
             reasons = {**why, **reasons}
-        return found, reasons
+        return per_case, reasons

@@ -48,15 +48,15 @@ def round_values(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
     >>> round_values({"a": 1.2345}, Space([LinearParameter("a", 0, 10)]))
     {'a': 1.2}
     """
-    found = {}
+    rounded = {}
     for name in space.names:
         value = values[name]
         if isinstance(value, float) and value:
             value = float(f"{value:.{DIGITS}g}")
-        found[name] = space[name].decode(min(max(space[name].encode(value), 0.0), 1.0))
-        if isinstance(value, float) and math.isclose(found[name], value, rel_tol=1e-9):
-            found[name] = value
-    return found
+        rounded[name] = space[name].decode(min(max(space[name].encode(value), 0.0), 1.0))
+        if isinstance(value, float) and math.isclose(rounded[name], value, rel_tol=1e-9):
+            rounded[name] = value
+    return rounded
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,8 +87,8 @@ class RecoveryRanking:
             f"{'loss':24} {'optimiser':18} {'D(C,T)':>10}",
         ]
         for row in self.table.iter_rows(named=True):
-            far = row["why"] if row["distance"] is None else f"{row['distance']:10.4g}"
-            lines.append(f"{row['loss']:24} {row['optimiser']:18} {far}")
+            distance_text = row["why"] if row["distance"] is None else f"{row['distance']:10.4g}"
+            lines.append(f"{row['loss']:24} {row['optimiser']:18} {distance_text}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -122,14 +122,14 @@ def rank_by_recovery(
         for name in optimisers:
             if progress is not None:
                 progress(loss, name)
-            rows.append(_row(objective, truth, loss, name, budget, seeds))
+            rows.append(_search_pair(objective, truth, loss, name, budget, seeds))
     table = pl.DataFrame(rows, infer_schema_length=None).sort(
         "distance", "best_loss", nulls_last=True, maintain_order=True
     )
     return RecoveryRanking(dict(truth), table, budget)
 
 
-def _row(
+def _search_pair(
     objective: Callable[[str], SearchObjective],
     truth: Mapping[str, Any],
     loss: str,
@@ -139,25 +139,33 @@ def _row(
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"loss": loss, "optimiser": optimiser}
     try:
-        made = objective(loss)
-        found = [minimise(made, optimiser=optimiser, budget=budget, seed=seed) for seed in seeds]
-        tries = sorted(
-            ((measure_distance(each.best_values, truth, made.space), each) for each in found),
+        pair_objective = objective(loss)
+        histories = [
+            minimise(pair_objective, optimiser=optimiser, budget=budget, seed=seed)
+            for seed in seeds
+        ]
+        results = sorted(
+            (
+                (measure_distance(each.best_values, truth, pair_objective.space), each)
+                for each in histories
+            ),
             key=lambda pair: pair[0],
         )
     except TwinloopError as error:
-        nothing = dict.fromkeys(truth)
-        return row | {"distance": None, "best_loss": None, "why": str(error)} | nothing
-    far, middle = tries[len(tries) // 2]
-    return row | {"distance": far, "best_loss": middle.best_loss, "why": ""} | middle.best_values
+        no_values = dict.fromkeys(truth)
+        return row | {"distance": None, "best_loss": None, "why": str(error)} | no_values
+    distance, middle = results[len(results) // 2]
+    return (
+        row | {"distance": distance, "best_loss": middle.best_loss, "why": ""} | middle.best_values
+    )
 
 
 def _relative_error(found: Any, true: Any, parameter: Parameter) -> float:
     if not parameter.ordered or not isinstance(true, Real):
         return float(found != true)
-    known = float(true)
-    scale = abs(known) if known else parameter.decode(1.0) - parameter.decode(0.0)
-    return float(abs(float(found) - known) / scale)
+    true_value = float(true)
+    scale = abs(true_value) if true_value else parameter.decode(1.0) - parameter.decode(0.0)
+    return float(abs(float(found) - true_value) / scale)
 
 
 def _format(value: Any) -> str:

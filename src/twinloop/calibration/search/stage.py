@@ -26,15 +26,15 @@ from twinloop.calibration.uncertainty.run_effects import sample_with_run_effects
 from twinloop.description.errors import InputError
 from twinloop.policy.code_identity import identify as identity_of
 
-#: Called with the present activity and its progress.
+#: Called with the current activity and its progress.
 ProgressCallback = Callable[[str, SearchProgress], None]
 
 #: A position closer than this to the end of a range counts as at the end.
-_END: Final = 1e-3
+_END_MARGIN: Final = 1e-3
 #: The final least squares: maximum of iterations, step of finite differences, scale of residuals.
-_ITERATIONS, _STEP, _SCALE = 12, 1e-4, 1e-4
-#: The number of reasons of failures in a message.
-_REASONS: Final = 3
+_MAX_ITERATIONS, _STEP, _SCALE = 12, 1e-4, 1e-4
+#: The maximum number of reasons of failures in a message.
+_MAX_REASONS: Final = 3
 
 
 class CalibrationObjective(SearchObjective, Protocol):
@@ -43,7 +43,7 @@ class CalibrationObjective(SearchObjective, Protocol):
     failures: Any
 
     def at(self, values: Mapping[str, Any]) -> float:
-        """The loss with these values."""
+        """Compute the loss with these values."""
         ...
 
 
@@ -54,7 +54,7 @@ class SearchSettings:
     optimiser: str
     budget: SearchBudget
     seed: int
-    #: The number of evaluations for the analysis; 0: no analysis; below 0: by the run time.
+    #: The number of evaluations for the analysis; 0: no analysis; negative: chosen by their cost.
     analysis: int
     progress: ProgressCallback | None
 
@@ -79,7 +79,7 @@ class StageResult:
     confidence_region: ConfidenceRegion | None = None
     posterior: PosteriorSample | None = None
     #: Warnings about parts of the analysis that failed.
-    lacking: tuple[str, ...] = ()
+    analysis_warnings: tuple[str, ...] = ()
 
     @property
     def frame(self) -> pl.DataFrame | None:
@@ -91,25 +91,25 @@ class StageResult:
         """The sample of the posterior as a table: a column per value."""
         if self.posterior is None:
             return None
-        found: dict[str, Any] = self.posterior.values()
-        return pl.DataFrame({name: pl.Series(name, column) for name, column in found.items()})
+        values: dict[str, Any] = self.posterior.values()
+        return pl.DataFrame({name: pl.Series(name, column) for name, column in values.items()})
 
     def warnings(self) -> Iterator[str]:
-        """Warnings for the user of the result."""
-        yield from self.lacking
+        """Yield warnings for the user of the result."""
+        yield from self.analysis_warnings
         if self.confidence_region is not None and not self.confidence_region.complete:
             yield (
                 "the confidence region is incomplete: "
                 f"{self.confidence_region.evaluations:,} evaluations were too few to search it"
             )
         if self.history.failed:
-            reasons = [why for why, _ in self.objective.failures.most_common(_REASONS)]
-            named = f": {'; '.join(reasons)}" if reasons else ""
-            yield f"{self.history.failed:,} evaluations failed{named}"
+            reasons = [why for why, _ in self.objective.failures.most_common(_MAX_REASONS)]
+            causes = f": {'; '.join(reasons)}" if reasons else ""
+            yield f"{self.history.failed:,} evaluations failed{causes}"
         for parameter, position in zip(
             self.objective.space, self.history.best_point.tolist(), strict=True
         ):
-            if parameter.discrete or _END < position < 1.0 - _END:
+            if parameter.discrete or _END_MARGIN < position < 1.0 - _END_MARGIN:
                 continue
             if position < 0.5 and parameter.decode(0.0) == 0.0:
                 continue  # 0 is a natural limit, not the end of a range
@@ -139,37 +139,38 @@ def refine_by_least_squares(objective: CalibrationObjective, history: History) -
     A point with a larger loss is discarded.
     """
     dimensions = len(objective.space)
-    evaluations = Evaluations(objective, _ITERATIONS * (dimensions + 4))
+    evaluations = Evaluations(objective, _MAX_ITERATIONS * (dimensions + 4))
     best = history.best_point
     residuals = evaluations.outputs(best[np.newaxis])
     if residuals is None or not np.isfinite(residuals).all():
         return history
     try:
-        found, _ = LeastSquaresFit(evaluations, _SCALE, np.full(dimensions, _STEP)).fit(
+        refined, _ = LeastSquaresFit(evaluations, _SCALE, np.full(dimensions, _STEP)).fit(
             best, None, 0.0
         )
     except BudgetSpentError:
         return history
-    loss = objective(found[np.newaxis])
+    loss = objective(refined[np.newaxis])
     if not loss[0] < history.best_loss:
         return history
     return replace(
         history,
-        points=np.concatenate([history.points, found[np.newaxis]]),
+        points=np.concatenate([history.points, refined[np.newaxis]]),
         losses=np.concatenate([history.losses, loss]),
     )
 
 
 def identify_code(code: Any, journal: Path | None, field: str) -> str | None:
-    """The identity of user code for the header of a journal; None where it has none.
+    """Return the identity of user code for the header of a journal; None if it has none.
 
-    Code without an identity cannot resume: the losses in the journal may be those of other code.
+    A search with code without an identity cannot resume: the losses in the journal may be those of
+    other code.
 
     >>> identify_code(len, None, "loss") == identify_code(max, None, "loss")
     False
     """
-    found = identity_of(code)
-    if found is None and journal is not None and journal.exists():
+    identity = identity_of(code)
+    if identity is None and journal is not None and journal.exists():
         raise InputError(
             f"cannot be compared with the code that {journal} was written with: it refers to an "
             "object without an identity, such as a lock or an open file",
@@ -177,7 +178,7 @@ def identify_code(code: Any, journal: Path | None, field: str) -> str | None:
             field=field,
             remedy="start again in another folder, or create that object inside the function",
         )
-    return found
+    return identity
 
 
 def run_stage(
@@ -213,7 +214,7 @@ def run_stage(
         if journal is not None:
             journal.unlink()  # it contains no result to resume from
         why = "; ".join(
-            f"{reason} ({n:,})" for reason, n in objective.failures.most_common(_REASONS)
+            f"{reason} ({n:,})" for reason, n in objective.failures.most_common(_MAX_REASONS)
         )
         raise InputError(
             f"all {len(history.losses):,} evaluations failed: {why or 'infinite losses'}",
@@ -224,22 +225,24 @@ def run_stage(
         return StageResult(objective, history)
     history = refine_by_least_squares(objective, history)
     best = history.best_point
-    known = analyse_identifiability(objective, best, budget=settings.analysis, facts=facts)
+    identifiability = analyse_identifiability(
+        objective, best, budget=settings.analysis, facts=facts
+    )
     bound = None
     if observations is not None:
         bound = compute_loss_bound(
             float(objective(best[None])[0]), observations=observations, parameters=len(best)
         )
-    near = find_confidence_region(
+    region = find_confidence_region(
         objective, best, loss_bound=bound, budget=settings.analysis, seed=settings.seed
     )
-    found: PosteriorSample | None = None
-    lacking: tuple[str, ...] = ()
+    posterior: PosteriorSample | None = None
+    analysis_warnings: tuple[str, ...] = ()
     try:
-        found = sample_with_run_effects(
+        posterior = sample_with_run_effects(
             objective, best, observations=observations, budget=settings.analysis, seed=settings.seed
         )
-    except InputError as error:  # the fit is valid without
+    except InputError as error:  # the fit is valid without a posterior
         problem = f"no prediction intervals: {error.problem}"
-        lacking = (f"{problem} (analysis: {error.remedy})" if error.remedy else problem,)
-    return StageResult(objective, history, known, near, found, lacking)
+        analysis_warnings = (f"{problem} (analysis: {error.remedy})" if error.remedy else problem,)
+    return StageResult(objective, history, identifiability, region, posterior, analysis_warnings)

@@ -40,8 +40,8 @@ Floats = NDArray[np.float64]
 class ConfidenceRegion:
     """Points whose loss is at most a bound, with their extent and correlation.
 
-    `weights` make the points uniform over the region: points found during the search have weight
-    0, but count for the smallest and largest value.
+    `weights` make the points uniform over the region. Points that were found during the search have
+    weight 0; they affect only the ends of the region.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -73,7 +73,9 @@ class ConfidenceRegion:
     @cached_property
     def frame(self) -> pl.DataFrame:
         """A row per point: values, loss, weight, and coordinates `unit.*`."""
-        columns = {name: _column(found) for name, found in self.space.decode(self.points).items()}
+        columns = {
+            name: _make_series(found) for name, found in self.space.decode(self.points).items()
+        }
         columns |= {"loss": pl.Series(self.losses), "weight": pl.Series(self.weights)}
         columns |= {
             f"unit.{name}": pl.Series(self.points[:, i]) for i, name in enumerate(self.space.names)
@@ -90,19 +92,19 @@ class ConfidenceRegion:
         values = self.space.decode_one(self.best)
         rows = []
         for i, name in enumerate(self.space.names):
-            seen = self.frame[name]
-            units = self.points[:, i]
-            row = {"parameter": name, "share": float(np.ptp(units)) if len(units) else 0.0}
-            if seen.dtype.is_numeric():
-                numbers = seen.cast(pl.Float64).to_numpy()
+            column = self.frame[name]
+            positions = self.points[:, i]
+            row = {"parameter": name, "share": float(np.ptp(positions)) if len(positions) else 0.0}
+            if column.dtype.is_numeric():
+                numbers = column.cast(pl.Float64).to_numpy()
                 low, high = (_quantile(numbers, self.weights, q) for q in (0.05, 0.95))
-                row |= {"value": float(values[name]), "min": seen.min(), "p5": low, "p95": high}
-                row |= {"max": seen.max(), "levels": None}
+                row |= {"value": float(values[name]), "min": column.min(), "p5": low, "p95": high}
+                row |= {"max": column.max(), "levels": None}
             else:
-                row |= {"levels": seen.unique(maintain_order=True).to_list()}
+                row |= {"levels": column.unique(maintain_order=True).to_list()}
             rows.append(row)
-        numbers_of = dict.fromkeys(("value", "min", "p5", "p95", "max", "share"), pl.Float64)
-        schema = {"parameter": pl.String} | numbers_of | {"levels": pl.List(pl.String)}
+        number_columns = dict.fromkeys(("value", "min", "p5", "p95", "max", "share"), pl.Float64)
+        schema = {"parameter": pl.String} | number_columns | {"levels": pl.List(pl.String)}
         return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
     @cached_property
@@ -115,10 +117,10 @@ class ConfidenceRegion:
         covariance = (centred * self.weights[:, np.newaxis]).T @ centred
         scale = np.sqrt(np.diag(covariance))
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = covariance / np.outer(scale, scale)
-        still = scale < 1e-12
-        found[still, :] = found[:, still] = np.nan
-        columns = {name: found[:, i] for i, name in enumerate(self.space.names)}
+            correlations = covariance / np.outer(scale, scale)
+        constant = scale < 1e-12
+        correlations[constant, :] = correlations[:, constant] = np.nan
+        columns = {name: correlations[:, i] for i, name in enumerate(self.space.names)}
         return pl.DataFrame({"parameter": self.space.names} | columns).fill_nan(None)
 
 
@@ -236,7 +238,7 @@ def find_confidence_region(
     )
 
 
-def _column(values: object) -> pl.Series:
+def _make_series(values: object) -> pl.Series:
     if isinstance(values, np.ndarray):
         return pl.Series(values)
     return pl.Series([str(value) for value in values], dtype=pl.String)  # type: ignore[attr-defined]
@@ -244,5 +246,5 @@ def _column(values: object) -> pl.Series:
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
-    return float(values[order][min(int(np.searchsorted(reached, share)), len(values) - 1)])
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][min(int(np.searchsorted(cumulative, share)), len(values) - 1)])

@@ -41,35 +41,37 @@ def sample_by_ensemble(
     >>> def normal(points):
     ...     return -0.5 * (((points - 0.5) / 0.05) ** 2).sum(axis=1)
     >>> start = 0.5 + 0.01 * rng.standard_normal((40, 2))
-    >>> places, _ = sample_by_ensemble(normal, start, normal(start), 400, rng)
-    >>> bool(abs(places[100:].reshape(-1, 2).std(axis=0) - 0.05).max() < 0.005)
+    >>> samples, _ = sample_by_ensemble(normal, start, normal(start), 400, rng)
+    >>> bool(abs(samples[100:].reshape(-1, 2).std(axis=0) - 0.05).max() < 0.005)
     True
     """
     walkers, dimensions = start.shape
-    here, current = start.copy(), logs.copy()
-    places = np.empty((rounds, walkers, dimensions))
+    positions, current = start.copy(), logs.copy()
+    samples = np.empty((rounds, walkers, dimensions))
     densities = np.empty((rounds, walkers))
-    for turn in range(rounds):
+    for number in range(rounds):
         order = rng.permutation(walkers)
         for movers, others in (
             (order[: walkers // 2], order[walkers // 2 :]),
             (order[walkers // 2 :], order[: walkers // 2]),
         ):
-            propose = _stretch if rng.random() < 0.5 else _shift
-            proposal, log_ratio = propose(here[movers], here[others], rng)
+            propose = _propose_stretch if rng.random() < 0.5 else _propose_shift
+            proposal, log_ratio = propose(positions[movers], positions[others], rng)
             inside = ((proposal >= 0) & (proposal <= 1)).all(axis=1)
             found = np.full(len(movers), -np.inf)
             if inside.any():
                 found[inside] = log_density(proposal[inside])
             with np.errstate(invalid="ignore"):
-                taken = np.log(rng.random(len(movers))) < found - current[movers] + log_ratio
-            here[movers[taken]] = proposal[taken]
-            current[movers[taken]] = found[taken]
-        places[turn], densities[turn] = here, current
-    return places, densities
+                accepted = np.log(rng.random(len(movers))) < found - current[movers] + log_ratio
+            positions[movers[accepted]] = proposal[accepted]
+            current[movers[accepted]] = found[accepted]
+        samples[number], densities[number] = positions, current
+    return samples, densities
 
 
-def _stretch(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _propose_stretch(
+    movers: Floats, others: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     count, dimensions = movers.shape
     # The density 1/sqrt(z) between 1/a and a.
     stretch = np.square((_STRETCH - 1.0) * rng.random(count) + 1.0) / _STRETCH
@@ -77,7 +79,9 @@ def _stretch(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[
     return fixed + stretch[:, np.newaxis] * (movers - fixed), (dimensions - 1) * np.log(stretch)
 
 
-def _shift(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _propose_shift(
+    movers: Floats, others: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     count, dimensions = movers.shape
     first = rng.integers(len(others), size=count)
     second = (first + rng.integers(1, len(others), size=count)) % len(others)

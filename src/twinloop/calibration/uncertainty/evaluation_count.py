@@ -22,8 +22,8 @@ class BudgetSpentError(Exception):
 class Evaluations:
     """An objective with a budget of evaluations.
 
-    Asking for more than is left raises `BudgetSpentError`, and nothing is evaluated. A point that
-    fails has an infinite loss, and outputs that are NaN.
+    A request for more evaluations than are left raises `BudgetSpentError`, and evaluates nothing. A
+    point that fails has an infinite loss and outputs that are NaN.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
@@ -47,11 +47,11 @@ class Evaluations:
         self._outputs = getattr(objective, "outputs", None)
         self.space = objective.space
         self.budget = budget
-        #: The present limit; an analysis lowers it to divide the budget.
+        #: The current limit; an analysis lowers it to divide the budget.
         self.limit = budget
         self.spent = 0
         #: A mask of the outputs that are known at the calibration; the others are ignored.
-        self.known: NDArray[np.bool_] | None = None
+        self.known_outputs: NDArray[np.bool_] | None = None
 
     @property
     def left(self) -> int:
@@ -59,32 +59,32 @@ class Evaluations:
         return max(self.limit - self.spent, 0)
 
     def losses(self, points: Floats) -> Floats:
-        """The loss at each point, infinite where it failed."""
-        points = self._take(points)
-        found = np.asarray(self._objective(points), dtype=np.float64)
-        return np.where(np.isnan(found), np.inf, found)
+        """Compute the loss at each point, infinite where it failed."""
+        points = self._spend(points)
+        losses = np.asarray(self._objective(points), dtype=np.float64)
+        return np.where(np.isnan(losses), np.inf, losses)
 
     def outputs(self, points: Floats) -> Floats | None:
-        """The residuals at each point, NaN where it failed; None if the objective has none."""
+        """Compute the residuals at each point, NaN where it failed; None if there are none."""
         if self._outputs is None:
             return None
-        points = self._take(points)
+        points = self._spend(points)
         try:
-            found = self._outputs(points)
+            outputs = self._outputs(points)
         except TwinloopError:
-            # A point that fails must not fail the others.
-            rows = [self._one(point) for point in points]
+            # One point that fails must not make the others fail.
+            rows = [self._evaluate_one(point) for point in points]
             width = max((len(row) for row in rows if row is not None), default=0)
-            width = width if self.known is None else len(self.known)
-            found = np.array([np.full(width, np.nan) if row is None else row for row in rows])
-        if found is None:
+            width = width if self.known_outputs is None else len(self.known_outputs)
+            outputs = np.array([np.full(width, np.nan) if row is None else row for row in rows])
+        if outputs is None:
             self._outputs = None
             self.spent -= len(points)
             return None
-        found = np.asarray(found, dtype=np.float64)
-        return found if self.known is None else found[:, self.known]
+        outputs = np.asarray(outputs, dtype=np.float64)
+        return outputs if self.known_outputs is None else outputs[:, self.known_outputs]
 
-    def _one(self, point: Floats) -> Floats | None:
+    def _evaluate_one(self, point: Floats) -> Floats | None:
         assert self._outputs is not None
         try:
             row: Floats = self._outputs(point[np.newaxis])[0]
@@ -92,7 +92,7 @@ class Evaluations:
             return None
         return row
 
-    def _take(self, points: Floats) -> Floats:
+    def _spend(self, points: Floats) -> Floats:
         points = np.clip(np.atleast_2d(np.asarray(points, dtype=np.float64)), 0.0, 1.0)
         if len(points) > self.left:
             raise BudgetSpentError

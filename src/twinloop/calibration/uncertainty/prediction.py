@@ -54,9 +54,9 @@ class Prediction:
         return low, median, high
 
     def __str__(self) -> str:
-        of = "runs" if self.scatter_known else "the posterior sample"
+        population = "runs" if self.scatter_known else "the posterior sample"
         lines = [
-            f"{row['figure']}: {row['median']:.4g} ({self.level:.0%} of {of} between "
+            f"{row['figure']}: {row['median']:.4g} ({self.level:.0%} of {population} between "
             f"{row['low']:.4g} and {row['high']:.4g})"
             for row in self.table.iter_rows(named=True)
         ]
@@ -99,21 +99,21 @@ def predict_figures(
                 field="outputs",
                 remedy=f"one of: {', '.join(fit.noise) or 'none'}",
             )
-    moved = [name for name in fit.draws.columns if is_model_value(name)]
-    compiled = CompiledScenario(declare_values(fit.apply(scenario), moved), allow_code=allow_code)
-    draws = {name: fit.draws[name].to_numpy() for name in moved if name in compiled.value_names}
+    fitted = [name for name in fit.draws.columns if is_model_value(name)]
+    compiled = CompiledScenario(declare_values(fit.apply(scenario), fitted), allow_code=allow_code)
+    draws = {name: fit.draws[name].to_numpy() for name in fitted if name in compiled.value_names}
     rows = make_value_rows(compiled, fit.draws.height, draws)
-    many = compiled.run_many(rows, outputs=list(outputs), threads=threads)
-    found = []
+    runs = compiled.run_many(rows, outputs=list(outputs), threads=threads)
+    table_rows = []
     for name in outputs:
         scatter = fit.noise[name]
         limits = compute_intervals(
-            many[name][:, np.newaxis],
+            runs[name][:, np.newaxis],
             noise=scatter["share"],
             freedom=scatter["freedom"],
             level=level,
         )
-        found.append(
+        table_rows.append(
             {
                 "figure": name,
                 "unit": FIGURES[name].unit,
@@ -123,7 +123,7 @@ def predict_figures(
             }
         )
     known = all(fit.noise[name].get("known", 1.0) for name in outputs)
-    return Prediction(pl.DataFrame(found), level, fit.draws.height, known)
+    return Prediction(pl.DataFrame(table_rows), level, fit.draws.height, known)
 
 
 def estimate_scatter(
@@ -140,17 +140,17 @@ def estimate_scatter(
         For each figure that all runs have, `share` (a residual standard deviation), `freedom`
         (degrees of freedom), and `known`: 0 if no degree of freedom is left.
     """
-    seen: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+    figures_of_pairs: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
         (figures(real).to_dict(), figures(twin).to_dict()) for real, twin in pairs
     ]
-    found = {}
+    scatter = {}
     for name in PREDICTED_FIGURES:
-        both = [(real[name], twin[name]) for real, twin in seen]
+        both = [(real[name], twin[name]) for real, twin in figures_of_pairs]
         if any(real is None or not twin for real, twin in both):
             continue
         errors = np.array([real / twin - 1.0 for real, twin in both])
         freedom = max(len(errors) - levels, 1)
         share = float(np.sqrt((errors**2).sum() / freedom))
         known = float(len(errors) > levels)
-        found[name] = {"share": share, "freedom": float(freedom), "known": known}
-    return found
+        scatter[name] = {"share": share, "freedom": float(freedom), "known": known}
+    return scatter

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: The least residual standard deviation that is assumed.
+#: The minimum residual standard deviation that is assumed.
 NOISE_FLOOR: Final = 1e-4
 
 
@@ -70,7 +70,7 @@ class PosteriorSample:
         return len(self.points)
 
     def values(self) -> dict[str, object]:
-        """The values of each parameter."""
+        """Return the values of each parameter."""
         return self.space.decode(self.points)
 
 
@@ -118,10 +118,10 @@ def sample_posterior(
             residuals.
         best: The calibration, as a point.
         noise: The standard deviation of the outputs, if it is known.
-        observations: The number of independent outputs; by default all. Required without
-            outputs: the number of figures that the loss compares.
-        power: 1: the loss is proportional to the residuals; 2: to their squares. Ignored with
-            outputs.
+        observations: The number of independent outputs; by default all. If the objective has no
+            outputs, it is required: the number of figures that the loss compares.
+        power: 1: the loss is proportional to the residuals; 2: to their squares. Ignored if the
+            objective has outputs.
         count: The number of calibrations to sample.
         budget: The number of evaluations.
         seed: The random seed.
@@ -156,7 +156,7 @@ def sample_posterior(
         rounds = evaluations.left // walkers
         if rounds < 8:
             raise BudgetSpentError
-        places, found = sample_by_ensemble(density, start, logs, rounds, rng)
+        samples, sample_logs = sample_by_ensemble(density, start, logs, rounds, rng)
     except BudgetSpentError:
         raise InputError(
             f"{budget:,} evaluations are too few for {dimensions} parameters",
@@ -164,9 +164,12 @@ def sample_posterior(
             field="budget",
             remedy=f"at least {20 * walkers:,}",
         ) from None
-    settled = slice(rounds // 3, None)
-    points, found = places[settled].reshape(-1, dimensions), found[settled].ravel()
-    points, found = points[np.isfinite(found)], found[np.isfinite(found)]
+    after_burn_in = slice(rounds // 3, None)
+    points, sample_logs = (
+        samples[after_burn_in].reshape(-1, dimensions),
+        sample_logs[after_burn_in].ravel(),
+    )
+    points, sample_logs = points[np.isfinite(sample_logs)], sample_logs[np.isfinite(sample_logs)]
     if not len(points):
         raise InputError(
             "fails everywhere near the calibration", kind="evaluations-failed", field="objective"
@@ -175,7 +178,7 @@ def sample_posterior(
     return PosteriorSample(
         evaluations.space,
         points[chosen],
-        density.remaining(found[chosen]),
+        density.residual_noise(sample_logs[chosen]),
         None if noise is not None else float(density.observations),
         evaluations.spent,
     )
@@ -200,11 +203,11 @@ class _Density:
         self._power = power
         self._by_outputs = first is not None
         if first is not None:
-            evaluations.known = np.isfinite(first[0])
-            observations = observations or int(evaluations.known.sum())
+            evaluations.known_outputs = np.isfinite(first[0])
+            observations = observations or int(evaluations.known_outputs.sum())
         if not observations:
             raise InputError(
-                "is required without outputs",
+                "is required if the objective has no outputs",
                 kind="missing-field",
                 field="observations",
                 remedy="give the number of independent figures that the loss compares",
@@ -226,8 +229,8 @@ class _Density:
             logs = -0.5 * self.observations * np.log(squares + NOISE_FLOOR**2)
         return np.where(np.isfinite(logs), logs, -np.inf)
 
-    def remaining(self, logs: Floats) -> Floats:
-        """The residual standard deviation of points with these log densities."""
+    def residual_noise(self, logs: Floats) -> Floats:
+        """Compute the residual standard deviation of points with these log densities."""
         if self._noise is not None:
             return np.full(len(logs), self._noise)
         return np.exp(-logs / self.observations)
@@ -250,7 +253,7 @@ def _start_from_slopes(
     walkers: int,
     rng: np.random.Generator,
 ) -> Floats:
-    noise = float(density.remaining(density(best[np.newaxis]))[0])
+    noise = float(density.residual_noise(density(best[np.newaxis]))[0])
     slopes = estimate_sensitivity(evaluations, best, noise).jacobian
     # A flat prior over the cube has about the width of a normal prior with deviation 0.3.
     information = slopes.T @ slopes + np.eye(len(best)) / 0.3**2
@@ -372,14 +375,16 @@ def compute_intervals(
             share_below: Floats = (parts * reached).sum(axis=0) / total
         return share_below
 
-    far = 40.0 if freedom is None else 40.0 + 1e4 / freedom**2
-    ends = np.array([(rows - far * spread).min(axis=0), (rows + far * spread).max(axis=0)])
-    found = []
+    max_deviations = 40.0 if freedom is None else 40.0 + 1e4 / freedom**2
+    ends = np.array(
+        [(rows - max_deviations * spread).min(axis=0), (rows + max_deviations * spread).max(axis=0)]
+    )
+    limits = []
     for quantile in ((1 - level) / 2, 0.5, (1 + level) / 2):
         low, high = ends[0].copy(), ends[1].copy()
         for _ in range(40):
             middle = (low + high) / 2
             under = below(middle) < quantile
             low, high = np.where(under, middle, low), np.where(under, high, middle)
-        found.append(np.where(total > 0, (low + high) / 2, np.nan))
-    return PredictionIntervals(found[0], found[1], found[2], level)
+        limits.append(np.where(total > 0, (low + high) / 2, np.nan))
+    return PredictionIntervals(limits[0], limits[1], limits[2], level)

@@ -13,10 +13,10 @@ from twinloop.calibration.uncertainty.evaluation_count import BudgetSpentError, 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: The largest number of dimensions for a grid.
-_GRID_DIMENSIONS: Final = 3
-#: The least number of points that show the shape of a region.
-_ENOUGH: Final = 100
+#: The maximum number of dimensions for a grid.
+_MAX_GRID_DIMENSIONS: Final = 3
+#: The minimum number of points that show the shape of a region.
+_MIN_POINTS: Final = 100
 
 
 class RegionSearch:
@@ -29,24 +29,24 @@ class RegionSearch:
         self._best = best
         self._bound = bound
         self._rng = rng
-        self._seen: list[tuple[Floats, Floats, bool]] = []
+        self._kept: list[tuple[Floats, Floats, bool]] = []
 
-    def keep(self, points: Floats, losses: Floats, *, even: bool = False) -> Bools:
-        """Keep the points up to the bound; `even` points are uniform over the region."""
+    def keep(self, points: Floats, losses: Floats, *, uniform: bool = False) -> Bools:
+        """Keep points with a loss up to the bound; `uniform`: whether they sample it uniformly."""
         below = losses <= self._bound
         if below.any():
-            self._seen.append((points[below], losses[below], even))
+            self._kept.append((points[below], losses[below], uniform))
         return below
 
     def collect(self) -> tuple[Floats, Floats, Floats]:
         """Return all points, their losses, and weights that make them uniform."""
-        points = np.concatenate([points for points, _, _ in self._seen])
-        losses = np.concatenate([losses for _, losses, _ in self._seen])
-        even = np.concatenate([np.full(len(x), e, dtype=np.float64) for x, _, e in self._seen])
-        if not even.any():
-            even[:] = 1.0
+        points = np.concatenate([points for points, _, _ in self._kept])
+        losses = np.concatenate([losses for _, losses, _ in self._kept])
+        uniform = np.concatenate([np.full(len(x), e, dtype=np.float64) for x, _, e in self._kept])
+        if not uniform.any():
+            uniform[:] = 1.0
         points, where, back = np.unique(points, axis=0, return_index=True, return_inverse=True)
-        weights = np.bincount(back.ravel(), weights=even)
+        weights = np.bincount(back.ravel(), weights=uniform)
         return points, losses[where], weights / weights.sum()
 
     def box(self, outer: float) -> Floats:
@@ -81,7 +81,7 @@ class RegionSearch:
             count = self._evaluations.left // 16
             if count < 1:
                 raise BudgetSpentError
-            points = box[0] + self._even(count) * np.ptp(box, axis=0)
+            points = box[0] + self._draw_quasi_random(count) * np.ptp(box, axis=0)
             below = self.keep(points, self._evaluations.losses(points))
             acceptance = float(below.mean())
             ends = np.vstack([points[below], self._best])
@@ -97,23 +97,25 @@ class RegionSearch:
     def fill(self, box: Floats, acceptance: float) -> str:
         """Sample the box, or the region itself by MCMC if the acceptance rate is low."""
         left = self._evaluations.left
-        rich = acceptance * left >= _ENOUGH
-        if len(self._best) <= _GRID_DIMENSIONS:
-            points = _grid(box, self._best, left if rich else left // 4, self._evaluations)
-            self.keep(points, self._evaluations.losses(points), even=rich)
-            if rich:
+        has_enough = acceptance * left >= _MIN_POINTS
+        if len(self._best) <= _MAX_GRID_DIMENSIONS:
+            points = _make_grid(
+                box, self._best, left if has_enough else left // 4, self._evaluations
+            )
+            self.keep(points, self._evaluations.losses(points), uniform=has_enough)
+            if has_enough:
                 return "grid"
-            self._sample(box)
+            self._sample_by_mcmc(box)
             return "grid, then drawn from the region"
-        if acceptance >= 0.02 and rich:
-            points = box[0] + self._even(left) * np.ptp(box, axis=0)
-            self.keep(points, self._evaluations.losses(points), even=True)
+        if acceptance >= 0.02 and has_enough:
+            points = box[0] + self._draw_quasi_random(left) * np.ptp(box, axis=0)
+            self.keep(points, self._evaluations.losses(points), uniform=True)
             return "sampling"
-        self._sample(box)
+        self._sample_by_mcmc(box)
         return "drawn from the region"
 
-    def _even(self, count: int) -> Floats:
-        """Quasi-random points of the unit cube: the R sequence from a random point.
+    def _draw_quasi_random(self, count: int) -> Floats:
+        """Draw quasi-random points of the unit cube: the R sequence from a random point.
 
         An additive recurrence whose steps are powers of the root of x^(d+1) = x + 1 (M. Roberts,
         2018).
@@ -127,10 +129,10 @@ class RegionSearch:
         points: Floats = (shift + np.arange(1, count + 1)[:, np.newaxis] * steps) % 1.0
         return points
 
-    def _sample(self, box: Floats) -> None:
+    def _sample_by_mcmc(self, box: Floats) -> None:
         dimensions = len(self._best)
         walkers = 2 * max(2 * dimensions, 12)
-        start = self._spread(self._chords(box, walkers), box)
+        start = self._spread_points(self._draw_on_chords(box, walkers), box)
 
         def inside(points: Floats) -> Floats:
             losses = self._evaluations.losses(points)
@@ -140,18 +142,18 @@ class RegionSearch:
         rounds = self._evaluations.left // walkers
         if rounds < 1:
             raise BudgetSpentError
-        places, _ = sample_by_ensemble(inside, start, np.zeros(walkers), rounds, self._rng)
-        settled = places[rounds // 3 :].reshape(-1, dimensions)
-        # Where a walker stayed, its place counts again; its loss is known already.
+        samples, _ = sample_by_ensemble(inside, start, np.zeros(walkers), rounds, self._rng)
+        after_burn_in = samples[rounds // 3 :].reshape(-1, dimensions)
+        # Where a walker stayed, its position counts again, and its loss is known.
         known = {
             point.tobytes(): loss
-            for x, y, _ in self._seen
+            for x, y, _ in self._kept
             for point, loss in zip(x, y, strict=True)
         }
-        losses = np.array([known.get(point.tobytes(), np.inf) for point in settled])
-        self.keep(settled, losses, even=True)
+        losses = np.array([known.get(point.tobytes(), np.inf) for point in after_burn_in])
+        self.keep(after_burn_in, losses, uniform=True)
 
-    def _spread(self, points: Floats, box: Floats) -> Floats:
+    def _spread_points(self, points: Floats, box: Floats) -> Floats:
         """Spread the points over the region, by steps from its outermost points."""
         count, width = len(points), np.maximum(np.ptp(box, axis=0), 1e-12)
         pool = points
@@ -182,8 +184,8 @@ class RegionSearch:
             apart = np.minimum(apart, np.linalg.norm((pool - pool[chosen[-1]]) / width, axis=1))
         return pool[chosen]
 
-    def _chords(self, box: Floats, count: int) -> Floats:
-        """Points of the region on random lines through `best`."""
+    def _draw_on_chords(self, box: Floats, count: int) -> Floats:
+        """Draw points of the region on random lines through `best`."""
         directions = self._rng.standard_normal((count, len(self._best))) * np.ptp(box, axis=0)
         reach = np.ones(count)
         points: Floats = np.tile(self._best, (count, 1))
@@ -198,10 +200,10 @@ class RegionSearch:
         return points
 
 
-def _grid(box: Floats, best: Floats, count: int, evaluations: Evaluations) -> Floats:
-    """A grid in the box of at most `count` points, with discrete parameters at their levels."""
+def _make_grid(box: Floats, best: Floats, count: int, evaluations: Evaluations) -> Floats:
+    """Make a grid of at most `count` points in the box; discrete parameters have their levels."""
     axes: list[Floats | None] = []
-    room = max(count, 1)
+    max_points = max(count, 1)
     for axis, parameter in enumerate(evaluations.space):
         levels = parameter.levels
         centres = None
@@ -209,13 +211,13 @@ def _grid(box: Floats, best: Floats, count: int, evaluations: Evaluations) -> Fl
             centres = (np.arange(levels) + 0.5) / levels
             cell = 0.5 / levels
             centres = centres[(centres + cell >= box[0, axis]) & (centres - cell <= box[1, axis])]
-            if len(centres) > max(2, round(room ** (1 / len(best)))):
+            if len(centres) > max(2, round(max_points ** (1 / len(best)))):
                 centres = None
             else:
-                room //= len(centres)
+                max_points //= len(centres)
         axes.append(centres)
-    free = sum(each is None for each in axes)
-    side = max(int(room ** (1 / free) + 1e-9), 1) if free else 1
+    continuous_count = sum(each is None for each in axes)
+    side = max(int(max_points ** (1 / continuous_count) + 1e-9), 1) if continuous_count else 1
     lines = [
         np.linspace(box[0, axis], box[1, axis], side) if side > 1 else best[[axis]]
         for axis in range(len(best))

@@ -44,7 +44,7 @@ class SimulatedObjective(SearchObjective, Protocol):
     threads: int | None
 
     def outputs(self, points: Floats) -> Floats | None:
-        """The residuals of the loss at each point."""
+        """Compute the residuals of the loss at each point."""
         ...
 
 
@@ -76,22 +76,24 @@ class RunEffectObjective:
         ends = np.cumsum([len(pattern) for pattern in patterns])
         self._parts = [slice(end - len(p), end) for end, p in zip(ends, patterns, strict=True)]
         sizes = np.array([float(np.linalg.norm(pattern)) for pattern in patterns])
-        self._along = [pattern / size for pattern, size in zip(patterns, sizes, strict=True)]
+        self._directions = [pattern / size for pattern, size in zip(patterns, sizes, strict=True)]
         self._weights = sizes**2 / np.median(sizes**2)
         self._observations = observations
 
     def outputs(self, points: Floats) -> Floats:
-        """The residuals, whitened along the effect of each run."""
-        found: Floats = np.array(self._objective.outputs(points[:, :-1]), dtype=np.float64)
-        more = np.expm1(points[:, -1] * np.log(_MAX_RATIO))
+        """Compute the residuals, whitened along the effect of each run."""
+        residuals: Floats = np.array(self._objective.outputs(points[:, :-1]), dtype=np.float64)
+        excess = np.expm1(points[:, -1] * np.log(_MAX_RATIO))
         determinant = np.zeros(len(points))
-        for part, along, weight in zip(self._parts, self._along, self._weights, strict=True):
-            times = 1.0 + more * weight
-            shift = (1.0 - 1.0 / np.sqrt(times)) * (np.nan_to_num(found[:, part]) @ along)
-            found[:, part] -= shift[:, np.newaxis] * along
-            determinant += np.log(times)
+        for part, along, weight in zip(self._parts, self._directions, self._weights, strict=True):
+            variance_ratio = 1.0 + excess * weight
+            shift = (1.0 - 1.0 / np.sqrt(variance_ratio)) * (
+                np.nan_to_num(residuals[:, part]) @ along
+            )
+            residuals[:, part] -= shift[:, np.newaxis] * along
+            determinant += np.log(variance_ratio)
         scale: Floats = np.exp(determinant / (2.0 * self._observations))
-        return found * scale[:, np.newaxis]
+        return residuals * scale[:, np.newaxis]
 
     def __call__(self, points: Floats) -> Floats:
         """The mean absolute output."""
@@ -109,10 +111,12 @@ def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[F
     if runs - min(len(objective.space), len(objective.cases)) < 1:
         return None
     values = objective.space.decode(best[np.newaxis])
-    found: list[Floats] = []
+    patterns: list[Floats] = []
     for case in objective.cases:
-        own = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
-        speed = np.asarray(values.get("speed_factor", [own["speed_factor"]]), dtype=np.float64)
+        defaults = dict(
+            zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True)
+        )
+        speed = np.asarray(values.get("speed_factor", [defaults["speed_factor"]]), dtype=np.float64)
         both = []
         try:
             for factor in (1.0, 1.0 / (1.0 + _SLOWDOWN)):
@@ -123,14 +127,14 @@ def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[F
         except TwinloopError:
             return None
         (usual, single), (slower, _) = both
-        if usual is None or slower is None or any(one is None for one in single):
+        if usual is None or slower is None or any(part is None for part in single):
             return None
-        widths = [one.shape[1] for one in single if one is not None]
+        widths = [part.shape[1] for part in single if part is not None]
         if sum(widths) != usual.shape[1]:
             return None
         change = np.nan_to_num((slower - usual)[0]) * usual.shape[1] / _SLOWDOWN
-        found += np.split(change, np.cumsum(widths)[:-1])
-    return found if all(pattern.any() for pattern in found) else None
+        patterns += np.split(change, np.cumsum(widths)[:-1])
+    return patterns if all(pattern.any() for pattern in patterns) else None
 
 
 def sample_with_run_effects(
@@ -153,7 +157,7 @@ def sample_with_run_effects(
         )
     with_effects = RunEffectObjective(objective, patterns, observations)
     start = np.append(best, _START)
-    found = sample_posterior(
+    sample = sample_posterior(
         with_effects, start, observations=observations, budget=budget, seed=seed
     )
-    return replace(found, space=objective.space, points=found.points[:, :-1], run_effect=True)
+    return replace(sample, space=objective.space, points=sample.points[:, :-1], run_effect=True)
