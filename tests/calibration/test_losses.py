@@ -162,7 +162,10 @@ def test_explained_variance_is_undefined_without_spread() -> None:
     same = [make_run([0.1, 2.0])] * 3
     with pytest.raises(InputError, match="makespan is the same in all 3"):
         loss_of("explained-variance", same, twin)
-    with pytest.raises(InputError, match="task 't1' is the same in all 2"):
+    bare = RunBatch.of({"makespan_s": [1.0]}, tasks=[], machines=[])
+    with pytest.raises(InputError, match="the makespan is the same in all 2 repetitions"):
+        loss_of("explained-variance", [bare[0], bare[0]], bare)
+    with pytest.raises(InputError, match="the run time of task 't1' is the same in all 2 rep"):
         loss_of("explained-variance-tasks", [make_run([1.0, 2.0]), make_run([3.0, 2.0])], twin)
 
 

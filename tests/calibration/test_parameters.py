@@ -156,7 +156,7 @@ def test_formats_and_metadata_are_kept() -> None:
         (lambda: LinearParameter("x", 0.5, 2, integer=True), "x: must have whole numbers as ends"),
         (
             lambda: LinearParameter("x", 0, 10**13, integer=True),
-            "x: must have whole numbers as ends",
+            "x: must have ends of at most 1,000,000,000,000, not 1",
         ),
         (lambda: LinearParameter("x", "1", 2), "x: must be a number"),  # type: ignore[arg-type]
         (lambda: ExponentialParameter("x", 0, 1), "x: must have positive ends"),

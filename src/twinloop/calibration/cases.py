@@ -22,7 +22,7 @@ from twinloop.trace import Trace
 
 _Floats = NDArray[np.float64]
 
-#: The number of compiled scenarios in the cache, for values that need a new compilation.
+#: The maximum number of compiled scenarios in the cache, for values that need a compilation.
 _CACHE_SIZE: Final = 16
 
 
@@ -45,7 +45,7 @@ class Case:
     #: The length of the windows in which power is compared (s); None: power is not compared.
     power_step: float | None = None
     allow_code: bool = False
-    _others: dict[str, CompiledScenario] = field(default_factory=dict, compare=False)
+    _recompiled: dict[str, CompiledScenario] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -94,14 +94,14 @@ class Case:
         return cls(name, scenario, compiled, tuple(traces), reals, power_step, allow_code)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A worker compiles the scenario itself and needs no traces.
+        # A worker process compiles the scenario again, and does not need the traces.
         return _restore, (self.name, self.scenario, self.reals, self.power_step, self.allow_code)
 
     @property
     def part(self) -> NDArray[np.bool_] | None:
-        """A mask of the tasks in the runs, if these are a part of the scenario; None: all tasks."""
-        known = ~np.isnan(self.reals[0].submit)
-        return None if known.all() else known
+        """A mask of the tasks of the scenario that are in the runs; None if all of them are."""
+        in_runs = ~np.isnan(self.reals[0].submit)
+        return None if in_runs.all() else in_runs
 
     @property
     def mode(self) -> str:
@@ -115,33 +115,42 @@ class Case:
         needs: Collection[str],
         threads: int | None = None,
     ) -> RunBatch:
-        """Simulate the twin `count` times; `values` has a column per name, an entry per run."""
+        """Simulate the twin `count` times.
+
+        Args:
+            count: The number of runs.
+            values: A column per name, with an entry per run.
+            needs: The columns of a run that the loss needs.
+            threads: The number of threads.
+        """
         slow = [name for name in values if not is_model_value(name)]
         if slow:
             parts = []
             for i in range(count):
-                chosen = {name: _plain(values[name][i]) for name in slow}
-                one = {name: values[name][i : i + 1] for name in values if name not in chosen}
-                parts.append(self._outputs(self._compiled(chosen), 1, one, needs, threads))
-            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+                chosen = {name: _to_plain(values[name][i]) for name in slow}
+                others = {name: values[name][i : i + 1] for name in values if name not in chosen}
+                parts.append(self._simulate(self._get_compiled(chosen), 1, others, needs, threads))
+            outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         else:
-            found = self._outputs(self.compiled, count, values, needs, threads)
+            outputs = self._simulate(self.compiled, count, values, needs, threads)
         real = self.reals[0]
         return RunBatch.of(
-            found, tasks=real.tasks, machines=real.machines, power_step=self.power_step
+            outputs, tasks=real.tasks, machines=real.machines, power_step=self.power_step
         )
 
-    def _compiled(self, chosen: Mapping[str, Any]) -> CompiledScenario:
+    def _get_compiled(self, chosen: Mapping[str, Any]) -> CompiledScenario:
         key = json.dumps(chosen, sort_keys=True)
-        known = self._others.pop(key, None)  # atomic: threads of a worker may share the case
-        if known is None:
-            known = CompiledScenario(set_values(self.scenario, chosen), allow_code=self.allow_code)
-        self._others[key] = known
-        for oldest in list(self._others)[:-_CACHE_SIZE]:
-            self._others.pop(oldest, None)
-        return known
+        compiled = self._recompiled.pop(key, None)  # atomic: threads of a worker may share the case
+        if compiled is None:
+            compiled = CompiledScenario(
+                set_values(self.scenario, chosen), allow_code=self.allow_code
+            )
+        self._recompiled[key] = compiled
+        for oldest in list(self._recompiled)[:-_CACHE_SIZE]:
+            self._recompiled.pop(oldest, None)
+        return compiled
 
-    def _outputs(
+    def _simulate(
         self,
         compiled: CompiledScenario,
         count: int,
@@ -150,23 +159,25 @@ class Case:
         threads: int | None,
     ) -> dict[str, _Floats]:
         rows = make_value_rows(compiled, count, values)
-        found: dict[str, _Floats] = {}
-        wanted = set(needs) - {"power"}
-        part = self.part if "makespan" in wanted else None
+        outputs: dict[str, _Floats] = {}
+        columns = set(needs) - {"power"}
+        part = self.part if "makespan" in columns else None
         if part is not None:
-            wanted |= {"wait", "end"}
-        if outputs := select_outputs(wanted):
-            found |= compiled.run_many(rows, outputs=outputs, threads=threads)
+            columns |= {"wait", "end"}
+        if names := select_outputs(columns):
+            outputs |= compiled.run_many(rows, outputs=names, threads=threads)
         if part is not None:
-            # The makespan of the tasks in the runs: the twin always runs the whole scenario.
-            last = found["task_end"][:, part].max(axis=1)
-            found["makespan_s"] = last - found["task_submit"][:, part].min(axis=1)
+            # The twin runs the whole scenario, but only the tasks in the runs are compared.
+            last = outputs["task_end"][:, part].max(axis=1)
+            outputs["makespan_s"] = last - outputs["task_submit"][:, part].min(axis=1)
         if "power" in needs:
-            found["power"] = self._power(compiled, rows, threads)
-        return found
+            outputs["power"] = self._simulate_power(compiled, rows, threads)
+        return outputs
 
-    def _power(self, compiled: CompiledScenario, rows: _Floats, threads: int | None) -> _Floats:
-        """The power over time of every run; runs with equal schedules are simulated once."""
+    def _simulate_power(
+        self, compiled: CompiledScenario, rows: _Floats, threads: int | None
+    ) -> _Floats:
+        """Compute the power of every run (W); runs with equal schedules are simulated once."""
         step = self.power_step
         if step is None:
             raise InputError(
@@ -174,20 +185,20 @@ class Case:
                 kind="missing-data",
                 field="loss",
             )
-        electric = np.array([name.startswith("power.") for name in compiled.value_names])
+        is_power = np.array([name.startswith("power.") for name in compiled.value_names])
         windows = len(self.reals[0].power)
         watts = np.full((len(rows), windows), np.nan)
         _, first, which = np.unique(
-            rows[:, ~electric], axis=0, return_index=True, return_inverse=True
+            rows[:, ~is_power], axis=0, return_index=True, return_inverse=True
         )
-        own = compiled.values()
+        defaults = compiled.values()
         for s, row in enumerate(first):
             same = np.flatnonzero(which.ravel() == s)
-            models = rows[np.ix_(same, electric)]
-            # With equal power values a schedule that was simulated before is found in the cache.
-            schedule = np.where(electric, own, rows[row])
-            found = compiled.power_many(models, step, values=schedule, threads=threads)
-            watts[same, : found.shape[1]] = found[:, :windows]
+            models = rows[np.ix_(same, is_power)]
+            # The default power values: a schedule that was simulated before is then in the cache.
+            schedule = np.where(is_power, defaults, rows[row])
+            power = compiled.power_many(models, step, values=schedule, threads=threads)
+            watts[same, : power.shape[1]] = power[:, :windows]
         return watts
 
     def __repr__(self) -> str:
@@ -225,7 +236,7 @@ def make_value_rows(compiled: CompiledScenario, count: int, values: Mapping[str,
 
 
 def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:
-    """Read the scenario of a run from its manifest, with the declared work.
+    """Read the scenario of a run from its manifest, with the declared work of its tasks.
 
     >>> from twinloop.engine import simulate
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
@@ -266,7 +277,7 @@ def make_cases(
     names: Sequence[str] | None = None,
     scenario: Scenario | None = None,
     values: Mapping[str, Any] | None = None,
-    moved: Collection[str] = (),
+    fitted: Collection[str] = (),
     latencies: Sequence[Trace] = (),
     allow_code: bool = False,
     power_step: float | None = None,
@@ -278,7 +289,7 @@ def make_cases(
         names: The names in messages.
         scenario: The scenario of the runs, if their manifests contain none.
         values: Values that are fixed, by name.
-        moved: The names of the values to be fitted.
+        fitted: The names of the values to be fitted.
         latencies: Runs whose mean measured latencies go into the model, except latencies that are
             fixed or fitted.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
@@ -290,35 +301,35 @@ def make_cases(
         key = {} if scenario is not None else dict(trace.manifest.scenario or {"alone": i})
         key.pop("name", None)  # the name of a scenario does not change the run
         groups.setdefault(json.dumps(key, sort_keys=True, default=str), []).append(i)
-    mean = {k: s for k, s in average_latencies(latencies).items() if k not in moved}
-    found = []
+    mean = {k: s for k, s in average_latencies(latencies).items() if k not in fitted}
+    cases = []
     for members in groups.values():
         name = ", ".join(labels[i] for i in members)
         base = scenario or read_declared_scenario(traces[members[0]], name)
-        found.append(
+        cases.append(
             Case.of(
                 [traces[i] for i in members],
                 name=name,
                 scenario=set_values(base, mean | dict(values or {})),
-                names=moved,
+                names=fitted,
                 allow_code=allow_code,
                 power_step=power_step,
             )
         )
-    return found
+    return cases
 
 
 def average_latencies(traces: Sequence[Trace]) -> dict[str, float]:
     """Average the measured latencies over the runs that recorded them."""
-    found: dict[str, list[float]] = {}
+    latencies: dict[str, list[float]] = {}
     for trace in traces:
         if "latency" not in trace.manifest.facts:
             continue
         model = with_measured_latencies(trace)
         for name in ("dispatch_latency", "release_latency"):
-            found.setdefault(name, []).append(getattr(model, name))
-    return {name: float(np.mean(seconds)) for name, seconds in found.items()}
+            latencies.setdefault(name, []).append(getattr(model, name))
+    return {name: float(np.mean(seconds)) for name, seconds in latencies.items()}
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value

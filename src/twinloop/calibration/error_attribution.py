@@ -75,10 +75,10 @@ def explain_changes(
     lines = [
         line for rule in ATTRIBUTION_RULES for line in _explain_rule(rule, before, after, old, new)
     ]
-    failed = {(run, name) for run, name, _ in _all_failures(before)}
+    failed = {(run, name) for run, name, _ in _list_all_failures(before)}
     lines += [
         f"newly failing: {name} is {figure} ({run})"
-        for run, name, figure in _all_failures(after)
+        for run, name, figure in _list_all_failures(after)
         if (run, name) not in failed
     ]
     if not lines and before:
@@ -113,7 +113,7 @@ def _explain_rule(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
 ) -> Iterator[str]:
-    failed = list(_failures(rule.metric, before))
+    failed = list(_list_failures(rule.metric, before))
     if not failed:
         return
     run, name, figure = failed[0]
@@ -121,22 +121,22 @@ def _explain_rule(
     yield f"{rule.metric}: {name} was {figure} ({run}{others}): {rule.because}"
     responsible = [name for pattern in rule.values for name in new if fnmatchcase(name, pattern)]
     if not responsible:
-        wanted = " or ".join(pattern.rstrip("*.") for pattern in rule.values[:2])
-        yield f"  no value that affects it was fitted: try {wanted}"
+        suggested = " or ".join(pattern.rstrip("*.") for pattern in rule.values[:2])
+        yield f"  no value that affects it was fitted: try {suggested}"
         return
     for name in responsible:
         if (change := describe_change(old.get(name), new[name])) is not None:
             yield f"  {name} moved {change}"
-    left = len(list(_failures(rule.metric, after)))
-    yield f"  failed criteria before and after: {len(failed)} and {left}"
+    remaining = len(list(_list_failures(rule.metric, after)))
+    yield f"  failed criteria before and after: {len(failed)} and {remaining}"
 
 
-def _all_failures(verdicts: Sequence[tuple[str, Verdict]]) -> Iterator[tuple[str, str, str]]:
+def _list_all_failures(verdicts: Sequence[tuple[str, Verdict]]) -> Iterator[tuple[str, str, str]]:
     for rule in ATTRIBUTION_RULES:
-        yield from _failures(rule.metric, verdicts)
+        yield from _list_failures(rule.metric, verdicts)
 
 
-def _failures(
+def _list_failures(
     metric: str, verdicts: Sequence[tuple[str, Verdict]]
 ) -> Iterator[tuple[str, str, str]]:
     for run, verdict in verdicts:

@@ -98,7 +98,7 @@ class Fit:
         verdicts = {"before": self.before, "after": self.after, "unseen": self.unseen}
         if not any(verdicts.values()):
             return self.stored_verdicts
-        return {when: {name: v.status for name, v in found} for when, found in verdicts.items()}
+        return {when: {name: v.status for name, v in runs} for when, runs in verdicts.items()}
 
     @property
     def model(self) -> Model:
@@ -135,7 +135,8 @@ class Fit:
 
         Args:
             scenario: The scenario to predict.
-            outputs: Figures: of `makespan_s`, `wait_mean_s`, `turnaround_mean_s`, `energy_j`.
+            outputs: The figures: any of `makespan_s`, `wait_mean_s`, `turnaround_mean_s` and
+                `energy_j`.
             level: The probability that a new run lies within its interval.
             threads: The number of threads to simulate on.
             allow_code: Whether a policy named as `module:Class` may be imported and run.
@@ -155,7 +156,7 @@ class Fit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the tables as plain data."""
-        known = self.identifiability
+        identifiability = self.identifiability
         return {
             "twinloop": __version__,
             "values": self.values,
@@ -172,10 +173,10 @@ class Fit:
             "failed": self.failed,
             "seconds": self.seconds,
             "asked": dict(self.settings),
-            "noise": {name: dict(known) for name, known in self.noise.items()},
+            "noise": {name: dict(scatter) for name, scatter in self.noise.items()},
             "runs": list(self.runs),
-            "identifiability": None if known is None else known.to_dict(),
-            "verdicts": {when: dict(found) for when, found in self.statuses.items()},
+            "identifiability": None if identifiability is None else identifiability.to_dict(),
+            "verdicts": {when: dict(runs) for when, runs in self.statuses.items()},
             "recipe": list(self.recipe),
             "warnings": list(self.warnings),
             "scenarios": [scenario.to_manifest() for scenario in self.scenarios],
@@ -207,14 +208,14 @@ class Fit:
     def load(cls, folder: str | Path) -> Fit:
         """Read a stored calibration.
 
-        Of the verdicts only the statuses are stored; `assess` makes them again from the runs.
+        Only the statuses of the verdicts are stored; `assess` computes the verdicts from the runs.
         """
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
             raise InputError("no calibration is stored there", kind="not-a-result", file=folder)
         stored = read_stored_json(path, _StoredFit)
-        known = stored.identifiability
+        identifiability = stored.identifiability
         try:
             return cls(
                 values=stored.values,
@@ -231,7 +232,9 @@ class Fit:
                 history=_read_history(folder / HISTORY),
                 confidence_region=_read_table(folder / CONFIDENCE_REGION),
                 draws=_read_table(folder / DRAWS),
-                identifiability=None if known is None else Identifiability.from_dict(known),
+                identifiability=None
+                if identifiability is None
+                else Identifiability.from_dict(identifiability),
                 validation_loss=stored.validation_loss,
                 floor=stored.floor,
                 runs=tuple(run.model_dump(exclude_unset=True) for run in stored.runs),
@@ -275,7 +278,10 @@ class Fit:
 
 
 def refuse_existing(folder: Path | None) -> None:
-    """Refuse a folder that holds a calibration or foreign files, so that nothing is overwritten."""
+    """Raise an error if a folder contains a calibration or foreign files.
+
+    Nothing is overwritten; a folder with the journal of an interrupted calibration is accepted.
+    """
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(
             "is not a folder",
@@ -358,8 +364,8 @@ def _read_history(path: Path) -> pl.DataFrame:
     """Read the table of evaluations and check the types of its fixed columns."""
     require_input(path)
     table = read_parquet(path)
-    wanted = {"evaluation": pl.Int64, "loss": pl.Float64, "best": pl.Float64, "failed": pl.Boolean}
-    for name, dtype in wanted.items():
+    types = {"evaluation": pl.Int64, "loss": pl.Float64, "best": pl.Float64, "failed": pl.Boolean}
+    for name, dtype in types.items():
         if name in table.columns and table.schema[name] not in (dtype, pl.Null):
             raise InputError(
                 f"is {table.schema[name]}, not {dtype}", kind="damaged-file", file=path, field=name

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 def format_fit(fit: Fit) -> str:
     """Format a calibration for the terminal: values, identifiability, changes and verdicts."""
-    return join_lines(_lines(fit))
+    return join_lines(_list_lines(fit))
 
 
 def format_markdown(fit: Fit) -> str:
     """Format a calibration as a Markdown document, with every figure and every setting."""
-    return "\n".join(_document(fit)) + "\n"
+    return "\n".join(_list_document(fit)) + "\n"
 
 
 # --- terminal ------------------------------------------------------------------------------------
 
 
-def _lines(fit: Fit) -> Iterator[str]:
-    if provenance := _provenance(fit):
+def _list_lines(fit: Fit) -> Iterator[str]:
+    if provenance := _describe_provenance(fit):
         yield provenance
-    yield _search(fit)
+    yield _describe_search(fit)
     if fit.validation_loss is not None:
         yield f"on runs that were held out: {fit.validation_loss:.4g}"
     if fit.floor is not None:
@@ -38,11 +38,11 @@ def _lines(fit: Fit) -> Iterator[str]:
         if explanation := explain_loss_below_floor(fit.loss, fit.floor):
             yield explanation
     yield ""
-    rows = [row[:5] for row in _values(fit)]
+    rows = [row[:5] for row in _list_values(fit)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    for title, lines in _sections(fit):
+    for title, lines in _list_sections(fit):
         yield ""
         yield title
         yield from (f"  {line}" for line in lines)
@@ -51,49 +51,49 @@ def _lines(fit: Fit) -> Iterator[str]:
         yield "verdicts before and after"
         before = dict(fit.before)
         for name, verdict in fit.after:
-            yield f"  {name}: {_status(before.get(name))} -> {verdict.status}"
+            yield f"  {name}: {_format_status(before.get(name))} -> {verdict.status}"
 
 
 # --- document ------------------------------------------------------------------------------------
 
 
-def _document(fit: Fit) -> Iterator[str]:
+def _list_document(fit: Fit) -> Iterator[str]:
     yield "# Calibration"
-    for paragraph in (_provenance(fit), _search(fit)):
+    for paragraph in (_describe_provenance(fit), _describe_search(fit)):
         if paragraph:
             yield f"\n{paragraph}"
-    yield from _titled("Values", _table(_values(fit)))
-    for title, lines in _sections(fit):
-        yield from _titled(title.capitalize(), _bullets(lines))
-    yield from _titled(f"Loss: {fit.loss_name}", _table(_losses(fit)))
+    yield from _make_section("Values", _format_table(_list_values(fit)))
+    for title, lines in _list_sections(fit):
+        yield from _make_section(title.capitalize(), _format_bullets(lines))
+    yield from _make_section(f"Loss: {fit.loss_name}", _format_table(_list_losses(fit)))
     if explanation := explain_loss_below_floor(fit.loss, fit.floor):
         yield f"\n{explanation[:1].upper()}{explanation[1:]}."
     if fit.after:
-        overall, single = _verdicts(fit)
-        yield from _titled("Verdicts before and after", _table(overall))
+        overall, single = _list_verdicts(fit)
+        yield from _make_section("Verdicts before and after", _format_table(overall))
         yield ""
-        yield from _table(single)
+        yield from _format_table(single)
         criteria = fit.after[0][1]
-        yield from _titled(
+        yield from _make_section(
             "Criteria", [criteria.criteria_summary[:1].upper() + criteria.criteria_summary[1:]]
         )
         yield from ("", "```yaml", criteria.criteria.to_commented_yaml().rstrip(), "```")
-    yield from _titled("Data", _table(_runs(fit)))
-    yield from _titled("Settings", _table(_made_with(fit)))
+    yield from _make_section("Data", _format_table(_list_runs(fit)))
+    yield from _make_section("Settings", _format_table(_list_settings(fit)))
 
 
-def _titled(title: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
+def _make_section(title: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
     yield from ("", f"## {title}", "")
     yield from lines
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     head, *rest = rows
     for row in (head, ["---"] * len(head), *rest):
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
-def _bullets(lines: Sequence[str]) -> Iterator[str]:
+def _format_bullets(lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         yield f"{' ' * (len(line) - len(line.lstrip()))}- {line.strip()}"
 
@@ -101,7 +101,7 @@ def _bullets(lines: Sequence[str]) -> Iterator[str]:
 # --- parts of both -------------------------------------------------------------------------------
 
 
-def _provenance(fit: Fit) -> str:
+def _describe_provenance(fit: Fit) -> str:
     """State the mode and the figures taken from the real runs; empty for a black box."""
     modes = {
         str(run["mode"]): ", ".join(run.get("injected", ())) or "nothing"
@@ -128,7 +128,7 @@ def explain_loss_below_floor(loss: float, floor: float | None) -> str:
     )
 
 
-def _search(fit: Fit) -> str:
+def _describe_search(fit: Fit) -> str:
     failed = f", of which {fit.failed:,} failed" if fit.failed else ""
     return (
         f"{fit.loss_name} loss ({fit.aggregation}): {_format(fit.loss_before)} before, "
@@ -136,25 +136,29 @@ def _search(fit: Fit) -> str:
     )
 
 
-def _values(fit: Fit) -> list[list[str]]:
+def _list_values(fit: Fit) -> list[list[str]]:
     rows = [["value", "before", "fitted", "acceptable", "identifiable", "why"]]
-    known: dict[str, dict[str, Any]] = {}
+    analysed: dict[str, dict[str, Any]] = {}
     if fit.identifiability is not None:
-        known = {row["parameter"]: row for row in fit.identifiability.table.to_dicts()}
+        analysed = {row["parameter"]: row for row in fit.identifiability.table.to_dicts()}
     for name, value in fit.values.items():
-        row = known.get(name, {})
+        row = analysed.get(name, {})
         low, high = row.get("low"), row.get("high")
-        span = ", ".join(row.get("levels") or ())
-        if row and not span:
+        interval = ", ".join(row.get("levels") or ())
+        if row and not interval:
             ends = ["unknown" if end is None else _format(end) for end in (low, high)]
-            span = "unknown" if low is None and high is None else " .. ".join(ends)
-        sure = {True: "yes", False: "NO", None: "unknown" if row else ""}[row.get("identifiable")]
+            interval = "unknown" if low is None and high is None else " .. ".join(ends)
+        identifiable = {True: "yes", False: "NO", None: "unknown" if row else ""}[
+            row.get("identifiable")
+        ]
         why = row.get("why") or ""
-        rows.append([name, _format(fit.defaults.get(name)), _format(value), span, sure, why])
+        rows.append(
+            [name, _format(fit.defaults.get(name)), _format(value), interval, identifiable, why]
+        )
     return rows
 
 
-def _sections(fit: Fit) -> Iterator[tuple[str, Sequence[str]]]:
+def _list_sections(fit: Fit) -> Iterator[tuple[str, Sequence[str]]]:
     for title, lines in (
         ("identifiability", fit.identifiability.sentences if fit.identifiability else ()),
         ("changed values and their reasons", fit.recipe),
@@ -164,9 +168,9 @@ def _sections(fit: Fit) -> Iterator[tuple[str, Sequence[str]]]:
             yield title, lines
 
 
-def _losses(fit: Fit) -> list[list[str]]:
+def _list_losses(fit: Fit) -> list[list[str]]:
     rows = [
-        ["of", "loss"],
+        ["values and runs", "loss"],
         ["the values before, on the runs that were fitted", _format(fit.loss_before)],
         ["the fitted values, on the runs that were fitted", _format(fit.loss)],
     ]
@@ -177,38 +181,45 @@ def _losses(fit: Fit) -> list[list[str]]:
     return rows
 
 
-def _verdicts(fit: Fit) -> tuple[list[list[str]], list[list[str]]]:
+def _list_verdicts(fit: Fit) -> tuple[list[list[str]], list[list[str]]]:
     """Return the table of verdicts by run and the table of their criteria."""
     before = dict(fit.before)
     overall = [["run", "before", "after"]]
     columns = ["run", "criterion", "threshold", "floor", "figure before", "figure after"]
     single = [[*columns, "before", "after"]]
     for name, verdict in fit.after:
-        was = before.get(name)
-        overall.append([name, _status(was), verdict.status])
-        old = {} if was is None else {(each.metric, each.name): each for each in was.findings}
-        for now in verdict.findings:
-            then = old.get((now.metric, now.name))
+        old_verdict = before.get(name)
+        overall.append([name, _format_status(old_verdict), verdict.status])
+        old_findings = (
+            {}
+            if old_verdict is None
+            else {(each.metric, each.name): each for each in old_verdict.findings}
+        )
+        for new in verdict.findings:
+            old = old_findings.get((new.metric, new.name))
             single.append(
                 [
                     name,
-                    f"{now.metric}, {now.name}",
-                    now.threshold,
-                    format_figure(now.floor, now.unit),
-                    "-" if then is None else then.figure_text,
-                    now.figure_text,
-                    "-" if then is None else then.status,
-                    now.status,
+                    f"{new.metric}, {new.name}",
+                    new.threshold,
+                    format_figure(new.floor, new.unit),
+                    "-" if old is None else old.figure_text,
+                    new.figure_text,
+                    "-" if old is None else old.status,
+                    new.status,
                 ]
             )
     return overall, single
 
 
-def _runs(fit: Fit) -> list[list[str]]:
+def _list_runs(fit: Fit) -> list[list[str]]:
     if any("truth" in run for run in fit.runs):
         columns = ("name", "used", "case", "truth")
         return [["experiment", "used for", "input", "measured"]] + [
-            [_json(run.get(key, {})) if key in columns[2:] else str(run[key]) for key in columns]
+            [
+                _format_json(run.get(key, {})) if key in columns[2:] else str(run[key])
+                for key in columns
+            ]
             for run in fit.runs
         ]
     rows = [["run", "used for", "mode", "tasks", "SHA-256 of its manifest"]]
@@ -218,7 +229,7 @@ def _runs(fit: Fit) -> list[list[str]]:
     return rows
 
 
-def _made_with(fit: Fit) -> list[list[str]]:
+def _list_settings(fit: Fit) -> list[list[str]]:
     settings = fit.settings
     budget = settings.get("budget", {})
     spent = f"{fit.evaluations:,} evaluations in {fit.seconds:.1f} s, {fit.failed:,} failed"
@@ -231,17 +242,17 @@ def _made_with(fit: Fit) -> list[list[str]]:
         ["aggregation", fit.aggregation],
     ]
     for name, given in settings.get("parameters", {}).items():
-        rows.append([f"range of {name}", _json(given)])
+        rows.append([f"range of {name}", _format_json(given)])
     if "simulator" in settings:
         rows.append(["simulator", f"`{settings['simulator']}`"])
     return rows
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return f"`{json.dumps(value, default=str)}`"
 
 
-def _status(verdict: Verdict | None) -> str:
+def _format_status(verdict: Verdict | None) -> str:
     return "-" if verdict is None else verdict.status
 
 

@@ -30,7 +30,7 @@ class Sample:
 
     workers: int
     tasks: int
-    #: In s.
+    #: From the first submission to the last end (s).
     makespan: float
     #: The run itself, in any form that the fit accepts.
     run: Any = None
@@ -68,7 +68,7 @@ class TrainingSet:
         return sum_costs(self.samples)
 
 
-#: A function from training samples to a function that gives the loss of the fit on any samples.
+#: Fits to training samples, and returns a function that computes the loss on any samples.
 FitFunction: TypeAlias = Callable[[Sequence[Sample]], Callable[[Sequence[Sample]], float]]
 
 _SCHEMA: Final = {
@@ -98,7 +98,7 @@ def make_single_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
     >>> [(s.workers, s.tasks) for s in make_single_sets([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
     [(1, 9), (2, 9)]
     """
-    return list(_sets("single", samples))
+    return list(_make_sets("single", samples))
 
 
 def make_rectangular_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
@@ -107,13 +107,13 @@ def make_rectangular_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
     >>> [len(s.samples) for s in make_rectangular_sets([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
     [1, 2]
     """
-    return list(_sets("rectangular", samples))
+    return list(_make_sets("rectangular", samples))
 
 
 def hold_out_large(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Divide samples into training and the large ones, for validation.
+    """Divide samples into training and validation; the large ones are for validation.
 
-    A large run has the most workers or the most tasks, and not the fewest of the other.
+    A large run has the most workers or the most tasks, and the fewest of neither.
 
     >>> grid = [Sample(n, m, 1.0) for n in (1, 2) for m in (10, 20)]
     >>> [(s.workers, s.tasks) for s in hold_out_large(grid)[1]]
@@ -219,10 +219,10 @@ def compute_lossmap(
                   2         0
     """
     if validation is None:
-        train, checked = hold_out_large(samples)
+        train, validation_samples = hold_out_large(samples)
     else:
-        train, checked = list(samples), list(validation)
-    if not train or not checked:
+        train, validation_samples = list(samples), list(validation)
+    if not train or not validation_samples:
         raise InputError(
             "training or validation is empty",
             kind="too-few-values",
@@ -247,14 +247,14 @@ def compute_lossmap(
         }
         try:
             loss = fit(chosen.samples)
-            row |= {"train_loss": loss(chosen.samples), "validation_loss": loss(checked)}
+            row |= {"train_loss": loss(chosen.samples), "validation_loss": loss(validation_samples)}
         except TwinloopError as error:
             row["error"] = str(error)
         rows.append(row)
     return Lossmap(pl.DataFrame(rows, schema=_SCHEMA))
 
 
-def _sets(scheme: Scheme, samples: Sequence[Sample]) -> Iterator[TrainingSet]:
+def _make_sets(scheme: Scheme, samples: Sequence[Sample]) -> Iterator[TrainingSet]:
     for count, size in sorted({(sample.workers, sample.tasks) for sample in samples}):
         chosen = tuple(
             sample

@@ -13,7 +13,7 @@ from twinloop.trace.trace import Trace, require_trace
 def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     """Average the power of all nodes in windows of `step` seconds from `begin` on, in W.
 
-    The average of a window is over its measured part; NaN if that is less than half of it.
+    The average of a window is over its measured part; NaN if less than half of it was measured.
 
     >>> import polars as pl
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": [10.0, 10.0],
@@ -23,29 +23,31 @@ def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     """
     if not (np.isfinite(step) and step > 0):
         raise InputError(f"must be positive, not {step}", kind="out-of-range", field="power_step")
-    boxes, _ = find_power_intervals(require_trace(trace))
-    if boxes is None or not boxes.end.size or boxes.end.max() <= begin:
+    intervals, _ = find_power_intervals(require_trace(trace))
+    if intervals is None or not intervals.end.size or intervals.end.max() <= begin:
         return np.empty(0)
-    count = np.ceil((boxes.end.max() - begin) / step * (1 - 1e-12))
+    count = np.ceil((intervals.end.max() - begin) / step * (1 - 1e-12))
     edges = begin + np.arange(count + 1) * step
     nodes = trace.power["node"]
     sources = nodes.n_unique() if not nodes.null_count() else 1
     measured = (
-        _between(WeightedIntervals(boxes.start, boxes.end, np.ones(boxes.start.size)), edges)
+        _integrate_windows(
+            WeightedIntervals(intervals.start, intervals.end, np.ones(intervals.start.size)), edges
+        )
         / sources
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        watts: Floats = _between(boxes, edges) / measured
+        watts: Floats = _integrate_windows(intervals, edges) / measured
     # The last window ends with the last measurement.
-    length = np.minimum(edges[1:], boxes.end.max()) - edges[:-1]
+    length = np.minimum(edges[1:], intervals.end.max()) - edges[:-1]
     return np.where(measured >= 0.5 * length, watts, np.nan)
 
 
-def _between(boxes: WeightedIntervals, edges: Floats) -> Floats:
-    """Integrate the boxes over each of the windows between the edges."""
-    moments, level = boxes.steps()
-    if not moments.size:
+def _integrate_windows(intervals: WeightedIntervals, edges: Floats) -> Floats:
+    """Integrate the intervals over each of the windows between the edges."""
+    times, level = intervals.steps()
+    if not times.size:
         return np.zeros(edges.size - 1)
-    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(moments))])
-    found: Floats = np.diff(np.interp(edges, moments, area))
-    return found
+    integral = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+    areas: Floats = np.diff(np.interp(edges, times, integral))
+    return areas

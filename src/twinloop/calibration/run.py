@@ -59,7 +59,7 @@ from twinloop.trace.trace import require_trace
 
 #: The loss by which values of a power model are fitted.
 POWER_LOSS: Final = "power"
-#: A longer wait, as a fraction of the makespan, counts as queueing behind other tasks.
+#: A wait above this fraction of the makespan counts as queueing behind other tasks.
 _QUEUED_FRACTION: Final = 0.01
 #: The approximate duration of an analysis (s), and the limits of its number of evaluations.
 _ANALYSIS_SECONDS, _MAX_ANALYSIS, _MIN_ANALYSIS = 1.0, 10_000, 1_300
@@ -98,7 +98,7 @@ def calibrate(
             that these runs contain information about.
         scenario: The scenario of the runs, if their manifests contain none.
         validation: Runs held out from the fit, on which it is validated.
-        loss: The loss to minimise: a name, a `Loss`, or a function of two runs.
+        loss: The loss to minimise: a name, a `Loss`, or a function of a real and a simulated run.
         aggregate: How the losses of several scenarios are combined: `avg` or `max`; by default
             the aggregation of the loss, else `avg`.
         optimiser: The name of an optimiser.
@@ -114,7 +114,7 @@ def calibrate(
             `tls://host:port`, the address of a Dask scheduler, for runs that take seconds.
         workers: The number of workers there.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
-        progress: Called with the present activity and its progress.
+        progress: Called with the current activity and its progress.
         report: Called with the fit before it is stored, to write further files beside it.
 
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
@@ -166,7 +166,7 @@ def calibrate(
     )
     space = None if parameters is None else defaults.make_space(parameters)
     if space is not None:
-        refuse_inapplicable(space, calibration._cases(calibration.training, {}), parameters)
+        refuse_inapplicable(space, calibration._make_cases(calibration.training, {}), parameters)
     measure = resolve_loss(loss, allow_code=allow_code)
     with nullcontext() if on is None else coordinator(on, workers=workers) as remote:
         fit = replace(calibration, remote=remote).run(space, measure, criteria)
@@ -201,7 +201,7 @@ class NamedRuns:
         return iter(zip(self.names, self.traces, strict=True))
 
     def name_of(self, trace: Trace) -> str:
-        """The name of a run."""
+        """Return the name of a run."""
         return next(name for name, each in self if each is trace)
 
 
@@ -220,24 +220,24 @@ class _Calibration:
 
     def run(self, space: Space | None, loss: Loss, criteria: Criteria | str | Path | None) -> Fit:
         stages: list[StageResult] = []
-        old: dict[str, Any] = {}
+        defaults_before: dict[str, Any] = {}
         values: dict[str, Any] = {}
         searched = []
-        for part, measure in self._parts(space, loss):
-            objective = self._objective(self.training, part, measure, values)
+        for part, measure in self._divide_searches(space, loss):
+            objective = self._make_objective(self.training, part, measure, values)
             refuse_incomparable(objective)
-            old |= _defaults(objective.cases[0], part)
+            defaults_before |= _get_defaults(objective.cases[0], part)
             searched.append(objective)
-            stages.append(self._staged(objective, first=not stages))
+            stages.append(self._run_stage(objective, first=not stages))
             values |= stages[-1].history.best_values
-        cases = self._cases(self.training, values)
-        before, _ = self._verdicts(self.training, {}, criteria)
-        after, pairs = self._verdicts(self.training, values, criteria)
-        unseen, _ = self._verdicts(self.held_out, values, criteria)
+        cases = self._make_cases(self.training, values)
+        before, _ = self._assess_twins(self.training, {}, criteria)
+        after, pairs = self._assess_twins(self.training, values, criteria)
+        unseen, _ = self._assess_twins(self.held_out, values, criteria)
         first = stages[0]
         fit = Fit(
             values=values,
-            defaults=old,
+            defaults=defaults_before,
             loss=first.history.best_loss,
             loss_before=first.objective.at({}),
             loss_name=searched[0].loss.name,
@@ -251,88 +251,88 @@ class _Calibration:
             confidence_region=first.frame,
             draws=_join_draws([stage.draws for stage in stages]),
             noise=estimate_scatter(pairs, min(len(values), len(cases))),
-            identifiability=_combine([stage.identifiability for stage in stages]),
-            validation_loss=self._validation(values, searched[0]),
-            # Only if all scenarios were repeated is it comparable with the loss.
-            floor=_floor(searched[0])
+            identifiability=_combine_identifiability([stage.identifiability for stage in stages]),
+            validation_loss=self._compute_validation_loss(values, searched[0]),
+            # The floor is comparable with the loss only if all scenarios were repeated.
+            floor=_average_noise_floor(searched[0])
             if all(len(case.reals) > 1 for case in searched[0].cases)
             else None,
-            runs=tuple(self._described(cases)),
+            runs=tuple(self._describe_runs(cases)),
             before=before,
             after=after,
             unseen=unseen,
-            recipe=explain_changes(before, after, old, values),
+            recipe=explain_changes(before, after, defaults_before, values),
             settings=self.settings.to_dict([each.space for each in searched])
             | {"criteria": after[0][1].to_dict()["criteria"]},
-            scenarios=tuple(self._fitted(case.scenario) for case in cases),
+            scenarios=tuple(self._mark_fitted(case.scenario) for case in cases),
         )
         disturbances = [
             text
             for name, trace in self.training
             if (text := defaults.describe_disturbance(trace, name))
         ]
-        return replace(fit, warnings=(*disturbances, *_warnings(fit, stages, searched[0])))
+        return replace(fit, warnings=(*disturbances, *_list_warnings(fit, stages, searched[0])))
 
-    def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
-        """The parameters and losses of each search: first times, then power.
+    def _divide_searches(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
+        """Divide the parameters into searches, each with its loss: first times, then power.
 
-        Power does not change a schedule, so its values are fitted after the others.
+        Power does not change a schedule, so values of the power model are fitted after the others.
         """
-        electric: Space | None = None
+        power_space: Space | None = None
         if space is None:
-            space = defaults.choose_default_space(self._cases(self.training, {}))
-            electric = self._power_space()
+            space = defaults.choose_default_space(self._make_cases(self.training, {}))
+            power_space = self._make_power_space()
         elif not loss.needs & {"power", "energy"}:
-            watts = [each for each in space if each.name.startswith("power.")]
-            if len(watts) == len(space):
+            power_parameters = [each for each in space if each.name.startswith("power.")]
+            if len(power_parameters) == len(space):
                 return [(space, get_loss(POWER_LOSS))]
-            if watts:
-                space = Space([each for each in space if each not in watts])
-                electric = Space(watts)
+            if power_parameters:
+                space = Space([each for each in space if each not in power_parameters])
+                power_space = Space(power_parameters)
         parts = [(space, loss)]
-        return parts if electric is None else [*parts, (electric, get_loss(POWER_LOSS))]
+        return parts if power_space is None else [*parts, (power_space, get_loss(POWER_LOSS))]
 
-    def _power_space(self) -> Space | None:
-        """The parameters of the power model; None without measured power or a power model."""
+    def _make_power_space(self) -> Space | None:
+        """Make the space of the power model; None if no power was measured or there is no model."""
         if defaults.find_power_step(self.training.traces[0]) is None:
             return None
-        case = self._cases(self.training, {}, power=True)[0]
-        known = any(name.startswith("power.") for name in case.compiled.value_names)
-        return defaults.make_power_space(case) if known else None
+        case = self._make_cases(self.training, {}, power=True)[0]
+        has_power_model = any(name.startswith("power.") for name in case.compiled.value_names)
+        return defaults.make_power_space(case) if has_power_model else None
 
-    def _cases(
+    def _make_cases(
         self,
         runs: NamedRuns,
         values: dict[str, Any],
         *,
-        moved: Sequence[str] = (),
+        fitted: Sequence[str] = (),
         power: bool = False,
     ) -> list[Case]:
-        """The cases of these runs, with the values that earlier searches found."""
+        """Make the cases of these runs, with the values that earlier searches fitted."""
         step = defaults.find_power_step(runs.traces[0]) if power else None
         return make_cases(
             runs.traces,
             names=runs.names,
             scenario=self.scenario,
             values=values,
-            moved=moved,
+            fitted=fitted,
             # Latencies of held-out runs must not enter the model.
             latencies=self.training.traces,
             allow_code=self.allow_code,
             power_step=step,
         )
 
-    def _objective(
+    def _make_objective(
         self, runs: NamedRuns, space: Space, loss: Loss, values: dict[str, Any]
     ) -> TwinObjective:
-        cases = self._cases(runs, values, moved=space.names, power="power" in loss.needs)
+        cases = self._make_cases(runs, values, fitted=space.names, power="power" in loss.needs)
         if self.remote is not None:
             return DistributedObjective(
                 space, cases, loss, aggregate=self.aggregate, workers=self.remote
             )
         return TwinObjective(space, cases, loss, aggregate=self.aggregate, threads=self.threads)
 
-    def _staged(self, objective: TwinObjective, *, first: bool) -> StageResult:
+    def _run_stage(self, objective: TwinObjective, *, first: bool) -> StageResult:
         journal = None
         if self.folder is not None:
             make_folder(self.folder)
@@ -352,9 +352,9 @@ class _Calibration:
             "runs": [[digest_trace(trace) for trace in case.traces] for case in objective.cases],
             "twinloop": __version__,
         }
-        known = Identities(allow_code=self.allow_code)
-        objects = [known.identify(case.scenario) for case in objective.cases]
-        if any(objects):  # two workloads in memory may have equal manifests
+        identities = Identities(allow_code=self.allow_code)
+        objects = [identities.identify(case.scenario) for case in objective.cases]
+        if any(objects):  # different workloads in memory may have equal manifests
             header["objects"] = objects
         if LOSSES.get(objective.loss.name) is not objective.loss:  # its code may change
             header["loss_code"] = identify_code(objective.loss, journal, "loss")
@@ -363,7 +363,7 @@ class _Calibration:
             settings,
             journal=journal,
             header=header,
-            observations=_observations(objective),
+            observations=_count_observations(objective),
             facts={
                 "shared_cores": any(map(defaults.is_oversubscribed, self.training.traces)),
                 "queued": any(
@@ -375,23 +375,23 @@ class _Calibration:
             },
         )
 
-    def _fitted(self, scenario: Scenario) -> Scenario:
-        """Note in the scenario the runs that its values were fitted to."""
-        known = tuple(digest_trace(trace) for trace in self.training.traces)
-        return scenario.replace(**{"model.fitted_on": known})
+    def _mark_fitted(self, scenario: Scenario) -> Scenario:
+        """Store in the scenario the digests of the runs that its values were fitted to."""
+        digests = tuple(digest_trace(trace) for trace in self.training.traces)
+        return scenario.replace(**{"model.fitted_on": digests})
 
-    def _verdicts(
+    def _assess_twins(
         self,
         runs: NamedRuns,
         values: dict[str, Any],
         criteria: Criteria | str | Path | None,
     ) -> tuple[tuple[tuple[str, Verdict], ...], list[tuple[Trace, Trace]]]:
         """Assess the twin of each run: verdicts by name, and pairs of run and twin."""
-        found, pairs = [], []
-        for case in self._cases(runs, values) if runs.traces else ():
+        verdicts, pairs = [], []
+        for case in self._make_cases(runs, values) if runs.traces else ():
             sampled = any(trace.usage.height for trace in case.traces)
             twin = simulate(
-                self._fitted(case.scenario) if values else case.scenario,
+                self._mark_fitted(case.scenario) if values else case.scenario,
                 allow_code=self.allow_code,
                 usage_step=1.0 if sampled else None,
             )
@@ -400,19 +400,21 @@ class _Calibration:
             floor = NoiseFloor.from_traces(case.traces, criteria)
             for trace in case.traces:
                 verdict = assess(trace, twin, floor=floor)
-                found.append((runs.name_of(trace), verdict))
+                verdicts.append((runs.name_of(trace), verdict))
                 pairs.append((trace, twin))
-        return tuple(found), pairs
+        return tuple(verdicts), pairs
 
-    def _validation(self, values: dict[str, Any], fitted: TwinObjective) -> float | None:
-        """The fitted loss on the held-out runs, with the same aggregation."""
+    def _compute_validation_loss(
+        self, values: dict[str, Any], objective: TwinObjective
+    ) -> float | None:
+        """Compute the loss of the fitted values on the held-out runs; None if there are none."""
         if not self.held_out.traces:
             return None
-        known = {name: value for name, value in values.items() if name not in fitted.space.names}
-        unseen = self._objective(self.held_out, fitted.space, fitted.loss, known)
-        return unseen.at({name: values[name] for name in fitted.space.names})
+        fixed = {name: value for name, value in values.items() if name not in objective.space.names}
+        unseen = self._make_objective(self.held_out, objective.space, objective.loss, fixed)
+        return unseen.at({name: values[name] for name in objective.space.names})
 
-    def _described(self, cases: list[Case]) -> Iterator[dict[str, Any]]:
+    def _describe_runs(self, cases: list[Case]) -> Iterator[dict[str, Any]]:
         for case in cases:
             for trace in case.traces:
                 yield {
@@ -438,57 +440,59 @@ def hash_manifest(manifest: Manifest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _defaults(case: Case, space: Space) -> dict[str, Any]:
-    """The values in the scenario before the fit."""
-    known = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
+def _get_defaults(case: Case, space: Space) -> dict[str, Any]:
+    """Get the values in the scenario before the fit."""
+    values = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
     return {
-        name: known[name] if name in known else get_value(case.scenario, name)
+        name: values[name] if name in values else get_value(case.scenario, name)
         for name in space.names
     }
 
 
-def _observations(objective: TwinObjective) -> int:
+def _count_observations(objective: TwinObjective) -> int:
     """Count independent observations: one per completed task, since its times are correlated."""
     if "power" in objective.loss.needs:
         return sum(len(run.power) for case in objective.cases for run in case.reals)
     return sum(int(np.isfinite(run.end).sum()) for case in objective.cases for run in case.reals)
 
 
-def _join_draws(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
-    known = [each for each in found if each is not None]
-    least = min((each.height for each in known), default=0)
-    return pl.concat([each.head(least) for each in known], how="horizontal") if known else None
+def _join_draws(tables: list[pl.DataFrame | None]) -> pl.DataFrame | None:
+    known = [each for each in tables if each is not None]
+    min_height = min((each.height for each in known), default=0)
+    return pl.concat([each.head(min_height) for each in known], how="horizontal") if known else None
 
 
-def _floor(objective: TwinObjective) -> float | None:
-    """The mean noise floor over the scenarios that were repeated."""
-    found = [
+def _average_noise_floor(objective: TwinObjective) -> float | None:
+    """Average the noise floor over the scenarios that were repeated; None if there are none."""
+    floors = [
         estimate_noise_floor(objective.loss, case.reals)
         for case in objective.cases
         if len(case.reals) > 1
     ]
-    known = [each for each in found if each is not None]
+    known = [each for each in floors if each is not None]
     return float(np.mean(known)) if known else None
 
 
 def refuse_incomparable(objective: TwinObjective) -> None:
-    """Refuse real runs that the loss cannot compare, before any search."""
+    """Raise an error if the loss cannot compare the real runs, before any search."""
     for case in objective.cases:
         evaluate(objective.loss, case.reals, RunBatch.of_runs(case.reals[:1]))
 
 
 def refuse_duplicate_runs(runs: Sequence[tuple[str, Trace]]) -> None:
-    """Refuse a run that is given twice, or both for the fit and for validation."""
+    """Raise an error if a run is given twice, or both for the fit and for validation."""
     seen: dict[str, str] = {}
     for name, trace in runs:
-        same = seen.setdefault(digest_trace(trace), name)
-        if same != name:
+        first = seen.setdefault(digest_trace(trace), name)
+        if first != name:
             raise InputError(
-                f"{name} is the same run as {same}", kind="repeated-run", remedy="give the run once"
+                f"{name} is the same run as {first}",
+                kind="repeated-run",
+                remedy="give the run once",
             )
 
 
-def _combine(found: list[Identifiability | None]) -> Identifiability | None:
+def _combine_identifiability(found: list[Identifiability | None]) -> Identifiability | None:
     known = [each for each in found if each is not None]
     return Identifiability.combine(known) if known else None
 
@@ -497,10 +501,10 @@ def _compares_power(objective: TwinObjective) -> bool:
     return bool(objective.loss.needs & {"power", "energy"})
 
 
-def _warnings(fit: Fit, stages: list[StageResult], objective: TwinObjective) -> Iterator[str]:
+def _list_warnings(fit: Fit, stages: list[StageResult], objective: TwinObjective) -> Iterator[str]:
     yield from check_improvement(fit.loss_before, fit.loss)
     if fit.validation_loss is not None and (
-        warning := check_overfitting(fit.loss, fit.validation_loss, _floor(objective))
+        warning := check_overfitting(fit.loss, fit.validation_loss, _average_noise_floor(objective))
     ):
         yield warning
     for stage in stages:

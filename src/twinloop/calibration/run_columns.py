@@ -21,7 +21,7 @@ Indices = npt.NDArray[np.intp]
 #: The columns that have a number for each task.
 TASK_COLUMNS: Final = ("submit", "start", "end", "run_time", "wait", "cpu_time")
 
-#: The outputs of `Compiled.run_many` for each need of a loss.
+#: The outputs of `CompiledScenario.run_many` for each need of a loss.
 OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "makespan": ("makespan_s",),
     "start": ("task_start",),
@@ -66,7 +66,7 @@ class RunColumns:
     makespan: float
     #: In J; NaN: unknown.
     energy: float = np.nan
-    #: Mean watts in windows of `power_step` seconds from the begin of the twin; NaN: unknown.
+    #: Mean power (W) in windows of `power_step` seconds from the start of the twin; NaN: unknown.
     power: Floats = field(default_factory=lambda: np.empty(0))
     power_step: float | None = None
     #: The name in messages.
@@ -95,7 +95,7 @@ class RunColumns:
             tasks: The ids of the tasks of the scenario. Any other task in the trace is an error.
             machines: The names of the machines of the scenario.
             power_step: The length of the windows of `power` in s; None: no power.
-            power_begin: The begin of the first window (s).
+            power_begin: The start of the first window (s).
             name: The name in messages.
         """
         trace = require_trace(trace)
@@ -127,7 +127,7 @@ class RunColumns:
 
 @dataclass(frozen=True, eq=False)
 class RunBatch:
-    """Many runs of a scenario: the columns of `RunColumns` with a row per run, or None.
+    """Many runs of a scenario: the columns of `RunColumns` with a row per run; None if missing.
 
     >>> import numpy as np
     >>> runs = RunBatch.of({"task_start": np.zeros((3, 2)), "task_end": np.ones((3, 2))},
@@ -160,42 +160,42 @@ class RunBatch:
         *,
         power_step: float | None = None,
     ) -> RunBatch:
-        """Make a batch from the outputs of `Compiled.run_many`; see `select_outputs`.
+        """Make a batch from the outputs of `CompiledScenario.run_many`; see `select_outputs`.
 
         Args:
             outputs: Arrays by name, a row per run: `makespan_s`, `energy_j`, `task_submit`,
                 `task_start`, `task_end`, `task_cpu`, `task_machine`, and `power`, the mean watts
-                in windows of `power_step` from t = 0. Other names are ignored.
+                in windows of `power_step` from the start of the run. Other names are ignored.
             tasks: The ids of the tasks in the order of the columns: `compiled.names.tasks`.
             machines: The names of the machines: `compiled.names.machines`.
             power_step: The length of the windows of power in s.
         """
         ids = tasks if isinstance(tasks, tuple) else tuple(tasks)
         names = machines if isinstance(machines, tuple) else tuple(machines)
-        given: dict[str, Any] = {}
-        for column, output in _READ.items():
+        columns: dict[str, Any] = {}
+        for column, output in _OUTPUT_OF_COLUMN.items():
             if output in outputs:
-                kind = np.intp if column == "machine" else np.float64
-                given[column] = np.ascontiguousarray(outputs[output], dtype=kind)
-        if not given:
+                dtype = np.intp if column == "machine" else np.float64
+                columns[column] = np.ascontiguousarray(outputs[output], dtype=dtype)
+        if not columns:
             raise InputError(
-                "contains no output that a loss compares", kind="missing-data", field="outputs"
+                "has no output that a loss compares", kind="missing-data", field="outputs"
             )
-        count = len(next(iter(given.values())))
-        for column, values in given.items():
+        count = len(next(iter(columns.values())))
+        for column, values in columns.items():
             shape = {"makespan": (count,), "energy": (count,), "power": (count, values.shape[-1])}
-            wanted = shape.get(column, (count, len(ids)))
-            if values.shape != wanted:
+            expected = shape.get(column, (count, len(ids)))
+            if values.shape != expected:
                 raise InputError(
-                    f"must have shape {wanted}, not {values.shape}",
+                    f"must have shape {expected}, not {values.shape}",
                     kind="wrong-count",
                     field=column,
                 )
-        if "start" in given and "end" in given:
-            given["run_time"] = given["end"] - given["start"]
-        if "start" in given and "submit" in given:
-            given["wait"] = given["start"] - given["submit"]
-        return cls(ids, names, count, **given, power_step=power_step)
+        if "start" in columns and "end" in columns:
+            columns["run_time"] = columns["end"] - columns["start"]
+        if "start" in columns and "submit" in columns:
+            columns["wait"] = columns["start"] - columns["submit"]
+        return cls(ids, names, count, **columns, power_step=power_step)
 
     @classmethod
     def of_runs(cls, runs: Sequence[RunColumns]) -> RunBatch:
@@ -275,24 +275,24 @@ class RunBatch:
         """Return one run; columns that are None become NaN."""
         size = len(self.tasks)
 
-        def one(column: Any, missing: Any) -> Any:
+        def select_row(column: Any, missing: Any) -> Any:
             return missing if column is None else column[row]
 
         unknown = np.full(size, np.nan)
         return RunColumns(
             tasks=self.tasks,
             machines=self.machines,
-            **{name: one(getattr(self, name), unknown) for name in TASK_COLUMNS},
-            machine=one(self.machine, np.full(size, -1, dtype=np.intp)),
-            makespan=float(one(self.makespan, np.nan)),
-            energy=float(one(self.energy, np.nan)),
-            power=one(self.power, np.empty(0)),
+            **{name: select_row(getattr(self, name), unknown) for name in TASK_COLUMNS},
+            machine=select_row(self.machine, np.full(size, -1, dtype=np.intp)),
+            makespan=float(select_row(self.makespan, np.nan)),
+            energy=float(select_row(self.energy, np.nan)),
+            power=select_row(self.power, np.empty(0)),
             power_step=self.power_step,
         )
 
 
 _COLUMNS: Final = (*TASK_COLUMNS, "machine", "makespan", "energy", "power")
-_READ: Final = {
+_OUTPUT_OF_COLUMN: Final = {
     "makespan": "makespan_s",
     "submit": "task_submit",
     "start": "task_start",
@@ -305,20 +305,22 @@ _READ: Final = {
 
 
 def select_outputs(needs: Iterable[str]) -> tuple[str, ...]:
-    """Select the outputs of `Compiled.run_many` that contain what a loss needs.
+    """Select the outputs of `CompiledScenario.run_many` that contain the columns a loss needs.
 
-    Power is not among them: `Compiled.power_many` computes it.
+    Power is not among them: `CompiledScenario.power_many` computes it.
 
     >>> select_outputs({"run_time", "makespan"})
     ('makespan_s', 'task_start', 'task_end')
     """
-    wanted = set(needs)
-    found = [output for need, outputs in OUTPUTS.items() if need in wanted for output in outputs]
-    return tuple(dict.fromkeys(found))
+    wanted_columns = set(needs)
+    names = [
+        output for need, outputs in OUTPUTS.items() if need in wanted_columns for output in outputs
+    ]
+    return tuple(dict.fromkeys(names))
 
 
 def refuse_different_scenarios(one: RunColumns | RunBatch, other: RunColumns | RunBatch) -> None:
-    """Refuse two runs that differ in their tasks or machines.
+    """Raise an error if two runs differ in their tasks or machines.
 
     >>> one, other = (RunColumns.of(Trace(), [task], []) for task in ("a", "b"))
     >>> refuse_different_scenarios(one, other)

@@ -48,7 +48,7 @@ def hold_out(
     """Divide traces into training and validation.
 
     - by `run`: a random sample is validation, the same for the same seed.
-    - by `size`: the largest are validation, by tasks times nodes; of equal ones the later.
+    - by `size`: the largest are validation, by tasks times nodes; of equal sizes, the later trace.
     - by `time`: the latest are validation, by the time of their t = 0. A single trace is cut at a
       moment: tasks submitted before it are training, tasks submitted from then on validation.
 
@@ -68,7 +68,7 @@ def hold_out(
     if by not in get_args(By):
         remedy = f"one of {', '.join(get_args(By))}"
         raise InputError(
-            f"'{by}' is not a criterion to divide runs by",
+            f"runs cannot be divided by '{by}'",
             kind="not-a-choice",
             field="by",
             remedy=remedy,
@@ -89,12 +89,12 @@ def hold_out(
         )
     count = min(max(round(share * len(traces)), 1), len(traces) - 1)
     if which is None:
-        chosen = set(_order(traces, by, seed)[-count:])
+        chosen = set(_sort_for_validation(traces, by, seed)[-count:])
     else:
         chosen = _check_indices(which, len(traces))
     return Split(
-        tuple(trace for place, trace in enumerate(traces) if place not in chosen),
-        tuple(trace for place, trace in enumerate(traces) if place in chosen),
+        tuple(trace for index, trace in enumerate(traces) if index not in chosen),
+        tuple(trace for index, trace in enumerate(traces) if index in chosen),
         by,
     )
 
@@ -130,38 +130,41 @@ def count_nodes(trace: Trace) -> int:
     return max(1, trace.nodes.height or trace.placements["machine"].drop_nulls().n_unique())
 
 
-def _order(traces: Sequence[Trace], by: By, seed: int) -> list[int]:
+def _sort_for_validation(traces: Sequence[Trace], by: By, seed: int) -> list[int]:
     """Order the traces so that the last ones are for validation."""
     if by == "run":
-        return [int(place) for place in np.random.default_rng(seed).permutation(len(traces))]
+        return [int(index) for index in np.random.default_rng(seed).permutation(len(traces))]
     if by == "size":
         sizes = [trace.tasks.height * count_nodes(trace) for trace in traces]
-        return sorted(range(len(traces)), key=lambda place: (sizes[place], place))
+        return sorted(range(len(traces)), key=lambda index: (sizes[index], index))
     epochs = []
-    for place, trace in enumerate(traces):
+    for index, trace in enumerate(traces):
         if trace.manifest.epoch_ms is None:
             raise InputError(
-                f"trace {place} has no epoch of its t = 0",
+                f"trace {index} has no epoch: the date of its t = 0 is unknown",
                 kind="unknown-date",
                 field="by",
                 remedy="give `which`, or divide by run",
             )
         epochs.append(trace.manifest.epoch_ms)
-    return sorted(range(len(traces)), key=lambda place: (epochs[place], place))
+    return sorted(range(len(traces)), key=lambda index: (epochs[index], index))
 
 
 def _check_indices(which: Collection[int], count: int) -> set[int]:
-    for place in which:
-        if place not in range(count):
+    for index in which:
+        if index not in range(count):
             raise InputError(
-                f"there is no trace {place} of {count}", kind="not-divisible", field="which"
+                f"there is no trace {index}",
+                kind="not-divisible",
+                field="which",
+                remedy=f"the {count} traces are counted from 0",
             )
     if not 0 < len(set(which)) < count:
         raise InputError(
             f"selects {len(set(which))} of {count} traces",
             kind="not-divisible",
             field="which",
-            remedy="some, not all",
+            remedy="select at least one, and not all",
         )
     return set(which)
 
@@ -187,7 +190,7 @@ def _cut_in_time(trace: Trace, share: float) -> Split:
 
 
 def select_tasks(trace: Trace, ids: pl.Series, when: pl.Expr | None = None) -> Trace:
-    """Select tasks of a run; their times stay.
+    """Select tasks of a run; their times are not changed.
 
     Args:
         trace: The run.

@@ -22,22 +22,22 @@ def extract_columns(
     >>> columns["submit"].tolist(), unknown
     ([1.0, nan], ())
     """
-    every = per_task(trace)
-    _refuse_unknown_tasks(every["id"], ids, name)
-    ran = every.filter("ran")
+    tasks = per_task(trace)
+    _refuse_unknown_tasks(tasks["id"], ids, name)
+    ran = tasks.filter("ran")
     first, last = ran["submit"].min(), ran["end"].max()
-    used, unknown = _last_machines(trace, names)
+    used, unknown = _find_last_machines(trace, names)
     completed = pl.col("status").fill_null("completed") == "completed"
-    found = pl.DataFrame({"id": pl.Series(ids, dtype=pl.String)})
-    whole = completed & pl.col("end").is_not_null()
-    for part in (every.with_columns(whole=whole), _cpu_times(trace), used):
-        found = found.join(part, on="id", how="left", maintain_order="left")
-    found = found.with_columns(
-        pl.when("whole").then(pl.col(column)).alias(column)
+    table = pl.DataFrame({"id": pl.Series(ids, dtype=pl.String)})
+    is_complete = completed & pl.col("end").is_not_null()
+    for part in (tasks.with_columns(is_complete=is_complete), _get_cpu_times(trace), used):
+        table = table.join(part, on="id", how="left", maintain_order="left")
+    table = table.with_columns(
+        pl.when("is_complete").then(pl.col(column)).alias(column)
         for column in ("start", "end", "cpu_time", "machine")
     )
     submit, start, end, cpu_time = (
-        found[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        table[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
         for column in ("submit", "start", "end", "cpu_time")
     )
     columns = {
@@ -47,14 +47,14 @@ def extract_columns(
         "run_time": end - start,
         "wait": start - submit,
         "cpu_time": cpu_time,
-        "machine": found["machine"].fill_null(-1).to_numpy().astype(np.intp),
+        "machine": table["machine"].fill_null(-1).to_numpy().astype(np.intp),
         "makespan": np.nan if first is None or last is None else float(last - first),  # type: ignore[operator, arg-type]
     }
     return columns, unknown
 
 
-def _refuse_unknown_tasks(found: pl.Series, ids: tuple[str, ...], name: str) -> None:
-    unknown = found.filter(~found.is_in(pl.Series(ids, dtype=pl.String).implode()))
+def _refuse_unknown_tasks(task_ids: pl.Series, ids: tuple[str, ...], name: str) -> None:
+    unknown = task_ids.filter(~task_ids.is_in(pl.Series(ids, dtype=pl.String).implode()))
     if unknown.len():
         more = f", nor are {format_count(unknown.len() - 1, 'other')}" if unknown.len() > 1 else ""
         raise InputError(
@@ -66,8 +66,8 @@ def _refuse_unknown_tasks(found: pl.Series, ids: tuple[str, ...], name: str) -> 
         )
 
 
-def _cpu_times(trace: Trace) -> pl.DataFrame:
-    """The CPU time of each task: the recorded one, else the sum of its samples."""
+def _get_cpu_times(trace: Trace) -> pl.DataFrame:
+    """Get the CPU time of each task: the recorded one, else the sum of its samples."""
     sampled = (
         trace.usage.drop_nulls(["task", "cpu"]).group_by("task").agg(sampled=pl.col("cpu").sum())
     )
@@ -78,17 +78,22 @@ def _cpu_times(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _last_machines(trace: Trace, names: tuple[str, ...]) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The first machine of the last attempt of each task, and machines not in `names`."""
+def _find_last_machines(
+    trace: Trace, names: tuple[str, ...]
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Find the first machine of the last attempt of each task, and machines not in `names`.
+
+    A machine is given by its index in `names`; null if it is not one of them.
+    """
     placements = trace.placements.select(
         "task", pl.col("attempt").fill_null(0), "machine"
     ).drop_nulls()
     last = placements.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
     used = last.group_by("task", maintain_order=True).agg(pl.col("machine").first())
-    places = pl.DataFrame(
-        {"machine": pl.Series(names, dtype=pl.String), "place": range(len(names))},
-        schema_overrides={"place": pl.Int64},
+    indices = pl.DataFrame(
+        {"machine": pl.Series(names, dtype=pl.String), "index": range(len(names))},
+        schema_overrides={"index": pl.Int64},
     )
-    placed = used.join(places, on="machine", how="left")
-    unknown = placed.filter(pl.col("place").is_null())["machine"].unique(maintain_order=True)
-    return placed.select(id="task", machine="place"), tuple(unknown)
+    placed = used.join(indices, on="machine", how="left")
+    unknown = placed.filter(pl.col("index").is_null())["machine"].unique(maintain_order=True)
+    return placed.select(id="task", machine="index"), tuple(unknown)

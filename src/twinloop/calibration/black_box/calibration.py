@@ -56,7 +56,7 @@ def calibrate_black_box(
         analysis: The number of evaluations for the analysis of identifiability and uncertainty;
             0: no analysis.
         folder: The folder to store the fit in; an interrupted calibration resumes from it.
-        progress: Called with the present activity and its progress.
+        progress: Called with the current activity and its progress.
         report: Called with the fit before it is stored, to write further files beside it.
 
     >>> def truck(values, case):
@@ -79,7 +79,7 @@ def calibrate_black_box(
     header: dict[str, Any] = {
         "parameters": [journal_text(parameter) for parameter in space],
         "aggregation": aggregate,
-        "loss": _loss_name(loss),
+        "loss": _name_loss(loss),
         "simulator": box.describe(),
         "evaluations": settings.budget.evaluations,
         "experiments": [each.to_dict() for each in experiments],
@@ -88,35 +88,35 @@ def calibrate_black_box(
     if isinstance(box, Command):
         header["programs"] = box.programs([each.case for each in experiments])
     try:
-        found = run_stage(
+        stage = run_stage(
             objective,
             settings,
             journal=journal,
             header=header,
         )
-        middle = objective(np.full((1, len(space)), 0.5))
+        middle_losses = objective(np.full((1, len(space)), 0.5))
     finally:
         objective.close()
     fit = Fit(
-        values=found.history.best_values,
+        values=stage.history.best_values,
         defaults=space.decode_one(np.full(len(space), 0.5)),
-        loss=found.history.best_loss,
-        loss_before=float(middle[0]),
-        loss_name=_loss_name(loss),
+        loss=stage.history.best_loss,
+        loss_before=float(middle_losses[0]),
+        loss_name=_name_loss(loss),
         aggregation=aggregate,
-        optimiser=found.history.optimiser,
+        optimiser=stage.history.optimiser,
         seed=seed,
-        evaluations=len(found.history.losses),
-        failed=found.history.failed,
-        seconds=found.history.seconds,
-        history=found.history.table(),
-        confidence_region=found.frame,
-        identifiability=found.identifiability,
+        evaluations=len(stage.history.losses),
+        failed=stage.history.failed,
+        seconds=stage.history.seconds,
+        history=stage.history.table(),
+        confidence_region=stage.frame,
+        identifiability=stage.identifiability,
         runs=tuple(
             {"name": f"experiment {i + 1}", "used": "training", **each.to_dict()}
             for i, each in enumerate(experiments)
         ),
-        warnings=tuple(found.warnings()),
+        warnings=tuple(stage.warnings()),
         settings=settings.to_dict([space]) | {"simulator": objective.describe()},
     )
     if report is not None:
@@ -126,5 +126,5 @@ def calibrate_black_box(
     return fit
 
 
-def _loss_name(loss: ExperimentLoss | None) -> str:
+def _name_loss(loss: ExperimentLoss | None) -> str:
     return "relative error" if loss is None else getattr(loss, "__qualname__", "own")

@@ -19,7 +19,7 @@ from twinloop.description.errors import InputError
 _Floats = NDArray[np.float64]
 _Figures = Mapping[str, Any]
 
-#: A loss of the user: measured figures, simulated figures.
+#: A loss given as a function of the measured figures and the simulated figures.
 ExperimentLoss = Callable[[_Figures, _Figures], float]
 
 
@@ -27,7 +27,7 @@ class BlackBoxObjective:
     """The mean relative error of an external simulator over all experiments.
 
     The loss of an experiment is the mean of |figure - truth| / |truth| over the measured figures
-    (for a truth of 0 the denominator is 1), or the value of a loss of the user.
+    (for a truth of 0 the denominator is 1), or the value of a function of the user.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> def truck(values, case):
@@ -65,14 +65,14 @@ class BlackBoxObjective:
 
     def __call__(self, points: _Floats) -> _Floats:
         """The loss at each point; NaN where the simulator failed in any experiment."""
-        return self._losses([self.space.decode_one(point) for point in points])
+        return self._compute_losses([self.space.decode_one(point) for point in points])
 
     def at(self, values: Mapping[str, Any]) -> float:
-        """The loss with these values."""
-        return float(self._losses([values])[0])
+        """Compute the loss with these values."""
+        return float(self._compute_losses([values])[0])
 
     def outputs(self, points: _Floats) -> _Floats | None:
-        """The relative errors of all figures at each point; None with a loss of the user."""
+        """Compute the relative errors of all figures at each point; None for a loss function."""
         if self._loss is not None:
             return None
         width = sum(np.size(value) for each in self.experiments for value in each.truth.values())
@@ -80,7 +80,7 @@ class BlackBoxObjective:
         for row, results in zip(
             rows, self._simulate([self.space.decode_one(point) for point in points]), strict=True
         ):
-            errors = [self._errors(e, one) for e, one in enumerate(results)]
+            errors = [self._compute_errors(e, figures) for e, figures in enumerate(results)]
             known = [each for each in errors if each is not None]
             if len(known) == len(errors):
                 row[:] = np.concatenate(known)
@@ -97,66 +97,70 @@ class BlackBoxObjective:
             self._coordinator = None
 
     def _simulate(self, candidates: Sequence[Mapping[str, Any]]) -> list[list[_Figures | None]]:
-        """The figures of each candidate in each experiment; None if the simulator failed."""
+        """Return the figures of each candidate in each experiment; None if the simulator failed."""
         if self._coordinator is None:
             self._coordinator = coordinator(self._on, workers=self._workers)
-        given = [self.space.format_values(values) for values in candidates]
-        calls = [(values, each.case or None) for values in given for each in self.experiments]
-        found = [
-            self._read(call, outcome)
+        formatted = [self.space.format_values(values) for values in candidates]
+        calls = [(values, each.case or None) for values in formatted for each in self.experiments]
+        results = [
+            self._read_outcome(call, outcome)
             for call, outcome in zip(
                 calls, self._coordinator.map(partial(_call, self._box), calls), strict=True
             )
         ]
-        each = len(self.experiments)
-        return [found[i : i + each] for i in range(0, len(found), each)]
+        count = len(self.experiments)
+        return [results[i : i + count] for i in range(0, len(results), count)]
 
-    def _read(self, call: tuple[Any, Any], outcome: Outcome) -> _Figures | None:
+    def _read_outcome(self, call: tuple[Any, Any], outcome: Outcome) -> _Figures | None:
         if outcome.error is not None:
             self.failures.add([outcome.error.split(", for ")[0]])
             return None
         value = outcome.value
         return value if isinstance(value, Mapping) else {"": value}
 
-    def _errors(self, experiment: int, figures: _Figures | None) -> _Floats | None:
-        """The relative errors in one experiment; None if it failed, with the reason counted."""
+    def _compute_errors(self, experiment: int, figures: _Figures | None) -> _Floats | None:
+        """Compute the relative errors in one experiment; None if it failed. Count the reason."""
         if figures is None:
             return None
         parts = []
         for name, value in self.experiments[experiment].truth.items():
-            # A simulator with a single number as its result gives the one measured figure.
+            # A result that is a single number is compared with every measured figure.
             if name not in figures and "" not in figures:
                 self.failures.add([f"the result has no '{name}'"])
                 return None
             real = np.atleast_1d(np.asarray(value, dtype=np.float64))
             try:
-                found = np.atleast_1d(
+                simulated = np.atleast_1d(
                     np.asarray(figures.get(name, figures.get("")), dtype=np.float64)
                 )
             except (TypeError, ValueError):
                 self.failures.add([f"'{name}' is not a number"])
                 return None
-            if real.shape != found.shape:
-                self.failures.add([f"'{name}' has {found.size} figures, {real.size} were measured"])
+            if real.shape != simulated.shape:
+                self.failures.add(
+                    [f"'{name}' has {simulated.size} figures, {real.size} were measured"]
+                )
                 return None
             scale = np.abs(real)
-            parts.append((found - real) / np.where(scale > 0, scale, 1.0))
+            parts.append((simulated - real) / np.where(scale > 0, scale, 1.0))
         return np.concatenate(parts)
 
-    def _user_loss(self, loss: ExperimentLoss, experiment: int, figures: _Figures) -> float:
+    def _call_user_loss(self, loss: ExperimentLoss, experiment: int, figures: _Figures) -> float:
         try:
             return float(loss(self.experiments[experiment].truth, figures))
         except Exception as error:  # raised by a function of the user
             self.failures.add([f"the loss: {type(error).__name__}: {error}"])
             return np.nan
 
-    def _losses(self, candidates: Sequence[Mapping[str, Any]]) -> _Floats:
+    def _compute_losses(self, candidates: Sequence[Mapping[str, Any]]) -> _Floats:
         losses = np.full((len(self.experiments), len(candidates)), np.nan)
         for i, row in enumerate(self._simulate(candidates)):
             for e, figures in enumerate(row):
                 if self._loss is not None and figures is not None:
-                    losses[e, i] = self._user_loss(self._loss, e, figures)
-                elif (errors := self._errors(e, figures)) is not None and self._loss is None:
+                    losses[e, i] = self._call_user_loss(self._loss, e, figures)
+                elif (
+                    errors := self._compute_errors(e, figures)
+                ) is not None and self._loss is None:
                     losses[e, i] = np.abs(errors).mean()
         return aggregate(losses, self.aggregation)
 

@@ -1,8 +1,8 @@
 """Losses: differences between the real runs of a scenario and the runs of its twin.
 
-    from twinloop.calibration.losses import LOSSES, loss_named
+    from twinloop.calibration.losses import LOSSES, get_loss
 
-    loss_named("matched")(reals, twin)       # a number per row of twin
+    get_loss("matched")(reals, twin)         # a number per row of twin
     list(LOSSES)                             # all names
 
 A loss compares one scenario; `aggregate` combines several. `loss_from_function` makes a loss of a

@@ -30,51 +30,53 @@ class ExplainedVariance(BuiltInLoss):
     worst: bool = False
 
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The mean or the largest of the ratios of all compared figures."""
-        found = np.empty(len(twin))
+        """Compute the mean or the largest of the ratios of all compared figures."""
+        losses = np.empty(len(twin))
         for rows in split_rows(len(twin), len(twin.tasks) * len(reals)):
             # Contiguous, so that the sum of a row does not depend on the number of rows.
             ratios = np.ascontiguousarray(
-                np.abs(self._ratios(reals, twin.select_rows(rows))).sum(axis=1)
+                np.abs(self._compute_ratios(reals, twin.select_rows(rows))).sum(axis=1)
             )
-            found[rows] = ratios.max(axis=1) if self.worst else ratios.mean(axis=1)
-        return found
+            losses[rows] = ratios.max(axis=1) if self.worst else ratios.mean(axis=1)
+        return losses
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The differences to each real run over their spread."""
+        """Compute the differences to each real run over their spread."""
         check_comparable(self.name, self.needs, reals, twin)
-        ratios = self._ratios(reals, twin)
-        whole = 1 if self.worst else ratios.shape[2]
-        return ratios.reshape(len(twin), -1) / whole
+        ratios = self._compute_ratios(reals, twin)
+        count = 1 if self.worst else ratios.shape[2]
+        return ratios.reshape(len(twin), -1) / count
 
-    def _ratios(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
-        """The differences over the spread of the real runs: (rows, real runs, figures)."""
+    def _compute_ratios(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
+        """Compute the differences over the spread of the real runs: (rows, real runs, figures)."""
         (need,) = self.needs
         samples = np.stack([np.atleast_1d(getattr(real, need)) for real in reals])
         model = getattr(twin, need).reshape(len(twin), -1)
         known = ~np.isnan(samples).any(axis=0)
         if not known.any():
             raise InputError(
-                f"no task has its {need} in all of the real runs",
+                f"no task has a known {need} in all real runs",
                 kind="missing-data",
                 field=self.name,
             )
         samples, model = samples[:, known], model[:, known]
-        alike = samples.max(axis=0) == samples.min(axis=0)
-        if alike.any():
-            where = int(np.flatnonzero(known)[alike.argmax()])
-            what = f"task '{reals[0].tasks[where]}'" if need == "run_time" else "the makespan"
+        constant = samples.max(axis=0) == samples.min(axis=0)
+        if constant.any():
+            figure = "the makespan"
+            if need == "run_time":
+                task = int(np.flatnonzero(known)[constant.argmax()])
+                figure = f"the run time of task '{reals[0].tasks[task]}'"
             raise InputError(
-                f"{what} is the same in all {len(reals)} of {reals[0].label}"
+                f"{figure} is the same in all {len(reals)} repetitions of {reals[0].label}"
                 if len(reals) > 1
-                else f"{reals[0].label} was not repeated, so {what} has no spread",
+                else f"{reals[0].label} was not repeated, so {figure} has no spread",
                 kind="undefined-error",
                 field=self.name,
-                remedy="repeat the real run, or use a loss without repetitions",
+                remedy="repeat the real run, or use a loss that needs no repetitions",
             )
         spread = np.abs(samples - samples.mean(axis=0)).sum(axis=0)
-        found: Floats = (model[:, np.newaxis, :] - samples) / spread
-        return found
+        ratios: Floats = (model[:, np.newaxis, :] - samples) / spread
+        return ratios
 
 
 #: The losses of this module.

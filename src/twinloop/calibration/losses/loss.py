@@ -58,7 +58,7 @@ class Loss(Protocol):
         ...
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The residuals, (twin - real) / scale, a row per run; None if the loss has none."""
+        """Compute the residuals (twin - real) / scale, a row per run; None if there are none."""
         ...
 
 
@@ -86,18 +86,18 @@ class BuiltInLoss(ABC):
 
     @abstractmethod
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The loss of each row; reasons of NaN are added to `reasons`."""
+        """Compute the loss of each row; reasons of NaN are added to `reasons`."""
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The residuals, (twin - real) / scale, a row per run; None if the loss has none."""
+        """Compute the residuals (twin - real) / scale, a row per run; None if there are none."""
         return None
 
     def weight(self, reals: Sequence[RunColumns]) -> float:
-        """The weight of the scenario in an average over several."""
+        """Compute the weight of the scenario in an average over several."""
         return 1.0
 
     def evaluate(self, reals: Sequence[RunColumns], twin: RunBatch) -> LossValues:
-        """Evaluate each row, with the reasons of NaN; only unusable real runs are an error."""
+        """Evaluate each row, with the reasons of NaN; an error only for unusable real runs."""
         check_comparable(self.name, self.needs, reals, twin)
         reasons: dict[int, str] = {}
         losses = self.score(reals, twin, reasons)
@@ -107,7 +107,7 @@ class BuiltInLoss(ABC):
         return LossValues(losses, reasons)
 
     def __call__(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
-        """The loss of each row, NaN if it has none; an error if it is the only row."""
+        """The loss of each row, NaN if it has none; an error if the only row has none."""
         losses, reasons = self.evaluate(reals, twin)
         if len(twin) == 1 and reasons:
             raise InputError(reasons[0], kind="missing-data", field=self.name)
@@ -173,7 +173,9 @@ def aggregate(
 
 
 def compute_weight(loss: Loss, reals: Sequence[RunColumns]) -> float:
-    """Compute the weight of a scenario in an average: the machines of a loss by machine, else 1.
+    """Compute the weight of a scenario in an average over scenarios.
+
+    It is the number of machines for a loss by machine, else 1.
 
     >>> from twinloop.calibration.losses import get_loss
     >>> compute_weight(get_loss("makespan"), [])
@@ -186,7 +188,7 @@ def compute_weight(loss: Loss, reals: Sequence[RunColumns]) -> float:
 def check_comparable(
     name: str, needs: frozenset[str], reals: Sequence[RunColumns], twin: RunBatch
 ) -> None:
-    """Refuse real runs, or outputs of the twin, that the loss cannot compare."""
+    """Raise an error if the loss cannot compare the real runs with the twin."""
     if not reals:
         raise InputError("there is no real run to compare with", kind="no-runs", field=name)
     unknown = sorted(needs - NEEDS.keys())
@@ -226,8 +228,8 @@ def describe_missing(
                 return f"the {NEEDS[need]} of the twin is unknown"
             continue
         for real in reals:
-            lacking = np.flatnonzero(np.isnan(column) & ~np.isnan(getattr(real, need)))
-            if lacking.size:
-                task = twin.tasks[lacking[0]]
+            missing = np.flatnonzero(np.isnan(column) & ~np.isnan(getattr(real, need)))
+            if missing.size:
+                task = twin.tasks[missing[0]]
                 return f"task '{task}' did not complete in the twin: no {need}"
     return "the twin lacks a figure that is compared"

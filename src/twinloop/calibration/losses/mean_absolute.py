@@ -14,7 +14,7 @@ from twinloop.description.errors import InputError
 
 
 class LossTerm(NamedTuple):
-    """Differences of one kind, a row per run of the twin; their mean size is a term of a loss.
+    """Differences of one kind, a row per run of the twin; their mean absolute value is a term.
 
     >>> sizes = np.array([[1.0, -3.0]])
     >>> sum_terms([LossTerm(sizes), LossTerm(sizes, worst=True)])
@@ -27,13 +27,13 @@ class LossTerm(NamedTuple):
     worst: bool = False
 
 
-#: The numbers in a block: as many as fit in a cache and on the heap.
-_NUMBERS: Final = 1 << 15
+#: The maximum number of floats in a block of rows (256 KiB): a block fits in a CPU cache.
+_BLOCK_SIZE: Final = 1 << 15
 
 Compare: TypeAlias = Callable[[RunColumns, RunBatch], Sequence[LossTerm]]
 
 
-def split_rows(rows: int, width: int, numbers: int = _NUMBERS) -> Iterator[slice]:
+def split_rows(rows: int, width: int, numbers: int = _BLOCK_SIZE) -> Iterator[slice]:
     """Split rows of `width` numbers each into blocks of at most `numbers` numbers.
 
     >>> list(split_rows(5, 4, numbers=8))
@@ -43,10 +43,10 @@ def split_rows(rows: int, width: int, numbers: int = _NUMBERS) -> Iterator[slice
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def sum_terms(parts: Sequence[LossTerm]) -> Floats:
-    """Sum the mean (or largest) sizes of the terms, row by row."""
-    total: Floats = np.zeros(len(parts[0].values))
-    for values, weight, worst in parts:
+def sum_terms(terms: Sequence[LossTerm]) -> Floats:
+    """Sum the mean (or largest) absolute values of the terms, row by row."""
+    total: Floats = np.zeros(len(terms[0].values))
+    for values, weight, worst in terms:
         sizes = np.abs(values)
         # Contiguous, so that the sum of a row does not depend on the number of rows.
         size = sizes.max(axis=1) if worst else np.ascontiguousarray(sizes).mean(axis=1)
@@ -54,8 +54,8 @@ def sum_terms(parts: Sequence[LossTerm]) -> Floats:
     return total
 
 
-def concatenate_residuals(parts: Sequence[LossTerm]) -> Floats:
-    """Concatenate the differences of all terms, scaled so that their sizes sum to the loss.
+def concatenate_residuals(terms: Sequence[LossTerm]) -> Floats:
+    """Concatenate the differences of all terms, scaled: their absolute values sum to the loss.
 
     >>> concatenate_residuals([LossTerm(np.array([[1.0, -3.0]]))])
     array([[ 0.5, -1.5]])
@@ -63,7 +63,7 @@ def concatenate_residuals(parts: Sequence[LossTerm]) -> Floats:
     return np.concatenate(
         [
             values * (weight if worst else weight / values.shape[1])
-            for values, weight, worst in parts
+            for values, weight, worst in terms
         ],
         axis=1,
     )
@@ -76,17 +76,17 @@ class AbsoluteDifferenceLoss(BuiltInLoss):
     compare: Compare = field(kw_only=True)
 
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The mean size of the differences."""
+        """Compute the mean of the absolute differences."""
         total = np.zeros(len(twin))
         wide = self.needs & set(TASK_COLUMNS)
         for rows in split_rows(len(twin), len(twin.tasks) if wide else 1):
-            some = twin.select_rows(rows)
+            block = twin.select_rows(rows)
             for real in reals:
-                total[rows] += sum_terms(self.compare(real, some))
+                total[rows] += sum_terms(self.compare(real, block))
         return total / len(reals)
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The differences; unless a largest one counts, their sizes sum to the loss."""
+        """Compute the differences; unless a term is a maximum, their sizes sum to the loss."""
         check_comparable(self.name, self.needs, reals, twin)
         parts = [concatenate_residuals(self.compare(real, twin)) for real in reals]
         return np.concatenate(parts, axis=1) / len(reals)
@@ -99,13 +99,15 @@ def select_known(real: RunColumns, twin: RunBatch, column: str) -> tuple[Floats,
     >>> select_known(twin[0], twin, "end")
     (array([1., 2.]), array([[1., 2.]]))
     """
-    here, there = getattr(real, column), getattr(twin, column)
-    known = ~np.isnan(here)
-    return (here, there) if known.all() else (here[known], there[:, known])
+    real_values, twin_values = getattr(real, column), getattr(twin, column)
+    known = ~np.isnan(real_values)
+    return (
+        (real_values, twin_values) if known.all() else (real_values[known], twin_values[:, known])
+    )
 
 
 def require_positive(value: float, what: str, real: RunColumns) -> float:
-    """Return the value if it is a positive denominator."""
+    """Return the value; raise an error if it is not positive, and so no denominator."""
     if not value > 0:
         raise InputError(
             f"{what} of {real.label} is {value:g}: a relative error is undefined",
@@ -115,7 +117,7 @@ def require_positive(value: float, what: str, real: RunColumns) -> float:
     return value
 
 
-def compute_relative_errors(twin: Floats, real: Floats, what: str, of: RunColumns) -> Floats:
+def compute_relative_errors(twin: Floats, real: Floats, what: str, run: RunColumns) -> Floats:
     """Compute the differences relative to the real values.
 
     >>> run = RunBatch.of({"makespan_s": [1.0]}, tasks=[], machines=[])[0]
@@ -124,9 +126,9 @@ def compute_relative_errors(twin: Floats, real: Floats, what: str, of: RunColumn
     """
     if real.size and not real.min() > 0:
         raise InputError(
-            f"a {what} of {of.label} is {real.min():g}: a relative error is undefined",
+            f"a {what} of {run.label} is {real.min():g}: a relative error is undefined",
             kind="undefined-error",
             remedy="use a loss relative to a mean, such as 'matched', or an absolute one",
         )
-    found: Floats = (twin - real) / real
-    return found
+    errors: Floats = (twin - real) / real
+    return errors

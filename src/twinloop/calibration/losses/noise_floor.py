@@ -24,15 +24,15 @@ def estimate_noise_floor(loss: Loss, reals: Sequence[RunColumns]) -> float | Non
     >>> round(estimate_noise_floor(get_loss("makespan"), reals), 3)
     0.055
     """
-    scored = []
+    floors = []
     for left_out in range(len(reals)):
-        others = [real for place, real in enumerate(reals) if place != left_out]
+        others = [real for index, real in enumerate(reals) if index != left_out]
         if not others:
             return None
         try:
             losses, _ = evaluate(loss, others, RunBatch.of_runs([reals[left_out]]))
         except InputError:
             continue
-        scored.append(losses[0])
-    known = [each for each in scored if np.isfinite(each)]
+        floors.append(losses[0])
+    known = [each for each in floors if np.isfinite(each)]
     return float(np.median(known)) if known else None

@@ -1,4 +1,4 @@
-"""Losses over the tasks of each machine, without matching of tasks by id."""
+"""Losses over the tasks of each machine, without matching tasks by ID."""
 
 from __future__ import annotations
 
@@ -39,50 +39,50 @@ class PerMachineLoss(BuiltInLoss):
     signed: bool = True
 
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The mean over machines and runs."""
+        """Compute the mean over machines and runs."""
         total = np.zeros(len(twin))
         for rows in split_rows(len(twin), len(twin.tasks)):
-            some, why = twin.select_rows(rows), dict[int, str]()
+            block, block_reasons = twin.select_rows(rows), dict[int, str]()
             for real in reals:
-                losses = np.full(len(some), np.nan)
-                for batch in self._batches(real, some, why):
-                    losses[batch.rows] = sum_terms(self._parts(batch))
+                losses = np.full(len(block), np.nan)
+                for batch in self._group_tasks(real, block, block_reasons):
+                    losses[batch.rows] = sum_terms(self._compute_terms(batch))
                 total[rows] += losses
-            reasons.update((rows.start + row, reason) for row, reason in why.items())
+            reasons.update((rows.start + row, reason) for row, reason in block_reasons.items())
         return total / len(reals)
 
     def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
-        """The differences by machine; their sizes sum to the loss."""
+        """Compute the differences by machine; their absolute values sum to the loss."""
         if not self.signed:
             return None
         check_comparable(self.name, self.needs, reals, twin)
-        found = []
+        parts = []
         for real in reals:
-            whole: Floats | None = None
-            for batch in self._batches(real, twin, {}):
-                values = concatenate_residuals(self._parts(batch))
-                if whole is None:
-                    whole = np.full((len(twin), values.shape[1]), np.nan)
-                whole[batch.rows] = values
-            if whole is None:
+            run_residuals: Floats | None = None
+            for batch in self._group_tasks(real, twin, {}):
+                values = concatenate_residuals(self._compute_terms(batch))
+                if run_residuals is None:
+                    run_residuals = np.full((len(twin), values.shape[1]), np.nan)
+                run_residuals[batch.rows] = values
+            if run_residuals is None:
                 return np.full((len(twin), 1), np.nan)
-            found.append(whole)
-        return np.concatenate(found, axis=1) / len(reals)
+            parts.append(run_residuals)
+        return np.concatenate(parts, axis=1) / len(reals)
 
     def weight(self, reals: Sequence[RunColumns]) -> float:
-        """The number of machines: an average is over all machines of all scenarios."""
+        """Return the number of machines, so that an average is over all machines."""
         if self.by == "all":
             return 1.0
         return float(np.mean([count_used_machines(real) for real in reals]))
 
-    def _parts(self, batch: ComparableRows) -> list[LossTerm]:
+    def _compute_terms(self, batch: ComparableRows) -> list[LossTerm]:
         return [
             part._replace(weight=group.weight * part.weight)
             for group in batch.groups
             for part in self.measure(group)
         ]
 
-    def _batches(
+    def _group_tasks(
         self, real: RunColumns, twin: RunBatch, reasons: dict[int, str]
     ) -> Sequence[ComparableRows]:
         if self.by == "all":

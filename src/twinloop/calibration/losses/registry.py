@@ -18,7 +18,7 @@ from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.description.plugins import CODE_PATTERN, import_code, list_plugins, load_plugin
 
-#: The entry points through which an installed package offers losses.
+#: The group of entry points by which installed packages provide losses.
 GROUP: Final = "twinloop.losses"
 
 #: The needs of a loss that is a plain function: everything but power and energy, which cost time.
@@ -75,7 +75,7 @@ _BY_MACHINE: Final = (
     ),
 )  # fmt: skip
 
-#: The losses of workflow studies: a loss of one scenario and an aggregation.
+#: Names of losses in studies of workflow simulators: a loss and its aggregation over scenarios.
 _ALIASES: Final[Mapping[str, tuple[str, Aggregation]]] = {
     "L1": ("makespan", "avg"),
     "L2": ("makespan", "max"),
@@ -89,9 +89,9 @@ _ALIASES: Final[Mapping[str, tuple[str, Aggregation]]] = {
 def _list_losses() -> Iterator[BuiltInLoss]:
     simple = {loss.name: loss for loss in MATCHED_TASK_LOSSES}
     yield from (*MATCHED_TASK_LOSSES, *SORTED_TIME_LOSSES, *EXPLAINED_VARIANCE_LOSSES)
-    for name, (of, method) in _ALIASES.items():
-        summary = f"{'mean' if method == 'avg' else 'largest'} over scenarios of {of}"
-        yield replace(simple[of], name=name, summary=summary, aggregation=method)
+    for name, (base, method) in _ALIASES.items():
+        summary = f"{'mean' if method == 'avg' else 'largest'} over scenarios of {base}"
+        yield replace(simple[base], name=name, summary=summary, aggregation=method)
     for loss in _BY_MACHINE:
         yield loss
         yield replace(
@@ -138,17 +138,16 @@ def get_loss(name: str, *, allow_code: bool = False) -> Loss:
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
         return loss_from_object(import_code(name, "loss"), name)
-    offered = list_plugins(GROUP)
-    if name not in offered:
-        remedy = suggest_name(name, [*LOSSES, *offered])
+    plugins = list_plugins(GROUP)
+    if name not in plugins:
+        remedy = suggest_name(name, [*LOSSES, *plugins])
         raise InputError(
             f"no loss is called '{name}'", kind="unknown-name", field="loss", remedy=remedy
         )
-    found = load_plugin(GROUP, name, "loss", "loss")
-    return loss_from_object(found, name)
+    return loss_from_object(load_plugin(GROUP, name, "loss", "loss"), name)
 
 
-def loss_from_object(found: Any, name: str) -> Loss:
+def loss_from_object(candidate: Any, name: str) -> Loss:
     """Return the object if it is a loss; a function of two runs is converted.
 
     >>> loss_from_object(3, "three")
@@ -156,13 +155,15 @@ def loss_from_object(found: Any, name: str) -> Loss:
     twinloop.InputError: loss: 'three' is not a loss
         (a function of two runs, or an object with name, needs and residuals) [TL0225]
     """
-    if isinstance(found, type):
-        found = found()
-    if all(hasattr(found, part) for part in ("name", "needs", "residuals")) and callable(found):
-        loss: Loss = found
+    if isinstance(candidate, type):
+        candidate = candidate()
+    if all(hasattr(candidate, part) for part in ("name", "needs", "residuals")) and callable(
+        candidate
+    ):
+        loss: Loss = candidate
         return loss
-    if callable(found):
-        return loss_from_function(found, needs=FUNCTION_NEEDS, name=name)
+    if callable(candidate):
+        return loss_from_function(candidate, needs=FUNCTION_NEEDS, name=name)
     raise InputError(
         f"'{name}' is not a loss",
         kind="wrong-interface",

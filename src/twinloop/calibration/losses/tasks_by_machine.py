@@ -12,7 +12,7 @@ from twinloop.description.errors import InputError
 
 
 class MachineTasks(NamedTuple):
-    """The tasks of one machine: the compared columns, for the twin with a row per run."""
+    """The compared columns of the tasks of one machine; those of the twin have a row per run."""
 
     real: tuple[Floats, ...]
     twin: tuple[Floats, ...]
@@ -32,11 +32,11 @@ def group_all_tasks(
     real: RunColumns, twin: RunBatch, columns: Sequence[str], reasons: dict[int, str]
 ) -> Iterator[ComparableRows]:
     """Group all tasks together, as if there were one machine."""
-    known, rows = _comparable(real, twin, columns, reasons)
+    known, rows = _select_comparable(real, twin, columns, reasons)
     if rows.size:
-        here = tuple(getattr(real, name)[known] for name in columns)
-        there = tuple(_select(getattr(twin, name), rows, known) for name in columns)
-        yield ComparableRows(rows, [MachineTasks(here, there, 1.0, real)])
+        real_columns = tuple(getattr(real, name)[known] for name in columns)
+        twin_columns = tuple(_select(getattr(twin, name), rows, known) for name in columns)
+        yield ComparableRows(rows, [MachineTasks(real_columns, twin_columns, 1.0, real)])
 
 
 def group_by_machine(
@@ -57,12 +57,12 @@ def group_by_machine(
         paired: Whether a machine must have as many tasks in the twin as in the real run; else it
             must have tasks in both or in neither.
     """
-    known, rows = _comparable(real, twin, columns, reasons)
-    of_task = real.machine[known]
-    if (of_task < 0).all() and (twin.machine is None or (twin.machine < 0).all()):
+    known, rows = _select_comparable(real, twin, columns, reasons)
+    real_machines = real.machine[known]
+    if (real_machines < 0).all() and (twin.machine is None or (twin.machine < 0).all()):
         yield from group_all_tasks(real, twin, columns, reasons)
         return
-    _refuse_unknown(real, known)
+    _refuse_unknown_machines(real, known)
     if twin.machine is None:
         raise InputError(
             "the runs of the twin have no machine",
@@ -72,24 +72,26 @@ def group_by_machine(
     rows = _require_machines(twin, rows, known, reasons)
     placed = _select(twin.machine, rows, known)
     machines = len(real.machines)
-    wanted = np.bincount(of_task, minlength=machines)
-    order = np.argsort(of_task, kind="stable")
-    here = tuple(getattr(real, name)[known][order] for name in columns)
-    for members, has, same in _group_rows(placed, machines):
-        problem = _problem(real, wanted, has, paired)
+    real_counts = np.bincount(real_machines, minlength=machines)
+    order = np.argsort(real_machines, kind="stable")
+    real_columns = tuple(getattr(real, name)[known][order] for name in columns)
+    for members, twin_counts, same in _group_rows(placed, machines):
+        problem = _find_mismatch(real, real_counts, twin_counts, paired)
         if problem:
             reasons.update((int(row), problem) for row in rows[members])
             continue
-        there = [_select(getattr(twin, name), rows[members], known) for name in columns]
+        twin_columns = [_select(getattr(twin, name), rows[members], known) for name in columns]
         if not same:
             # Small integers sort faster.
             small = placed[members].astype(np.int16 if machines < 2**15 else np.intp)
             sorting = np.argsort(small, axis=1, kind="stable")
-            there = [np.take_along_axis(column, sorting, axis=1) for column in there]
+            twin_columns = [np.take_along_axis(column, sorting, axis=1) for column in twin_columns]
         elif (np.diff(placed[0]) < 0).any():
             chosen = np.argsort(placed[0], kind="stable")
-            there = [np.take(column, chosen, axis=1) for column in there]
-        yield ComparableRows(rows[members], _groups(real, here, there, wanted, has))
+            twin_columns = [np.take(column, chosen, axis=1) for column in twin_columns]
+        yield ComparableRows(
+            rows[members], _make_groups(real, real_columns, twin_columns, real_counts, twin_counts)
+        )
 
 
 def count_used_machines(real: RunColumns) -> int:
@@ -102,15 +104,21 @@ def count_used_machines(real: RunColumns) -> int:
     return max(1, np.unique(real.machine[real.machine >= 0]).size)
 
 
-def _groups(
-    real: RunColumns, here: Sequence[Floats], there: Sequence[Floats], wanted: Indices, has: Indices
+def _make_groups(
+    real: RunColumns,
+    real_columns: Sequence[Floats],
+    twin_columns: Sequence[Floats],
+    real_counts: Indices,
+    twin_counts: Indices,
 ) -> list[MachineTasks]:
-    ends, twin_ends = np.cumsum(wanted), np.cumsum(has)
-    used = np.flatnonzero(wanted)
+    ends, twin_ends = np.cumsum(real_counts), np.cumsum(twin_counts)
+    used = np.flatnonzero(real_counts)
     return [
         MachineTasks(
-            tuple(column[ends[m] - wanted[m] : ends[m]] for column in here),
-            tuple(column[:, twin_ends[m] - has[m] : twin_ends[m]] for column in there),
+            tuple(column[ends[m] - real_counts[m] : ends[m]] for column in real_columns),
+            tuple(
+                column[:, twin_ends[m] - twin_counts[m] : twin_ends[m]] for column in twin_columns
+            ),
             1.0 / used.size,
             real,
         )
@@ -118,7 +126,7 @@ def _groups(
     ]
 
 
-def _comparable(
+def _select_comparable(
     real: RunColumns, twin: RunBatch, columns: Sequence[str], reasons: dict[int, str]
 ) -> tuple[slice | Indices, Indices]:
     """Select tasks with all columns in the real run, and rows of the twin with all of these."""
@@ -132,23 +140,23 @@ def _comparable(
     for name in columns:
         values = getattr(twin, name)
         if np.isnan(values.sum()):
-            lacking = np.isnan(values[:, known])
-            for row in np.flatnonzero(lacking.any(axis=1)):
-                task = np.arange(len(real.tasks))[known][lacking[row].argmax()]
+            missing = np.isnan(values[:, known])
+            for row in np.flatnonzero(missing.any(axis=1)):
+                task = np.arange(len(real.tasks))[known][missing[row].argmax()]
                 why = f"task '{real.tasks[task]}' did not complete in the twin: no {name}"
                 reasons.setdefault(int(row), why)
-            rows = rows[~lacking[rows].any(axis=1)]
+            rows = rows[~missing[rows].any(axis=1)]
     return known, rows
 
 
 def _select(values: np.ndarray, rows: Indices, known: slice | Indices) -> np.ndarray:
-    """Select rows and columns; the array itself if that is all of it."""
+    """Select rows and columns; rows are copied only if not all are selected."""
     if rows.size < len(values):
         values = values[rows]
     return values[:, known]
 
 
-def _refuse_unknown(real: RunColumns, known: slice | Indices) -> None:
+def _refuse_unknown_machines(real: RunColumns, known: slice | Indices) -> None:
     remedy = "use a loss over all machines: its name ends with -all"
     if real.unknown_machines:
         raise InputError(
@@ -156,9 +164,9 @@ def _refuse_unknown(real: RunColumns, known: slice | Indices) -> None:
             kind="unknown-reference",
             remedy=remedy,
         )
-    lacking = real.machine[known] < 0
-    if lacking.any():
-        task = np.arange(len(real.tasks))[known][lacking.argmax()]
+    missing = real.machine[known] < 0
+    if missing.any():
+        task = np.arange(len(real.tasks))[known][missing.argmax()]
         raise InputError(
             f"the machine of task '{real.tasks[task]}' of {real.label} is unknown",
             kind="missing-data",
@@ -174,16 +182,19 @@ def _require_machines(
     placed = _select(twin.machine, rows, known)
     if placed.min(initial=0) >= 0:
         return rows
-    nowhere = placed < 0
-    lost = nowhere.any(axis=1)
-    for row, where in zip(rows[lost], nowhere[lost], strict=True):
-        task = np.arange(len(twin.tasks))[known][where.argmax()]
+    unplaced = placed < 0
+    has_unplaced = unplaced.any(axis=1)
+    for row, row_unplaced in zip(rows[has_unplaced], unplaced[has_unplaced], strict=True):
+        task = np.arange(len(twin.tasks))[known][row_unplaced.argmax()]
         reasons[int(row)] = f"task '{twin.tasks[task]}' has no machine in the twin"
-    return rows[~lost]
+    return rows[~has_unplaced]
 
 
 def _group_rows(placed: Indices, machines: int) -> Iterator[tuple[slice | Indices, Indices, bool]]:
-    """Group rows with equal numbers of tasks on each machine; tell if all rows are equal."""
+    """Group rows with equal numbers of tasks on each machine.
+
+    Yields the rows, their numbers of tasks by machine, and whether all rows are equal.
+    """
     if not len(placed):
         return
     if (placed == placed[0]).all():
@@ -195,16 +206,18 @@ def _group_rows(placed: Indices, machines: int) -> Iterator[tuple[slice | Indice
         yield slice(None), counts[0], False
         return
     kinds, which = np.unique(counts, axis=0, return_inverse=True)
-    for kind, has in enumerate(kinds):
-        yield np.flatnonzero(which.ravel() == kind), has, False
+    for kind, twin_counts in enumerate(kinds):
+        yield np.flatnonzero(which.ravel() == kind), twin_counts, False
 
 
-def _problem(real: RunColumns, wanted: Indices, has: Indices, paired: bool) -> str | None:
-    wrong = wanted != has if paired else (wanted > 0) != (has > 0)
+def _find_mismatch(
+    real: RunColumns, real_counts: Indices, twin_counts: Indices, paired: bool
+) -> str | None:
+    wrong = real_counts != twin_counts if paired else (real_counts > 0) != (twin_counts > 0)
     if not wrong.any():
         return None
     machine = int(wrong.argmax())
     return (
-        f"machine '{real.machines[machine]}' has {wanted[machine]} tasks in {real.label} "
-        f"and {has[machine]} in the twin"
+        f"machine '{real.machines[machine]}' has {real_counts[machine]} tasks in {real.label} "
+        f"and {twin_counts[machine]} in the twin"
     )

@@ -18,18 +18,18 @@ class CustomLoss(BuiltInLoss):
     function: Callable[[RunColumns, RunColumns], float] = field(kw_only=True)
 
     def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
-        """The mean over the real runs; NaN, and the reason, where the function fails."""
-        found = np.full(len(twin), np.nan)
+        """Compute the mean over the real runs; NaN, and the reason, where the function fails."""
+        losses = np.full(len(twin), np.nan)
         for row in range(len(twin)):
-            one = twin[row]
+            run = twin[row]
             try:
-                found[row] = np.mean([float(self.function(real, one)) for real in reals])
+                losses[row] = np.mean([float(self.function(real, run)) for real in reals])
             except Exception as error:  # user code may raise anything
                 reasons[row] = f"{self.name}: {type(error).__name__}: {error}"
             else:
-                if np.isnan(found[row]):
+                if np.isnan(losses[row]):
                     reasons[row] = f"{self.name}: is not a number"
-        return found
+        return losses
 
 
 def loss_from_function(

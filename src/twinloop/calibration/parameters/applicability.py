@@ -21,18 +21,18 @@ from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.scenario.model import MODEL_VALUES
 
-_OF_KIND: Final = re.compile(
-    r"service_factors\.(?P<one>.+)|contention\.kinds\.(?P<other>.+)\.(pressure|sensitivity)"
+_KIND_VALUE: Final = re.compile(
+    r"service_factors\.(?P<factor>.+)|contention\.kinds\.(?P<contention>.+)\.(pressure|sensitivity)"
 )
 
 
 def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) -> None:
-    """Refuse parameters that a scenario does not have, before any simulation.
+    """Raise an error if a scenario does not have a parameter, before any simulation.
 
     Args:
         space: The parameters.
         cases: The cases that they are applied to.
-        given: The argument of the user; if it is a file, the error names the file and the line.
+        given: The argument of the user; if it is a file, the error has the file and the line.
 
     >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.engine import simulate
@@ -52,23 +52,23 @@ def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) 
                 problem,
                 kind="not-applicable",
                 file=given if isinstance(given, str | Path) else None,
-                line=_line(given, parameter.name),
+                line=_find_line(given, parameter.name),
                 field=f"parameters.{parameter.name}",
                 remedy=remedy,
             )
 
 
 def _find_problem(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str | None] | None:
-    """The problem with the parameter and its remedy; None if it can be fitted."""
+    """Return the problem with the parameter and its remedy; None if it can be fitted."""
     name = parameter.name
     if not name.startswith(SCENARIO_PARTS) and not is_model_value(name):
         problem = "is neither a value of the model nor a path in the scenario"
         return problem, suggest_name(name, [*MODEL_VALUES, *POWER_VALUES])
-    if found := _OF_KIND.fullmatch(name):
-        kind = found["one"] or found["other"]
-        known = sorted({each for case in cases for each in case.compiled.names.kinds if each})
-        if kind not in known:
-            return f"no task has the kind '{kind}'", suggest_name(kind, known)
+    if found := _KIND_VALUE.fullmatch(name):
+        kind = found["factor"] or found["contention"]
+        kinds = sorted({each for case in cases for each in case.compiled.names.kinds if each})
+        if kind not in kinds:
+            return f"no task has the kind '{kind}'", suggest_name(kind, kinds)
     for case in cases:
         if name in POWER_VALUES and name not in case.compiled.value_names:
             return f"the hosts of {case.name} do not share a power model with this value", None
@@ -79,7 +79,7 @@ def _find_problem(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str
     return None
 
 
-def _line(given: Any, name: str) -> int | None:
+def _find_line(given: Any, name: str) -> int | None:
     if not isinstance(given, str | Path):
         return None
     return text_of.load_document(Path(given)).line(("parameters", name))

@@ -15,17 +15,17 @@ from twinloop.calibration.parameters.space import Space
 from twinloop.trace import Trace
 
 #: The range of a factor.
-_FACTORS = (0.5, 2.0)
+_FACTOR_RANGE = (0.5, 2.0)
 #: The margin above the largest ratio of measured to declared run time.
 _FACTOR_MARGIN = 2.0
-#: Kinds of tasks that compute without waiting, and the least CPU share of an undisturbed one.
+#: Kinds of tasks that compute without waiting, and the minimum CPU share of an undisturbed task.
 _COMPUTE_KINDS = ("cpu", "cache", "memory", "stream")
 _UNDISTURBED_SHARE = 0.85
 #: The largest inflation by one neighbour.
 _MAX_INFLATION = 1.0
 #: The largest start-up overhead: a fraction of the median run time, and an absolute limit (s).
-_START_UP_SHARE, _START_UP = 0.5, 5.0
-#: The upper end of the power of a busy host, relative to the highest measured power.
+_MAX_STARTUP_SHARE, _MAX_STARTUP = 0.5, 5.0
+#: The upper end of the range of the power of a busy host, relative to the highest measured power.
 _MAX_POWER_FACTOR = 5.0
 
 
@@ -47,43 +47,47 @@ def make_space(given: Any) -> Space:
 def choose_default_space(cases: Sequence[Case]) -> Space:
     """Choose the values to fit for these runs.
 
-    Service factors, by kind if there are several; the start-up overhead; contention, if tasks
-    shared cores. Latencies are not fitted: recorded runs contain their measurements.
+    These are service factors, one per kind of task if there are several kinds; the start-up
+    overhead; and contention, if tasks shared cores. Latencies are not fitted, because recorded runs
+    contain measurements of them.
     """
     kinds = sorted({kind for case in cases for kind in case.compiled.names.kinds if kind})
-    factors = _FACTORS[0], max(_FACTORS[1], _FACTOR_MARGIN * _largest_slowdown(cases))
-    found: list[Parameter] = [
+    factors = (
+        _FACTOR_RANGE[0],
+        max(_FACTOR_RANGE[1], _FACTOR_MARGIN * _find_largest_slowdown(cases)),
+    )
+    parameters: list[Parameter] = [
         LinearParameter(f"service_factors.{kind}", *factors) for kind in kinds if len(kinds) > 1
     ] or [LinearParameter("service_factor", *factors)]
     times = np.concatenate([run.run_time for case in cases for run in case.reals])
     times = times[np.isfinite(times) & (times > 0)]
     if len(times):
-        longest = min(_START_UP, _START_UP_SHARE * float(np.median(times)))
-        found.append(LinearParameter("startup_overhead", 0.0, longest))
+        max_overhead = min(_MAX_STARTUP, _MAX_STARTUP_SHARE * float(np.median(times)))
+        parameters.append(LinearParameter("startup_overhead", 0.0, max_overhead))
     if any(is_oversubscribed(trace) for case in cases for trace in case.traces):
         # Only products of pressure and sensitivity are observable: one kind needs no pressure.
         for kind in kinds:
             if len(kinds) > 1:
-                found.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
-            found.append(
+                parameters.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
+            parameters.append(
                 LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, _MAX_INFLATION)
             )
         if not kinds:
-            found.append(LinearParameter("contention.linear.slope", 0.0, _MAX_INFLATION))
-    return Space(found)
+            parameters.append(LinearParameter("contention.linear.slope", 0.0, _MAX_INFLATION))
+    return Space(parameters)
 
 
-def _largest_slowdown(cases: Sequence[Case]) -> float:
-    """The median ratio of measured to declared run time in the slowest run; at least 1."""
-    found = [1.0]
+def _find_largest_slowdown(cases: Sequence[Case]) -> float:
+    """Find the median ratio of measured to declared run time in the slowest run; at least 1."""
+    medians = [1.0]
     for case in cases:
         declared = case.compiled.workload.durations()
         for run in case.reals:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratios = run.run_time / declared
             if (known := ratios[np.isfinite(ratios)]).size:
-                found.append(float(np.median(known)))
-    return max(found)
+                medians.append(float(np.median(known)))
+    return max(medians)
 
 
 def describe_disturbance(trace: Trace, name: str) -> str | None:
@@ -131,7 +135,7 @@ def make_power_space(case: Case) -> Space:
 
 
 def find_power_step(trace: Trace) -> float | None:
-    """Find the length of the windows of recorded power (s), rounded; None without power.
+    """Find the length of the windows of recorded power (s), rounded; None if there is no power.
 
     >>> jittered = pl.DataFrame({"t": [1.0, 2.01, 3.0, 3.004], "dt": [1.0, 1.01, 0.99, 0.004],
     ...                          "watts": [5.0] * 4})
@@ -139,8 +143,8 @@ def find_power_step(trace: Trace) -> float | None:
     (1.0, None)
     """
     # The upper median, since windows at the ends may be cut.
-    usual = trace.power["dt"].drop_nulls().quantile(0.5, "higher")
-    return float(f"{usual:.2g}") if isinstance(usual, float) and usual > 0 else None
+    median = trace.power["dt"].drop_nulls().quantile(0.5, "higher")
+    return float(f"{median:.2g}") if isinstance(median, float) and median > 0 else None
 
 
 def is_oversubscribed(trace: Trace) -> bool:
@@ -165,6 +169,6 @@ def is_oversubscribed(trace: Trace) -> bool:
         .group_by("machine")
         .agg(pl.col("load").max())
     )
-    known = trace.nodes.select(machine="node", has="cores")
-    both = load.join(known, on="machine").drop_nulls()
+    nodes = trace.nodes.select(machine="node", has="cores")
+    both = load.join(nodes, on="machine").drop_nulls()
     return bool((both["load"] > both["has"] + 1e-9).any())

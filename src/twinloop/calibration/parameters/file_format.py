@@ -1,4 +1,4 @@
-"""The file format of parameters: reading with positions of problems, and writing."""
+"""The file format of parameters: reading, with the lines of problems, and writing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_parameters(source: ParsedDocument) -> list[Parameter]:
     [LinearParameter(name='speed', metadata={}, low=0.5, high=2.0, integer=False, format=None)]
     """
     reader = _ParameterReader(source)
-    parameters = reader.parameters()
+    parameters = reader.read_all()
     if reader.problems:
         raise DescriptionError(sorted(reader.problems, key=lambda problem: problem.line or 0))
     return parameters
@@ -75,9 +75,9 @@ def parameter_to_dict(parameter: Parameter) -> dict[str, Any]:
             plain["integer"] = True
     else:
         plain = {kind: repr(parameter)}
-    form = getattr(parameter, "format", None)
-    if isinstance(form, str):
-        plain["format"] = form
+    format_text = getattr(parameter, "format", None)
+    if isinstance(format_text, str):
+        plain["format"] = format_text
     if parameter.metadata:
         plain["metadata"] = dict(parameter.metadata)
     return plain
@@ -95,13 +95,13 @@ def journal_text(parameter: Parameter) -> str:
 
 
 class _ParameterReader:
-    """A reader of parameters that collects every problem with its position."""
+    """A reader of parameters that collects all problems with their lines."""
 
     def __init__(self, source: ParsedDocument) -> None:
         self.source = source
         self.problems: list[InputError] = []
 
-    def parameters(self) -> list[Parameter]:
+    def read_all(self) -> list[Parameter]:
         data = self.source.data
         if not isinstance(data, dict):
             self._note(
@@ -130,16 +130,16 @@ class _ParameterReader:
                 kind="missing-field" if named is None else "wrong-type",
             )
             return []
-        made = [self._parameter(name, value) for name, value in named.items()]
-        return [parameter for parameter in made if parameter is not None]
+        parameters = [self._read_parameter(name, value) for name, value in named.items()]
+        return [parameter for parameter in parameters if parameter is not None]
 
-    def _parameter(self, name: str, value: Any) -> Parameter | None:
-        place = ("parameters", name)
+    def _read_parameter(self, name: str, value: Any) -> Parameter | None:
+        address = ("parameters", name)
         kinds = [key for key in value if key in _KINDS] if isinstance(value, dict) else []
         if len(kinds) != 1:
             problem = "must have exactly one kind of parameter"
             self._note(
-                place,
+                address,
                 problem,
                 f"one of {', '.join(_KINDS)}, such as linear: [0.5, 2]",
                 kind="wrong-count",
@@ -151,18 +151,18 @@ class _ParameterReader:
             if key != kind and key not in _OPTIONS[kind]:
                 known = _OPTIONS[kind]
                 self._note(
-                    (*place, key),
+                    (*address, key),
                     f"is not an option of {kind}",
                     suggest_name(str(key), known),
                     kind="unknown-field",
                 )
-        self._check_options(place, value)
+        self._check_options(address, value)
         given = value[kind]
         if kind in _RANGES:
-            ends = self._ends((*place, kind), given, unit=kind != "exponents")
+            ends = self._read_ends((*address, kind), given, unit=kind != "exponents")
         elif not isinstance(given, list) or not given:
             self._note(
-                (*place, kind),
+                (*address, kind),
                 f"must be a list of values, not {quote_value(given)}",
                 kind="wrong-type",
             )
@@ -171,42 +171,42 @@ class _ParameterReader:
         options = {key: value[key] for key in _OPTIONS[kind] if key in value}
         try:
             if kind in _RANGES:
-                made: Parameter = _RANGES[kind](name, *ends, **options)
+                parameter: Parameter = _RANGES[kind](name, *ends, **options)
             else:
-                made = _LISTS[kind](name, given, **options)
+                parameter = _LISTS[kind](name, given, **options)
         except InputError as error:
-            self._note((*place, kind), error.problem, error.remedy, kind=error.kind)
+            self._note((*address, kind), error.problem, error.remedy, kind=error.kind)
             return None
-        return made
+        return parameter
 
-    def _check_options(self, place: tuple[str, ...], value: dict[str, Any]) -> None:
+    def _check_options(self, address: tuple[str, ...], value: dict[str, Any]) -> None:
         if not isinstance(value.get("integer", False), bool):
             self._note(
-                (*place, "integer"),
+                (*address, "integer"),
                 f"must be true or false, not {quote_value(value['integer'])}",
                 kind="wrong-type",
             )
         if not isinstance(value.get("metadata", {}), dict):
             self._note(
-                (*place, "metadata"), "must be a mapping of names to values", kind="wrong-type"
+                (*address, "metadata"), "must be a mapping of names to values", kind="wrong-type"
             )
-        form = value.get("format", "{}")
+        format_text = value.get("format", "{}")
         try:
-            usable = isinstance(form, str) and form.format(1) != form
+            usable = isinstance(format_text, str) and format_text.format(1) != format_text
         except (ValueError, IndexError, KeyError, AttributeError):
             usable = False
         if not usable:
             self._note(
-                (*place, "format"),
-                f"is not a format of a number: {quote_value(form)}",
+                (*address, "format"),
+                f"is not a format of a number: {quote_value(format_text)}",
                 'such as "{:.3g}Mbps"',
                 kind="invalid-template",
             )
 
-    def _ends(self, place: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
+    def _read_ends(self, address: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
         if not isinstance(given, list) or len(given) != 2:
             self._note(
-                place, f"must be a list of two ends, not {quote_value(given)}", kind="wrong-type"
+                address, f"must be a list of two ends, not {quote_value(given)}", kind="wrong-type"
             )
             return ()
         units = (
@@ -216,7 +216,7 @@ class _ParameterReader:
         )
         if len(units) > 1:
             names = " and ".join(each.what.split(" ", 1)[1] for each in units)
-            self._note(place, f"mixes {names}", kind="invalid-quantity")
+            self._note(address, f"mixes {names}", kind="invalid-quantity")
             return ()
         ends: list[float] = []
         for position, end in enumerate(given):
@@ -234,19 +234,19 @@ class _ParameterReader:
                 else:
                     ends.append(float(end))
             except InputError as error:
-                self._note((*place, position), error.problem, error.remedy, kind=error.kind)
+                self._note((*address, position), error.problem, error.remedy, kind=error.kind)
         return tuple(ends)
 
     def _note(
-        self, place: tuple[str | int, ...], problem: str, remedy: str | None = None, *, kind: str
+        self, address: tuple[str | int, ...], problem: str, remedy: str | None = None, *, kind: str
     ) -> None:
         self.problems.append(
             InputError(
                 problem,
                 kind=kind,
                 file=self.source.file,
-                line=self.source.line(place),
-                field=address_to_path(place) or None,
+                line=self.source.line(address),
+                field=address_to_path(address) or None,
                 remedy=remedy,
             )
         )

@@ -23,13 +23,13 @@ Floats = npt.NDArray[np.float64]
 #: A format string such as "{:.3g}Mbps", or a function from the value to a text.
 Format = str | Callable[[Any], Any]
 
-#: Larger integers have cells that are too narrow for a float between 0 and 1.
-LARGEST_INTEGER: Final = 10**12
+#: The largest absolute value of an integer: cells of larger ranges are too narrow for a float.
+MAX_INTEGER: Final = 10**12
 
 
 @dataclass(frozen=True)
 class Parameter(ABC):
-    """The base of all kinds: a name, and metadata that is stored but not used."""
+    """The base of all kinds: a name, and metadata, which are stored but not used."""
 
     name: str
     metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
@@ -58,14 +58,14 @@ class Parameter(ABC):
 
     @abstractmethod
     def decode_many(self, positions: Floats) -> Any:
-        """The values at these positions in 0..1: an array of numbers, or a list."""
+        """Return the values at these positions in 0..1: an array of numbers, or a list."""
 
     @abstractmethod
     def encode(self, value: Any) -> float:
-        """The position in 0..1 of a value: the centre of its cell where values are discrete."""
+        """Return the position of a value in 0..1; for a discrete value the centre of its cell."""
 
     def decode(self, position: float) -> Any:
-        """The value at this position in 0..1."""
+        """Return the value at this position in 0..1."""
         values = self.decode_many(require_unit_interval(np.array([position], dtype=np.float64)))
         return values[0].item() if isinstance(values, np.ndarray) else values[0]
 
@@ -74,11 +74,11 @@ class Parameter(ABC):
         return value
 
     def find_cells(self, positions: Floats) -> npt.NDArray[np.int64]:
-        """The index of the cell of a discrete parameter at each position."""
+        """Return the index of the cell of a discrete parameter at each position."""
         return find_equal_cells(positions, self._require_levels())
 
     def middles(self) -> Floats:
-        """The middles of all cells of a discrete parameter."""
+        """Return the middles of all cells of a discrete parameter."""
         levels = self._require_levels()
         return (np.arange(levels) + 0.5) / levels
 
@@ -127,11 +127,11 @@ class CategoricalParameter(Parameter):
         return False
 
     def decode_many(self, positions: Floats) -> Any:
-        """The value of the cell at each position."""
+        """Return the value of the cell at each position."""
         return [self.values[cell] for cell in find_equal_cells(positions, self.levels).tolist()]
 
     def encode(self, value: Any) -> float:
-        """The centre of the cell of this value."""
+        """Return the centre of the cell of this value."""
         try:
             return (self.values.index(value) + 0.5) / self.levels
         except ValueError:
@@ -171,19 +171,21 @@ class OrdinalParameter(OrderedParameter):
     def __post_init__(self) -> None:
         super().__post_init__()
         for value in self.values:
-            _number(self, value)
+            _check_number(self, value)
 
     def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
-        """The number of the cell at each position."""
+        """Return the number of the cell at each position."""
         return np.asarray(self.values)[find_equal_cells(positions, self.levels)]
 
     def format_value(self, value: Any) -> Any:
         """Format the number."""
-        return _formatted(self.format, value)
+        return _format_number(self.format, value)
 
 
 @dataclass(frozen=True)
 class _RangeParameter(Parameter):
+    """A number between two ends."""
+
     low: float
     high: float
     integer: bool = False
@@ -191,7 +193,7 @@ class _RangeParameter(Parameter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        low, high = _number(self, self.low), _number(self, self.high)
+        low, high = _check_number(self, self.low), _check_number(self, self.high)
         if not low < high:
             raise self._refuse(
                 f"must have its lower end below its upper end, not {number_to_text(low)} and "
@@ -200,9 +202,14 @@ class _RangeParameter(Parameter):
             )
         if self.integer:
             for end in (low, high):
-                if not end.is_integer() or abs(end) > LARGEST_INTEGER:
+                if not end.is_integer():
                     raise self._refuse(
                         f"must have whole numbers as ends, not {number_to_text(end)}",
+                        kind="out-of-range",
+                    )
+                if abs(end) > MAX_INTEGER:
+                    raise self._refuse(
+                        f"must have ends of at most {MAX_INTEGER:,}, not {number_to_text(end)}",
                         kind="out-of-range",
                     )
         kind = int if self.integer else float
@@ -216,10 +223,10 @@ class _RangeParameter(Parameter):
 
     def format_value(self, value: Any) -> Any:
         """Format the number."""
-        return _formatted(self.format, value)
+        return _format_number(self.format, value)
 
-    def _checked(self, value: Any) -> float:
-        number = _number(self, value)
+    def _check_value(self, value: Any) -> float:
+        number = _check_number(self, value)
         if not self.low <= number <= self.high:
             raise self._refuse(
                 f"must be between {number_to_text(float(self.low))} and "
@@ -247,15 +254,15 @@ class LinearParameter(_RangeParameter):
     """
 
     def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
-        """The numbers at these positions."""
+        """Return the numbers at these positions."""
         if self.levels is not None:
             return int(self.low) + find_equal_cells(positions, self.levels)
-        between = (1.0 - positions) * self.low + positions * self.high
-        return np.clip(between, self.low, self.high)
+        numbers = (1.0 - positions) * self.low + positions * self.high
+        return np.clip(numbers, self.low, self.high)
 
     def encode(self, value: Any) -> float:
-        """The position of a number."""
-        number = self._checked(value)
+        """Return the position of a number."""
+        number = self._check_value(value)
         if self.levels is not None:
             return (number - self.low + 0.5) / self.levels
         # Halves, because the width of a range may exceed the largest float.
@@ -312,22 +319,22 @@ class ExponentialParameter(_RangeParameter):
             ) from None
         return cls(name, low, high, integer, format, metadata=metadata or {})
 
-    def _ends(self) -> tuple[float, float]:
-        """The ends of all cells."""
+    def _find_outer_ends(self) -> tuple[float, float]:
+        """Return the lower end of the first cell and the upper end of the last."""
         return (self.low - 0.5, self.high + 0.5) if self.integer else (self.low, self.high)
 
     def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
-        """The numbers at these positions."""
-        low, high = self._ends()
-        between = low * np.exp2(positions * (math.log2(high) - math.log2(low)))
+        """Return the numbers at these positions."""
+        low, high = self._find_outer_ends()
+        numbers = low * np.exp2(positions * (math.log2(high) - math.log2(low)))
         if self.integer:
-            return np.clip(np.rint(between), self.low, self.high).astype(np.int64)
-        return np.clip(np.where(positions == 1.0, high, between), low, high)
+            return np.clip(np.rint(numbers), self.low, self.high).astype(np.int64)
+        return np.clip(np.where(positions == 1.0, high, numbers), low, high)
 
     def encode(self, value: Any) -> float:
-        """The position of a number."""
-        number = self._checked(value)
-        low, high = (math.log2(end) for end in self._ends())
+        """Return the position of a number."""
+        number = self._check_value(value)
+        low, high = (math.log2(end) for end in self._find_outer_ends())
         if self.integer:
             inside = (math.log2(number - 0.5) + math.log2(number + 0.5)) / 2
         else:
@@ -335,12 +342,12 @@ class ExponentialParameter(_RangeParameter):
         return min(max((inside - low) / (high - low), 0.0), 1.0)
 
     def find_cells(self, positions: Floats) -> npt.NDArray[np.int64]:
-        """The index of the cell at each position; cells are narrower at larger numbers."""
+        """Return the index of the cell at each position; cells are narrower at larger numbers."""
         self._require_levels()
         return self.decode_many(positions) - int(self.low)
 
     def middles(self) -> Floats:
-        """The middles of all cells."""
+        """Return the middles of all cells."""
         return np.array(
             [self.encode(int(self.low) + cell) for cell in range(self._require_levels())]
         )
@@ -369,7 +376,7 @@ def require_unit_interval(positions: Floats) -> Floats:
     return positions
 
 
-def _number(parameter: Parameter, value: Any) -> float:
+def _check_number(parameter: Parameter, value: Any) -> float:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -381,16 +388,16 @@ def _number(parameter: Parameter, value: Any) -> float:
     return float(value)
 
 
-def _formatted(form: Format | None, value: Any) -> Any:
-    if form is None:
+def _format_number(format_text: Format | None, value: Any) -> Any:
+    if format_text is None:
         return value
-    if not isinstance(form, str):
-        return form(value)
+    if not isinstance(format_text, str):
+        return format_text(value)
     try:
-        return form.format(value)
+        return format_text.format(value)
     except (ValueError, IndexError, KeyError, AttributeError) as error:
         raise InputError(
-            f"cannot format {quote_value(value)} with {quote_value(form)}: {error}",
+            f"cannot format {quote_value(value)} with {quote_value(format_text)}: {error}",
             kind="invalid-template",
-            remedy='a format is like "{:.3g}Mbps"',
+            remedy='give a format such as "{:.3g}Mbps"',
         ) from None

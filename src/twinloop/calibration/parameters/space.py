@@ -49,8 +49,10 @@ class Space:
         self._by_name = {parameter.name: parameter for parameter in self.parameters}
         if len(self._by_name) < len(self.parameters):
             names = [parameter.name for parameter in self.parameters]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError("is the name of two parameters", kind="duplicate-name", field=twice)
+            duplicate = next(name for name in names if names.count(name) > 1)
+            raise InputError(
+                "is the name of two parameters", kind="duplicate-name", field=duplicate
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ class Space:
         >>> Space([LinearParameter("cores", 1, 2, integer=True)]).decode(np.array([[0.0], [1.0]]))
         {'cores': array([1, 2])}
         """
-        points = require_unit_interval(self._shaped(points))
+        points = require_unit_interval(self._check_shape(points))
         return {
             parameter.name: parameter.decode_many(points[:, column])
             for column, parameter in enumerate(self.parameters)
@@ -102,7 +104,7 @@ class Space:
         {'mode': 'b'}
         """
         (point,) = require_unit_interval(
-            self._shaped(np.asarray(point, dtype=np.float64)[np.newaxis])
+            self._check_shape(np.asarray(point, dtype=np.float64)[np.newaxis])
         )
         return {
             parameter.name: parameter.decode(position)
@@ -133,7 +135,7 @@ class Space:
         """
         return {name: self[name].format_value(value) for name, value in values.items()}
 
-    def _shaped(self, points: Floats) -> Floats:
+    def _check_shape(self, points: Floats) -> Floats:
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != len(self):
             raise InputError(

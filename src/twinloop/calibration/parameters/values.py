@@ -21,7 +21,7 @@ POWER_VALUES: Final = ("power.idle", "power.max", "power.parameter")
 
 
 def is_model_value(name: str) -> bool:
-    """Whether a name is a value of the model, which needs no new compilation.
+    """Whether a name is a value of the model, which can be changed without a new compilation.
 
     >>> is_model_value("speed_factor"), is_model_value("contention.kinds.cache.pressure")
     (True, True)
@@ -50,8 +50,10 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
         if name in POWER_VALUES:
             overrides |= dict.fromkeys(find_power_paths(scenario, name), value)
         elif (row := _TABLE.fullmatch(name)) and table is not None:
-            at = int(row["row"])
-            table = tuple((load, value if i == at else old) for i, (load, old) in enumerate(table))
+            index = int(row["row"])
+            table = tuple(
+                (load, value if i == index else old) for i, (load, old) in enumerate(table)
+            )
             changes["model.contention.table"] = table
         elif is_model_value(name):
             changes[f"model.{name}"] = value
@@ -75,22 +77,22 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
 
 
 def get_value(scenario: Scenario, path: str) -> Any:
-    """Get the value at a path in a scenario; None if there is none.
+    """Get the value at a path in a scenario; None if the path does not exist.
 
     >>> get_value(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
     'easy'
     """
-    found: Any = scenario
+    value: Any = scenario
     for step in address_from_path(path):
         try:
-            found = (
-                found[step]
-                if not isinstance(step, str) or isinstance(found, dict)
-                else (getattr(found, step))
+            value = (
+                value[step]
+                if not isinstance(step, str) or isinstance(value, dict)
+                else (getattr(value, step))
             )
         except (KeyError, IndexError, AttributeError, TypeError):
             return None
-    return found
+    return value
 
 
 def select_model_names(changes: Mapping[str, Any]) -> Collection[str]:
@@ -99,33 +101,38 @@ def select_model_names(changes: Mapping[str, Any]) -> Collection[str]:
 
 
 def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
-    """Declare values in the model of a scenario, with defaults that have no effect.
+    """Declare values in the model of a scenario, so that they can be set in its compiled form.
+
+    Declared values have defaults without effect.
 
     >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
     >>> declare_values(scenario, ["contention.kinds.cache.sensitivity"]).model.contention.kinds
     {'cache': KindContention(pressure=1.0, sensitivity=0.0)}
     """
     model = scenario.model
-    rule = model.contention
+    contention_rule = model.contention
     kinds = {found["kind"] for name in names if (found := _KIND.fullmatch(name))}
-    if missing := kinds - set(rule.kinds or {}):
-        if rule.linear is not None or rule.table is not None:
+    if missing := kinds - set(contention_rule.kinds or {}):
+        if contention_rule.linear is not None or contention_rule.table is not None:
             raise InputError(
                 "contention by kind cannot be combined with the contention rule of the scenario",
                 kind="conflicting-fields",
                 field="model.contention",
                 remedy="remove one of them",
             )
-        known: dict[str, Any] = dict(rule.kinds or {})
-        known |= {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in sorted(missing)}
-        contention = {"kinds": known, "within": rule.within if rule.kinds else "core"}
+        new_kinds: dict[str, Any] = dict(contention_rule.kinds or {})
+        new_kinds |= {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in sorted(missing)}
+        contention = {
+            "kinds": new_kinds,
+            "within": contention_rule.within if contention_rule.kinds else "core",
+        }
         model = model.replace(contention=contention)
-    if "contention.linear.slope" in names and rule.linear is None:
+    if "contention.linear.slope" in names and contention_rule.linear is None:
         model = model.replace(contention={"linear": {"slope": 0.0}})
     prefix = "service_factors."
-    wanted = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
-    if lacking := wanted - set(model.service_factors):
-        factors = dict(model.service_factors) | dict.fromkeys(sorted(lacking), 1.0)
+    kinds_of_factors = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    if missing_factors := kinds_of_factors - set(model.service_factors):
+        factors = dict(model.service_factors) | dict.fromkeys(sorted(missing_factors), 1.0)
         model = model.replace(service_factors=factors)
     return scenario.replace(model=model) if model != scenario.model else scenario
 
@@ -133,13 +140,13 @@ def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
 def find_power_paths(scenario: Scenario, name: str) -> list[str]:
     """Find the paths of a value of the power model in the platform, one per group of hosts."""
     field = name.removeprefix("power.")
-    found = []
+    paths = []
     for c, cluster in enumerate(scenario.platform.clusters):
         for h, host in enumerate(cluster.hosts):
             if host.power is None:
                 continue
             fields = type(host.power).model_fields
-            known = {"parameter": "r" if "r" in fields else "a"}
-            known |= {"idle": "power"} if "power" in fields else {}
-            found.append(f"clusters[{c}].hosts[{h}].power.{known.get(field, field)}")
-    return found
+            field_names = {"parameter": "r" if "r" in fields else "a"}
+            field_names |= {"idle": "power"} if "power" in fields else {}
+            paths.append(f"clusters[{c}].hosts[{h}].power.{field_names.get(field, field)}")
+    return paths

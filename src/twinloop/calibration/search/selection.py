@@ -38,7 +38,7 @@ RANKED_LOSSES: Final = (
     "mrea-all",
 )
 RANKED_OPTIMISERS: Final = ("auto", "cma", "de", "sobol", "nelder-mead")
-#: The number of evaluations of the calibration that gives the true values.
+#: The number of evaluations of the calibration whose result is used as the true values.
 _FIRST_BUDGET: Final = 200
 #: The offset of its seed from the seeds of the ranked searches.
 _SEED_OFFSET: Final = 7919
@@ -57,8 +57,8 @@ def rank_losses_and_optimisers(
 ) -> RecoveryRanking:
     """Rank pairs of loss and optimiser by how closely they recover known parameter values.
 
-    A first calibration of the runs gives the true values, rounded; the scenarios of the runs are
-    simulated with them, and every pair fits the synthetic runs.
+    The true values are those of a first calibration of the runs, rounded. The scenarios of the runs
+    are simulated with them, and every pair is fitted to the synthetic runs.
 
     Args:
         real: The runs whose scenarios are simulated.
@@ -76,14 +76,14 @@ def rank_losses_and_optimisers(
         space = choose_default_space(make_cases(real, scenario=scenario))
     else:
         space = make_space(parameters)
-    cases = make_cases(real, scenario=scenario, moved=space.names, latencies=real)
+    cases = make_cases(real, scenario=scenario, fitted=space.names, latencies=real)
     first = TwinObjective(space, cases, get_loss(losses[0]))
     # A separate seed: a ranked search must not draw the true values by chance.
-    found = minimise(first, optimiser="random", budget=_FIRST_BUDGET, seed=seed + _SEED_OFFSET)
-    truth = round_values(found.best_values, space)
-    made = [make_synthetic_case(case, truth) for case in cases]
+    history = minimise(first, optimiser="random", budget=_FIRST_BUDGET, seed=seed + _SEED_OFFSET)
+    truth = round_values(history.best_values, space)
+    synthetic_cases = [make_synthetic_case(case, truth) for case in cases]
     return rank_by_recovery(
-        lambda name: TwinObjective(space, made, get_loss(name)),
+        lambda name: TwinObjective(space, synthetic_cases, get_loss(name)),
         truth,
         losses=losses,
         optimisers=optimisers,
