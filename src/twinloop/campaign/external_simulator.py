@@ -200,15 +200,17 @@ class Command(Description):
         self, cases: Iterable[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[str, Any], list[str]]]:
         """Yield the values of each case and the words of its command; parameters stay in braces."""
-        here = Path(self.folder).absolute()
+        base_folder = Path(self.folder).absolute()
         for case in cases:
             values: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
-            values |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
+            values |= {f"case.{name}": value for name, value in case.items()} | {
+                "folder": base_folder
+            }
             words = [
                 self._fill(text, values, ("command", n)) for n, text in enumerate(self.command)
             ]
             if "/" in words[0]:
-                words[0] = str(here / words[0])
+                words[0] = str(base_folder / words[0])
             yield values, words
 
     def __call__(
@@ -216,14 +218,14 @@ class Command(Description):
     ) -> BlackBoxResult:
         """Run the simulator once; a BlackBoxError if it returns no result."""
         self.check()
-        here = Path(self.folder).absolute()
+        base_folder = Path(self.folder).absolute()
         all_values = {f"case.{name}": value for name, value in (case or {}).items()}
-        all_values |= {"folder": here, **values}
+        all_values |= {"folder": base_folder, **values}
         arguments = [
             self._fill(text, all_values, ("command", n)) for n, text in enumerate(self.command)
         ]
         if "/" in arguments[0]:
-            arguments[0] = str(here / arguments[0])
+            arguments[0] = str(base_folder / arguments[0])
         command = shlex.join(arguments)
         with self._make_scratch() as (scratch, out, err):
             try:

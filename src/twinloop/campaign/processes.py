@@ -50,7 +50,7 @@ class ProcessCoordinator:
 
     @property
     def pids(self) -> list[int]:
-        """Process IDs of the workers; one that has just ended may still be listed."""
+        """Process IDs of the workers; a worker that has just ended may still be listed."""
         with self._lock:
             return sorted(worker.pid for worker in self._workers)
 

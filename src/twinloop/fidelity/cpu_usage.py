@@ -208,7 +208,7 @@ def pair_usage(
     with_usage = len({*real.windows["task"].unique(), *twin.windows["task"].unique()})
     if unpaired := with_usage - np.unique(task).size:
         tasks_text = format_count(unpaired, "task")
-        notes.append(f"{tasks_text} with usage without a completely known window in both")
+        notes.append(f"{tasks_text} with usage, but no window that is completely known in both")
     return pairs, unit, notes
 
 
