@@ -283,7 +283,7 @@ def test_invalid_model_values_are_rejected():
             compiled.run(wrong)
     with pytest.raises(InputError, match="7 or 8 columns"):
         compiled.run_many(np.ones((2, 9)))
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="the same length"):
         compiled.run_many({"speed_factor": [1.0, 2.0], "service_factor": [1.0]})
     with pytest.raises(InputError, match="outputs"):
         compiled.run_many([{}], outputs=["task_colour"])

@@ -6,7 +6,7 @@ import twinloop as tl
 from tests.cluster.scenarios import Case, Task
 from twinloop.description.errors import InputError
 from twinloop.engine import CompiledScenario, Simulation
-from twinloop.engine.table_size import MOST_ROWS
+from twinloop.engine.table_size import MAX_ROWS
 from twinloop.policy import Policy
 
 POWER = {"model": "linear", "idle": 50.0, "max": 200.0}
@@ -31,7 +31,7 @@ def test_usage_is_refused_before_the_run():
         tl.simulate(one(policy=Asked()), usage_step=1.0)
     assert "more than 10,000,000" in str(e.value)
     assert "most_rows (--most-rows)" in str(e.value)
-    assert MOST_ROWS == 10_000_000
+    assert MAX_ROWS == 10_000_000
 
 
 def test_power_is_refused_before_the_run():

@@ -101,7 +101,7 @@ def simulate(
     from twinloop.cli.run_summary import compute_figures, make_document, show, wall_time
     from twinloop.engine import CompiledScenario
     from twinloop.engine import simulate as run_scenario
-    from twinloop.engine.table_size import MOST_ROWS
+    from twinloop.engine.table_size import MAX_ROWS
     from twinloop.scenario.carbon import check_carbon, has_carbon_series
     from twinloop.trace.folder import make_ownership_rule
 
@@ -150,7 +150,7 @@ def simulate(
                 power_step=power_step,
                 power_per_node=power_per_node,
                 usage_step=_parse_window(usage),
-                most_rows=MOST_ROWS if most_rows is None else most_rows,
+                most_rows=MAX_ROWS if most_rows is None else most_rows,
                 progress=progress,
             )
         if power_step is not None and not trace.power.height:

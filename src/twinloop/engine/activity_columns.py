@@ -31,7 +31,7 @@ def run_columns(
         capacity: Capacity of the single resource, or of each resource.
         resource: Index of the resource of each row; with two dimensions, the resources that each
             row uses simultaneously, padded with -1.
-        limit: Maximum rate of each activity; infinite for none.
+        limit: Maximum rate of each activity; infinite, the default, for no limit.
         weight: Weight of each activity, 1 by default.
         kind: Kind of each activity, 0 by default.
         efficiency: Efficiency of every resource, as in `Environment.resource` (a table only).
@@ -47,26 +47,26 @@ def run_columns(
     """
     capacities = np.atleast_1d(np.asarray(capacity, dtype=np.float64))
     return run_columns_native(
-        _reals("start", start),
-        _reals("work", work),
-        capacity=_reals("capacity", capacities),
-        resource=_integers("resource", resource),
-        limit=None if limit is None else _reals("limit", limit),
-        weight=None if weight is None else _reals("weight", weight),
-        kind=_integers("kind", kind),
+        _to_real_column("start", start),
+        _to_real_column("work", work),
+        capacity=_to_real_column("capacity", capacities),
+        resource=_to_integer_column("resource", resource),
+        limit=None if limit is None else _to_real_column("limit", limit),
+        weight=None if weight is None else _to_real_column("weight", weight),
+        kind=_to_integer_column("kind", kind),
         efficiency=efficiency,
         record=record,
     )
 
 
-def _reals(name: str, column: ArrayLike) -> NDArray[np.float64]:
+def _to_real_column(name: str, column: ArrayLike) -> NDArray[np.float64]:
     array = np.ascontiguousarray(column, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"column `{name}` must have one dimension, not {array.ndim}")
     return array
 
 
-def _integers(name: str, column: ArrayLike | None) -> NDArray[np.int64] | None:
+def _to_integer_column(name: str, column: ArrayLike | None) -> NDArray[np.int64] | None:
     if column is None:
         return None
     array = np.asarray(column)

@@ -1,4 +1,4 @@
-"""Admission control: tasks that fit on no machine, by effective capacity."""
+"""Admission control: the tasks that fit on no machine at a given effective capacity."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Admission:
         self._masks: list[Mask] = []
 
     def find_too_large(self, capacity: float) -> Mask:
-        """Return the mask of the tasks that fit on no machine of this capacity."""
-        place = bisect_left(self._capacities, capacity)
-        above = self._masks[place] if place < len(self._masks) else None
-        if above is not None and self._capacities[place] == capacity:
+        """Return the mask of the tasks that fit on no machine at this effective capacity."""
+        index = bisect_left(self._capacities, capacity)
+        above = self._masks[index] if index < len(self._masks) else None
+        if above is not None and self._capacities[index] == capacity:
             return above
-        below = self._masks[place - 1] if place else None
+        below = self._masks[index - 1] if index else None
         if below is not None and not below.any():
             return below
         if above is not None and (above.all() or (below is not None and (below == above).all())):
             return above
-        found = self._evaluate(capacity)
-        self._capacities.insert(place, capacity)
-        self._masks.insert(place, found)
-        return found
+        mask = self._evaluate(capacity)
+        self._capacities.insert(index, capacity)
+        self._masks.insert(index, mask)
+        return mask

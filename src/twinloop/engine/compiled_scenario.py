@@ -1,4 +1,4 @@
-"""A scenario compiled to native columns: read once, run many times."""
+"""A scenario compiled to native columns, so that its files are read once for many runs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from twinloop.workload.fragments import find_rows
 
 _Result = TypeVar("_Result")
 _CAPACITY: Final = MODEL_VALUES.index("effective_capacity")
-#: Number of compiled variants with other admitted tasks that are cached.
-_CACHED: Final = 4
-#: Later than every recorded failure.
+#: Maximum number of cached variants of a compiled scenario that admit other tasks.
+_MAX_VARIANTS: Final = 4
+#: A time (s) later than every recorded failure.
 _ALL_TIME: Final = 1e300
 
 
@@ -85,9 +85,9 @@ class CompiledScenario:
         self.workload = self.loaded.workload
         self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
-        self._loads: tuple[float, bytes, LoadProfile] | None = None
-        self._others: dict[bytes, CompiledScenario] = {}
-        self._drawing = Lock()
+        self._load_cache: tuple[float, bytes, LoadProfile] | None = None
+        self._variants: dict[bytes, CompiledScenario] = {}
+        self._failure_lock = Lock()
         self._compile()
 
     def _compile(self) -> None:
@@ -103,7 +103,7 @@ class CompiledScenario:
             platform, speeds, by_name=self.policy.name == "fifo"
         )
         queues = workload_columns.list_queue_names(arrays, platform)
-        kinds, contention = _contention(scenario, arrays.kind.names)
+        kinds, contention = _build_contention_columns(scenario, arrays.kind.names)
         self._values = ModelValues.from_scenario(scenario, platform, kinds)
         filters: Any = native.get("filters", ())
         clocks = any(name == "capacity" for name, _ in filters)
@@ -126,7 +126,7 @@ class CompiledScenario:
         self.native_scenario = NativeScenario(
             self.machines.build_columns(arrays.resources, arrays.user.names, queues),
             task_columns,
-            self._options(contention, native, kinds),
+            self._build_options(contention, native, kinds),
             self.names,
         )
         self._native = NativePolicy(native) if native else self.policy
@@ -141,7 +141,7 @@ class CompiledScenario:
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
         drawn = scenario.failures is not None and scenario.failures.trace is None
-        self._set_outages(self._horizon(self.values()) if drawn else np.inf)
+        self._set_outages(self._estimate_horizon(self.values()) if drawn else np.inf)
 
     def _find_rejected(self, queue: Any) -> Any:
         """Find the tasks that can never run because of queue limits, size or a rejected parent."""
@@ -151,9 +151,9 @@ class CompiledScenario:
         mask = over | large
         after = workload_columns.add_descendants(arrays, mask)
         for what, rows in (
-            ("tasks rejected: they ask for more than their queue gives", over),
+            ("tasks rejected: they request more than their queue allows", over),
             ("tasks rejected: they fit on no machine that they may use", large & ~over),
-            ("tasks rejected: a task that they depend on was", after & ~mask),
+            ("tasks rejected: a task that they depend on was rejected", after & ~mask),
         ):
             self.cleaned += (note("noticed", what, arrays.ids.filter(pl.Series(rows))),)
         return after.astype(np.uint8)
@@ -162,25 +162,25 @@ class CompiledScenario:
         """Add notes on queues and users that do not exist in the platform or the workload."""
         platform, arrays = self.machines.platform, self.arrays
         if platform.queues:
-            strange = pl.Series(queue >= len(platform.queues))
-            what = "tasks of a queue that the platform does not have: no limits hold for them"
-            self.cleaned += (note("noticed", what, arrays.ids.filter(strange)),)
-        absent = [
+            is_unknown = pl.Series(queue >= len(platform.queues))
+            what = "tasks of a queue that the platform does not have: no limits apply to them"
+            self.cleaned += (note("noticed", what, arrays.ids.filter(is_unknown)),)
+        absent_users = [
             name for each in platform.reservations for name in each.users
             if name not in arrays.user.names
         ]  # fmt: skip
         what = "users with a reservation who are not in the workload"
-        self.cleaned += (note("noticed", what, pl.Series(absent, dtype=pl.String)),)
+        self.cleaned += (note("noticed", what, pl.Series(absent_users, dtype=pl.String)),)
 
     def _note_clocks(self) -> None:
         """Add a note if hosts differ in clock and the workload has no reference clock."""
-        known = [host for _, host in self.scenario.platform.hosts() if host.mhz and not host.speed]
-        if self.workload.reference_mhz is None and len({host.mhz for host in known}) > 1:
+        hosts = [host for _, host in self.scenario.platform.hosts() if host.mhz and not host.speed]
+        if self.workload.reference_mhz is None and len({host.mhz for host in hosts}) > 1:
             what = (
-                "nodes of different clocks: each is taken for as fast as those of the log, which "
-                "does not say its clock"
+                "nodes of different clocks: each is assumed to be as fast as the nodes of the log, "
+                "whose clock is not recorded"
             )
-            self.cleaned += (note("assumed", what, count=sum(host.count for host in known)),)
+            self.cleaned += (note("assumed", what, count=sum(host.count for host in hosts)),)
 
     def _compile_admitted(self, row: NDArray[np.float64]) -> CompiledScenario:
         """Return the scenario compiled for the tasks admitted with these model values.
@@ -195,17 +195,18 @@ class CompiledScenario:
         if (large == self._admission.find_too_large(own)).all():
             return self
         key = large.tobytes()
-        other = self._others.pop(key, None)
-        if other is None:
-            other = copy(self)
+        variant = self._variants.pop(key, None)
+        if variant is None:
+            variant = copy(self)
             model = self.scenario.model.replace(effective_capacity=capacity)
-            other.scenario = self.scenario.replace(model=model)
-            other.cleaned, other._others, other._loads = self.workload.cleaned, {}, None
-            other._compile()
-        self._others[key] = other
-        while len(self._others) > _CACHED:
-            self._others.pop(next(iter(self._others)), None)
-        return other
+            variant.scenario = self.scenario.replace(model=model)
+            variant.cleaned = self.workload.cleaned
+            variant._variants, variant._load_cache = {}, None
+            variant._compile()
+        self._variants[key] = variant
+        while len(self._variants) > _MAX_VARIANTS:
+            self._variants.pop(next(iter(self._variants)), None)
+        return variant
 
     def _set_outages(self, horizon: float) -> None:
         downs = self._find_outages(horizon)
@@ -222,11 +223,11 @@ class CompiledScenario:
 
         Known failures stay the same, so that a run does not depend on when they are generated.
         """
-        with self._drawing:
+        with self._failure_lock:
             if time >= self.horizon:
                 self._set_outages(max(1.0, 2.0 * time))
 
-    def _options(
+    def _build_options(
         self, contention: dict[str, Any], native: Mapping[str, Any], kinds: tuple[str, ...]
     ) -> dict[str, Any]:
         model, failures = self.scenario.model, self.scenario.failures
@@ -269,14 +270,14 @@ class CompiledScenario:
         if failures is not None:
             # Overlapping failures depend on later records, so a log is read completely.
             until = min(horizon, _ALL_TIME)
-            found = compute_failure_intervals(
+            intervals = compute_failure_intervals(
                 failures, self.names.machines, until, self.scenario.seed
             )
-            parts.append(found.select("node", "start", "end", state=pl.lit("down")))
+            parts.append(intervals.select("node", "start", "end", state=pl.lit("down")))
         schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
         return pl.concat([pl.DataFrame(schema=schema), *parts])
 
-    def _horizon(self, values: Any) -> float:
+    def _estimate_horizon(self, values: Any) -> float:
         """Estimate a time by which all tasks have ended with these model values."""
         arrays = self.arrays
         if not len(arrays):
@@ -284,14 +285,18 @@ class CompiledScenario:
         busy = float((arrays.requested_time * arrays.cores).sum())
         longest = float(arrays.requested_time.max())
         by_kind = values[self._values.columns("service_factor")]
-        service = values[1] * max(1.0, by_kind.max(initial=1.0))
-        slower = max(1.0, service) / min(1.0, values[0] * float(self.machines.speed.min()))
+        speed_factor, service_factor = values[:2]  # the first two of MODEL_VALUES
+        service = service_factor * max(1.0, by_kind.max(initial=1.0))
+        slower = max(1.0, service) / min(1.0, speed_factor * float(self.machines.speed.min()))
         length = longest + busy / self.machines.platform.total_cores
         return max(0.0, float(arrays.submit.max() + 4.0 * slower * length))
 
     @property
     def epoch_ms(self) -> int | None:
-        """Unix time of t = 0 in milliseconds: start of the scenario, otherwise of the log."""
+        """Unix time of t = 0 in milliseconds, of the scenario or else of its workload.
+
+        None if neither has a date.
+        """
         if self.scenario.epoch_ms is not None:
             return self.scenario.epoch_ms
         return self.workload.epoch_ms if self.trace is None else self.trace.manifest.epoch_ms
@@ -310,11 +315,11 @@ class CompiledScenario:
         """
         trace, model = self.trace, self.scenario.model
         is_generated = trace is not None and trace.manifest.kind == "generated"
-        found = () if is_generated else self.workload.injected
+        quantities = () if is_generated else self.workload.injected
         has_latency = trace is not None and "latency" in trace.manifest.facts
         if has_latency and (model.dispatch_latency or model.release_latency):
-            return (*found, "latencies")
-        return found
+            return (*quantities, "latencies")
+        return quantities
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -406,13 +411,13 @@ class CompiledScenario:
             pass
         return run
 
-    def advance(self, run: ClusterRun, go: Callable[[], _Result]) -> _Result:
-        """Call a method that advances a run; generate more failures when it needs them."""
+    def advance(self, run: ClusterRun, method: Callable[[], _Result]) -> _Result:
+        """Call a method that advances a run; repeat the call while the run needs more failures."""
         while True:
             with attribute_error(self.policy, run):
-                found = go()
+                result = method()
             if not run.needs_failures:
-                return found
+                return result
             self.extend_failures(run.next_time())
             run.extend_failures(self.native_scenario)
 
@@ -459,8 +464,8 @@ class CompiledScenario:
             outputs: Names of KPIs; `starts` and `ends`, the sorted times of the tasks; and, in the
                 order of `names.tasks`, `task_submit`, `task_ready`, `task_start` (first attempt),
                 `task_end`, `task_run_time` (last attempt), `task_cpu` and `task_machine` (index of
-                the first machine in `names.machines`), which are NaN or -1 for tasks that did not
-                complete.
+                the first machine in `names.machines`). The columns of tasks are NaN, and
+                `task_machine` is -1, for tasks that did not complete.
             threads: Number of threads; by default the number of cores.
 
         >>> from twinloop.engine import CompiledScenario
@@ -472,63 +477,67 @@ class CompiledScenario:
         >>> many["makespan_s"].shape, many["ends"].shape
         ((2,), (2, 100))
         """
-        known = (*KPI_NAMES, *SORTED_OUTPUTS, *TASK_OUTPUTS)
+        available = (*KPI_NAMES, *SORTED_OUTPUTS, *TASK_OUTPUTS)
         for name in outputs:
-            if name not in known:
+            if name not in available:
                 raise InputError(
                     f"{name!r} is not an output",
                     kind="unknown-name",
                     field="outputs",
-                    remedy=f"one of: {', '.join(known)}",
+                    remedy=f"one of: {', '.join(available)}",
                 )
         rows = self._values.make_rows(matrix)
         if threads is not None and threads < 1:
             raise InputError(
                 f"must be at least 1, not {threads}", kind="out-of-range", field="threads"
             )
-        columns = [name for name in outputs if name not in KPI_NAMES]
+        task_output_names = [name for name in outputs if name not in KPI_NAMES]
         shape = (len(rows), len(self.arrays))
         figures = np.empty((len(rows), len(KPI_NAMES)))
-        found = {name: np.empty(shape) for name in columns}
-        wanted = figures if len(columns) < len(outputs) else None
-        _, first, group = np.unique(rows[:, _CAPACITY], return_index=True, return_inverse=True)
+        task_outputs = {name: np.empty(shape) for name in task_output_names}
+        wanted_figures = figures if len(task_output_names) < len(outputs) else None
+        _, first_rows, groups = np.unique(
+            rows[:, _CAPACITY], return_index=True, return_inverse=True
+        )
         by_admission: dict[CompiledScenario, list[int]] = {}
-        for number, place in enumerate(first):
-            by_admission.setdefault(self._compile_admitted(rows[place]), []).append(number)
-        for compiled, numbers in by_admission.items():
-            places = np.flatnonzero(np.isin(group, numbers))
-            compiled._run_rows(rows, places, wanted, found, threads or os.cpu_count() or 1)
-        return RunOutputs.from_native(outputs, figures, found)
+        for group_index, row in enumerate(first_rows):
+            by_admission.setdefault(self._compile_admitted(rows[row]), []).append(group_index)
+        for compiled, group_indices in by_admission.items():
+            rows_of_variant = np.flatnonzero(np.isin(groups, group_indices))
+            compiled._run_rows(
+                rows, rows_of_variant, wanted_figures, task_outputs, threads or os.cpu_count() or 1
+            )
+        return RunOutputs.from_native(outputs, figures, task_outputs)
 
     def _run_rows(
         self,
         rows: NDArray[np.float64],
-        places: NDArray[np.intp],
+        selected: NDArray[np.intp],
         figures: NDArray[np.float64] | None,
-        found: Mapping[str, NDArray[np.float64]],
+        task_outputs: Mapping[str, NDArray[np.float64]],
         threads: int,
     ) -> None:
         """Run these rows, which admit the same tasks, and fill in their outputs."""
         if self.horizon < np.inf:
-            longest = max(self._horizon(self.values(rows[place])) for place in places)
-            with self._drawing:
-                if longest > self.horizon:
-                    self._set_outages(longest)
-        while len(places):
+            max_horizon = max(self._estimate_horizon(self.values(rows[row])) for row in selected)
+            with self._failure_lock:
+                if max_horizon > self.horizon:
+                    self._set_outages(max_horizon)
+        while len(selected):
             kpis, columns, unfinished = run_many(
                 self.native_scenario,
                 self._native,
-                rows[places],
+                rows[selected],
                 threads=threads,
                 figures=figures is not None,
-                columns=list(found),
+                columns=list(task_outputs),
             )
             if figures is not None:
-                figures[places] = kpis.reshape(len(places), -1)
-            for name, column in zip(found, columns, strict=True):
-                found[name][places] = column.reshape(len(places), -1)
-            places = places[~np.isnan(unfinished)]
-            if len(places):
+                figures[selected] = kpis.reshape(len(selected), -1)
+            for name, column in zip(task_outputs, columns, strict=True):
+                task_outputs[name][selected] = column.reshape(len(selected), -1)
+            selected = selected[~np.isnan(unfinished)]
+            if len(selected):
                 self.extend_failures(float(np.nanmax(unfinished)))
 
     def power_many(
@@ -569,19 +578,21 @@ class CompiledScenario:
             )
         matrix = self._values.make_power_rows(rows)
         own = self.values(values)
-        known = self._loads
-        if known is None or known[:2] != (step, own.tobytes()):
+        cached = self._load_cache
+        if cached is None or cached[:2] != (step, own.tobytes()):
             profile = self._run_to_end(own, use=True).loads(step)
-            known = self._loads = (step, own.tobytes(), profile)
-        watts = known[2].watts(self.native_scenario, matrix, threads=threads or os.cpu_count() or 1)
-        return watts.reshape(len(matrix), known[2].windows)
+            cached = self._load_cache = (step, own.tobytes(), profile)
+        watts = cached[2].watts(
+            self.native_scenario, matrix, threads=threads or os.cpu_count() or 1
+        )
+        return watts.reshape(len(matrix), cached[2].windows)
 
     def __repr__(self) -> str:
         count, machines = format_count(len(self.arrays), "task"), self.machines.nodes.height
         return f"<Compiled {self.policy.name}: {count} on {format_count(machines, 'machine')}>"
 
 
-def _contention(
+def _build_contention_columns(
     scenario: Scenario, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the kinds of tasks by index (0 has no name) and the native contention rule."""

@@ -15,8 +15,8 @@ from twinloop.scenario.model import MODEL_VALUES
 
 _POSITIVE: Final = ("speed_factor", "service_factor", "effective_capacity")
 
-#: Field names of the values of a power model, by kind of model and by name of the value.
-_POWERS: Final[Mapping[str, Mapping[str, str]]] = {
+#: Field of each value of a power model, by kind of model and name of the value.
+_POWER_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "constant": {"idle": "power"},
     **{name: {"idle": "idle", "max": "max"} for name in ("linear", "sqrt", "square", "cubic")},
     "mse": {"idle": "idle", "max": "max", "parameter": "r"},
@@ -29,12 +29,12 @@ class ModelValue(NamedTuple):
 
     name: str
     own: float
-    least: float = 0.0
-    #: Whether the bound is exclusive.
-    above: bool = False
-    #: Native name; empty for `MODEL_VALUES`.
-    what: str = ""
-    number: int = 0
+    minimum: float = 0.0
+    #: Whether the value must be greater than the bound, not equal to it.
+    is_exclusive: bool = False
+    #: Name in the native engine, empty for `MODEL_VALUES`, and index among those of the same name.
+    native_name: str = ""
+    native_index: int = 0
 
 
 class ModelValues:
@@ -46,9 +46,9 @@ class ModelValues:
         self.names = tuple(value.name for value in self._values)
         #: The values of the scenario itself.
         self.own: NDArray[np.float64] = np.array([value.own for value in self._values])
-        self._places = {name: place for place, name in enumerate(self.names)}
-        self._least = np.array([value.least for value in self._values])
-        self._above = np.array([value.above for value in self._values])
+        self._indices = {name: index for index, name in enumerate(self.names)}
+        self._minima = np.array([value.minimum for value in self._values])
+        self._exclusive = np.array([value.is_exclusive for value in self._values])
 
     @classmethod
     def from_scenario(
@@ -57,36 +57,41 @@ class ModelValues:
         """Create the values of a scenario; `kinds` are the kinds of tasks by native index."""
         model = scenario.model
         common = (
-            ModelValue(name, getattr(model, name), above=name in _POSITIVE) for name in MODEL_VALUES
+            ModelValue(name, getattr(model, name), is_exclusive=name in _POSITIVE)
+            for name in MODEL_VALUES
         )
         factors = (
             ModelValue(
                 f"service_factors.{kind}",
                 model.service_factors.get(kind, 1.0),
-                above=True,
-                what="service_factor",
-                number=number,
+                is_exclusive=True,
+                native_name="service_factor",
+                native_index=index,
             )
-            for number, kind in enumerate(kinds)
+            for index, kind in enumerate(kinds)
             if kind
         )
         return cls(
             [
                 *common,
                 *factors,
-                *_contention_values(model.contention, kinds),
-                *_power_values(platform),
+                *_list_contention_values(model.contention, kinds),
+                *_list_power_values(platform),
             ]
         )
 
     @property
     def further(self) -> list[tuple[str, int]]:
-        """The native names of the values beyond `MODEL_VALUES`."""
-        return [(value.what, value.number) for value in self._values if value.what]
+        """The native names and indices of the values beyond `MODEL_VALUES`."""
+        return [
+            (value.native_name, value.native_index) for value in self._values if value.native_name
+        ]
 
-    def columns(self, what: str) -> list[int]:
+    def columns(self, native_name: str) -> list[int]:
         """Return the columns of the values with this native name."""
-        return [place for place, value in enumerate(self._values) if value.what == what]
+        return [
+            index for index, value in enumerate(self._values) if value.native_name == native_name
+        ]
 
     def make_row(self, given: Mapping[str, float] | Sequence[float] | None) -> NDArray[np.float64]:
         """Build a row from changed values by name, or from a complete row."""
@@ -114,8 +119,8 @@ class ModelValues:
 
     def make_power_rows(self, given: ArrayLike) -> NDArray[np.float64]:
         """Build complete rows from rows of the power model alone."""
-        places = [place for place, name in enumerate(self.names) if name.startswith("power.")]
-        if not places:
+        indices = [index for index, name in enumerate(self.names) if name.startswith("power.")]
+        if not indices:
             raise InputError(
                 "the hosts do not share one power model, or it is a table",
                 kind="not-applicable",
@@ -123,15 +128,15 @@ class ModelValues:
                 remedy="give all hosts the same power model, other than a table",
             )
         powers = _to_floats(given, "rows")
-        if powers.ndim != 2 or powers.shape[1] != len(places):
+        if powers.ndim != 2 or powers.shape[1] != len(indices):
             raise InputError(
-                f"must have a row per power model and {len(places)} columns, not {powers.shape}",
+                f"must have a row per power model and {len(indices)} columns, not {powers.shape}",
                 kind="wrong-count",
                 field="rows",
-                remedy=f"the columns are {', '.join(self.names[place] for place in places)}",
+                remedy=f"the columns are {', '.join(self.names[index] for index in indices)}",
             )
         rows = np.tile(self.own, (len(powers), 1))
-        rows[:, places] = powers
+        rows[:, indices] = powers
         self.check(rows, "rows")
         return rows
 
@@ -151,29 +156,29 @@ class ModelValues:
             return
         # The minimum and the maximum represent all rows; NaN propagates to both.
         low, high = rows.min(axis=0), rows.max(axis=0)
-        least, above = self._least[:width], self._above[:width]
-        fine = np.where(above, low > least, low >= least) & (high < np.inf)
-        if not fine.all():
-            value = self._values[int(np.argmin(fine))]
-            column = rows[:, int(np.argmin(fine))]
-            bad = column[~(np.isfinite(column) & (column >= value.least))]
-            shown = float(bad[0]) if len(bad) else value.least
-            must = _bound(value.least, above=value.above)
+        minimum, is_exclusive = self._minima[:width], self._exclusive[:width]
+        is_valid = np.where(is_exclusive, low > minimum, low >= minimum) & (high < np.inf)
+        if not is_valid.all():
+            value = self._values[int(np.argmin(is_valid))]
+            column = rows[:, int(np.argmin(is_valid))]
+            bad = column[~(np.isfinite(column) & (column >= value.minimum))]
+            shown = float(bad[0]) if len(bad) else value.minimum
+            must = _describe_bound(value.minimum, is_exclusive=value.is_exclusive)
             raise InputError(
                 f"{value.name} must be finite and {must}, not {shown}",
                 kind="out-of-range",
                 field=field,
             )
-        if width > common and "power.max" in self._places:
+        if width > common and "power.max" in self._indices:
             self._check_power(rows, field)
 
     def _check_power(self, rows: NDArray[np.float64], field: str) -> None:
-        idle, most = (rows[:, self._places[name]] for name in ("power.idle", "power.max"))
-        crossed = most < idle
+        idle, maximum = (rows[:, self._indices[name]] for name in ("power.idle", "power.max"))
+        crossed = maximum < idle
         if crossed.any():
             row = int(np.argmax(crossed))
             raise InputError(
-                f"power.max must not be below power.idle, {idle[row]:g}, not {most[row]:g}",
+                f"power.max must not be below power.idle, {idle[row]:g}, not {maximum[row]:g}",
                 kind="out-of-range",
                 field=field,
             )
@@ -182,23 +187,25 @@ class ModelValues:
         columns = {self.index(name): _to_floats(column, name) for name, column in given.items()}
         lengths = {column.size for column in columns.values()}
         if len(lengths) > 1:
-            raise InputError("the columns do not have one length", kind="wrong-count", field=field)
+            raise InputError(
+                "the columns do not have the same length", kind="wrong-count", field=field
+            )
         rows = np.tile(self.own, (lengths.pop() if lengths else 1, 1))
-        for place, column in columns.items():
-            rows[:, place] = column.reshape(-1)
+        for index, column in columns.items():
+            rows[:, index] = column.reshape(-1)
         self.check(rows, field)
         return rows
 
     def index(self, name: str) -> int:
         """Return the column of a value."""
-        if name not in self._places:
+        if name not in self._indices:
             raise InputError(
                 f"{name!r} is not a model value of this scenario",
                 kind="unknown-name",
                 field="values",
                 remedy=f"one of: {', '.join(self.names)}",
             )
-        return self._places[name]
+        return self._indices[name]
 
     def apply(self, row: NDArray[np.float64], scenario: Scenario) -> Scenario:
         """Return the scenario with the values of a row."""
@@ -214,7 +221,7 @@ class ModelValues:
         changes["contention"] = _replace_contention(model.contention, values)
         changes["overrides"] = {
             **model.overrides,
-            **_overrides(scenario, _select_prefix(values, "power.")),
+            **_build_overrides(scenario, _select_prefix(values, "power.")),
         }
         return scenario.replace(model=model.replace(**changes))
 
@@ -227,15 +234,23 @@ def _select_prefix(values: Mapping[str, float], prefix: str) -> dict[str, float]
     }
 
 
-def _contention_values(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue]:
+def _list_contention_values(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue]:
     if rule.linear is not None:
-        yield ModelValue("contention.linear.slope", rule.linear.slope, what="slope")
+        yield ModelValue("contention.linear.slope", rule.linear.slope, native_name="slope")
     for i, (_, inflation) in enumerate(rule.table or ()):
-        yield ModelValue(f"contention.table[{i}]", inflation, least=1.0, what="inflation", number=i)
+        yield ModelValue(
+            f"contention.table[{i}]",
+            inflation,
+            minimum=1.0,
+            native_name="inflation",
+            native_index=i,
+        )
     for name, kind in (rule.kinds or {}).items():
         for what in ("pressure", "sensitivity"):
             full = f"contention.kinds.{name}.{what}"
-            yield ModelValue(full, getattr(kind, what), what=what, number=kinds.index(name))
+            yield ModelValue(
+                full, getattr(kind, what), native_name=what, native_index=kinds.index(name)
+            )
 
 
 def _replace_contention(rule: Contention, values: Mapping[str, float]) -> Contention:
@@ -257,22 +272,24 @@ def _replace_contention(rule: Contention, values: Mapping[str, float]) -> Conten
     return rule
 
 
-def _power_values(platform: Platform) -> Iterator[ModelValue]:
+def _list_power_values(platform: Platform) -> Iterator[ModelValue]:
     """List the values of the power model, if all hosts have the same one."""
     models = [host.power for _, host in platform.hosts()]
     first = models[0] if models else None
     if first is None or any(model != first for model in models):
         return
-    for what, field in _POWERS.get(first.model, {}).items():
-        above = field == "r"
-        yield ModelValue(f"power.{what}", getattr(first, field), above=above, what=what)
+    for what, field in _POWER_FIELDS.get(first.model, {}).items():
+        is_exclusive = field == "r"
+        yield ModelValue(
+            f"power.{what}", getattr(first, field), is_exclusive=is_exclusive, native_name=what
+        )
 
 
-def _overrides(scenario: Scenario, values: Mapping[str, float]) -> dict[str, float]:
+def _build_overrides(scenario: Scenario, values: Mapping[str, float]) -> dict[str, float]:
     """Return the power values as overrides of the platform."""
     clusters = scenario.effective_platform().clusters if values else ()
     return {
-        f"clusters[{i}].hosts[{j}].power.{_POWERS[host.power.model][what]}": value
+        f"clusters[{i}].hosts[{j}].power.{_POWER_FIELDS[host.power.model][what]}": value
         for i, cluster in enumerate(clusters)
         for j, host in enumerate(cluster.hosts)
         if host.power is not None
@@ -287,7 +304,7 @@ def _to_floats(given: Any, field: str) -> NDArray[np.float64]:
         raise InputError("must be numbers", kind="wrong-type", field=field) from None
 
 
-def _bound(least: float, *, above: bool) -> str:
-    if least:
-        return f"at least {least:g}"
-    return "positive" if above else "not negative"
+def _describe_bound(minimum: float, *, is_exclusive: bool) -> str:
+    if minimum:
+        return f"at least {minimum:g}"
+    return "positive" if is_exclusive else "not negative"

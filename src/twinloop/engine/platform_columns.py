@@ -64,8 +64,8 @@ class MachineTable:
             else [],
             "resources": len(resources),
             "amounts": np.ascontiguousarray(amounts[self.group].reshape(-1), dtype=np.float64),
-            "windows": self._windows(users, queues),
-            "queues": [self._queue(name) for name in queues[: len(self.platform.queues)]],
+            "windows": self._build_windows(users, queues),
+            "queues": [self._build_queue(name) for name in queues[: len(self.platform.queues)]],
         }
 
     def mask(self, hosts: tuple[str, ...]) -> NDArray[np.uint8]:
@@ -73,14 +73,18 @@ class MachineTable:
         chosen = set(self.platform.select(hosts))
         return self.nodes["node"].is_in(chosen).cast(pl.UInt8).to_numpy()
 
-    def _windows(self, users: tuple[str, ...], queues: tuple[str, ...]) -> list[dict[str, Any]]:
-        windows = [self._window(each, [], []) for each in self.platform.maintenance]
+    def _build_windows(
+        self, users: tuple[str, ...], queues: tuple[str, ...]
+    ) -> list[dict[str, Any]]:
+        windows = [self._build_window(each, [], []) for each in self.platform.maintenance]
         for each in self.platform.reservations:
             owners = [users.index(name) for name in each.users if name in users]
-            windows.append(self._window(each, owners, [queues.index(name) for name in each.queues]))
+            windows.append(
+                self._build_window(each, owners, [queues.index(name) for name in each.queues])
+            )
         return windows
 
-    def _window(self, window: Window, users: list[int], queues: list[int]) -> dict[str, Any]:
+    def _build_window(self, window: Window, users: list[int], queues: list[int]) -> dict[str, Any]:
         return {
             "start": window.start,
             "end": window.end,
@@ -89,7 +93,7 @@ class MachineTable:
             "queues": queues,
         }
 
-    def _queue(self, name: str) -> dict[str, Any]:
+    def _build_queue(self, name: str) -> dict[str, Any]:
         (queue,) = (each for each in self.platform.queues if each.name == name)
         return {
             "machines": self.mask(queue.hosts) if queue.hosts else np.zeros(0, dtype=np.uint8),

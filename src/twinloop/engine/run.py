@@ -8,7 +8,7 @@ from time import perf_counter
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.run_trace import trace_from_run
-from twinloop.engine.table_size import MOST_ROWS, check_estimates, check_rows
+from twinloop.engine.table_size import MAX_ROWS, check_estimates, check_rows
 from twinloop.engine.usage_table import find_sampling_period
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -21,7 +21,7 @@ def simulate(
     power_per_node: bool = False,
     usage_step: float | None = None,
     decisions: bool = False,
-    most_rows: float = MOST_ROWS,
+    most_rows: float = MAX_ROWS,
     allow_code: bool = False,
     progress: Callable[[int, float], None] | None = None,
 ) -> Trace:
@@ -37,8 +37,8 @@ def simulate(
             recording, if there is one. The CPU time of a window is exact, independent of the
             length.
         decisions: Also record the table of decisions.
-        most_rows: Maximum number of rows of `usage` and of `power`; a run that needs more raises
-            an error, if possible before it starts. Infinite for no limit.
+        most_rows: Maximum number of rows of `usage` and of `power`, each; infinite for no limit.
+            A run that needs more raises an error, if possible before it starts.
         allow_code: Whether a policy given as `module:Class` may be imported and run.
         progress: Called periodically with the number of events and the simulated time (s).
 
@@ -75,7 +75,7 @@ def simulate(
         usage_step=usage_step,
         power_step=power_step,
         power_per_node=power_per_node,
-        most=most_rows,
+        max_rows=most_rows,
     )
     began = perf_counter()
     run = compiled.start(

@@ -41,17 +41,17 @@ class RunOutputs(Mapping[str, NDArray[Any]]):
         columns: Mapping[str, NDArray[np.float64]],
     ) -> RunOutputs:
         """Create the outputs from native results: KPIs by run, and columns by run and task."""
-        made: dict[str, NDArray[Any]] = {}
+        by_name: dict[str, NDArray[Any]] = {}
         for name in outputs:
             if name not in columns:
-                made[name] = figures[:, KPI_NAMES.index(name)].copy()
+                by_name[name] = figures[:, KPI_NAMES.index(name)].copy()
                 continue
-            made[name] = columns[name]
+            by_name[name] = columns[name]
             if name in SORTED_OUTPUTS:
-                made[name].sort(axis=1)
+                by_name[name].sort(axis=1)
             elif name == "task_machine":
-                made[name] = np.nan_to_num(made[name], nan=-1.0).astype(np.int64)
-        return cls(made)
+                by_name[name] = np.nan_to_num(by_name[name], nan=-1.0).astype(np.int64)
+        return cls(by_name)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._outputs[name]

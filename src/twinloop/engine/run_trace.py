@@ -10,14 +10,14 @@ import polars as pl
 from twinloop._core import ClusterRun
 from twinloop.description import Cleaning
 from twinloop.engine.compiled_scenario import CompiledScenario
-from twinloop.engine.table_size import MOST_ROWS, check_rows
+from twinloop.engine.table_size import MAX_ROWS, check_rows
 from twinloop.engine.usage_table import build_usage_table
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.tables import COUNTER_COLUMNS
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
-#: Statuses and reasons by native code.
+#: Statuses of tasks, and reasons for the end of an execution, by native code.
 STATUSES: Final[tuple[str | None, ...]] = (
     None,
     "completed",
@@ -29,7 +29,7 @@ STATUSES: Final[tuple[str | None, ...]] = (
 REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
 
 #: Default number of power windows of a trace.
-WINDOWS: Final = 1000
+DEFAULT_WINDOWS: Final = 1000
 
 
 def trace_from_run(
@@ -39,20 +39,25 @@ def trace_from_run(
     wall: float | None = None,
     step: float | None = None,
     per_node: bool = False,
-    most_rows: float = MOST_ROWS,
+    most_rows: float = MAX_ROWS,
 ) -> Trace:
-    """Build the trace of a run that recorded its placements; `wall` is its wall time (s)."""
-    ended = run.outcomes()
+    """Build the trace of a run that recorded its placements.
+
+    `wall` is the wall time of the run (s); `step` is the length of the windows of power (s).
+    """
+    outcomes = run.outcomes()
     tables = {
-        "tasks": _tasks(compiled, ended, has_power=compiled.machines.has_power_models),
-        "placements": _placements(compiled, run),
+        "tasks": _build_task_table(
+            compiled, outcomes, has_power=compiled.machines.has_power_models
+        ),
+        "placements": _build_placement_table(compiled, run),
         "nodes": compiled.machines.nodes,
-        "node_states": _states(compiled, run),
-        "decisions": _decisions(compiled, run),
+        "node_states": _build_state_table(compiled, run),
+        "decisions": _build_decision_table(compiled, run),
         "usage": build_usage_table(compiled, run),
     }
-    facts = _facts(compiled, run)
-    tables |= _powers(compiled, run, step, per_node=per_node, most_rows=most_rows)
+    facts = _collect_facts(compiled, run)
+    tables |= _build_power_tables(compiled, run, step, per_node=per_node, most_rows=most_rows)
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
     injected = list(compiled.injected)
     mode = "replay" if injected else "predict"
@@ -62,7 +67,7 @@ def trace_from_run(
         epoch_ms=compiled.epoch_ms,
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
-        cleaned=(*source.cleaned, *compiled.cleaned, *_note_unserved(compiled, ended)),
+        cleaned=(*source.cleaned, *compiled.cleaned, *_note_unserved(compiled, outcomes)),
         facts={
             "run": facts,
             "mode": mode,
@@ -92,27 +97,27 @@ def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node
     )
     return Trace(
         manifest=manifest,
-        placements=_placements(compiled, run),
+        placements=_build_placement_table(compiled, run),
         nodes=compiled.machines.nodes,
-        **_powers(compiled, run, None, per_node=per_node),
+        **_build_power_tables(compiled, run, None, per_node=per_node),
     )
 
 
-def _note_unserved(compiled: CompiledScenario, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
-    """Return a note on the tasks that were never started."""
-    waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
-    left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
+def _note_unserved(compiled: CompiledScenario, outcomes: dict[str, Any]) -> tuple[Cleaning, ...]:
+    """Return a note on the tasks that became ready but never started, if there are any."""
+    waited = ~np.isnan(outcomes["ready"]) & (outcomes["attempts"] == 0)
+    failed_waiting = pl.Series(waited & (outcomes["status"] == STATUSES.index("failed")))
     what = "tasks that were still waiting when no event was left: they failed"
     ids = compiled.arrays.ids
-    found = note("noticed", what, ids.filter(left[: ids.len()]))
-    return (found,) if found.count else ()
+    unserved = note("noticed", what, ids.filter(failed_waiting[: ids.len()]))
+    return (unserved,) if unserved.count else ()
 
 
-def _states(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
+def _build_state_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """Build the table of the periods in which machines were down or off."""
     log = run.states()
     names = pl.Series(compiled.names.machines, dtype=pl.String)
-    found = pl.DataFrame(
+    states = pl.DataFrame(
         {
             "node": names.gather(log["machine"].astype(np.int64)),
             "start": log["start"],
@@ -121,32 +126,34 @@ def _states(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
         }
     )
     planned = compiled.outages.select("node", "start", "state").unique(["node", "start"])
-    return found.join(planned, on=["node", "start"], how="left", maintain_order="left").select(
+    return states.join(planned, on=["node", "start"], how="left", maintain_order="left").select(
         "node", "start", "end", state=pl.coalesce("state", "kind")
     )
 
 
-def _tasks(compiled: CompiledScenario, ended: dict[str, Any], *, has_power: bool) -> pl.DataFrame:
+def _build_task_table(
+    compiled: CompiledScenario, outcomes: dict[str, Any], *, has_power: bool
+) -> pl.DataFrame:
     original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
     frame = original.tasks
     rows = find_rows(frame["id"], compiled.arrays.ids)
     if len(rows) != frame.height or (rows != np.arange(len(rows))).any():
         frame = frame[rows]
-    ran = pl.Series(ended["attempts"]) > 0
+    ran = pl.Series(outcomes["attempts"]) > 0
     arrays = compiled.arrays
     return frame.with_columns(
         pl.Series("submit_recorded", arrays.submit),
-        pl.Series("submit", ended["submit"]).fill_nan(None),
-        pl.Series("ready", ended["ready"]).fill_nan(None),
+        pl.Series("submit", outcomes["submit"]).fill_nan(None),
+        pl.Series("ready", outcomes["ready"]).fill_nan(None),
         pl.Series("deadline", arrays.deadline).replace(np.inf, None),
         pl.Series("requested_cores", arrays.cores),
         pl.Series("requested_time", compiled.requested).fill_nan(None),
-        pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
-        status_names(ended["status"]),
-        pl.Series("energy", ended["energy"])
+        pl.Series("run_time", outcomes["end"] - outcomes["last_start"]).fill_nan(None),
+        status_names(outcomes["status"]),
+        pl.Series("energy", outcomes["energy"])
         if has_power
         else pl.lit(None, dtype=pl.Float64).alias("energy"),
-        pl.when(ran).then(pl.Series("used", ended["used"])).alias("cpu_time"),
+        pl.when(ran).then(pl.Series("used", outcomes["used"])).alias("cpu_time"),
         *(
             pl.lit(None, dtype=pl.Int64).alias(name)
             for name in ("exit_code", "pid", *COUNTER_COLUMNS)
@@ -155,40 +162,40 @@ def _tasks(compiled: CompiledScenario, ended: dict[str, Any], *, has_power: bool
     )
 
 
-def _placements(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
+def _build_placement_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     log = run.placements()
     order = np.lexsort((log["machine"], log["attempt"], log["task"]))
     log = {name: values[order] for name, values in log.items()}
     counts = log["count"].astype(np.int64)
-    each = np.repeat(np.arange(len(counts)), counts)
+    record = np.repeat(np.arange(len(counts)), counts)
     first = np.repeat(np.cumsum(counts) - counts, counts)
-    machine = log["machine"].astype(np.int64)[each] + np.arange(len(each)) - first
-    task = log["task"].astype(np.int64)[each]
-    cores = log["cores"][each]
+    machine = log["machine"].astype(np.int64)[record] + np.arange(len(record)) - first
+    task = log["task"].astype(np.int64)[record]
+    cores = log["cores"][record]
     arrays = compiled.arrays
-    whole = arrays.cores[task]
-    share = np.divide(cores, whole, out=np.ones_like(cores), where=whole > 0)
+    requested = arrays.cores[task]
+    share = np.divide(cores, requested, out=np.ones_like(cores), where=requested > 0)
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     reasons = pl.Series(REASONS, dtype=pl.String)
     return pl.DataFrame(
         {
             "task": arrays.ids.gather(task),
-            "attempt": log["attempt"].astype(np.int64)[each],
+            "attempt": log["attempt"].astype(np.int64)[record],
             "machine": names.gather(machine),
             "cores": cores,
             "memory": arrays.memory[task] * share,
-            "start": log["start"][each],
-            "end": log["end"][each],
-            "reason": reasons.gather(log["reason"].astype(np.int64)[each]),
+            "start": log["start"][record],
+            "end": log["end"][record],
+            "reason": reasons.gather(log["reason"].astype(np.int64)[record]),
         }
     )
 
 
-def _decisions(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
+def _build_decision_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     log = run.decisions()
-    known = log["machine"] < compiled.machines.nodes.height
+    has_machine = log["machine"] < compiled.machines.nodes.height
     names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
-    machine = np.where(known, log["machine"], compiled.machines.nodes.height).astype(np.int64)
+    machine = np.where(has_machine, log["machine"], compiled.machines.nodes.height).astype(np.int64)
     tasks = compiled.arrays.ids.clone().append(pl.Series([None], dtype=pl.String))
     task = np.minimum(log["task"], len(compiled.arrays)).astype(np.int64)
     return pl.DataFrame(
@@ -204,40 +211,40 @@ def _decisions(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     )
 
 
-def _powers(
+def _build_power_tables(
     compiled: CompiledScenario,
     run: ClusterRun,
     step: float | None,
     *,
     per_node: bool,
-    most_rows: float = MOST_ROWS,
+    most_rows: float = MAX_ROWS,
 ) -> dict[str, pl.DataFrame]:
     """Build the power table, if any host has a power model."""
     if not compiled.machines.has_power_models or run.now <= run.start_time:
         return {}
-    step = step or max((run.now - run.start_time) / WINDOWS, 1e-9)
+    step = step or max((run.now - run.start_time) / DEFAULT_WINDOWS, 1e-9)
     series = 1 + per_node * compiled.machines.nodes.height
     check_rows("power", (run.now - run.start_time) / step * series, most_rows)
-    return {"power": _power(compiled, run, step, per_node=per_node)}
+    return {"power": _build_power_table(compiled, run, step, per_node=per_node)}
 
 
-def _power(
+def _build_power_table(
     compiled: CompiledScenario, run: ClusterRun, step: float, *, per_node: bool
 ) -> pl.DataFrame:
     count = run.windows(step)
     edges = np.minimum(run.start_time + step * np.arange(1, count + 1), run.now)
     edges[-1] = run.now
     lengths = np.diff(edges, prepend=run.start_time)
-    whole = pl.DataFrame({"t": edges, "dt": lengths, "watts": run.power(step, False)})
-    parts = [whole.select(pl.lit(None, dtype=pl.String).alias("node"), "t", "dt", "watts")]
+    total = pl.DataFrame({"t": edges, "dt": lengths, "watts": run.power(step, False)})
+    parts = [total.select(pl.lit(None, dtype=pl.String).alias("node"), "t", "dt", "watts")]
     if per_node:
         watts = run.power(step, True)
         names = compiled.names.machines
-        each = np.repeat(np.arange(len(names)), count)
+        node_index = np.repeat(np.arange(len(names)), count)
         parts.append(
             pl.DataFrame(
                 {
-                    "node": pl.Series(names, dtype=pl.String).gather(each),
+                    "node": pl.Series(names, dtype=pl.String).gather(node_index),
                     "t": np.tile(edges, len(names)),
                     "dt": np.tile(lengths, len(names)),
                     "watts": watts,
@@ -247,7 +254,7 @@ def _power(
     return pl.concat(parts)
 
 
-def _facts(compiled: CompiledScenario, run: ClusterRun) -> dict[str, Any]:
+def _collect_facts(compiled: CompiledScenario, run: ClusterRun) -> dict[str, Any]:
     records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
     return {

@@ -1,4 +1,4 @@
-"""Stepwise simulation: inspect, change, copy, and start from a state."""
+"""Stepwise simulation: advance, inspect, change and copy a run, or start it from a state."""
 
 from __future__ import annotations
 
@@ -98,20 +98,20 @@ class Simulation:
 
     @property
     def view(self) -> View:
-        """The view of the policy: waiting and running tasks, free capacity."""
+        """The state as passed to the policy: waiting and running tasks, free capacity."""
         return self._run.view()
 
     @property
     def tasks(self) -> pl.DataFrame:
-        """The outcome of each task so far; null if there is none yet."""
-        ended = self._run.outcomes()
-        times = ("submit", "ready", "start", "end", "energy")
+        """The status, times (s), energy (J) and attempts of each task; null if not known yet."""
+        outcomes = self._run.outcomes()
+        columns = ("submit", "ready", "start", "end", "energy")
         return pl.DataFrame(
             {
                 "id": self._ids(),
-                "status": status_names(ended["status"]),
-                **{name: pl.Series(ended[name]).fill_nan(None) for name in times},
-                "attempts": ended["attempts"],
+                "status": status_names(outcomes["status"]),
+                **{name: pl.Series(outcomes[name]).fill_nan(None) for name in columns},
+                "attempts": outcomes["attempts"],
             }
         )
 
@@ -127,7 +127,7 @@ class Simulation:
 
     @property
     def machines(self) -> pl.DataFrame:
-        """A row per machine: cores, free cores, number of tasks, whether it is up, energy."""
+        """A row per machine: cores, free cores, number of tasks, whether it is up, energy (J)."""
         view, names = self.view, self._compiled.names.machines
         return pl.DataFrame(
             {
@@ -206,7 +206,7 @@ class Simulation:
         time = self.now if at is None else float(at)
         if not time >= self.now:
             raise InputError(
-                f"{time} s is in the past: it is {self.now} s",
+                f"{time} s is in the past: the current time is {self.now} s",
                 kind="time-in-past",
                 field=f"task {id!r}: at",
             )
@@ -226,16 +226,16 @@ class Simulation:
             raise InputError(
                 "is already the ID of another task", kind="duplicate-name", field=f"task {id!r}"
             )
-        names, given = self._compiled.names, dict(resources or {})
-        own = self._compiled.machines.platform.queues
-        unknown = [name for name in given if name not in names.resources]
+        names, amounts_by_name = self._compiled.names, dict(resources or {})
+        queues = self._compiled.machines.platform.queues
+        unknown = [name for name in amounts_by_name if name not in names.resources]
         if unknown:
             raise InputError(
                 f"no task of the workload uses the resource {unknown[0]!r}",
                 kind="unknown-reference",
                 field=f"task {id!r}",
             )
-        for rule in (each for each in own if each.name == queue):
+        for rule in (each for each in queues if each.name == queue):
             if (
                 limit := find_exceeded_limit(rule, cores, nodes, memory, requested_time)
             ) is not None:
@@ -258,9 +258,9 @@ class Simulation:
                 user=user_index,
                 group=-1,
                 queue=queue_index,
-                priority=sum(each.priority for each in own if each.name == queue),
+                priority=sum(each.priority for each in queues if each.name == queue),
                 kind=0,
-                amounts=[given.get(name, 0.0) for name in names.resources],
+                amounts=[amounts_by_name.get(name, 0.0) for name in names.resources],
             )
         except ValueError as error:
             raise InputError(
@@ -279,35 +279,35 @@ class Simulation:
                 kind="out-of-range",
                 field=f"machine {machine!r}",
             )
-        place, view = self._machine(machine), self.view
-        used = float(view.capacity[place] - view.free_cores[place])
-        counted = cores * self._compiled.scenario.model.effective_capacity
-        if not self._run.is_down(place) and counted < min(used, view.capacity[place]) - 1e-9:
+        index, view = self._find_machine(machine), self.view
+        used = float(view.capacity[index] - view.free_cores[index])
+        capacity = cores * self._compiled.scenario.model.effective_capacity
+        if not self._run.is_down(index) and capacity < min(used, view.capacity[index]) - 1e-9:
             raise InputError(
                 f"tasks use {used:g} cores of it",
                 kind="invalid-operation",
                 field=f"machine {machine!r}",
                 remedy="wait for their end, or call `fail`",
             )
-        self._run.set_cores(place, float(cores))
+        self._run.set_cores(index, float(cores))
 
     def fail(self, machine: str) -> None:
         """Fail a machine; its tasks are interrupted as set in `failures` of the scenario."""
-        place = self._machine(machine)
-        if self._run.is_down(place):
+        index = self._find_machine(machine)
+        if self._run.is_down(index):
             raise InputError(
                 "is already down", kind="invalid-operation", field=f"machine {machine!r}"
             )
-        self._run.fail(place)
+        self._run.fail(index)
 
     def restore(self, machine: str) -> None:
         """Restore a machine that is down."""
-        place = self._machine(machine)
-        if not self._run.is_down(place):
+        index = self._find_machine(machine)
+        if not self._run.is_down(index):
             raise InputError("is not down", kind="invalid-operation", field=f"machine {machine!r}")
-        self._run.restore(place)
+        self._run.restore(index)
 
-    def _machine(self, name: str) -> int:
+    def _find_machine(self, name: str) -> int:
         names: tuple[str, ...] = self._compiled.names.machines
         if name not in names:
             raise InputError(

@@ -15,7 +15,7 @@ from twinloop.engine.run_trace import STATUSES
 from twinloop.policy import BuiltInPolicy
 from twinloop.workload.fragments import find_rows
 
-_ENDED = {name: code for code, name in enumerate(STATUSES) if name is not None}
+_STATUS_CODES = {name: code for code, name in enumerate(STATUSES) if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,14 @@ class SimulationState:
 
     #: The current time (s).
     time: float
-    #: A row per submitted task: id; phase (waiting, in the order of the rows; held by a parent or
-    #: by the limits of its queue; running; or the status at its end); submit, start (of the last
+    #: A row per submitted task, except rejected tasks: id; phase (waiting; held by a parent or by
+    #: the limits of its queue; running; or the status at its end); submit, start (of the last
     #: execution) and end (s); done, the completed share of its work; machines and cores on each,
-    #: for running tasks. Optional: ready, first_start and attempts. Tasks without a row are
-    #: submitted later, or now if their submission time has passed. Latencies and overheads in
-    #: progress are not part of the state: a running task without a start starts at `time`, a task
-    #: in its start-up works from then on, and machines of ended tasks are free.
+    #: for running tasks. Optional: ready, first_start and attempts. The rows of waiting tasks are
+    #: in the order of the queue. Tasks without a row are submitted later, or now if their
+    #: submission time has passed. Latencies and overheads in progress are not stored. After a
+    #: restore, a running task without a start starts at `time`, a task in its start-up works from
+    #: then on, and the machines of ended tasks are free.
     tasks: pl.DataFrame
     #: The names of the machines that are down.
     down: tuple[str, ...] = ()
@@ -47,54 +48,54 @@ class SimulationState:
     @classmethod
     def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> SimulationState:
         """Read the state of a native run."""
-        ended, view = run.outcomes(), run.view()
+        outcomes, view = run.outcomes(), run.view()
         ids, names = compiled.arrays.ids, compiled.names.machines
-        if len(ended["submit"]) > ids.len():
+        if len(outcomes["submit"]) > ids.len():
             raise InputError(
                 "a state cannot contain tasks added by `Simulation.submit`",
                 kind="invalid-operation",
                 remedy="put the tasks into the workload",
             )
-        rejected = _ENDED["rejected"]
+        rejected = _STATUS_CODES["rejected"]
         ended_rows = [
-            int(r) for r in np.flatnonzero(ended["status"]) if ended["status"][r] != rejected
+            int(r) for r in np.flatnonzero(outcomes["status"]) if outcomes["status"][r] != rejected
         ]
         waiting = view.waiting
-        # An ended task may keep its machines until the scheduler sees their release.
+        # Ended tasks may keep their machines until the scheduler is notified of their release.
         running = sorted(
-            (task for task in view.running if not ended["status"][task]),
+            (task for task in view.running if not outcomes["status"][task]),
             key=lambda task: (view.started(task), task),
         )
-        known = {*ended_rows, *running, *waiting}
+        listed = {*ended_rows, *running, *waiting}
         held = [
             int(row)
-            for row in np.flatnonzero(~np.isnan(ended["submit"]) & (ended["status"] == 0))
-            if int(row) not in known
+            for row in np.flatnonzero(~np.isnan(outcomes["submit"]) & (outcomes["status"] == 0))
+            if int(row) not in listed
         ]
         # In the order in which they became ready, which is the order of their release.
-        held.sort(key=lambda row: (np.nan_to_num(ended["ready"][row], nan=np.inf), row))
+        held.sort(key=lambda row: (np.nan_to_num(outcomes["ready"][row], nan=np.inf), row))
         rows = [*ended_rows, *running, *waiting, *held]
-        phases = [STATUSES[ended["status"][row]] for row in ended_rows]
+        phases = [STATUSES[outcomes["status"][row]] for row in ended_rows]
         phases += ["running"] * len(running) + ["waiting"] * len(waiting)
         phases += ["held"] * len(held)
-        places = {task: view.placement(task) for task in running}
+        placements = {task: view.placement(task) for task in running}
         tasks = pl.DataFrame(
             {
                 "id": ids.gather(rows),
                 "phase": pl.Series(phases, dtype=pl.String),
-                "submit": ended["submit"][rows],
-                "ready": pl.Series(ended["ready"][rows]).fill_nan(None),
-                "first_start": pl.Series(ended["start"][rows]).fill_nan(None),
-                "start": pl.Series(ended["last_start"][rows]).fill_nan(None),
-                "end": pl.Series(ended["end"][rows]).fill_nan(None),
-                "attempts": ended["attempts"][rows],
+                "submit": outcomes["submit"][rows],
+                "ready": pl.Series(outcomes["ready"][rows]).fill_nan(None),
+                "first_start": pl.Series(outcomes["start"][rows]).fill_nan(None),
+                "start": pl.Series(outcomes["last_start"][rows]).fill_nan(None),
+                "end": pl.Series(outcomes["end"][rows]).fill_nan(None),
+                "attempts": outcomes["attempts"][rows],
                 "done": pl.Series([run.progress(row) for row in rows], dtype=pl.Float64),
                 "machines": pl.Series(
-                    [[names[m] for m, _ in places.get(row, [])] for row in rows],
+                    [[names[m] for m, _ in placements.get(row, [])] for row in rows],
                     dtype=pl.List(pl.String),
                 ),
                 "cores": pl.Series(
-                    [[c for _, c in places.get(row, [])] for row in rows],
+                    [[c for _, c in placements.get(row, [])] for row in rows],
                     dtype=pl.List(pl.Float64),
                 ),
             }
@@ -114,9 +115,9 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
         )
     if tasks["id"].is_duplicated().any():
         raise InputError("a task has more than one row", kind="invalid-state", field="state.tasks")
-    place = {name: m for m, name in enumerate(names)}
+    machine_index = {name: m for m, name in enumerate(names)}
     for name in state.down:
-        if name not in place:
+        if name not in machine_index:
             raise InputError(
                 f"there is no machine {name!r}", kind="unknown-reference", field="state.down"
             )
@@ -124,13 +125,13 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
         raise InputError(
             f"must be a finite time, not {state.time}", kind="invalid-state", field="state.time"
         )
-    _check(compiled, tasks, rows, place)
+    _check_tasks(compiled, tasks, rows, machine_index)
     run.set_start_time(state.time)
     # Ended tasks first, since other tasks may depend on them, in the order of their ends: a user
     # returns after the last task of a session. The other tasks keep their order.
-    over = tasks["phase"].is_in(list(_ENDED)).to_numpy()
+    has_ended = tasks["phase"].is_in(list(_STATUS_CODES)).to_numpy()
     ends = tasks["end"].cast(pl.Float64).fill_null(np.inf).to_numpy()
-    order = np.lexsort((np.where(over, ends, np.inf), ~over))
+    order = np.lexsort((np.where(has_ended, ends, np.inf), ~has_ended))
     for row, task in zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True):
         phase, start = task["phase"], task["start"]
         if phase == "running" and start is None:
@@ -138,7 +139,7 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
         attempts = task.get("attempts")
         run.restore_task(
             row,
-            _ENDED.get(phase, 0),
+            _STATUS_CODES.get(phase, 0),
             submit=task["submit"],
             ready=_first_known(task.get("ready"), task["submit"] if phase != "held" else None),
             start=_first_known(task.get("first_start"), start),
@@ -147,7 +148,7 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
             attempts=max(attempts or 0, int(start is not None)),
         )
         if phase == "running":
-            machines = [place[name] for name in task["machines"]]
+            machines = [machine_index[name] for name in task["machines"]]
             run.restore_running_task(
                 row, list(zip(machines, task["cores"], strict=True)), task["done"]
             )
@@ -156,8 +157,8 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
         elif phase == "held":
             run.restore_held_task(row)
     for name in state.down:
-        if not run.is_down(place[name]):
-            run.fail(place[name])
+        if not run.is_down(machine_index[name]):
+            run.fail(machine_index[name])
 
 
 def _first_known(*values: float | None) -> float:
@@ -165,37 +166,40 @@ def _first_known(*values: float | None) -> float:
     return next((float(value) for value in values if value is not None), float("nan"))
 
 
-def _check(
-    compiled: CompiledScenario, tasks: pl.DataFrame, rows: NDArray[np.int64], place: dict[str, int]
+def _check_tasks(
+    compiled: CompiledScenario,
+    tasks: pl.DataFrame,
+    rows: NDArray[np.int64],
+    machine_index: dict[str, int],
 ) -> None:
     """Raise an error for a state that no run can have."""
-    free = dict(zip(place, compiled.machines.nodes["cores"].to_list(), strict=True))
+    total_cores = dict(zip(machine_index, compiled.machines.nodes["cores"].to_list(), strict=True))
     capacity = compiled.scenario.model.effective_capacity
-    ratio = _overcommitment(compiled)
-    taken = dict.fromkeys(place, 0.0)
+    ratio = _get_overcommit_ratio(compiled)
+    allocated = dict.fromkeys(machine_index, 0.0)
     for row, task in zip(rows.tolist(), tasks.iter_rows(named=True), strict=True):
         field = f"state: task {task['id']!r}"
-        if task["phase"] not in (*_ENDED, "waiting", "held", "running"):
+        if task["phase"] not in (*_STATUS_CODES, "waiting", "held", "running"):
             raise InputError(
                 f"{task['phase']!r} is not a phase",
                 kind="invalid-state",
                 field=field,
-                remedy=f"one of: waiting, held, running, {', '.join(_ENDED)}",
+                remedy=f"one of: waiting, held, running, {', '.join(_STATUS_CODES)}",
             )
         if task["submit"] is None or not np.isfinite(task["submit"]):
-            raise InputError("has no submission time", kind="invalid-state", field=field)
+            raise InputError("has no finite submission time", kind="invalid-state", field=field)
         if task["phase"] in ("waiting", "held", "running") and compiled.rejected[row]:
             raise InputError("can never run on this platform", kind="invalid-state", field=field)
         if task["phase"] != "running":
             continue
         names, cores = task["machines"] or [], task["cores"] or []
-        unknown = [name for name in names if name not in place]
+        unknown = [name for name in names if name not in machine_index]
         if unknown or not names:
             what = f"there is no machine {unknown[0]!r}" if unknown else "has no machine"
             raise InputError(what, kind="invalid-state", field=field)
         if len(names) != len(cores) or len(set(names)) < len(names):
             raise InputError(
-                "must have one number of cores for each of its machines",
+                "must list each of its machines once, with a number of cores",
                 kind="invalid-state",
                 field=field,
             )
@@ -212,8 +216,8 @@ def _check(
                     kind="invalid-state",
                     field=f"{field}: cores",
                 )
-            taken[name] += number
-            if taken[name] > free[name] * capacity * ratio * (1 + 1e-9):
+            allocated[name] += number
+            if allocated[name] > total_cores[name] * capacity * ratio * (1 + 1e-9):
                 raise InputError(
                     f"uses more cores of {name!r} than are available",
                     kind="invalid-state",
@@ -221,7 +225,7 @@ def _check(
                 )
 
 
-def _overcommitment(compiled: CompiledScenario) -> float:
+def _get_overcommit_ratio(compiled: CompiledScenario) -> float:
     """Return the overcommitment ratio of the policy: allocated cores over cores."""
     if not isinstance(compiled.policy, BuiltInPolicy):
         return compiled.policy.overcommit

@@ -10,7 +10,10 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 
 
 def find_sampling_period(compiled: CompiledScenario) -> float | None:
-    """Return the sampling period of the replayed recording; None if there is none."""
+    """Return the sampling period (s) of the replayed recording.
+
+    None if no recording is replayed, or if it has no samples.
+    """
     trace = compiled.trace
     if trace is None or trace.manifest.kind != "recorded":
         return None

@@ -65,14 +65,17 @@ class LoadedWorkload:
 
     @cached_property
     def requested(self) -> Any:
-        """The requested time of each task; NaN if none was requested."""
+        """The requested time of each task (s); NaN if none was requested."""
         if self.trace is None:
             return self.workload.tasks["requested_time"].fill_null(np.nan).to_numpy()
         return self._trace_column("requested_time")
 
     @cached_property
     def planned(self) -> Any:
-        """The planned time of each task in a replay; NaN to plan with its run time."""
+        """The time (s) that the policy plans for each task; NaN to plan with its run time.
+
+        This is the requested time or, in a replay of a task without one, the recorded plan.
+        """
         if self.trace is None:
             return self.requested
         planned = self._trace_column("planned_time")

@@ -16,7 +16,8 @@ from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
 from twinloop.workload.workload import Workload
 
-_BLOCK = 128
+#: Number of tasks whose fragments are merged at once.
+_BLOCK_TASKS = 128
 
 
 def build_task_columns(
@@ -73,7 +74,7 @@ def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
     submit = arrays.submit * scale
     if np.abs(submit).max() > MAX_TIME:
         raise InputError(
-            f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, later than the limit of "
+            f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, beyond the limit of "
             f"{MAX_TIME:g} s",
             kind="out-of-range",
             field="time_scale",
@@ -82,7 +83,10 @@ def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
 
 
 def encode_queues(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
-    """Return the index of the queue of each task, or of its partition if it has no queue."""
+    """Return the index of the queue of each task, or of its partition if it has no queue.
+
+    -1 if the task has neither.
+    """
     queue = _recode(arrays.queue.codes, arrays.queue.names, queues)
     partition = _recode(arrays.partition.codes, arrays.partition.names, queues)
     return np.where(queue >= 0, queue, partition).astype(np.int32)
@@ -99,10 +103,10 @@ def find_over_limits(
 ) -> NDArray[np.uint8]:
     """Return the mask of the tasks that exceed a limit of their queue."""
     over = np.zeros(len(arrays), dtype=bool)
-    for place, rule in enumerate(platform.queues):
-        asked = (arrays.cores, arrays.nodes, arrays.memory, requested)
-        for limit, amounts in zip(_limits(rule).values(), asked, strict=True):
-            over |= (queue == place) & (amounts > limit)
+    for index, rule in enumerate(platform.queues):
+        requests = (arrays.cores, arrays.nodes, arrays.memory, requested)
+        for limit, amounts in zip(_list_limits(rule).values(), requests, strict=True):
+            over |= (queue == index) & (amounts > limit)
     return over.astype(np.uint8)
 
 
@@ -110,16 +114,16 @@ def find_exceeded_limit(
     rule: Queue, cores: float, nodes: int, memory: float, requested: float | None
 ) -> str | None:
     """Return the name of the queue limit that a task exceeds; None if it exceeds none."""
-    asked = (cores, nodes, memory, requested or 0.0)
-    pairs = zip(_limits(rule).items(), asked, strict=True)
+    requests = (cores, nodes, memory, requested or 0.0)
+    pairs = zip(_list_limits(rule).items(), requests, strict=True)
     return next((name for (name, limit), amount in pairs if amount > limit), None)
 
 
-def _limits(rule: Queue) -> dict[str, float]:
+def _list_limits(rule: Queue) -> dict[str, float]:
     """Return the limits of a queue on one task: cores, nodes, memory, time."""
     names = ("max_cores", "max_nodes", "max_memory", "max_time")
-    known = {name: getattr(rule, name) for name in names}
-    return {name: np.inf if limit is None else limit for name, limit in known.items()}
+    limits = {name: getattr(rule, name) for name in names}
+    return {name: np.inf if limit is None else limit for name, limit in limits.items()}
 
 
 def add_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -128,40 +132,40 @@ def add_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[
     if not len(arrays.parents):
         return found
     children, offsets = (column.tolist() for column in _list_children(arrays))
-    left = np.flatnonzero(mask).tolist()
-    while left:
-        row = left.pop()
+    pending = np.flatnonzero(mask).tolist()
+    while pending:
+        row = pending.pop()
         for child in children[offsets[row] : offsets[row + 1]]:
             if not found[child]:
                 found[child] = True
-                left.append(child)
+                pending.append(child)
     return found
 
 
 def build_session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
     """Build the native columns of user sessions; `rows` is the task of each job of the graphs."""
-    found = graphs.partition
-    each = np.repeat(np.arange(len(found)), np.diff(found.offsets))
+    sessions = graphs.partition
+    session_of_job = np.repeat(np.arange(len(sessions)), np.diff(sessions.offsets))
     offsets, successors = graphs.successors
-    before = np.repeat(np.arange(len(found)), np.diff(offsets))
+    before = np.repeat(np.arange(len(sessions)), np.diff(offsets))
     return {
-        "job_offsets": found.offsets,
+        "job_offsets": sessions.offsets,
         "jobs": rows,
-        "delays": found.submit - found.start[each],
+        "delays": sessions.submit - sessions.start[session_of_job],
         "successor_offsets": offsets,
         "successors": successors,
-        "think_times": found.start[successors] - found.finish[before],
+        "think_times": sessions.start[successors] - sessions.finish[before],
         "dependencies": np.diff(graphs.offsets),
-        "starts": found.start,
+        "starts": sessions.start,
     }
 
 
 def _recode(
     codes: NDArray[np.int32], names: tuple[str, ...], wanted: tuple[str, ...]
 ) -> NDArray[np.int32]:
-    """Recode names as indices into the wanted names."""
-    place = {name: i for i, name in enumerate(wanted)}
-    table = np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int32)
+    """Recode names as indices into the wanted names; -1 for names that are not among them."""
+    index = {name: i for i, name in enumerate(wanted)}
+    table = np.array([*(index.get(name, -1) for name in names), -1], dtype=np.int32)
     return table[codes]
 
 
@@ -169,28 +173,28 @@ def _merge_fragments(
     arrays: WorkloadArrays,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Merge adjacent fragments of a task that have the same rate."""
-    found, count = arrays.fragments, len(arrays)
-    first = np.ones(len(found.rates), dtype=bool)
-    np.not_equal(found.rates[1:], found.rates[:-1], out=first[1:])
-    first[found.offsets[:-1]] = True
-    if first.all():
-        return found.by_task(count)
-    begins, ends, kept = np.zeros((3, count), dtype=np.int64)
-    begins[found.tasks], ends[found.tasks] = found.offsets[:-1], found.offsets[1:]
-    kept[found.tasks] = np.add.reduceat(first, found.offsets[:-1], dtype=np.int64)
-    offsets = np.concatenate([[0], np.cumsum(kept)])
+    fragments, count = arrays.fragments, len(arrays)
+    is_first = np.ones(len(fragments.rates), dtype=bool)
+    np.not_equal(fragments.rates[1:], fragments.rates[:-1], out=is_first[1:])
+    is_first[fragments.offsets[:-1]] = True
+    if is_first.all():
+        return fragments.by_task(count)
+    starts, ends, counts = np.zeros((3, count), dtype=np.int64)
+    starts[fragments.tasks], ends[fragments.tasks] = fragments.offsets[:-1], fragments.offsets[1:]
+    counts[fragments.tasks] = np.add.reduceat(is_first, fragments.offsets[:-1], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
     durations, rates = np.empty((2, offsets[-1]))
     # In blocks of tasks: an index of all fragments would be as large as the fragments.
-    for low in range(0, count, _BLOCK):
-        some = slice(low, low + _BLOCK)
-        lengths = ends[some] - begins[some]
-        take = np.repeat(ends[some] - np.cumsum(lengths), lengths)
-        take += np.arange(len(take))
-        heads = np.flatnonzero(first[take])
+    for low in range(0, count, _BLOCK_TASKS):
+        block = slice(low, low + _BLOCK_TASKS)
+        lengths = ends[block] - starts[block]
+        indices = np.repeat(ends[block] - np.cumsum(lengths), lengths)
+        indices += np.arange(len(indices))
+        heads = np.flatnonzero(is_first[indices])
         if len(heads):
-            to = slice(offsets[low], offsets[low] + len(heads))
-            durations[to] = np.add.reduceat(found.durations[take], heads)
-            rates[to] = found.rates[take[heads]]
+            target = slice(offsets[low], offsets[low] + len(heads))
+            durations[target] = np.add.reduceat(fragments.durations[indices], heads)
+            rates[target] = fragments.rates[indices[heads]]
     return offsets, durations, rates
 
 
