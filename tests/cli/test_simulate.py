@@ -102,7 +102,7 @@ def test_users_who_wait_submit_later(log: Path) -> None:
         (["--platform", "many"], "2x8"),
         (["--source", "sometimes"], "is not a source"),
         (["--set", "model.sped_factor=2"], "speed_factor"),
-        (["--option", "dept=3"], "is no option"),
+        (["--option", "dept=3"], "is not an option"),
         (["--speed", "-1"], "speed_factor"),
     ],
 )

@@ -105,12 +105,14 @@ def test_all_problems_of_the_options_are_reported_at_once() -> None:
     with pytest.raises(DescriptionError) as caught:
         make_policy("conservative", compres=False, depth=-1, colour="red")
     assert [str(problem) for problem in caught.value.problems] == [
-        "compres: is no option of 'conservative' (did you mean 'compress'? "
+        "compres: is not an option of 'conservative' (did you mean 'compress'? "
         "options: depth, compress) [TL0203]",
-        "colour: is no option of 'conservative' (options: depth, compress) [TL0203]",
+        "colour: is not an option of 'conservative' (options: depth, compress) [TL0203]",
         "depth: must not be negative, not -1 [TL0206]",
     ]
-    with pytest.raises(DescriptionError, match=r"depth: is no option of 'fcfs' .it has no options"):
+    with pytest.raises(
+        DescriptionError, match=r"depth: is not an option of 'fcfs' .it has no options"
+    ):
         make_policy("fcfs", depth=3)
 
 
@@ -156,7 +158,7 @@ def test_code_runs_with_permission_and_its_options_are_checked(module: str) -> N
         resolve_policy(f"{module}:Mine", {"greddy": True}, allow_code=True)
     assert [(problem.field, problem.problem) for problem in caught.value.problems] == [
         ("depth", "is missing"),
-        ("greddy", f"is no option of '{module}:Mine'"),
+        ("greddy", f"is not an option of '{module}:Mine'"),
     ]
 
 

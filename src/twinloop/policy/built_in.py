@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from twinloop.description import Description
 
-#: Settings of the native scheduler, with the values that a policy does not set itself.
+#: Default settings of the native scheduler, which a policy overrides.
 DEFAULT_SETTINGS: Final = MappingProxyType(
     {
         "kind": "batch",
@@ -35,7 +35,7 @@ class BuiltInPolicy(Description):
     name: ClassVar[str]
 
     def native_settings(self, seed: int = 0) -> dict[str, object]:
-        """The settings of the native scheduler for this policy, and the seed.
+        """Return the settings of the native scheduler for this policy, including the seed.
 
         >>> from twinloop.policy import make_policy
         >>> settings = make_policy("easy", depth=50).native_settings(seed=7)

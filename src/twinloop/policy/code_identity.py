@@ -3,7 +3,7 @@
 Two objects with the same hash behave the same, in this process or in a later one. Code is
 compared as it is loaded (byte code, constants, defaults, closures, the globals that it refers to):
 an edited comment changes nothing, an edited helper function changes the hash. Code of installed
-packages enters by name and version, modules of the user by the bytes of their files.
+packages is hashed by name and version, modules of the user by the bytes of their files.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from types import (
 )
 from typing import Any, Final
 
-#: Attributes that Python adds to a class; the behaviour of a policy does not depend on them.
-_INCIDENTAL: Final = frozenset(
+#: Attributes that Python adds to a class; not hashed, because no behaviour depends on them.
+_IGNORED_ATTRIBUTES: Final = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__annotate__",
         "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl",
@@ -41,8 +41,18 @@ _INCIDENTAL: Final = frozenset(
         "__type_params__",
     }
 )  # fmt: skip
-_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
-_CONTAINERS: Final = (tuple, list, dict, set, frozenset)
+_PLAIN_TYPES: Final = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(...),
+    type(NotImplemented),
+)
+_CONTAINER_TYPES: Final = (tuple, list, dict, set, frozenset)
 #: Objects nested deeper than this are not hashed.
 _MAX_DEPTH: Final = 200
 
@@ -75,24 +85,24 @@ class _Writer:
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
-        self._known: dict[int, int] = {}
-        self._alive: list[Any] = []
+        self._indices_by_id: dict[int, int] = {}
+        self._written: list[Any] = []
         self._depth = 0
 
     def add(self, thing: Any) -> None:
-        """Write one object; ValueError or TypeError if it cannot be hashed."""
-        if isinstance(thing, _PLAIN) and type(thing) in _PLAIN:
+        """Write one object; raise any exception if it cannot be hashed."""
+        if isinstance(thing, _PLAIN_TYPES) and type(thing) in _PLAIN_TYPES:
             self._write(type(thing).__name__, repr(thing))
             return
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
         if type(thing) is tuple:
-            self._sequence("tuple", thing)
+            self._write_sequence("tuple", thing)
         elif type(thing) is CodeType:
-            self._code(thing)
+            self._write_code(thing)
         elif self._is_new(thing):
-            self._describe(thing)
+            self._write_by_type(thing)
         self._depth -= 1
 
     def _write(self, *words: str) -> None:
@@ -102,67 +112,67 @@ class _Writer:
             self.hash.update(data)
 
     def _is_new(self, thing: Any) -> bool:
-        """Whether an object was not written yet; if it was, write a reference to it."""
-        number = self._known.get(id(thing))
-        if number is not None:
-            self._write("again", str(number))
+        """Return whether an object was not written yet; if it was, write a reference to it."""
+        index = self._indices_by_id.get(id(thing))
+        if index is not None:
+            self._write("again", str(index))
             return False
-        self._known[id(thing)] = len(self._known)
-        self._alive.append(thing)  # keep it alive, so that its id stays unique
+        self._indices_by_id[id(thing)] = len(self._indices_by_id)
+        self._written.append(thing)  # keep it alive, so that its id stays unique
         return True
 
-    def _sequence(self, kind: str, items: Any) -> None:
+    def _write_sequence(self, kind: str, items: Any) -> None:
         self._write(kind, str(len(items)))
         for item in items:
             self.add(item)
 
-    def _set(self, kind: str, items: Any) -> None:
-        found = [identify(item) for item in items]
-        if None in found:
+    def _write_set(self, kind: str, items: Any) -> None:
+        hashes = [identify(item) for item in items]
+        if None in hashes:
             raise ValueError("an element cannot be hashed")
-        self._write(kind, *sorted(str(each) for each in found))
+        self._write(kind, *sorted(str(each) for each in hashes))
 
-    def _describe(self, thing: Any) -> None:
+    def _write_by_type(self, thing: Any) -> None:
         kind = type(thing)
         if kind is list:
-            self._sequence("list", thing)
+            self._write_sequence("list", thing)
         elif kind in (dict, MappingProxyType):
-            self._mapping(thing)
+            self._write_mapping(thing)
         elif kind in (set, frozenset):
-            self._set(kind.__name__, thing)
+            self._write_set(kind.__name__, thing)
         elif isinstance(thing, ModuleType):
-            self._module(thing)
+            self._write_module(thing)
         elif isinstance(thing, type):
-            self._class(thing)
+            self._write_class(thing)
         elif isinstance(thing, FunctionType):
-            self._function(thing)
+            self._write_function(thing)
         elif isinstance(thing, property):
-            self._sequence("property", (thing.fget, thing.fset, thing.fdel))
+            self._write_sequence("property", (thing.fget, thing.fset, thing.fdel))
         elif isinstance(thing, staticmethod | classmethod | MethodType):
-            of = getattr(thing, "__self__", None) if isinstance(thing, MethodType) else None
-            self._sequence(kind.__name__, (thing.__func__, of))
+            bound_to = getattr(thing, "__self__", None) if isinstance(thing, MethodType) else None
+            self._write_sequence(kind.__name__, (thing.__func__, bound_to))
         elif isinstance(thing, functools.cached_property):
-            self._sequence("cached_property", (thing.func, thing.attrname))
+            self._write_sequence("cached_property", (thing.func, thing.attrname))
         elif isinstance(
             thing,
             MemberDescriptorType | GetSetDescriptorType | WrapperDescriptorType | MethodWrapperType,
         ):
             self._write("slot", thing.__qualname__)
         elif isinstance(thing, functools._lru_cache_wrapper):
-            self._sequence("cache", (thing.__wrapped__,))
+            self._write_sequence("cache", (thing.__wrapped__,))
         elif isinstance(thing, BuiltinFunctionType) and _is_module(thing.__self__):
             self._write("builtin", str(thing.__module__), thing.__qualname__)
         else:
-            self._object(thing)
+            self._write_object(thing)
 
-    def _mapping(self, thing: Mapping[Any, Any]) -> None:
+    def _write_mapping(self, thing: Mapping[Any, Any]) -> None:
         self._write("dict", str(len(thing)))
         for key, value in thing.items():
             self.add(key)
             self.add(value)
 
-    def _object(self, thing: Any) -> None:
-        """Any other object: by the parts that `copy` would rebuild it from."""
+    def _write_object(self, thing: Any) -> None:
+        """Write any other object: the parts from which `copy` would rebuild it."""
         reducer = copyreg.dispatch_table.get(type(thing))
         reduced = thing.__reduce_ex__(4) if reducer is None else reducer(thing)
         if isinstance(reduced, str):
@@ -176,24 +186,24 @@ class _Writer:
         self.add(make)
         self.add(arguments)
         self.add(state)
-        self._sequence("items", [] if items is None else list(items))
-        self._sequence("pairs", [] if pairs is None else list(pairs))
+        self._write_sequence("items", [] if items is None else list(items))
+        self._write_sequence("pairs", [] if pairs is None else list(pairs))
 
     # --- code ------------------------------------------------------------------------------------
 
-    def _class(self, thing: type) -> None:
+    def _write_class(self, thing: type) -> None:
         self._write("class", thing.__module__, thing.__qualname__)
-        if not self._is_user_module(thing.__module__):
+        if not self._check_user_module(thing.__module__):
             return
-        self._sequence("bases", thing.__bases__)
+        self._write_sequence("bases", thing.__bases__)
         for name, value in sorted(vars(thing).items()):
-            if name not in _INCIDENTAL:
+            if name not in _IGNORED_ATTRIBUTES:
                 self._write(name)
                 self.add(value)
 
-    def _function(self, thing: FunctionType) -> None:
+    def _write_function(self, thing: FunctionType) -> None:
         self._write("function", str(thing.__module__), thing.__qualname__)
-        if not self._is_user_module(thing.__module__):
+        if not self._check_user_module(thing.__module__):
             return
         self.add(thing.__code__)
         self.add(thing.__defaults__)
@@ -204,49 +214,49 @@ class _Writer:
                 self.add(cell.cell_contents)
             except ValueError:
                 self._write("empty cell")
-        known = thing.__globals__
-        for name in sorted(_names(thing.__code__)):
-            if name in known:
+        namespace = thing.__globals__
+        for name in sorted(_find_global_names(thing.__code__)):
+            if name in namespace:
                 self._write("global", name)
-                self.add(known[name])
+                self.add(namespace[name])
             elif hasattr(builtins, name):
                 self._write("builtin", name)
-        for name, level in sorted(_imports(thing.__code__)):
-            package = str(known.get("__package__") or "")
+        for name, level in sorted(_find_imports(thing.__code__)):
+            package = str(namespace.get("__package__") or "")
             self.add(_find_module(importlib.util.resolve_name("." * level + name, package)))
 
-    def _code(self, code: CodeType) -> None:
+    def _write_code(self, code: CodeType) -> None:
         self._write(
             "code", code.co_code.hex(), *code.co_names, "variables", *code.co_varnames, "free",
             *code.co_freevars, *code.co_cellvars, str(code.co_argcount),
             str(code.co_posonlyargcount), str(code.co_kwonlyargcount), str(code.co_flags),
         )  # fmt: skip
-        self._sequence("constants", code.co_consts)
+        self._write_sequence("constants", code.co_consts)
 
-    def _module(self, module: ModuleType) -> None:
-        """A module that code refers to: its file, its values, the modules that it imports."""
+    def _write_module(self, module: ModuleType) -> None:
+        """Write a module that code refers to: its file, its values, the modules it imports."""
         self._write("module", module.__name__)
-        if not self._is_user_module(module.__name__):
+        if not self._check_user_module(module.__name__):
             return
         file = getattr(module, "__file__", None)
         if file is not None:
             self._write(hashlib.sha256(Path(file).read_bytes()).hexdigest())
-        used: dict[str, ModuleType] = {}
+        used_modules: dict[str, ModuleType] = {}
         for name, value in sorted(vars(module).items()):
             if name.startswith("__"):
                 continue
-            if type(value) in (*_PLAIN, *_CONTAINERS):
+            if type(value) in (*_PLAIN_TYPES, *_CONTAINER_TYPES):
                 self._write(name)
                 self.add(value)
             elif isinstance(value, ModuleType):
-                used[value.__name__] = value
+                used_modules[value.__name__] = value
             elif (other := sys.modules.get(str(getattr(value, "__module__", "")))) is not None:
-                used[other.__name__] = other
-        for name in sorted(used):
-            self.add(used[name])
+                used_modules[other.__name__] = other
+        for name in sorted(used_modules):
+            self.add(used_modules[name])
 
-    def _is_user_module(self, name: str | None) -> bool:
-        """Whether a module belongs to the user; for other modules, write name and version."""
+    def _check_user_module(self, name: str | None) -> bool:
+        """Return whether a module belongs to the user; if not, write its name and version."""
         if name is None or is_user_module(name):
             return True
         top = name.partition(".")[0]
@@ -274,17 +284,17 @@ def is_user_module(name: str) -> bool:
 
 @functools.cache
 def _is_installed(file: str) -> bool:
-    place = Path(file).resolve()
-    return any(place.is_relative_to(folder) for folder in _installed())
+    path = Path(file).resolve()
+    return any(path.is_relative_to(folder) for folder in _list_package_folders())
 
 
 @functools.cache
-def _installed() -> tuple[Path, ...]:
-    """The folders of installed packages."""
+def _list_package_folders() -> tuple[Path, ...]:
+    """Return the folders of installed packages and of the standard library."""
     import site
 
-    named = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")]
-    folders = {*named, *site.getsitepackages(), site.getusersitepackages()}
+    paths = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")]
+    folders = {*paths, *site.getsitepackages(), site.getusersitepackages()}
     return tuple(Path(each).resolve() for each in folders if each)
 
 
@@ -292,39 +302,42 @@ def _is_module(thing: Any) -> bool:
     return thing is None or isinstance(thing, ModuleType)
 
 
-def _nested(code: CodeType) -> Iterator[CodeType]:
+def _walk_code(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _nested(constant)
+            yield from _walk_code(constant)
 
 
-def _names(code: CodeType) -> set[str]:
-    """The global names that code refers to, including nested functions."""
-    wanted = ("LOAD_GLOBAL", "LOAD_NAME")
+def _find_global_names(code: CodeType) -> set[str]:
+    """Return the global names that code refers to, including nested functions."""
+    opnames = ("LOAD_GLOBAL", "LOAD_NAME")
     return {
-        str(each.argval)
-        for one in _nested(code)
-        for each in dis.get_instructions(one)
-        if each.opname in wanted
+        str(instruction.argval)
+        for part in _walk_code(code)
+        for instruction in dis.get_instructions(part)
+        if instruction.opname in opnames
     }
 
 
-def _imports(code: CodeType) -> set[tuple[str, int]]:
-    """The modules that code imports while it runs, each with the level of a relative import."""
-    found: set[tuple[str, int]] = set()
-    for one in _nested(code):
-        before: list[Any] = []
-        for each in dis.get_instructions(one):
-            if each.opname == "IMPORT_NAME":
-                level = before[-2].argval if len(before) > 1 else 0
-                found.add((str(each.argval or ""), level if isinstance(level, int) else 0))
-            before.append(each)
-    return found
+def _find_imports(code: CodeType) -> set[tuple[str, int]]:
+    """Return the modules that code imports while it runs, with the level of a relative import."""
+    modules: set[tuple[str, int]] = set()
+    for part in _walk_code(code):
+        previous: list[Any] = []
+        for instruction in dis.get_instructions(part):
+            if instruction.opname == "IMPORT_NAME":
+                level = previous[-2].argval if len(previous) > 1 else 0
+                modules.add((str(instruction.argval or ""), level if isinstance(level, int) else 0))
+            previous.append(instruction)
+    return modules
 
 
 def _find_module(name: str) -> ModuleType | str:
-    """A module that code imports while it runs; for an installed module only its name."""
+    """Return a module that code imports while it runs; only the name of an installed module.
+
+    An installed module that is not loaded yet is not imported, because its name is sufficient.
+    """
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.find_spec(name.partition(".")[0])

@@ -89,13 +89,13 @@ class Kill:
 
     kind: ClassVar[str] = "kill"
 
-    #: Index of the task.
+    #: Index of the task, as in `View.running` or `View.waiting`.
     task: int
 
 
 @dataclass(slots=True)
 class SetState:
-    """Change the state of a machine.
+    """Switch a machine on or off.
 
     >>> SetState(0, "off").state
     'off'
@@ -105,7 +105,7 @@ class SetState:
 
     #: Index of the machine.
     machine: int
-    #: The new state.
+    #: The new state: "on" or "off".
     state: str
 
 

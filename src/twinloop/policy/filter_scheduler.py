@@ -93,7 +93,7 @@ class Filter(BuiltInPolicy):
         if self.pick != "first":
             if self.subset > 1:
                 findings.add(("subset",), f"has no effect with pick: {self.pick}", kind="no-effect")
-            if _list_set(self.weighers):
+            if _list_set_fields(self.weighers):
                 findings.add(
                     ("weighers",), f"have no effect with pick: {self.pick}", kind="no-effect"
                 )
@@ -103,16 +103,16 @@ class Filter(BuiltInPolicy):
     def _settings(self) -> dict[str, object]:
         return {
             "kind": "filter",
-            "filters": _list_set(self.filters),
-            "weighers": _list_set(self.weighers),
+            "filters": _list_set_fields(self.filters),
+            "weighers": _list_set_fields(self.weighers),
             "subset": self.subset,
             "skip": self.skip,
             "pick": self.pick,
         }
 
 
-def _list_set(parts: Filters | Weighers) -> list[tuple[str, float]]:
-    """The names and values of the fields that are set; a filter that is a flag has the value 0."""
+def _list_set_fields(parts: Filters | Weighers) -> list[tuple[str, float]]:
+    """Return names and values of the fields that are set; a filter that is a flag has value 0."""
     values = {name: getattr(parts, name) for name in type(parts).model_fields}
     return [
         (name.replace("_", "-"), 0.0 if value is True else float(value))

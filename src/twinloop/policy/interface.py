@@ -16,8 +16,9 @@ from twinloop.policy.decisions import Decision
 class View(Protocol):
     """The state of queue and machines that a policy may use for its decisions.
 
-    It contains what the scheduler of a real cluster can observe: requested run times, for example,
-    but not the true ones. Tasks and machines are indices. A view is valid until `decide` returns.
+    It contains the quantities that the scheduler of a real cluster can observe: requested run
+    times, for example, but not the actual ones (unless a task has no requested time). Tasks and
+    machines are indices. A view is valid until `decide` returns.
 
     >>> def requested_cores(view: View) -> float:
     ...     return sum(view.cores(task) for task in view.waiting)
@@ -78,7 +79,10 @@ class View(Protocol):
         """The requested memory of a task (bytes)."""
 
     def requested_time(self, task: int) -> float:
-        """The run time to plan with (s): the requested time of the task."""
+        """The run time to plan with (s): the requested time of the task.
+
+        For a task without a requested time it is the recorded plan or, without one, its run time.
+        """
 
     def submit(self, task: int) -> float:
         """The submission time of a task in this run (s); NaN if it is not submitted yet."""
@@ -102,7 +106,7 @@ class View(Protocol):
         """The start time of a running task (s)."""
 
     def planned_end(self, task: int) -> float:
-        """The planned end of a running task (s): its start plus its requested time."""
+        """The planned end of a running task (s): its start plus `requested_time`."""
 
     def placement(self, task: int) -> Sequence[tuple[int, float]]:
         """The machines of a running task, each with the cores of the task on it."""

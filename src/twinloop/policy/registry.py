@@ -67,7 +67,7 @@ def make_policy(name: str, /, **options: Any) -> AnyPolicy:
     twinloop.InputError: no policy is called 'esay' (did you mean 'easy'?) [TL0209]
     >>> make_policy("easy", dept=3)
     Traceback (most recent call last):
-    twinloop.description.DescriptionError: dept: is no option of 'easy'
+    twinloop.description.DescriptionError: dept: is not an option of 'easy'
         (did you mean 'depth'? options: depth) [TL0203]
     """
     return resolve_policy(name, options)
@@ -80,7 +80,7 @@ def resolve_policy(
 
     Args:
         name: Name of a built-in policy, of a policy of an installed plug-in, or `module:Class`.
-        options: Options of the policy; the others have their defaults.
+        options: Options of the policy; options that are not given have their defaults.
         allow_code: Whether `module:Class` may be imported and run.
 
     >>> resolve_policy("my.policies:Mine")
@@ -100,23 +100,25 @@ def resolve_policy(
                 kind="code-not-allowed",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        found = import_code(name)
+        loaded = import_code(name)
     else:
-        found = load_plugin(ENTRY_POINT_GROUP, name, "policy")
-    return construct_policy(name, found, options)
+        loaded = load_plugin(ENTRY_POINT_GROUP, name, "policy")
+    return construct_policy(name, loaded, options)
 
 
-def construct_policy(name: str, found: Any, options: Mapping[str, Any] | None = None) -> AnyPolicy:
+def construct_policy(
+    name: str, policy_class: Any, options: Mapping[str, Any] | None = None
+) -> AnyPolicy:
     """Create a policy from a class and options; `name` is used in error messages.
 
     >>> from twinloop.policy import Easy
     >>> construct_policy("easy", Easy, {"depth": 3})
     Easy(depth=3)
     """
-    if isinstance(found, type) and issubclass(found, BuiltInPolicy):
-        return _construct_built_in(name, found, options or {})
-    if isinstance(found, type) and issubclass(found, Policy):
-        return _construct_class(name, found, options or {})
+    if isinstance(policy_class, type) and issubclass(policy_class, BuiltInPolicy):
+        return _construct_built_in(name, policy_class, options or {})
+    if isinstance(policy_class, type) and issubclass(policy_class, Policy):
+        return _construct_class(name, policy_class, options or {})
     raise InputError(
         f"'{name}' is not a policy class",
         kind="wrong-interface",
@@ -130,26 +132,30 @@ def check_policy_name(name: str) -> None:
         return
     offered = list_plugins(ENTRY_POINT_GROUP)
     if name not in offered:
-        known = [*_BUILT_IN, *offered]
+        available = [*_BUILT_IN, *offered]
         raise InputError(
-            f"no policy is called '{name}'", kind="unknown-name", remedy=suggest_name(name, known)
+            f"no policy is called '{name}'",
+            kind="unknown-name",
+            remedy=suggest_name(name, available),
         )
 
 
 def _construct_built_in(
     name: str, kind: type[BuiltInPolicy], options: Mapping[str, Any]
 ) -> BuiltInPolicy:
-    known = list(kind.model_fields)
+    fields = list(kind.model_fields)
     problems: list[InputError] = [
-        _unknown(name, key, known) for key in options if key not in kind.model_fields
+        _make_unknown_option_error(name, key, fields)
+        for key in options
+        if key not in kind.model_fields
     ]
     try:
-        made = kind.from_dict({key: options[key] for key in options if key in kind.model_fields})
+        policy = kind.from_dict({key: options[key] for key in options if key in kind.model_fields})
     except DescriptionError as error:
         problems += error.problems
     if problems:
         raise DescriptionError(problems)
-    return made
+    return policy
 
 
 def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) -> Policy:
@@ -166,7 +172,11 @@ def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) 
         if parameter.default is parameter.empty and key not in options
     ]
     if not takes_any:
-        problems += [_unknown(name, key, list(named)) for key in options if key not in named]
+        problems += [
+            _make_unknown_option_error(name, key, list(named))
+            for key in options
+            if key not in named
+        ]
     if problems:
         raise DescriptionError(problems)
     try:
@@ -180,12 +190,12 @@ def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) 
         ) from error
 
 
-def _unknown(name: str, key: str, known: list[str]) -> InputError:
+def _make_unknown_option_error(name: str, key: str, known: list[str]) -> InputError:
     close = get_close_matches(key, known, n=1)
     meant = f"did you mean '{close[0]}'? " if close else ""
     remedy = f"{meant}options: {', '.join(known)}" if known else "it has no options"
     return InputError(
-        f"is no option of '{name}'",
+        f"is not an option of '{name}'",
         kind="unknown-field",
         field=address_to_path((key,)),
         remedy=remedy,
