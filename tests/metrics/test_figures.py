@@ -76,6 +76,26 @@ def test_warm_up_is_counted_from_the_first_submission() -> None:
         assert before.to_dict() == pytest.approx(after.to_dict())
 
 
+def test_only_tasks_that_may_have_met_their_deadline_are_noted_as_not_missed() -> None:
+    trace = Trace(
+        tasks=pl.DataFrame(
+            {
+                "id": ["a", "b"],
+                "submit": [0.0, 0.0],
+                "deadline": [9.0, 9.0],
+                "status": [None, "failed"],
+            }
+        ),
+        placements=pl.DataFrame(
+            {"task": ["a", "b"], "start": [1.0, 1.0], "end": [None, None]},
+            schema_overrides={"end": pl.Float64},
+        ),
+    )
+    found = figures(trace)
+    assert (found.deadlines, found.deadline_misses) == (2, 1)
+    assert "1 task with a deadline and no known end: not a miss" in found.notes
+
+
 def test_a_task_with_parents_waits_from_when_it_is_ready() -> None:
     trace = Trace(
         tasks=pl.DataFrame(

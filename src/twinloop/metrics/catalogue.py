@@ -43,7 +43,7 @@ def add_unit(name: str, unit: str) -> str:
     return f"{name}_{unit}" if unit else name
 
 
-def _distributions() -> Iterator[tuple[str, Figure]]:
+def _list_distributions() -> Iterator[tuple[str, Figure]]:
     for quantity, (unit, label) in DISTRIBUTIONS.items():
         for measure, statistic in MEASURES.items():
             yield add_unit(f"{quantity}_{measure}", unit), Figure(unit, f"{statistic} {label}")
@@ -52,7 +52,7 @@ def _distributions() -> Iterator[tuple[str, Figure]]:
 FIGURES: Final[dict[str, Figure]] = {
     "tasks": Figure("", "tasks counted"),
     "completed": Figure("", "tasks that completed"),
-    "rejected": Figure("", "tasks that could never fit"),
+    "rejected": Figure("", "tasks that could never run"),
     "killed": Figure("", "tasks killed at a limit"),
     "failed": Figure("", "tasks that failed, including lost ones"),
     "lost": Figure("", "tasks lost with their machine"),
@@ -61,7 +61,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "ran": Figure("", "tasks that were started"),
     "left_out": Figure("", "tasks submitted in warm-up or from `until` on, not counted"),
     "makespan_s": Figure("s", "first submission to last end of the tasks that ran"),
-    **dict(_distributions()),
+    **dict(_list_distributions()),
     "core_s": Figure("core s", "allocated core-seconds in the window"),
     "cores": Figure("cores", "cores of the platform"),
     "utilisation": Figure("", "core_s over the capacity of the cores in the window"),

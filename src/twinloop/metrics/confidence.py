@@ -85,7 +85,7 @@ def confidence_interval(
     >>> found.mean, round(found.half_width, 3)
     (2.0, 2.484)
     """
-    mean, half = _student(_to_floats(values), level)
+    mean, half = _compute_student_interval(_to_floats(values), level)
     return ConfidenceInterval(mean, half, level, len(values))
 
 
@@ -117,7 +117,7 @@ def batch_means(
     2.9
     """
     if isinstance(values, Trace):
-        known = _task_values(values, quantity, warm_up)
+        samples = _list_task_values(values, quantity, warm_up)
     else:
         if warm_up:
             raise InputError(
@@ -126,7 +126,7 @@ def batch_means(
                 field="warm_up",
                 remedy="remove the first values",
             )
-        known = _to_floats(values)
+        samples = _to_floats(values)
     if batches < 2:
         raise InputError(
             f"must be at least 2, not {batches}",
@@ -134,17 +134,17 @@ def batch_means(
             field="batches",
             remedy="20 to 30 are usual",
         )
-    size = known.size // batches
+    size = samples.size // batches
     if size < 1:
         raise InputError(
-            f"{known.size:,} values are too few for {batches} batches",
+            f"{samples.size:,} values are too few for {batches} batches",
             kind="too-few-values",
             field="values",
         )
-    left_out = known.size - size * batches
-    means = known[left_out:].reshape(batches, size).mean(axis=1)
-    mean, half = _student(means, level)
-    return BatchMeans(mean, half, level, batches, size, left_out, _autocorrelation(means))
+    left_out = samples.size - size * batches
+    means = samples[left_out:].reshape(batches, size).mean(axis=1)
+    mean, half = _compute_student_interval(means, level)
+    return BatchMeans(mean, half, level, batches, size, left_out, _compute_autocorrelation(means))
 
 
 def moments(values: Floats) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def moments(values: Floats) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1))
 
 
-def _task_values(trace: Trace, quantity: Quantity, warm_up: float) -> Floats:
+def _list_task_values(trace: Trace, quantity: Quantity, warm_up: float) -> Floats:
     if quantity not in _QUANTITIES:
         raise InputError(
             f"'{quantity}' is not a quantity of tasks",
@@ -170,30 +170,30 @@ def _task_values(trace: Trace, quantity: Quantity, warm_up: float) -> Floats:
             field="quantity",
             remedy=f"one of: {', '.join(_QUANTITIES)}",
         )
-    every = per_task(trace)
+    all_tasks = per_task(trace)
     tasks = (
-        MeasurementWindow.from_tasks(every, warm_up)
-        .filter_tasks(every)
+        MeasurementWindow.from_tasks(all_tasks, warm_up)
+        .filter_tasks(all_tasks)
         .drop_nulls(["submit", quantity])
         .sort("submit", "id")
     )
-    found: Floats = tasks[quantity].to_numpy()
-    return found
+    column: Floats = tasks[quantity].to_numpy()
+    return column
 
 
 def _to_floats(values: Sequence[float] | npt.NDArray[np.float64]) -> Floats:
     try:
-        known = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        known = np.array([np.nan])
-    if known.ndim != 1 or not np.isfinite(known).all():
+        array = np.array([np.nan])
+    if array.ndim != 1 or not np.isfinite(array).all():
         raise InputError(
             "must be a sequence of finite numbers", kind="wrong-argument", field="values"
         )
-    return known
+    return array
 
 
-def _student(values: Floats, level: float) -> tuple[float, float]:
+def _compute_student_interval(values: Floats, level: float) -> tuple[float, float]:
     """Return the mean and the half width of its interval."""
     # Imported here because SciPy is slow to import.
     from scipy.special import stdtrit
@@ -216,7 +216,7 @@ def _student(values: Floats, level: float) -> tuple[float, float]:
     return mean, t * deviation / math.sqrt(values.size)
 
 
-def _autocorrelation(means: Floats) -> float | None:
+def _compute_autocorrelation(means: Floats) -> float | None:
     deviations = means - means.mean()
     total = float(np.dot(deviations, deviations))
     return float(np.dot(deviations[:-1], deviations[1:])) / total if total > 0 else None

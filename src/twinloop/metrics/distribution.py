@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-_LEVELS = (0.5, 0.95, 0.99)
+_QUANTILE_LEVELS = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Distribution:
     @classmethod
     def of(cls, values: pl.Series) -> Distribution | None:
         """Compute the distribution of a column; None if it has no value."""
-        known = np.sort(values.drop_nulls().to_numpy())
-        if not known.size:
+        sorted_values = np.sort(values.drop_nulls().to_numpy())
+        if not sorted_values.size:
             return None
-        p50, p95, p99 = (float(q) for q in np.quantile(known, _LEVELS))
+        p50, p95, p99 = (float(q) for q in np.quantile(sorted_values, _QUANTILE_LEVELS))
         # Clipped because rounding may move the mean of equal values away from them.
-        mean = float(np.clip(known.mean(), known[0], known[-1]))
-        return cls(int(known.size), mean, p50, p95, p99, float(known[-1]))
+        mean = float(np.clip(sorted_values.mean(), sorted_values[0], sorted_values[-1]))
+        return cls(int(sorted_values.size), mean, p50, p95, p99, float(sorted_values[-1]))

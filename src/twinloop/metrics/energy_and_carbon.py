@@ -52,6 +52,8 @@ def _is_known(power: WeightedIntervals, start: float, end: float) -> bool:
 def find_power_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
     """Return the power over time and the number of windows with unknown power.
 
+    The power is None if it is unknown in every window.
+
     >>> find_power_intervals(Trace())
     (None, 0)
     """
@@ -107,9 +109,9 @@ class CarbonIntensity:
             origin = self.t[0] if np.isfinite(self.t[0]) else 0.0
             constant: Floats = (times - origin) * self.grams_per_kwh[0]
             return constant
-        so_far = np.concatenate([[0.0], np.cumsum(self.grams_per_kwh[:-1] * np.diff(self.t))])
-        here = np.searchsorted(self.t, times, side="right") - 1
-        area: Floats = so_far[here] + self.grams_per_kwh[here] * (times - self.t[here])
+        cumulative = np.concatenate([[0.0], np.cumsum(self.grams_per_kwh[:-1] * np.diff(self.t))])
+        index = np.searchsorted(self.t, times, side="right") - 1
+        area: Floats = cumulative[index] + self.grams_per_kwh[index] * (times - self.t[index])
         return area
 
 
@@ -128,8 +130,8 @@ def carbon(
         trace: A trace with a power table.
         intensity: Carbon intensity in g/kWh: a constant, or a frame of `grams_per_kwh` and `t` (s
             since t = 0) or `unix_ms`, as returned by the reader of OpenDC carbon traces.
-        start: Start of the interval.
-        end: End of the interval.
+        start: Start of the interval (s).
+        end: End of the interval (s).
 
     >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
     >>> carbon(trace, pl.DataFrame({"t": [0.0, 3600.0], "grams_per_kwh": [100.0, 300.0]}))
@@ -140,10 +142,10 @@ def carbon(
     intervals, _ = find_power_intervals(trace)
     if intervals is None or not _is_known(intervals, start, end):
         return None
-    begins, ends = np.maximum(intervals.start, start), np.minimum(intervals.end, end)
-    inside = ends > begins
-    begins, ends, watts = begins[inside], ends[inside], intervals.weight[inside]
-    first = begins.min(initial=np.inf)
+    starts, ends = np.maximum(intervals.start, start), np.minimum(intervals.end, end)
+    inside = ends > starts
+    starts, ends, watts = starts[inside], ends[inside], intervals.weight[inside]
+    first = starts.min(initial=np.inf)
     if first < series.t[0]:
         raise InputError(
             f"starts at t = {series.t[0]:g} s, after the power at t = {first:g} s",
@@ -151,14 +153,14 @@ def carbon(
             field="intensity",
             remedy="use a series that covers the run; unix_ms needs the correct epoch",
         )
-    mean_times_length = series.integral(ends) - series.integral(begins)
+    mean_times_length = series.integral(ends) - series.integral(starts)
     return float((watts * mean_times_length).sum()) / JOULES_PER_KWH
 
 
 def note_extrapolated_intensity(
     trace: Trace, intensity: float | pl.DataFrame | None, end: float
 ) -> tuple[str, ...]:
-    """Return a note if there is power up to `end` after the last value of an intensity series.
+    """Return a note if there is power before `end` but after the last time of an intensity series.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [9.0], "dt": [9.0], "watts": [1.0]}))
     >>> series = pl.DataFrame({"t": [0.0, 5.0], "grams_per_kwh": [100.0, 300.0]})
@@ -178,13 +180,13 @@ def _convert_times(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
     remedy = "use a frame of grams_per_kwh and t (s since t = 0) or unix_ms"
     if "grams_per_kwh" not in given.columns or not {"t", "unix_ms"} & set(given.columns):
         raise InputError(
-            f"has the columns {given.columns}",
+            f"lacks a column: it has {given.columns}",
             kind="wrong-columns",
             field="intensity",
             remedy=remedy,
         )
-    named = given.select([name for name in ("t", "unix_ms", "grams_per_kwh") if name in given])
-    if not all(dtype.is_numeric() for dtype in named.dtypes) or sum(named.null_count().row(0)):
+    series = given.select([name for name in ("t", "unix_ms", "grams_per_kwh") if name in given])
+    if not all(dtype.is_numeric() for dtype in series.dtypes) or sum(series.null_count().row(0)):
         raise InputError(
             "has values that are not numbers",
             kind="wrong-columns",
@@ -192,7 +194,7 @@ def _convert_times(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
             remedy=remedy,
         )
     if "t" in given.columns:
-        return named
+        return series
     if epoch_ms is None:
         raise InputError(
             "is in unix_ms, but the trace has no date of t = 0",
@@ -200,4 +202,4 @@ def _convert_times(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
             field="intensity",
             remedy="give t in seconds since t = 0",
         )
-    return named.with_columns(t=(pl.col("unix_ms") - epoch_ms) / 1000)
+    return series.with_columns(t=(pl.col("unix_ms") - epoch_ms) / 1000)

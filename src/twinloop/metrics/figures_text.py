@@ -9,7 +9,7 @@ from twinloop.description.safe_text import join_lines
 from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, add_unit
 
 _Values = Mapping[str, float | int | None]
-_SPREAD = {
+_DISTRIBUTION_FIGURES = {
     add_unit(f"{quantity}_{measure}", unit)
     for quantity, (unit, _) in DISTRIBUTIONS.items()
     for measure in MEASURES
@@ -17,24 +17,28 @@ _SPREAD = {
 
 
 def figures_to_text(values: _Values, notes: Sequence[str]) -> str:
-    """Format the known figures, one per line; distributions as a table.
+    """Format the known figures, one per line, except counts of zero; distributions as a table.
 
     >>> print(figures_to_text({"tasks": 2, "makespan_s": 20.0, "energy_j": None}, ["something"]))
     tasks                      2
     makespan_s                20
     note: something
     """
-    lines = [f"{name:<22}{format_number(value):>14}" for name, value in _singles(values)]
-    spreads = list(_spreads(values))
-    if spreads:
+    lines = [
+        f"{name:<22}{format_number(value):>14}" for name, value in _list_single_figures(values)
+    ]
+    distributions = list(_list_distributions(values))
+    if distributions:
         lines.append(f"{'':<22}" + "".join(f"{measure:>14}" for measure in MEASURES))
-        for name, parts in spreads:
-            lines.append(f"{name:<22}" + "".join(f"{format_number(part):>14}" for part in parts))
+        for name, statistics in distributions:
+            lines.append(
+                f"{name:<22}" + "".join(f"{format_number(number):>14}" for number in statistics)
+            )
     return join_lines([*lines, *(f"note: {note}" for note in notes)])
 
 
 def figures_to_html(values: _Values, notes: Sequence[str]) -> str:
-    """Format the known figures as an HTML table.
+    """Format the known figures, except counts of zero, as an HTML table.
 
     >>> figures_to_html({"tasks": 2}, [])
     '<table><tr><th>tasks</th><td>2</td><td></td><td>tasks counted</td></tr></table>'
@@ -67,13 +71,13 @@ def _is_shown(name: str, value: float | int | None) -> bool:
     return value is not None and (value != 0 or FIGURES[name].unit != "" or name == "tasks")
 
 
-def _singles(values: _Values) -> Iterator[tuple[str, float | int | None]]:
+def _list_single_figures(values: _Values) -> Iterator[tuple[str, float | int | None]]:
     for name, value in values.items():
-        if name not in _SPREAD and _is_shown(name, value):
+        if name not in _DISTRIBUTION_FIGURES and _is_shown(name, value):
             yield name, value
 
 
-def _spreads(values: _Values) -> Iterator[tuple[str, list[float | int | None]]]:
+def _list_distributions(values: _Values) -> Iterator[tuple[str, list[float | int | None]]]:
     for quantity, (unit, _) in DISTRIBUTIONS.items():
         parts = [values.get(add_unit(f"{quantity}_{m}", unit)) for m in MEASURES]
         if parts[0] is not None:

@@ -20,7 +20,7 @@ class Lateness:
     """Lateness of the `tasks` that ran and have a recorded submission.
 
     `mean` in seconds (equation 3); `relative`, 1 + mean / (last - first recorded submission)
-    (equation 4), None if all were recorded at one time; `additional`, 2 mean / (tasks - 1)
+    (equation 4), None if all were recorded at the same time; `additional`, 2 mean / (tasks - 1)
     in seconds (equation 6), None for one task.
 
     >>> frame = pl.DataFrame({"submit_recorded": [0.0, 10.0, 20.0], "lateness": [0.0, 1.0, 2.0]})
@@ -75,9 +75,9 @@ def per_user(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
     >>> per_user(trace).select("user", "jobs", "wait_mean", "lateness_additional").rows()
     [('u', 2, 0.5, 4.0), ('v', 1, 5.0, None)]
     """
-    ran = per_task(trace, bound=bound)
+    tasks = per_task(trace, bound=bound)
     return (
-        ran.group_by("user")
+        tasks.group_by("user")
         .agg(
             tasks=pl.len().cast(pl.Int64),
             jobs=pl.col("ran").sum().cast(pl.Int64),

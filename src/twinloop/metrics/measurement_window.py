@@ -1,4 +1,4 @@
-"""Measurement window of a trace: without the warm-up, and up to an end."""
+"""Measurement window of a trace: from the end of the warm-up to a given time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class MeasurementWindow:
     def from_tasks(
         cls, tasks: pl.DataFrame, warm_up: float, until: float | None = None
     ) -> MeasurementWindow:
-        """Create the window from `warm_up` to `until`, in s after the first submission."""
+        """Create the window from `warm_up` to `until`, in s after the first submission.
+
+        Without a warm-up the window has no start, and without `until` it has no end.
+        """
         for name, value in (("warm_up", warm_up), ("until", until)):
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise InputError(
@@ -57,8 +60,13 @@ class MeasurementWindow:
         return tasks.filter((pl.col("submit") >= self.begin) & (pl.col("submit") < self.end))
 
     def span(self, tasks: pl.DataFrame) -> tuple[float, float] | None:
-        """Return the window limited to the first submission and the last end of executed tasks."""
-        first = self.begin if math.isfinite(self.begin) else to_float(_submissions(tasks).min())
+        """Return the window limited to the first submission and the last end of executed tasks.
+
+        None if no such submission or end is known.
+        """
+        first = (
+            self.begin if math.isfinite(self.begin) else to_float(_list_submissions(tasks).min())
+        )
         last = to_float(tasks["end"].max())
         return None if first is None or last is None else (first, max(first, min(last, self.end)))
 
@@ -72,5 +80,5 @@ def to_float(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _submissions(tasks: pl.DataFrame) -> pl.Series:
+def _list_submissions(tasks: pl.DataFrame) -> pl.Series:
     return tasks.filter("ran")["submit"]

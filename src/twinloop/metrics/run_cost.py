@@ -15,7 +15,7 @@ from twinloop.trace.trace import Trace, require_trace
 class Cost:
     """Cost of a run: of the allocated cores, of the energy, and the total.
 
-    None if a quantity has a price and is unknown.
+    A cost is None if its quantity has a price but is unknown.
 
     >>> Cost(cores=2.0, energy=0.5, currency="EUR").total
     2.5
@@ -41,8 +41,10 @@ def cost(trace: Trace, prices: Prices, start: float = -math.inf, end: float = ma
     >>> cost(trace, Prices(core_hour=0.05)).total
     0.4
     """
-    held, _ = find_core_intervals(require_trace(trace))
-    return compute_cost(prices, held.area(start, end) if held else None, energy(trace, start, end))
+    allocated, _ = find_core_intervals(require_trace(trace))
+    return compute_cost(
+        prices, allocated.area(start, end) if allocated else None, energy(trace, start, end)
+    )
 
 
 def compute_cost(prices: Prices, core_seconds: float | None, joules: float | None) -> Cost:
@@ -58,7 +60,9 @@ def compute_cost(prices: Prices, core_seconds: float | None, joules: float | Non
     )
 
 
-def _multiply_price(unit_price: float, amount: float | None, per: float) -> float | None:
+def _multiply_price(
+    unit_price: float, amount: float | None, amount_per_unit: float
+) -> float | None:
     if unit_price == 0:
         return 0.0
-    return None if amount is None else amount / per * unit_price
+    return None if amount is None else amount / amount_per_unit * unit_price

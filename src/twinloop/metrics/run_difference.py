@@ -15,10 +15,11 @@ from twinloop.metrics.tasks import per_task
 from twinloop.metrics.trace_figures import Figures, figures
 from twinloop.trace.trace import Trace, require_trace
 
-#: Starts that differ by no more than this (s) are equal.
-START_TOLERANCE = 1e-6
-#: Maximum number of tasks and users listed.
+#: Starts and waits that differ by no more than this (s) are equal.
+TIME_TOLERANCE = 1e-6
+#: Maximum number of tasks and of users listed.
 MAX_LISTED = 5
+#: Maximum number of IDs of unmatched tasks listed.
 _MAX_EXAMPLES = 3
 
 
@@ -55,9 +56,9 @@ class Difference:
     their first start (same: within a microsecond); `elsewhere` counts tasks that ran on other
     machines, None if the machines are unknown. A change is b minus a.
 
-    - `statuses`: a frame of `a`, `b`, `tasks`: the tasks with another status.
-    - `starts`: the tasks with the largest change of start: `id`, `user`, `start_a`, `start_b`,
-      `change`.
+    - `statuses`: a frame of `a`, `b`, `tasks`: the number of tasks per pair of different statuses.
+    - `starts`: the at most five tasks with the largest change of start: `id`, `user`, `start_a`,
+      `start_b`, `change` (s).
     - `users`: the waits of each user over the tasks that ran in both: `user`, `tasks`,
       `wait_mean_a`, `wait_mean_b`, `change` (of the mean) and `total` (of the sum), in s,
       sorted by `total`.
@@ -100,13 +101,12 @@ class Difference:
     @property
     def gains(self) -> pl.DataFrame:
         """The users who wait less in b than in a, the largest gain first."""
-        return self.users.filter(pl.col("total") < -START_TOLERANCE).head(MAX_LISTED)
+        return self.users.filter(pl.col("total") < -TIME_TOLERANCE).head(MAX_LISTED)
 
     @property
     def losses(self) -> pl.DataFrame:
         """The users who wait longer in b than in a, the largest loss first."""
-        worst = self.users.reverse().sort("total", descending=True, maintain_order=True)
-        return worst.filter(pl.col("total") > START_TOLERANCE).head(MAX_LISTED)
+        return self.users.reverse().filter(pl.col("total") > TIME_TOLERANCE).head(MAX_LISTED)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as plain data."""
@@ -131,8 +131,8 @@ class Difference:
 
     def __repr__(self) -> str:
         return (
-            f"<Difference over {self.matched:,} tasks in both: {self.earlier:,} start earlier, "
-            f"{self.later:,} later, {self.same:,} at the same time>"
+            f"<Difference over {self.matched:,} tasks in both traces: {self.earlier:,} start "
+            f"earlier, {self.later:,} later, {self.same:,} at the same time>"
         )
 
 
@@ -144,33 +144,33 @@ def difference(a: Trace, b: Trace) -> Difference:
     ...     placed = pl.DataFrame({"task": ["x", "y"], "start": starts, "end": [30.0, 30.0]})
     ...     return Trace(tasks=tasks, placements=placed)
     >>> difference(run(0.0, 10.0), run(0.0, 4.0))
-    <Difference over 2 tasks in both: 1 start earlier, 0 later, 1 at the same time>
+    <Difference over 2 tasks in both traces: 1 start earlier, 0 later, 1 at the same time>
     """
-    one, other = _read_tasks(require_trace(a), "a"), _read_tasks(require_trace(b), "b")
-    both = one.join(other, on="id", how="inner", suffix="_b", maintain_order="left")
+    tasks_a, tasks_b = _read_tasks(require_trace(a), "a"), _read_tasks(require_trace(b), "b")
+    both = tasks_a.join(tasks_b, on="id", how="inner", suffix="_b", maintain_order="left")
     ran = both.drop_nulls(["start", "start_b"])
-    moved = ran["start_b"] - ran["start"]
-    unlike = both.filter(pl.col("status").ne_missing(pl.col("status_b")))
+    shift = ran["start_b"] - ran["start"]
+    status_changed = both.filter(pl.col("status").ne_missing(pl.col("status_b")))
     return Difference(
         a=figures(a),
         b=figures(b),
         scenario=(
-            *_find_changes(_facts(a), _facts(b)),
+            *_find_changes(_select_manifest_fields(a), _select_manifest_fields(b)),
             *_find_changes(a.manifest.scenario, b.manifest.scenario),
         ),
         without_scenario=a.manifest.scenario is None and b.manifest.scenario is None,
         matched=both.height,
-        only_a=_find_unmatched(one, other),
-        only_b=_find_unmatched(other, one),
-        earlier=int((moved < -START_TOLERANCE).sum()),
-        later=int((moved > START_TOLERANCE).sum()),
-        same=int((moved.abs() <= START_TOLERANCE).sum()),
-        elsewhere=_count_moved(a, b, ran["id"]),
-        statuses=unlike.group_by(a="status", b="status_b")
+        only_a=_find_unmatched(tasks_a, tasks_b),
+        only_b=_find_unmatched(tasks_b, tasks_a),
+        earlier=int((shift < -TIME_TOLERANCE).sum()),
+        later=int((shift > TIME_TOLERANCE).sum()),
+        same=int((shift.abs() <= TIME_TOLERANCE).sum()),
+        elsewhere=_count_on_other_machines(a, b, ran["id"]),
+        statuses=status_changed.group_by(a="status", b="status_b")
         .agg(tasks=pl.len().cast(pl.Int64))
         .sort(["tasks", "a", "b"], descending=[True, False, False]),
-        starts=ran.select("id", "user", start_a="start", start_b="start_b", change=moved)
-        .filter(pl.col("change").abs() > START_TOLERANCE)
+        starts=ran.select("id", "user", start_a="start", start_b="start_b", change=shift)
+        .filter(pl.col("change").abs() > TIME_TOLERANCE)
         .sort([pl.col("change").abs(), "id"], descending=[True, False])
         .head(MAX_LISTED),
         users=_compare_users(ran),
@@ -179,10 +179,10 @@ def difference(a: Trace, b: Trace) -> Difference:
 
 def _read_tasks(trace: Trace, label: str) -> pl.DataFrame:
     tasks = per_task(trace).select("id", "user", "status", "start", "wait").drop_nulls("id")
-    twice = tasks.filter(pl.col("id").is_duplicated())["id"]
-    if twice.len():
+    duplicates = tasks.filter(pl.col("id").is_duplicated())["id"]
+    if duplicates.len():
         raise InputError(
-            f"two tasks of trace {label} have the ID '{twice[0]}'",
+            f"two tasks of trace {label} have the ID '{duplicates[0]}'",
             kind="duplicate-name",
             field="id",
             remedy="twinloop check lists such tasks",
@@ -190,22 +190,22 @@ def _read_tasks(trace: Trace, label: str) -> pl.DataFrame:
     return tasks
 
 
-def _find_unmatched(here: pl.DataFrame, there: pl.DataFrame) -> UnmatchedTasks:
-    ids = here.join(there, on="id", how="anti", maintain_order="left")["id"]
+def _find_unmatched(tasks: pl.DataFrame, other_tasks: pl.DataFrame) -> UnmatchedTasks:
+    ids = tasks.join(other_tasks, on="id", how="anti", maintain_order="left")["id"]
     return UnmatchedTasks(ids.len(), tuple(ids.head(_MAX_EXAMPLES)))
 
 
-def _count_moved(a: Trace, b: Trace, ids: pl.Series) -> int | None:
-    """Count the tasks that ran on another set of machines."""
+def _count_on_other_machines(a: Trace, b: Trace, ids: pl.Series) -> int | None:
+    """Count the tasks that ran on another set of machines; None if a machine is unknown."""
     pairs = [trace.placements.select("task", "machine").unique() for trace in (a, b)]
     if any(pair["machine"].null_count() or not pair.height for pair in pairs):
         return None
-    one, other = pairs
-    moved = [
-        here.join(there, on=["task", "machine"], how="anti")["task"]
-        for here, there in ((one, other), (other, one))
+    pairs_a, pairs_b = pairs
+    moved_tasks = [
+        pairs_here.join(pairs_there, on=["task", "machine"], how="anti")["task"]
+        for pairs_here, pairs_there in ((pairs_a, pairs_b), (pairs_b, pairs_a))
     ]
-    return int(ids.is_in(pl.concat(moved).unique().implode()).sum())
+    return int(ids.is_in(pl.concat(moved_tasks).unique().implode()).sum())
 
 
 def _compare_users(ran: pl.DataFrame) -> pl.DataFrame:
@@ -223,7 +223,7 @@ def _compare_users(ran: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _facts(trace: Trace) -> dict[str, Any]:
+def _select_manifest_fields(trace: Trace) -> dict[str, Any]:
     """Return the fields of a manifest, other than the scenario, that two runs may differ in."""
     manifest = trace.manifest
     files = manifest.source.files if manifest.source else ()
@@ -242,7 +242,7 @@ def _find_changes(a: Any, b: Any, field: str = "") -> Iterator[FieldChange]:
                 a.get(key), b.get(key), f"{field}.{key}" if field else str(key)
             )
     elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
-        for place, (one, other) in enumerate(zip(a, b, strict=True)):
-            yield from _find_changes(one, other, f"{field}[{place}]")
+        for index, (item_a, item_b) in enumerate(zip(a, b, strict=True)):
+            yield from _find_changes(item_a, item_b, f"{field}[{index}]")
     elif a != b:
         yield FieldChange(field or "scenario", a, b)

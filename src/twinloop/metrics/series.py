@@ -17,7 +17,7 @@ from twinloop.metrics.weighted_intervals import (
 )
 from twinloop.trace.trace import Trace, require_trace
 
-_MOST_BINS = 10_000_000
+_MAX_BINS = 10_000_000
 
 
 def queue_length(trace: Trace) -> pl.DataFrame:
@@ -50,8 +50,8 @@ def cores_in_use(trace: Trace) -> pl.DataFrame:
     >>> cores_in_use(trace).rows()
     [(0.0, 2.0), (5.0, 3.0), (10.0, 1.0), (15.0, 0.0)]
     """
-    held, _ = find_core_intervals(require_trace(trace))
-    t, level = held.steps() if held else ([], [])
+    allocated, _ = find_core_intervals(require_trace(trace))
+    t, level = allocated.steps() if allocated else ([], [])
     return pl.DataFrame({"t": t, "cores": level}, schema={"t": pl.Float64, "cores": pl.Float64})
 
 
@@ -124,8 +124,8 @@ def busy_cores(trace: Trace, start: float, end: float) -> float | None:
     2.0
     """
     length = _check_interval(start, end)
-    held, _ = find_core_intervals(require_trace(trace))
-    return None if held is None else held.area(start, end) / length
+    allocated, _ = find_core_intervals(require_trace(trace))
+    return None if allocated is None else allocated.area(start, end) / length
 
 
 def busy_nodes(trace: Trace, start: float, end: float) -> float | None:
@@ -162,29 +162,31 @@ def _check_interval(start: float, end: float) -> float:
 
 
 def _count_events(times: pl.Series, tasks: pl.DataFrame, bin: float | None) -> pl.DataFrame:
-    known: Floats = times.drop_nulls().to_numpy()
-    moments: Floats
+    known_times: Floats = times.drop_nulls().to_numpy()
+    event_times: Floats
     if bin is None:
-        moments, count = np.unique(known, return_counts=True)
+        event_times, count = np.unique(known_times, return_counts=True)
     else:
         if not (math.isfinite(bin) and bin > 0):
             raise InputError(
                 f"must be a positive duration in s, not {bin}", kind="out-of-range", field="bin"
             )
         origin = tasks["submit"].min()
-        begin = float(origin) if isinstance(origin, float) else float(known.min(initial=np.inf))
-        # A time between two bins belongs to the first, so that `total` is correct at `t`.
-        number = np.maximum(np.ceil((known - begin) / bin).astype(np.int64) - 1, 0)
-        if number.max(initial=0) >= _MOST_BINS:
+        begin = (
+            float(origin) if isinstance(origin, float) else float(known_times.min(initial=np.inf))
+        )
+        # A time on the edge of two bins belongs to the first, so that `total` is correct at `t`.
+        bin_index = np.maximum(np.ceil((known_times - begin) / bin).astype(np.int64) - 1, 0)
+        if bin_index.max(initial=0) >= _MAX_BINS:
             raise InputError(
-                f"{bin} s would make {number.max() + 1:,} bins",
+                f"{bin} s would make {bin_index.max() + 1:,} bins, more than {_MAX_BINS:,}",
                 kind="too-many",
                 field="bin",
                 remedy="use longer bins",
             )
-        count = np.bincount(number)
-        moments = begin + bin * np.arange(1, count.size + 1, dtype=np.float64)
+        count = np.bincount(bin_index)
+        event_times = begin + bin * np.arange(1, count.size + 1, dtype=np.float64)
     return pl.DataFrame(
-        {"t": moments, "count": count, "total": np.cumsum(count)},
+        {"t": event_times, "count": count, "total": np.cumsum(count)},
         schema={"t": pl.Float64, "count": pl.Int64, "total": pl.Int64},
     )

@@ -19,7 +19,7 @@ def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
     """Compute the figures of each task, in the order of `tasks`; null if unknown.
 
     - `id`, `user`, `status`, `submit`, `submit_recorded`, `deadline`: from the trace.
-    - `ran`: whether it was started.
+    - `ran`: whether it was started and not rejected.
     - `start`, `end`: first start, and last end unless the task is still running.
     - `queued`: start of the wait: `ready` for a task with parents, otherwise `submit`.
     - `run_time`: run time of the last attempt.
@@ -44,18 +44,18 @@ def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
         raise InputError(
             f"must be a positive duration in s, not {bound}", kind="out-of-range", field="bound"
         )
-    executed = collect_runs(_merge_placements(trace)).select("submit", "start", "end", "run_time")
-    known = trace.tasks.select(
+    runs = collect_runs(_merge_placements(trace)).select("submit", "start", "end", "run_time")
+    recorded = trace.tasks.select(
         *("id", "user", "status"),
         *(finite_column(name) for name in ("submit_recorded", "ready", "deadline")),
         has_parents=pl.col("parents").list.len().fill_null(0) > 0,
-        still_runs=_still_running(trace),
+        still_runs=_find_still_running(trace),
     )
     queued = pl.when("has_parents").then(pl.coalesce("ready", "submit")).otherwise("submit")
     turnaround = pl.col("end") - pl.col("submit")
     run_time = pl.col("run_time")
     return (
-        known.hstack(executed)
+        recorded.hstack(runs)
         .with_columns(
             ran=pl.col("start").is_not_null() & pl.col("status").ne_missing("rejected"),
         )
@@ -85,15 +85,17 @@ def finite_column(name: str) -> pl.Expr:
     return pl.when(pl.col(name).is_finite()).then(name).alias(name)
 
 
-def _still_running(trace: Trace) -> pl.Expr:
-    """Expression: whether a task has an execution without an end in the trace."""
+def _find_still_running(trace: Trace) -> pl.Expr:
+    """Return an expression: whether the last execution of a task has no end in the trace."""
     placements = trace.placements.select("task", finite_column("start"), finite_column("end"))
-    begun = placements.filter(pl.col("end").is_null() & pl.col("start").is_not_null())
-    last = placements.group_by("task").agg(last_end=pl.col("end").max()) if begun.height else None
-    if last is None:
+    unended = placements.filter(pl.col("end").is_null() & pl.col("start").is_not_null())
+    last_ends = (
+        placements.group_by("task").agg(last_end=pl.col("end").max()) if unended.height else None
+    )
+    if last_ends is None:
         return pl.lit(False)
     # An attempt without an end is over once a later attempt has ended.
-    running = begun.join(last, on="task", how="left").filter(
+    running = unended.join(last_ends, on="task", how="left").filter(
         pl.col("last_end").is_null() | (pl.col("start") >= pl.col("last_end"))
     )
     return pl.col("id").is_in(running["task"].drop_nulls().unique().implode())
@@ -106,22 +108,22 @@ def _merge_placements(trace: Trace) -> Trace:
     grouping by ID.
     """
     placements = trace.placements.select("task", "attempt", "start", "end")
-    numbers = placements.select("start", "end")
-    if not placements.height or sum(numbers.null_count().row(0)):
+    times = placements.select("start", "end")
+    if not placements.height or sum(times.null_count().row(0)):
         return trace
     task, attempt = placements["task"], placements["attempt"]
-    begins = task.ne_missing(task.shift()) | attempt.ne_missing(attempt.shift())
-    begins[0] = True
-    first = np.flatnonzero(begins.to_numpy())
-    start, end = (numbers[name].to_numpy() for name in numbers.columns)
-    if first.size == task.len() or not all(np.isfinite(c).all() for c in (start, end)):
+    is_first = task.ne_missing(task.shift()) | attempt.ne_missing(attempt.shift())
+    is_first[0] = True
+    first_rows = np.flatnonzero(is_first.to_numpy())
+    start, end = (times[name].to_numpy() for name in times.columns)
+    if first_rows.size == task.len() or not all(np.isfinite(c).all() for c in (start, end)):
         return trace
     merged = pl.DataFrame(
         {
-            "task": task.gather(first),
-            "attempt": attempt.gather(first),
-            "start": np.minimum.reduceat(start, first),
-            "end": np.maximum.reduceat(end, first),
+            "task": task.gather(first_rows),
+            "attempt": attempt.gather(first_rows),
+            "start": np.minimum.reduceat(start, first_rows),
+            "end": np.maximum.reduceat(end, first_rows),
         }
     )
     return trace.replace(placements=merged)

@@ -33,12 +33,12 @@ from twinloop.trace.trace import Trace, format_count, require_trace
 
 #: Note for a utilisation above 1.
 OVERCOMMITTED: Final = (
-    "utilisation is above 1: cores are overcommitted, tasks used more cores than there are"
+    "utilisation is above 1: cores are overcommitted, more cores are allocated than there are"
 )
-#: Number of tasks listed in a note.
+#: Maximum number of tasks listed in a note.
 _MAX_LISTED: Final = 3
-#: Tolerance for a utilisation above 1.
-_ROUNDING: Final = 1e-9
+#: Rounding error by which a utilisation may be above 1.
+_ROUNDING_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,7 +46,7 @@ class Figures:
     """The figures of a trace, described in `FIGURES`; None if unknown.
 
     Times in s, energy in J, carbon in g. `window` is the measurement window of utilisation,
-    throughput, busy cores and busy nodes, in s since t = 0. `notes` list incomplete data.
+    throughput, busy cores and busy nodes, in s since t = 0. `notes` describe incomplete data.
 
     >>> figures(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))
     tasks                              1
@@ -82,8 +82,8 @@ class Figures:
 
     def to_dict(self) -> dict[str, float | int | None]:
         """Return all figures by the names of `FIGURES`."""
-        late, price = self.lateness, self.cost
-        found: dict[str, float | int | None] = {
+        lateness, cost = self.lateness, self.cost
+        values: dict[str, float | int | None] = {
             **dict.fromkeys(FIGURES),
             **self.statuses,
             "tasks": self.tasks,
@@ -103,17 +103,17 @@ class Figures:
             "deadlines": self.deadlines,
             "deadline_misses": self.deadline_misses,
         }
-        if price:
-            found |= {"cost": price.total, "cost_cores": price.cores, "cost_energy": price.energy}
-        if late:
-            found["lateness_mean_s"] = late.mean
-            found["lateness_relative"] = late.relative
-            found["lateness_additional_s"] = late.additional
+        if cost:
+            values |= {"cost": cost.total, "cost_cores": cost.cores, "cost_energy": cost.energy}
+        if lateness:
+            values["lateness_mean_s"] = lateness.mean
+            values["lateness_relative"] = lateness.relative
+            values["lateness_additional_s"] = lateness.additional
         for quantity, (unit, _) in DISTRIBUTIONS.items():
-            if (spread := getattr(self, quantity)) is not None:
+            if (distribution := getattr(self, quantity)) is not None:
                 for measure in MEASURES:
-                    found[add_unit(f"{quantity}_{measure}", unit)] = getattr(spread, measure)
-        return found
+                    values[add_unit(f"{quantity}_{measure}", unit)] = getattr(distribution, measure)
+        return values
 
     def __repr__(self) -> str:
         return figures_to_text(self.to_dict(), self.notes)
@@ -162,12 +162,12 @@ def figures(
     1
     """
     trace = require_trace(trace)
-    every = per_task(trace, bound=bound)
-    window = MeasurementWindow.from_tasks(every, warm_up, until)
-    tasks = window.filter_tasks(every)
+    all_tasks = per_task(trace, bound=bound)
+    window = MeasurementWindow.from_tasks(all_tasks, warm_up, until)
+    tasks = window.filter_tasks(all_tasks)
     ran = tasks.filter("ran")
     first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
-    capacity = _capacity(trace) if cores is None else cores
+    capacity = _find_capacity(trace) if cores is None else cores
     if capacity is not None and not (math.isfinite(capacity) and capacity > 0):
         raise InputError(
             f"must be a positive number of cores, not {capacity}",
@@ -175,35 +175,37 @@ def figures(
             field="cores",
         )
 
-    span = window.span(every)
+    span = window.span(all_tasks)
     length = span[1] - span[0] if span else 0.0
-    held, sizeless = find_core_intervals(trace)
-    core_seconds = held.area(*span) if held and span else None
-    busy = core_seconds / length if core_seconds is not None and length > 0 else None
+    allocated, unknown_sizes = find_core_intervals(trace)
+    core_seconds = allocated.area(*span) if allocated and span else None
+    mean_busy_cores = core_seconds / length if core_seconds is not None and length > 0 else None
     machines = find_machine_intervals(trace) if length > 0 else None
-    paid = held.area(window.begin, window.end) if held else None
+    paid_core_seconds = allocated.area(window.begin, window.end) if allocated else None
 
-    share = busy / capacity if busy is not None and capacity else None
-    power, powerless = find_power_intervals(trace)
-    used = None if power is None else integrate_power(power, window.begin, window.end)
-    completed = every.filter(pl.col("status") == "completed")["end"]
-    finished = count_ends_between(completed, window.begin, window.end)
-    emission = _emission(trace, intensity, window)
+    utilisation = mean_busy_cores / capacity if mean_busy_cores is not None and capacity else None
+    power, unknown_powers = find_power_intervals(trace)
+    joules = None if power is None else integrate_power(power, window.begin, window.end)
+    completed_ends = all_tasks.filter(pl.col("status") == "completed")["end"]
+    completed_count = count_ends_between(completed_ends, window.begin, window.end)
+    emission = _select_emission(trace, intensity, window)
 
-    due = tasks.drop_nulls("deadline")
-    late = (pl.col("end") > pl.col("deadline")).fill_null(False)
-    unfinished = (pl.col("status") != "completed").fill_null(False)
-    incomplete = {
-        "task of unknown submission: no wait, and out of any window": every["submit"].null_count(),
+    with_deadline = tasks.drop_nulls("deadline")
+    is_late = (pl.col("end") > pl.col("deadline")).fill_null(False)
+    is_unfinished = (pl.col("status") != "completed").fill_null(False)
+    incomplete_counts = {
+        "task of unknown submission: no wait, and out of any window": all_tasks[
+            "submit"
+        ].null_count(),
         **_count_incomplete(ran),
-        "execution of unknown size: not in the core-seconds": sizeless,
-        "window of unknown power: not in the energy": powerless,
+        "execution of unknown size: not in the core-seconds": unknown_sizes,
+        "window of unknown power: not in the energy": unknown_powers,
     }
     return Figures(
         tasks=tasks.height,
-        statuses=_statuses(tasks),
+        statuses=_count_statuses(tasks),
         ran=ran.height,
-        left_out=every.height - tasks.height,
+        left_out=all_tasks.height - tasks.height,
         makespan=None if first is None or last is None else last - first,
         wait=Distribution.of(ran["wait"]),
         turnaround=Distribution.of(ran["turnaround"]),
@@ -212,52 +214,56 @@ def figures(
         window=span,
         core_seconds=core_seconds,
         cores=capacity,
-        utilisation=share,
-        throughput=count_ends_between(every["end"], window.begin, window.end) / length
+        utilisation=utilisation,
+        throughput=count_ends_between(all_tasks["end"], window.begin, window.end) / length
         if length > 0
         else None,
-        busy_cores=busy,
+        busy_cores=mean_busy_cores,
         busy_nodes=machines.area(*span) / length if machines and span else None,
-        energy=used,
-        energy_per_task=used / finished if used is not None and finished else None,
+        energy=joules,
+        energy_per_task=joules / completed_count
+        if joules is not None and completed_count
+        else None,
         carbon=emission.grams,
-        cost=None if prices is None else compute_cost(prices, paid, used),
-        deadlines=due.height,
-        deadline_misses=due.filter(late | unfinished).height,
+        cost=None if prices is None else compute_cost(prices, paid_core_seconds, joules),
+        deadlines=with_deadline.height,
+        deadline_misses=with_deadline.filter(is_late | is_unfinished).height,
         lateness=Lateness.of(ran),
         notes=(
-            *_format_counts(incomplete),
+            *_format_counts(incomplete_counts),
             *_note_starved(tasks),
-            *_note_overcommitted(share),
+            *_note_overcommitted(utilisation),
             *emission.notes,
         ),
     )
 
 
-def _emission(
+def _select_emission(
     trace: Trace, intensity: float | pl.DataFrame | None, window: MeasurementWindow
 ) -> Emission:
     if intensity is not None:
         grams = carbon(trace, intensity, window.begin, window.end)
         return Emission(grams, note_extrapolated_intensity(trace, intensity, window.end))
-    found = compute_emission(trace, window.begin, window.end)
+    emission = compute_emission(trace, window.begin, window.end)
     stored = (
-        _stored_figure(trace, "carbon_g") if window.is_unbounded and not found.is_known else None
+        _read_stored_figure(trace, "carbon_g")
+        if window.is_unbounded and not emission.is_known
+        else None
     )
-    return found if stored is None else Emission(stored, ())
+    return emission if stored is None else Emission(stored, ())
 
 
-def _statuses(tasks: pl.DataFrame) -> dict[str, int]:
-    found = dict(tasks["status"].value_counts().rows())
-    known = {status: int(found.get(status, 0)) for status in STATUSES}
-    return known | {"unknown": tasks.height - sum(known.values())}
+def _count_statuses(tasks: pl.DataFrame) -> dict[str, int]:
+    counts = dict(tasks["status"].value_counts().rows())
+    by_status = {status: int(counts.get(status, 0)) for status in STATUSES}
+    return by_status | {"unknown": tasks.height - sum(by_status.values())}
 
 
-def _capacity(trace: Trace) -> float | None:
-    return compute_capacity(trace) or _stored_figure(trace, "cores") or None
+def _find_capacity(trace: Trace) -> float | None:
+    return compute_capacity(trace) or _read_stored_figure(trace, "cores") or None
 
 
-def _stored_figure(trace: Trace, name: str) -> float | None:
+def _read_stored_figure(trace: Trace, name: str) -> float | None:
     """Return a figure stored in the manifest of a simulated run."""
     run = trace.manifest.facts.get("run")
     return to_float(run.get(name)) if isinstance(run, Mapping) else None
@@ -265,36 +271,37 @@ def _stored_figure(trace: Trace, name: str) -> float | None:
 
 def _count_incomplete(ran: pl.DataFrame) -> dict[str, int]:
     unready = pl.col("has_parents") & pl.col("ready").is_null()
-    due = pl.col("deadline").is_not_null() & pl.col("end").is_null()
+    may_complete = (pl.col("status") == "completed").fill_null(True)
+    open_deadline = pl.col("deadline").is_not_null() & pl.col("end").is_null() & may_complete
     return {
         "task that started before its submission: a negative wait": int((ran["wait"] < 0).sum()),
         "task with parents and no ready time: waits from its submission": ran.filter(
             unready
         ).height,
         "task that ran and has no known end: no turnaround": ran["end"].null_count(),
-        "task with a deadline and no known end: not a miss": ran.filter(due).height,
+        "task with a deadline and no known end: not a miss": ran.filter(open_deadline).height,
     }
 
 
 def _note_starved(tasks: pl.DataFrame) -> Iterator[str]:
     """Return a note on the tasks that were ready and never started."""
     never = ~pl.col("ran") & pl.col("ready").is_not_null() & (pl.col("status") == "failed")
-    left = tasks.filter(never.fill_null(False))["id"]
-    if left.len():
-        names = ", ".join(map(str, left[:_MAX_LISTED]))
-        more = f" and {left.len() - _MAX_LISTED:,} more" if left.len() > _MAX_LISTED else ""
-        what = format_count(left.len(), "task")
+    unplaced = tasks.filter(never.fill_null(False))["id"]
+    if unplaced.len():
+        names = ", ".join(map(str, unplaced[:_MAX_LISTED]))
+        more = f" and {unplaced.len() - _MAX_LISTED:,} more" if unplaced.len() > _MAX_LISTED else ""
+        what = format_count(unplaced.len(), "task")
         yield f"{what} failed without being started: the policy never placed {names}{more}"
 
 
 def _note_overcommitted(utilisation: float | None) -> Iterator[str]:
     """Return a note if the utilisation is above 1."""
-    if utilisation is not None and utilisation > 1.0 + _ROUNDING:
+    if utilisation is not None and utilisation > 1.0 + _ROUNDING_TOLERANCE:
         yield OVERCOMMITTED
 
 
 def _format_counts(counts: Mapping[str, int]) -> Iterator[str]:
-    for what, times in counts.items():
-        if times:
+    for what, count in counts.items():
+        if count:
             thing, rest = what.split(" ", 1)
-            yield f"{format_count(times, thing)} {rest}"
+            yield f"{format_count(count, thing)} {rest}"

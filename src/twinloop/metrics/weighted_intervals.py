@@ -33,7 +33,7 @@ class WeightedIntervals:
 
     @classmethod
     def of(cls, start: Floats, end: Floats, weight: Floats) -> WeightedIntervals:
-        """Create the intervals, without those of zero length."""
+        """Create the intervals, without those that do not end after their start."""
         keep = end > start
         return cls(start, end, weight) if keep.all() else cls(start[keep], end[keep], weight[keep])
 
@@ -44,14 +44,14 @@ class WeightedIntervals:
 
     def steps(self) -> tuple[Floats, Floats]:
         """Return the times at which the sum of the weights changes, and the sum from each on."""
-        at = np.concatenate([self.start, self.end])
+        times = np.concatenate([self.start, self.end])
         change = np.concatenate([self.weight, -self.weight])
-        moments, where = np.unique(at, return_inverse=True)
-        level = np.cumsum(np.bincount(where, change, minlength=moments.size))
-        # Rounding errors of a sum that is zero.
+        event_times, time_index = np.unique(times, return_inverse=True)
+        level = np.cumsum(np.bincount(time_index, change, minlength=event_times.size))
+        # Remove the rounding errors of sums that are zero.
         level[np.abs(level) <= 1e-12 * self.weight.sum()] = 0.0
         changed = np.diff(level, prepend=0.0) != 0.0
-        return moments[changed], level[changed]
+        return event_times[changed], level[changed]
 
 
 def find_core_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
@@ -87,7 +87,10 @@ def _fill_cores(trace: Trace, placements: pl.DataFrame) -> pl.DataFrame:
 
 
 def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
-    """Return the intervals in which each machine had a task; None if a machine is unknown."""
+    """Return the intervals in which each machine had a task.
+
+    None if there is no placement, or if the machine of one is unknown.
+    """
     placements = trace.placements.select("machine", finite_column("start"), finite_column("end"))
     placements = placements.drop_nulls(["start", "end"])
     if not placements.height or placements["machine"].null_count():
@@ -95,11 +98,11 @@ def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
     machine = placements["machine"].cast(pl.Categorical).to_physical().to_numpy()
     start, end = (placements[name].to_numpy() for name in ("start", "end"))
     order = np.argsort(start, kind="stable")
-    small = machine.astype(np.uint16) if machine.max() < 2**16 else machine
-    order = order[np.argsort(small[order], kind="stable")]
+    sort_key = machine.astype(np.uint16) if machine.max() < 2**16 else machine
+    order = order[np.argsort(sort_key[order], kind="stable")]
     machine, start, end = machine[order], start[order], end[order]
-    another = np.flatnonzero(np.diff(machine)) + 1
-    before = np.full(start.size, -np.inf)
-    for rows in np.split(np.arange(start.size), another):
-        before[rows[1:]] = np.maximum.accumulate(end[rows[:-1]])
-    return WeightedIntervals.of(np.maximum(start, before), end, np.ones(start.size))
+    boundaries = np.flatnonzero(np.diff(machine)) + 1
+    previous_end = np.full(start.size, -np.inf)
+    for rows in np.split(np.arange(start.size), boundaries):
+        previous_end[rows[1:]] = np.maximum.accumulate(end[rows[:-1]])
+    return WeightedIntervals.of(np.maximum(start, previous_end), end, np.ones(start.size))
