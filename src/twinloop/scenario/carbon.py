@@ -19,23 +19,24 @@ def check_carbon(scenario: Scenario) -> None:
     Traceback (most recent call last):
     twinloop.InputError: no.parquet: platform.clusters[0].carbon: ...
     """
-    for number, cluster in enumerate(scenario.effective_platform().clusters):
+    for index, cluster in enumerate(scenario.effective_platform().clusters):
         if isinstance(cluster.carbon, str):
             file = Path(cluster.carbon)
-            field = f"platform.clusters[{number}].carbon"
+            field = f"platform.clusters[{index}].carbon"
             try:
-                now = file.stat()
+                status = file.stat()
             except OSError as error:
                 problem = f"cannot be read: {error.strerror}"
                 remedy = "give a file, or a constant such as 300 g/kWh"
                 raise InputError(
                     problem, kind="cannot-read", file=file, field=field, remedy=remedy
                 ) from None
-            _check(str(file), now.st_mtime_ns, now.st_size)
+            _check_file(str(file), status.st_mtime_ns, status.st_size)
 
 
+# The arguments include the change time and size, so that a changed file is read again.
 @lru_cache(maxsize=64)
-def _check(file: str, _changed: int, _size: int) -> None:
+def _check_file(file: str, _mtime_ns: int, _size: int) -> None:
     read_carbon(file)
 
 

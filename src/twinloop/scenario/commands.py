@@ -122,7 +122,7 @@ def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
         schema_overrides={"run_time": pl.Float64, "work": pl.Float64},
     )
     parents = pl.Series("parents", [task.parents for task in tasks], dtype=pl.List(pl.String))
-    rows = [_start_columns(task.command, task.environment, task.folder) for task in tasks]
+    rows = [_build_command_columns(task.command, task.environment, task.folder) for task in tasks]
     commands = pl.DataFrame(
         rows, schema={name: column.dtype for name, column in COMMAND_COLUMNS.items()}, orient="row"
     )
@@ -130,7 +130,7 @@ def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
 
 
 def apply_commands(
-    given: Trace | Workload,
+    workload: Trace | Workload,
     command: tuple[str, ...] | None,
     environment: dict[str, str],
     folder: str | None,
@@ -142,20 +142,20 @@ def apply_commands(
     >>> apply_commands(given, ("sleep", "{run_time}"), {}, None).tasks["command"].to_list()
     [['sleep', '{run_time}'], ['true']]
     """
-    wanted = _start_columns(command, environment, folder)
-    changed = [
+    defaults = _build_command_columns(command, environment, folder)
+    expressions = [
         pl.coalesce(
             name, pl.lit(pl.Series([value], dtype=COMMAND_COLUMNS[name].dtype)).first()
         ).alias(name)
-        for name, value in wanted.items()
+        for name, value in defaults.items()
         if value is not None
     ]
-    if not changed:
-        return given
-    return given.replace(tasks=given.tasks.with_columns(changed))
+    if not expressions:
+        return workload
+    return workload.replace(tasks=workload.tasks.with_columns(expressions))
 
 
-def _start_columns(
+def _build_command_columns(
     command: tuple[str, ...] | None,
     environment: dict[str, str],
     folder: str | None,

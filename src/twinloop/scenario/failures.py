@@ -22,14 +22,15 @@ from twinloop.workload.generators.random_stream import RandomStream
 
 _Duration = Annotated[Seconds, Field(gt=0), WithJsonSchema(DURATION.schema(positive=True))]
 
-#: Limit of the number of failures; more of them are most likely a wrong unit of a duration.
+#: Maximum number of failures; more of them are most likely due to a wrong unit of a duration.
 MAX_FAILURES: Final = 10_000_000
 
 #: The name of `on_failure` in files that were written before it was renamed.
 OLD_ON_FAILURE: Final = "then"
 
+#: Number of failures that are drawn at once: the first time, and at most (it doubles).
 _FIRST_BLOCK = 16
-_LARGEST_BLOCK = 1 << 16
+_MAX_BLOCK = 1 << 16
 
 
 class Failures(Description):
@@ -151,7 +152,7 @@ class Failures(Description):
 
 
 def read_old_key(data: Any, old: str, new: str, field: str) -> Any:
-    """Return values with a renamed key under its new name, and warn if the old one is used.
+    """Return values with a renamed key under its new name; warn if they have the old one.
 
     >>> read_old_key({"on_failure": "lost"}, "then", "on_failure", "failures")
     {'on_failure': 'lost'}
@@ -213,25 +214,25 @@ def compute_failure_intervals(
 
 
 def _draw_failures(
-    failures: Failures, node: str, horizon: float, seed: int, most: int
+    failures: Failures, node: str, horizon: float, seed: int, max_count: int
 ) -> tuple[Floats, Floats]:
-    draws = RandomStream(seed, f"failures of {node}")
+    stream = RandomStream(seed, f"failures of {node}")
     starts, ends = [np.empty(0)], [np.empty(0)]
-    now, count, block = 0.0, 0, _FIRST_BLOCK
-    while now < horizon:
+    last_time, count, block = 0.0, 0, _FIRST_BLOCK
+    while last_time < horizon:
         # Times up and down alternate in one stream, so the block size does not change them.
-        up, down = draws.exponential(2 * block).reshape(-1, 2).T
-        turns = np.empty(2 * block + 1)
-        turns[0] = now
-        turns[1::2] = _scale_times_up(up, failures)
-        turns[2::2] = down * (failures.mttr or 0.0)
-        times = np.cumsum(turns)
+        up, down = stream.exponential(2 * block).reshape(-1, 2).T
+        durations = np.empty(2 * block + 1)
+        durations[0] = last_time
+        durations[1::2] = _scale_times_up(up, failures)
+        durations[2::2] = down * (failures.mttr or 0.0)
+        times = np.cumsum(durations)
         starts.append(times[1::2])
         ends.append(times[2::2])
-        now, count, block = float(times[-1]), count + block, min(2 * block, _LARGEST_BLOCK)
-        if now < horizon and count > most:
+        last_time, count, block = float(times[-1]), count + block, min(2 * block, _MAX_BLOCK)
+        if last_time < horizon and count > max_count:
             raise InputError(
-                f"there would be more than {MAX_FAILURES:,} failures in "
+                f"there would be more than {MAX_FAILURES:,} failures of all nodes in "
                 f"{number_to_text(horizon)} s",
                 kind="too-many",
                 field="failures.mtbf",

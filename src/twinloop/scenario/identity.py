@@ -1,4 +1,4 @@
-"""Hashes that identify the objects and the code of a scenario, beside its values."""
+"""Hashes that identify the objects and the code of a scenario, in addition to its values."""
 
 from __future__ import annotations
 
@@ -36,25 +36,28 @@ class Identities:
 
     def __init__(self, *, allow_code: bool = False) -> None:
         self._allow_code = allow_code
-        self._known: dict[int, tuple[Any, str]] = {}
+        self._hashes: dict[int, tuple[Any, str]] = {}
         self._policies: dict[str, str] = {}
         #: The classes of the policies that are named as `module:Class`, by that name.
         self.code: dict[str, type] = {}
 
     def identify(self, scenario: Scenario) -> dict[str, str]:
-        """Return the hashes of the objects of a scenario; InputError if its policy is unusable."""
-        found: dict[str, str] = {}
-        given = scenario.workload.object
-        if given is not None:
-            found["workload"] = self._hash_once(given, lambda workload: workload.content_hash())
+        """Return the hashes of the objects of a scenario: workload and policy, if they have any.
+
+        Raises InputError if the policy cannot be created.
+        """
+        hashes: dict[str, str] = {}
+        workload = scenario.workload.object
+        if workload is not None:
+            hashes["workload"] = self._hash_once(workload, lambda workload: workload.content_hash())
         if scenario.policy.object is not None:
-            found["policy"] = self._hash_once(scenario.policy.object, _hash_policy)
+            hashes["policy"] = self._hash_once(scenario.policy.object, _hash_policy)
         elif scenario.policy.name not in POLICIES:
-            found |= self._hash_named_policy(scenario.policy)
-        return found
+            hashes |= self._hash_named_policy(scenario.policy)
+        return hashes
 
     def _hash_named_policy(self, description: PolicyDescription) -> dict[str, str]:
-        """The hash of a policy that is user code or a plug-in, by its name and options."""
+        """Return the hash of a policy that is user code or a plug-in, by its name and options."""
         key = f"{description.name} {description.options!r}"
         if key not in self._policies:
             policy = description.resolve(allow_code=self._allow_code)
@@ -67,13 +70,11 @@ class Identities:
         """Whether the runs of a scenario may depend on the seed."""
         return is_random(scenario, allow_code=self._allow_code)
 
-    def _hash_once(self, thing: Any, of: Callable[[Any], str | None]) -> str:
-        if id(thing) not in self._known:
-            self._known[id(thing)] = (
-                thing,
-                of(thing) or uuid4().hex,
-            )  # kept alive: its id stays unique
-        return self._known[id(thing)][1]
+    def _hash_once(self, thing: Any, hash_function: Callable[[Any], str | None]) -> str:
+        if id(thing) not in self._hashes:
+            # The object is stored to keep it alive, so that its id stays unique.
+            self._hashes[id(thing)] = (thing, hash_function(thing) or uuid4().hex)
+        return self._hashes[id(thing)][1]
 
 
 def values_to_hash(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,11 +96,14 @@ def values_to_hash(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hash_policy(policy: Any) -> str | None:
-    """The hash of a policy; for a policy of an installed package, with the bytes of its module."""
+    """Return the hash of a policy; None if it cannot be hashed.
+
+    For a policy of an installed package, the bytes of its module are hashed, too.
+    """
     kind = type(policy)
     source = ""
     if not is_user_module(kind.__module__):
         file = Path(inspect.getfile(kind))
         source = hashlib.sha256(file.read_bytes()).hexdigest()
-    own = identify(policy)
-    return None if own is None else identify((own, source))
+    policy_hash = identify(policy)
+    return None if policy_hash is None else identify((policy_hash, source))

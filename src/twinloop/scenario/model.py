@@ -1,4 +1,4 @@
-"""The model parameters of a simulation. Calibration changes these values and no others."""
+"""The model parameters of a simulation, the only values that calibration changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.description.description import TextAlternative, WriteContext
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Flag, Name, NotNegative, Positive, Seconds
 
-#: The numeric parameters that calibration changes, in the order of `Model.values`.
+#: The names of the numeric parameters that every scenario has, in the order of `Model.values`.
 MODEL_VALUES: Final = (
     "speed_factor",
     "service_factor",
@@ -182,7 +182,7 @@ class Model(Description):
     )
 
     def values(self) -> tuple[float, ...]:
-        """The numeric parameters that calibration changes, in the order of `MODEL_VALUES`.
+        """Return the numeric parameters in the order of `MODEL_VALUES`.
 
         >>> Model(startup_overhead="800ms").values()
         (1.0, 1.0, 0.8, 1.0, 0.0, 0.0, 0.0)

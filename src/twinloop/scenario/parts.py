@@ -52,7 +52,7 @@ from twinloop.trace import Trace, read
 from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
 
-#: JSON schema of the name of a policy.
+#: JSON schema of the name of a policy: a built-in one, or `module:Class`.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
 }
@@ -71,7 +71,10 @@ def _check_policy(value: Any) -> Any:
 
 
 def _check_object(value: Any, kind: type | UnionType, what: str) -> Any:
-    """Return an object in memory; a text in its place is the summary in a file or manifest."""
+    """Return the value if it is an object in memory or None; otherwise raise an error.
+
+    A text is the summary that a file or manifest contains in place of an object.
+    """
     if value is None or isinstance(value, kind):
         return value
     if isinstance(value, str):
@@ -102,8 +105,8 @@ class GeneratorDescription(Description):
             self.make()
         except InputError as error:
             parameter = (error.field or "").removeprefix(f"{self.name}.").split(".")[0]
-            place = ("parameters", parameter) if parameter in self.parameters else ("name",)
-            findings.add(place, error.problem, error.remedy, kind=error.kind)
+            location = ("parameters", parameter) if parameter in self.parameters else ("name",)
+            findings.add(location, error.problem, error.remedy, kind=error.kind)
         except TypeError:  # a parameter with the name of a Python argument
             findings.add(
                 ("parameters",), f"'{self.name}' has no such parameters", kind="unknown-field"
@@ -124,7 +127,7 @@ def resolve_option_paths(options: dict[str, Any], info: ValidationInfo) -> dict[
     return change_paths(options, lambda path: (folder / path).as_posix())
 
 
-def _relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
+def _make_option_paths_relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
     folder = info.context.folder if isinstance(info.context, WriteContext) else Path()
     return change_paths(options, lambda path: make_relative(path, folder))
 
@@ -155,7 +158,9 @@ class WorkloadDescription(Description):
     path: FilePath | None = Field(None, description="file or folder of a log or trace")
     format: Name | None = Field(None, description="format; by default detected from the content")
     options: Annotated[
-        dict[str, Any], AfterValidator(resolve_option_paths), PlainSerializer(_relative)
+        dict[str, Any],
+        AfterValidator(resolve_option_paths),
+        PlainSerializer(_make_option_paths_relative),
     ] = Field({}, description="options of the reader of that format")
     missing: Literal["synthetic", "drop"] = Field(
         "synthetic",
@@ -211,18 +216,18 @@ class WorkloadDescription(Description):
         """Check that the ids of tasks are unique and that their parents exist."""
         names = {task.id for task in self.tasks}
         seen: set[str] = set()
-        for place, task in enumerate(self.tasks):
+        for index, task in enumerate(self.tasks):
             if task.id in seen:
                 findings.add(
-                    ("tasks", place, "id"), f"duplicate id '{task.id}'", kind="duplicate-name"
+                    ("tasks", index, "id"), f"duplicate id '{task.id}'", kind="duplicate-name"
                 )
             seen.add(task.id)
-            for number, parent in enumerate(task.parents):
+            for parent_index, parent in enumerate(task.parents):
                 if parent not in names:
                     remedy = address.suggest_name(parent, sorted(names))
-                    where = ("tasks", place, "parents", number)
+                    location = ("tasks", index, "parents", parent_index)
                     findings.add(
-                        where, f"unknown task '{parent}'", remedy, kind="unknown-reference"
+                        location, f"unknown task '{parent}'", remedy, kind="unknown-reference"
                     )
 
     @model_serializer(mode="wrap")
@@ -242,18 +247,21 @@ class WorkloadDescription(Description):
         return None if self.object is None else repr(self.object).strip("<>")
 
     def resolve(self, seed: int = 0) -> Trace | Workload:
-        """Read or generate the workload; an object in memory is returned itself."""
-        return apply_commands(self._origin(seed), self.command, self.environment, self.folder)
+        """Read or generate the workload; an object in memory is used as it is.
 
-    def _origin(self, seed: int) -> Trace | Workload:
+        Tasks without a command, environment or folder get those of this description.
+        """
+        return apply_commands(self._load_origin(seed), self.command, self.environment, self.folder)
+
+    def _load_origin(self, seed: int) -> Trace | Workload:
         if self.tasks:
             return workload_from_tasks(self.tasks)
         if self.object is not None:
-            given: Trace | Workload = self.object
-            return given
+            workload: Trace | Workload = self.object
+            return workload
         if self.generate is not None:
-            made: Trace = self.generate.make().generate(seed)
-            return made
+            trace: Trace = self.generate.make().generate(seed)
+            return trace
         if self.path is None:
             raise InputError(
                 "needs a path, a generator or tasks", kind="missing-field", field="workload"
@@ -313,10 +321,8 @@ class PolicyDescription(Description):
             self.resolve()
         except DescriptionError as error:
             for problem in error.problems:
-                place = address.address_from_path(problem.field) if problem.field else ()
-                findings.add(
-                    ("options", *place), problem.problem, problem.remedy, kind=problem.kind
-                )
+                path = address.address_from_path(problem.field) if problem.field else ()
+                findings.add(("options", *path), problem.problem, problem.remedy, kind=problem.kind)
         except InputError as error:
             findings.add(("name",), error.problem, error.remedy, kind=error.kind)
         findings.check()
@@ -338,8 +344,8 @@ class PolicyDescription(Description):
     def resolve(self, *, allow_code: bool = False) -> AnyPolicy:
         """Create the policy; `module:Class` only if code is allowed."""
         if self.object is not None:
-            given: Policy = self.object
-            return given
+            policy: Policy = self.object
+            return policy
         return resolve_policy(self.name, self.options, allow_code=allow_code)
 
     @classmethod
@@ -347,7 +353,7 @@ class PolicyDescription(Description):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core_schema))
-        # Lets an editor complete the options of the named policy.
+        # With this, an editor can complete the options of the named policy.
         schema["allOf"] = [
             {
                 "if": {"properties": {"name": {"const": name}}},

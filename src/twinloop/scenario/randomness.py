@@ -33,7 +33,11 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
 
 
 def _are_random(failures: Failures) -> bool:
-    """Whether failures are random: a CSV names the nodes, OpenDC's trace only their share."""
+    """Whether failures are random.
+
+    A CSV file names the failed nodes, but a failure trace of OpenDC contains only their share. A
+    file that cannot be read counts as random.
+    """
     if failures.trace is None:
         return True
     try:

@@ -49,15 +49,17 @@ def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
     True
     """
     recorded = Scenario.from_manifest(_scenario_with_trace(require_trace(trace)))
-    sessions = recorded.source.sessions is not None
-    sampled = not sessions and not trace.usage.is_empty()
+    has_sessions = recorded.source.sessions is not None
+    has_samples = not has_sessions and not trace.usage.is_empty()
     model = _without_service_effects(with_measured_latencies(trace, recorded.model))
-    if not sampled and _is_oversubscribed(trace, recorded):
+    if not has_samples and _is_oversubscribed(trace, recorded):
         model = model.replace(sharing="no-delay")
     changes: dict[str, Any] = {"model": model, "time_scale": 1.0}
-    if not sessions:
-        ran = _with_speeds(trace, recorded)
-        changes["workload"] = ran if path is None or ran is not trace else path
+    if not has_sessions:
+        workload_trace = _store_speeds(trace, recorded)
+        changes["workload"] = (
+            workload_trace if path is None or workload_trace is not trace else path
+        )
         return recorded.replace(**changes)
     if (
         trace.manifest.scenario is not None
@@ -72,29 +74,36 @@ def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
             remedy="write the workload with twinloop.write and use its path in the scenario",
         )
     original = Scenario.from_trace(trace)
-    given = original.workload.resolve(original.seed)
-    workload = given if isinstance(given, Workload) else Workload.from_trace(given)
+    source = original.workload.resolve(original.seed)
+    workload = source if isinstance(source, Workload) else Workload.from_trace(source)
     changes["time_scale"] = original.time_scale
     changes["workload"] = with_measured_run_times(
-        workload, trace, speeds=_speeds(recorded, workload.reference_mhz), model=recorded.model
+        workload,
+        trace,
+        speeds=_compute_host_speeds(recorded, workload.reference_mhz),
+        model=recorded.model,
     )
     return recorded.replace(**changes)
 
 
 def with_measured_latencies(trace: Trace, model: Model | None = None) -> Model:
-    """Return the model with the mean measured latencies of a run, which preserve their sums.
+    """Return the model with the mean measured latencies of a run.
+
+    Means, not medians, because a mean preserves the sum of the latencies.
 
     >>> with_measured_latencies(Trace()).dispatch_latency
     0.0
     """
     model = Model() if model is None else model
     measured = trace.manifest.facts.get("latency", {})
-    # "start" excludes the delay by other starts of the same decision, which only large decisions
-    # have.
-    means = {"dispatch_latency": "start", "release_latency": "release"}
-    found = {name: measured.get(of, {}).get("mean_s") for name, of in means.items()}
-    found = {name: seconds for name, seconds in found.items() if seconds is not None}
-    return model.replace(**found) if found else model
+    # "start" excludes the delay by other starts of the same decision, because only decisions
+    # that start many tasks have such a delay.
+    measures = {"dispatch_latency": "start", "release_latency": "release"}
+    latencies = {
+        name: measured.get(measure, {}).get("mean_s") for name, measure in measures.items()
+    }
+    latencies = {name: seconds for name, seconds in latencies.items() if seconds is not None}
+    return model.replace(**latencies) if latencies else model
 
 
 def with_measured_run_times(
@@ -129,21 +138,26 @@ def with_measured_run_times(
     completed = completed.with_columns(ran_at.fill_null(1.0).alias("ran_at"))
     lengths = pl.Series(workload.durations()).fill_nan(None)
     tasks = workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
-    longer = _service(tasks["kind"], Model() if model is None else model)
+    factors = _compute_service_factors(tasks["kind"], Model() if model is None else model)
     tasks = tasks.join(completed, on="id", how="left", maintain_order="left")
     cores = pl.col("cores") * pl.col("ran_at")
-    known = tasks["took"].is_not_null().to_numpy()
+    is_measured = tasks["took"].is_not_null().to_numpy()
     tasks = tasks.with_columns(
-        pl.coalesce(pl.col("took") * cores, pl.col("work") * longer).alias("work"),
+        pl.coalesce(pl.col("took") * cores, pl.col("work") * factors).alias("work"),
         pl.coalesce(cores, "limit").alias("limit"),
         pl.coalesce("ran_at", "speed").alias("speed"),
     )
-    left = workload.fragment_arrays
-    each = np.repeat(left.tasks, np.diff(left.offsets))
-    left = Fragments(left.tasks, left.offsets, left.durations * longer.to_numpy()[each], left.rates)
+    fragments = workload.fragment_arrays
+    task_of_fragment = np.repeat(fragments.tasks, np.diff(fragments.offsets))
+    fragments = Fragments(
+        fragments.tasks,
+        fragments.offsets,
+        fragments.durations * factors.to_numpy()[task_of_fragment],
+        fragments.rates,
+    )
     return Workload(
         tasks=tasks.drop("took", "ran_at"),
-        fragments=left.renumber(np.where(known, -1, np.arange(len(known)))),
+        fragments=fragments.renumber(np.where(is_measured, -1, np.arange(len(is_measured)))),
         files=workload.files,
         task_files=workload.task_files,
         reference_mhz=workload.reference_mhz,
@@ -154,7 +168,10 @@ def with_measured_run_times(
 
 
 def _without_service_effects(model: Model) -> Model:
-    """The model without the parameters that change run times, which measured ones contain."""
+    """Return the model with neutral values of the parameters that change run times.
+
+    Measured run times already contain their effects.
+    """
     return model.replace(
         speed_factor=1.0,
         service_factor=1.0,
@@ -164,18 +181,18 @@ def _without_service_effects(model: Model) -> Model:
     )
 
 
-def _service(kinds: pl.Series, model: Model) -> pl.Series:
-    """The factor on the run time of each task by the model and its kind."""
-    faster = 1.0 if model.demand == "fixed" else model.speed_factor
+def _compute_service_factors(kinds: pl.Series, model: Model) -> pl.Series:
+    """Return the factor on the run time of each task by the model and its kind."""
+    speed_factor = 1.0 if model.demand == "fixed" else model.speed_factor
     of_kind = kinds.replace_strict(
         list(model.service_factors), list(model.service_factors.values()),
         default=1.0, return_dtype=pl.Float64,
     )  # fmt: skip
-    return of_kind * (model.service_factor / faster)
+    return of_kind * (model.service_factor / speed_factor)
 
 
-def _speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]:
-    """The speed of a core of each host, without the speed factor of the model."""
+def _compute_host_speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]:
+    """Return the speed of a core of each host, without the speed factor of the model."""
     hosts = scenario.effective_platform().hosts()
     return {
         name: speed
@@ -184,10 +201,13 @@ def _speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]
     }
 
 
-def _with_speeds(trace: Trace, scenario: Scenario) -> Trace:
-    """The trace with the speeds of its hosts as facts, if its clocks do not give these speeds."""
+def _store_speeds(trace: Trace, scenario: Scenario) -> Trace:
+    """Return the trace with the speeds of its hosts as facts.
+
+    If they follow from the clocks in the trace, the trace itself is returned.
+    """
     clocks = Clocks(trace, trace.manifest.reference_mhz or scenario.platform.clock)
-    speeds = _speeds(scenario, clocks.reference)
+    speeds = _compute_host_speeds(scenario, clocks.reference)
     if clocks.node_speeds(speeds) == speeds:
         return trace
     return trace.with_manifest(facts={**trace.manifest.facts, NODE_SPEEDS: speeds})
@@ -200,7 +220,7 @@ def _is_oversubscribed(trace: Trace, scenario: Scenario) -> bool:
 
 
 def _scenario_with_trace(trace: Trace) -> dict[str, Any]:
-    """The scenario of a manifest with the trace itself as workload."""
+    """Return the scenario in the manifest of a trace, with the trace itself as workload."""
     stored = trace.manifest.scenario
     if stored is None:
         raise InputError(

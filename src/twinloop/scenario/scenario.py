@@ -43,8 +43,8 @@ class InputFile(NamedTuple):
     sha256: str | None
 
 
-def _platform(value: Any, info: ValidationInfo) -> Any:
-    """Load a platform from its path; a shorthand is returned unchanged."""
+def _load_platform(value: Any, info: ValidationInfo) -> Any:
+    """Load a platform from its path; a shorthand or a description is returned unchanged."""
     if not isinstance(value, str) or is_shorthand(value):
         return value
     folder = get_read_folder(info)
@@ -74,7 +74,7 @@ class Scenario(Description):
     name: str = Field("", description="name of the scenario, for reports")
     platform: Annotated[
         Platform,
-        BeforeValidator(_platform),
+        BeforeValidator(_load_platform),
         TextAlternative("path of a platform description or of an OpenDC topology"),
     ] = Field(description="platform: a description, a shorthand, or the path of a file")
     workload: Annotated[WorkloadDescription, TextAlternative("path of a log or trace")] = Field(
@@ -107,15 +107,17 @@ class Scenario(Description):
     def __repr__(self) -> str:
         generator = self.workload.generate
         tasks = len(self.workload.tasks) and format_count(len(self.workload.tasks), "task")
-        named = self.workload.path or (generator and generator.name)
-        what = named or tasks or self.workload.object_summary
+        origin = self.workload.path or (generator and generator.name)
+        what = origin or tasks or self.workload.object_summary
         return escape_name(
             f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
         )
 
     @property
     def epoch_ms(self) -> int | None:
-        """The start as Unix time in milliseconds; None: the start of the log, if it has one.
+        """The start as Unix time in milliseconds; None if the scenario has no start.
+
+        The date of the log, if it has one, then applies.
 
         >>> Scenario(platform="1x1", workload="log.swf", policy="fifo", start="1970-01-02").epoch_ms
         86400000
@@ -191,15 +193,15 @@ class Scenario(Description):
                 raise InputError(problem, kind="not-stored", field=field, remedy=remedy)
 
     def inputs(self) -> tuple[InputFile, ...]:
-        """The files that it refers to: workload, carbon intensities, failures."""
-        return tuple(InputFile(file.as_posix(), _hash(file)) for file in self._files())
+        """Return the files that it refers to: workload, carbon intensities, failures."""
+        return tuple(InputFile(file.as_posix(), _hash_if_file(file)) for file in self._files())
 
     def to_manifest(self) -> dict[str, Any]:
         """Return all values and the hashes of the input files, for the manifest of a Trace."""
         inputs = {file.name: file.sha256 for file in self.inputs()}
         values = self.to_dict(complete=True)
         if self.workload.object is not None:
-            # The summary does not identify the workload.
+            # The summary in `values` does not identify the workload.
             values["workload"]["sha256"] = self.workload.object.content_hash()
         return {**values, "inputs": inputs}
 
@@ -238,7 +240,7 @@ class Scenario(Description):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a scenario from a YAML or JSON file; a log in its place is a specific error."""
+        """Read a scenario from a YAML or JSON file; the error for a log suggests how to use it."""
         try:
             return super().load(path)
         except InputError as error:
@@ -321,15 +323,15 @@ def load(path: str | Path) -> Scenario:
     return Scenario.load(path)
 
 
-def _is_prefix_or_extension(one: str, other: str) -> bool:
+def _is_prefix_or_extension(path: str, other_path: str) -> bool:
     """Whether one of two paths is a prefix of the other."""
     try:
-        first, second = address_from_path(one), address_from_path(other)
+        address, other_address = address_from_path(path), address_from_path(other_path)
     except InputError:
-        return one == other or not other
-    shared = min(len(first), len(second))
-    return first[:shared] == second[:shared]
+        return path == other_path or not other_path
+    shared = min(len(address), len(other_address))
+    return address[:shared] == other_address[:shared]
 
 
-def _hash(file: Path) -> str | None:
+def _hash_if_file(file: Path) -> str | None:
     return hash_file(file) if is_file(file) else None

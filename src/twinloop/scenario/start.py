@@ -13,29 +13,29 @@ from twinloop.description.quantities import quote_value
 _REMEDY = "give a date, or a date and time: 2024-07-01, 2024-07-01T08:00+02:00"
 
 
-def _parse(value: Any) -> Any:
-    """Convert a date and time to an ISO 8601 text in UTC."""
+def _parse_start(value: Any) -> Any:
+    """Convert a date and time to an ISO 8601 text in UTC; without a time zone it is UTC."""
     if isinstance(value, str):
         try:
-            moment = datetime.fromisoformat(value.strip())
+            start = datetime.fromisoformat(value.strip())
         except ValueError:
             raise InputError(
                 f"is not a date: {quote_value(value)}", kind="invalid-date", remedy=_REMEDY
             ) from None
     elif isinstance(value, datetime):
-        moment = value
+        start = value
     elif isinstance(value, date):
-        moment = datetime.combine(value, time())
+        start = datetime.combine(value, time())
     elif value is None:
         return None
     else:
         raise InputError(
             f"is not a date: {quote_value(value)}", kind="invalid-date", remedy=_REMEDY
         )
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+    if start.tzinfo is None:
+        start = start.replace(tzinfo=UTC)
     try:
-        return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
     except OverflowError:
         raise InputError(
             f"is not a date: {quote_value(value)}", kind="invalid-date", remedy=_REMEDY
@@ -45,7 +45,7 @@ def _parse(value: Any) -> Any:
 #: A date and time as an ISO 8601 text in UTC.
 StartTime = Annotated[
     str,
-    BeforeValidator(_parse),
+    BeforeValidator(_parse_start),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-?[0-9]{2}-?[0-9]{2}([T ].*)?$"}),
 ]
 

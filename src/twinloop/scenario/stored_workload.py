@@ -1,4 +1,4 @@
-"""Storage of workloads in memory: with the trace of a run, and in a folder."""
+"""Storage of workloads that are objects in memory: with the trace of a run, or in a folder."""
 
 from __future__ import annotations
 
@@ -72,22 +72,23 @@ def save_workload(workload: Trace | Workload, path: Path) -> Path:
 def store_workload(scenario: Scenario, folder: Path, name: str | None = None) -> Scenario:
     """Write the workload in memory of a scenario into a folder; return the scenario with its path.
 
-    Without a name it is stored by its hash, once for all scenarios that share it.
+    A scenario without a workload in memory is returned unchanged. Without a `name` the workload
+    is stored under its hash, once for all scenarios that share it.
     """
-    given = scenario.workload.object
-    if given is None:
+    workload = scenario.workload.object
+    if workload is None:
         return scenario
-    path = workload_folder(folder, given.content_hash()) if name is None else folder / name
+    path = workload_folder(folder, workload.content_hash()) if name is None else folder / name
     if name is not None or not path.exists():
-        save_workload(given, path)
+        save_workload(workload, path)
     # A relative path, so that the folder can be moved together with the scenario file.
-    place = Path(os.path.relpath(path)).as_posix()
-    described = scenario.workload.model_copy(update={"object": None, "path": place})
+    relative_path = Path(os.path.relpath(path)).as_posix()
+    described = scenario.workload.model_copy(update={"object": None, "path": relative_path})
     return scenario.replace(workload=described)
 
 
 def workload_folder(folder: Path, sha256: str) -> Path:
-    """The folder of a stored workload within a folder of results, by its hash.
+    """Return the folder of a stored workload within a folder of results, by its hash.
 
     >>> workload_folder(Path("fit"), 64 * "a").as_posix()
     'fit/workload-aaaaaaaaaaaa'
@@ -104,13 +105,16 @@ def read_scenario(values: Mapping[str, Any], folder: Path) -> Scenario:
     described = values["workload"]
     if "object" not in described or "sha256" not in described:
         return Scenario.from_manifest(values)
-    place = workload_folder(folder, described["sha256"])
-    stored = unpack_workload(Trace.load(place)) if place.is_dir() else None
+    stored_folder = workload_folder(folder, described["sha256"])
+    stored = unpack_workload(Trace.load(stored_folder)) if stored_folder.is_dir() else None
     return Scenario.from_manifest(values, workload=stored)
 
 
 def unpack_workload(trace: Trace) -> Trace | Workload:
-    """Return the object that `save_workload` wrote: the stored Workload, or the trace itself."""
+    """Return the object that `save_workload` wrote: the stored Workload, or the trace itself.
+
+    A trace that `save_workload` did not write is returned itself.
+    """
     if trace.manifest.kind != "generated" or trace.workload is None:
         return trace
     return restore_workload(trace.workload)
