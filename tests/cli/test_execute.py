@@ -170,7 +170,7 @@ def test_a_terminal_shows_the_progress_of_the_run(tmp_path: Path) -> None:
         (["-o", "RUN", "--isolation", "jail"], "jail"),
         (["-o", "RUN", "--task-limit", "-1s"], "task_limit"),
         (["-o", "RUN", "--policy", "no-such"], "no-such"),
-        (["-o", "RUN", "--platform", "1x1000"], "asks for 1000 cores, and this machine has"),
+        (["-o", "RUN", "--platform", "1x1000"], "requests 1000 cores, but this machine has"),
         (["-o", "RUN", "--time-scale", "0"], "time_scale"),
     ],
 )

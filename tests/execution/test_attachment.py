@@ -248,7 +248,7 @@ def test_processes_and_groups_that_cannot_be_recorded_are_refused(
         ({"pids": [2**70]}, "there is no process"),
         ({"pids": []}, "either processes or a control group"),
         ({"pids": [child.pid], "cgroup": "a"}, "either processes or a control group"),
-        ({"pids": [child.pid, child.pid]}, "is named twice"),
+        ({"pids": [child.pid, child.pid]}, "is given twice"),
         ({"pids": [child.pid, os.getpid()]}, f"was started by process {os.getpid()}"),
         ({"pids": [child.pid], "period": 0.01}, "too short"),
         ({"pids": [child.pid], "until": 0}, "must be positive"),

@@ -363,7 +363,7 @@ def test_processes_of_a_preparation_end_with_the_run(tmp_path: Path, isolation: 
     [
         (["sh", "-c", "exit 5"], "ended with status 5"),
         (["no-such-program"], "cannot be run"),
-        (["true"], "did not make"),
+        (["true"], "did not create"),
     ],
 )
 def test_a_preparation_that_fails_ends_it_before_it_begins(
@@ -383,7 +383,7 @@ def test_more_cores_than_available_are_an_error_without_side_effects(
 ) -> None:
     cores = math.floor(LocalMachine.detect().cores) + 1
     given = scenario(task("a", "touch", f"{tmp_path}/ran"), platform=f"1x{cores}")
-    with pytest.raises(InputError, match=f"asks for {cores} cores, and this machine has") as error:
+    with pytest.raises(InputError, match=f"requests {cores} cores, but this machine has") as error:
         execute(given, tmp_path / "run", isolation=isolation)
     assert error.value.field == "platform"
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ import pytest
 from tests.execution.child_processes import PATIENCE
 from twinloop.execution import leftovers
 from twinloop.execution.local_machine import LocalMachine
-from twinloop.execution.nodes import Guard, make_run_name, remove_stale_groups
+from twinloop.execution.nodes import Guard, make_run_name, remove_stale_groups, stale_groups
 
 pytestmark = pytest.mark.real
 
@@ -176,7 +176,7 @@ def test_a_locked_group_of_an_ended_process_is_not_swept() -> None:
         pytest.skip("no group can be made here")
     import fcntl
 
-    top = places[0] / f"{leftovers.GROUP}1-1-{os.urandom(2).hex()}"
+    top = places[0] / f"{leftovers.GROUP_PREFIX}1-1-{os.urandom(2).hex()}"
     while True:  # until it is locked, another run on this machine may remove it
         top.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
@@ -192,6 +192,18 @@ def test_a_locked_group_of_an_ended_process_is_not_swept() -> None:
         os.close(file)
     remove_stale_groups()
     assert soon(lambda: not top.is_dir())
+
+
+def test_groups_that_remain_are_not_reported_as_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, removed = (tmp_path / part / f"{leftovers.GROUP_PREFIX}1-1-0000" for part in "ab")
+    kept.mkdir(parents=True)
+    monkeypatch.setattr(stale_groups, "_find_run_groups", lambda: iter([kept, removed]))
+    monkeypatch.setattr(leftovers, "clear_run", lambda run, groups: 1)
+    monkeypatch.setattr(leftovers, "find_marked_processes", dict)
+    expected = f"{kept.name}: 1 group removed, 1 process killed; not removed: {kept}"
+    assert remove_stale_groups() == [expected]
 
 
 def test_a_reused_pid_does_not_keep_a_run_alive() -> None:

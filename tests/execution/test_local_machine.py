@@ -66,15 +66,15 @@ def test_limits_of_this_process_bound_its_machine(tmp_path: Path) -> None:
     (tmp_path / "a" / "memory.max").write_text("4096\n")
     (tmp_path / "memory.max").write_text("8192\n")
     v2 = (Hierarchy(2, (), tmp_path, inner),)
-    assert list(looking._limits(v2, looking._cores)) == [1.5]
-    assert list(looking._limits(v2, looking._memory)) == [4096.0, 8192.0]
+    assert list(looking._list_limits(v2, looking._read_core_limit)) == [1.5]
+    assert list(looking._list_limits(v2, looking._read_memory_limit)) == [4096.0, 8192.0]
     (inner / "cpu.cfs_quota_us").write_text("-1\n")
     (inner / "cpu.cfs_period_us").write_text("100000\n")
     (tmp_path / "cpu.cfs_quota_us").write_text("50000\n")
     (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
-    assert list(looking._limits((Hierarchy(1, ("cpu",), tmp_path, inner),), looking._cores)) == [
-        0.5
-    ]
+    assert list(
+        looking._list_limits((Hierarchy(1, ("cpu",), tmp_path, inner),), looking._read_core_limit)
+    ) == [0.5]
 
 
 @pytest.mark.parametrize("cores", [0.3, 1.0, 1.5, 2.0, 7.25, 64.0])

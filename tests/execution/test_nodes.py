@@ -50,7 +50,7 @@ MIB = 2.0**20
 
 
 def groups_of_this_process() -> list[str]:
-    own = f"{leftovers.GROUP}{os.getpid()}-"
+    own = f"{leftovers.GROUP_PREFIX}{os.getpid()}-"
     return [
         name
         for hierarchy in LocalMachine.detect().hierarchies
@@ -501,7 +501,7 @@ def test_v2_uses_the_root_an_empty_parent_group_or_its_own_group_if_alone(tmp_pa
     with pytest.raises(UnusableHierarchyError, match="other processes"):
         find_base_group(hierarchy._replace(mount=own))
     v2_group(own, "cpu memory", procs=alone, kind="threaded")
-    with pytest.raises(UnusableHierarchyError, match="threads"):
+    with pytest.raises(UnusableHierarchyError, match="threaded"):
         find_base_group(hierarchy._replace(mount=own))
     v2_group(own, "pids", procs=alone)
     with pytest.raises(UnusableHierarchyError, match="no usable controller"):
@@ -569,8 +569,8 @@ def test_v2_leaves_its_own_group_and_returns(monkeypatch: pytest.MonkeyPatch, us
             os.chown(file, user, user)
         said = in_a_child(lambda: live_in(own, user))
         inside, facts, pids, after, below, enabled = said
-        assert inside.startswith(f"0::/{own.name}/{leftovers.GROUP}")
-        assert inside.endswith(f"/{leftovers.EXECUTING}")
+        assert inside.startswith(f"0::/{own.name}/{leftovers.GROUP_PREFIX}")
+        assert inside.endswith(f"/{leftovers.EXECUTOR_GROUP}")
         assert (facts["isolation"], facts["controllers"]) == ("cgroup2", {name: "cgroup2"})
         assert len(pids) == 1
         assert (after, below, enabled) == (f"0::/{own.name}", [], [])

@@ -323,7 +323,7 @@ def test_available_hardware_counters_count_the_work(start: Start) -> None:
 def test_the_next_pass_is_on_the_grid_and_later(period: float, now: float) -> None:
     clock = RunClock()
     recorder = UsageRecorder(clock, Lines(clock), period=period, trees=ProcessTrees())  # type: ignore[arg-type]
-    due = recorder._after(now)
+    due = recorder._next_time(now)
     assert now < due <= (now + period) * (1 + 1e-9)
     assert due / period == pytest.approx(round(due / period), abs=1e-6)
 

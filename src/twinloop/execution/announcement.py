@@ -20,14 +20,15 @@ from twinloop.trace.trace import format_count
 #: Name of the file with every command, in the folder of a run.
 COMMANDS: Final = "commands.txt"
 
-#: Largest number of commands that a summary shows one by one; of more it shows the programs.
-_SHOWN: Final = 5
-#: Largest number of programs that a summary shows.
-_PROGRAMS: Final = 100
-_LONGEST: Final = 200
-#: Beginning of the first line; files are recognised by it.
-_MARK: Final = "# No shell reads these commands."
-_HEADING: Final = f"{_MARK} Names in braces are replaced when a task starts."
+#: Maximum number of commands that a summary shows one by one; of more it shows the programs.
+_MAX_COMMANDS: Final = 5
+#: Maximum number of programs that a summary shows.
+_MAX_PROGRAMS: Final = 100
+#: Maximum number of characters of a command in a summary.
+_MAX_LINE_LENGTH: Final = 200
+#: Beginning of the first line of a command file, by which such a file is recognised.
+_FIRST_WORDS: Final = "# No shell reads these commands."
+_HEADING: Final = f"{_FIRST_WORDS} Names in braces are replaced when a task starts."
 
 
 def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandSurvey:
@@ -38,8 +39,8 @@ def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandS
     >>> [(one.command, one.tasks) for one in survey.commands]
     [('sleep 1.5', 1)]
     """
-    given, _ = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
-    compiled = CompiledScenario(scenario, allow_code=allow_code, workload=given)
+    workload, _ = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
+    compiled = CompiledScenario(scenario, allow_code=allow_code, workload=workload)
     return survey_tasks(scenario, TaskCommands(compiled, Path(), run=""))
 
 
@@ -63,8 +64,10 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
         prepare |= dict.fromkeys(survey.prepare)
         missing |= set(survey.missing)
         for each in survey.commands:
-            known = commands.get((each.command, each.folder), each)
-            commands[(each.command, each.folder)] = max(known, each, key=lambda one: one.tasks)
+            earlier = commands.get((each.command, each.folder), each)
+            commands[(each.command, each.folder)] = max(
+                earlier, each, key=lambda command: command.tasks
+            )
     return CommandSurvey(list(commands.values()), sorted(missing), list(prepare))
 
 
@@ -78,16 +81,16 @@ def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
     """
     for command in survey.prepare:
         yield f"first: {shorten(command)}"
-    if len(survey.commands) <= _SHOWN:
+    if len(survey.commands) <= _MAX_COMMANDS:
         for each in survey.commands:
             yield f"will run {each.tasks} x {shorten(each.command)}"
     else:
         tasks = format_count(sum(each.tasks for each in survey.commands), "task")
         yield f"will run {len(survey.commands)} distinct commands for {tasks}:"
-        for name, times in survey.programs[:_PROGRAMS]:
-            yield f"  {times} x {shorten(name)}"
-        if rest := survey.programs[_PROGRAMS:]:
-            count = sum(times for _, times in rest)
+        for name, tasks_of_program in survey.programs[:_MAX_PROGRAMS]:
+            yield f"  {tasks_of_program} x {shorten(name)}"
+        if rest := survey.programs[_MAX_PROGRAMS:]:
+            count = sum(tasks_of_program for _, tasks_of_program in rest)
             yield f"  {count} x {format_count(len(rest), 'other program')}"
     for name in survey.missing:
         yield f"program not found at present: {shorten(name)}"
@@ -102,12 +105,12 @@ def summarise_programs(survey: CommandSurvey) -> str:
     '3 x echo'
     """
     programs = survey.programs
-    named = [f"{times} x {shorten(name)}" for name, times in programs[:_PROGRAMS]]
-    if rest := programs[_PROGRAMS:]:
-        named.append(
-            f"{sum(times for _, times in rest)} x {format_count(len(rest), 'other program')}"
+    parts = [f"{tasks} x {shorten(name)}" for name, tasks in programs[:_MAX_PROGRAMS]]
+    if rest := programs[_MAX_PROGRAMS:]:
+        parts.append(
+            f"{sum(tasks for _, tasks in rest)} x {format_count(len(rest), 'other program')}"
         )
-    return ", ".join(named)
+    return ", ".join(parts)
 
 
 def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
@@ -133,7 +136,7 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
             lines.append("# preparation, run once")
             lines += [f"1 x {escape_name(command)}" for command in survey.prepare]
         folder = None
-        for each in sorted(survey.commands, key=lambda one: one.folder):
+        for each in sorted(survey.commands, key=lambda command: command.folder):
             if each.folder != folder:
                 folder = each.folder
                 lines.append(f"# in {escape_name(folder)}")
@@ -180,7 +183,7 @@ def is_command_file(path: Path) -> bool:
     """
     try:
         with path.open("rb") as stream:
-            return stream.read(len(_MARK)) == _MARK.encode()
+            return stream.read(len(_FIRST_WORDS)) == _FIRST_WORDS.encode()
     except OSError:
         return False
 
@@ -191,10 +194,10 @@ class CommandFile:
     It is written before any command runs. If the run cannot begin, the folder is restored.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     file = CommandFile(Path(there, "run"), "1 x echo\\n")
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     file = CommandFile(Path(parent, "run"), "1 x echo\\n")
     ...     file.withdraw()
-    ...     list(Path(there).iterdir())
+    ...     list(Path(parent).iterdir())
     []
     """
 
@@ -202,9 +205,9 @@ class CommandFile:
         #: Path of the file.
         self.path = folder / COMMANDS
         self._text = text.encode()
-        self._made_folder = not folder.exists()
-        self._before = self.path.read_bytes() if self.path.is_file() else None
-        self._kept = False
+        self._created_folder = not folder.exists()
+        self._previous = self.path.read_bytes() if self.path.is_file() else None
+        self._is_kept = False
         try:
             self._write(self._text)
         except BaseException:
@@ -213,20 +216,20 @@ class CommandFile:
 
     def keep(self) -> None:
         """Keep the file, because the run has begun; write it again if the folder was emptied."""
-        self._kept = True
+        self._is_kept = True
         if not self.path.is_file():
             self._write(self._text)
 
     def withdraw(self) -> None:
         """Restore the folder, unless the run has begun."""
-        if self._kept:
+        if self._is_kept:
             return
         with suppress(OSError):
-            if self._before is not None:
-                self._write(self._before)
+            if self._previous is not None:
+                self._write(self._previous)
             else:
                 self.path.unlink(missing_ok=True)
-            if self._made_folder:
+            if self._created_folder:
                 self.path.parent.rmdir()
 
     def _write(self, text: bytes) -> None:
@@ -241,4 +244,4 @@ def shorten(command: str) -> str:
     203
     """
     line = escape_name(command)
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[:_MAX_LINE_LENGTH]}..."

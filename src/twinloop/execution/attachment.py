@@ -27,7 +27,7 @@ from twinloop.execution.run_trace import read_unfinished_run
 from twinloop.execution.usage_recorder import ExecutionKey, UsageRecorder, check_period
 from twinloop.trace import Manifest, Trace
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 def attach(
@@ -43,9 +43,9 @@ def attach(
     """Record running processes until they end, until a time limit, or until Ctrl-C.
 
     Each process with its descendants becomes a task, or a control group becomes one task. t = 0 is
-    the start of the oldest. The CPU time before the recording is known only as a sum: it becomes
-    one sample, with a note in the manifest. Only the parent of a process receives its exit status,
-    so the tasks have neither a status nor an exit code.
+    the start of the oldest process. The CPU time before the recording is known only as a sum: it
+    becomes one sample, with a note in the manifest. Only the parent of a process receives its exit
+    status, so the tasks have neither a status nor an exit code.
 
     Args:
         pids: Process IDs; none may be a descendant of another.
@@ -57,8 +57,8 @@ def attach(
         overwrite: Whether to replace a run in the folder.
 
     >>> import subprocess, tempfile
-    >>> with tempfile.TemporaryDirectory() as there, subprocess.Popen(["sleep", "60"]) as nap:
-    ...     trace = attach([nap.pid], folder=f"{there}/run", period=0.1, until=0.3)
+    >>> with tempfile.TemporaryDirectory() as parent, subprocess.Popen(["sleep", "60"]) as nap:
+    ...     trace = attach([nap.pid], folder=f"{parent}/run", period=0.1, until=0.3)
     ...     nap.kill()
     >>> trace.tasks["name"].to_list(), trace.manifest.kind
     (['sleep'], 'recorded')
@@ -66,21 +66,23 @@ def attach(
     check_period(period)
     if until is not None and not until > 0:
         raise InputError(f"must be positive, not {until:g} s", kind="out-of-range", field="until")
-    numbers = list(pids)
-    if bool(numbers) == (cgroup is not None):
+    pid_list = list(pids)
+    if bool(pid_list) == (cgroup is not None):
         raise InputError(
             "give either processes or a control group to record", kind="conflicting-fields"
         )
     path = Path(folder).absolute()
     check_run_folder(path, overwrite=overwrite)
-    _check_apart(numbers)
+    _check_independent(pid_list)
     with ExitStack() as stack:
         observed: list[Observed] = []
         if cgroup is not None:
             observed.append(stack.enter_context(closing(ObservedGroup(cgroup))))
-        for number in numbers:
-            observed.append(stack.enter_context(closing(ObservedTree(number))))
-        clock = _BackdatedClock(min(one.ticks for one in observed) / _TICKS)
+        for pid in pid_list:
+            observed.append(stack.enter_context(closing(ObservedTree(pid))))
+        clock = _BackdatedClock(
+            min(process.start_ticks for process in observed) / _TICKS_PER_SECOND
+        )
         plan = _make_plan(observed, period)
         run = RunFolder.create(path, plan, overwrite=overwrite)
         stack.callback(run.close)
@@ -97,7 +99,7 @@ def attach(
 
 
 class _BackdatedClock(RunClock):
-    """A clock whose t = 0 is in the past: so many seconds after the machine started."""
+    """A clock whose t = 0 is in the past, `zero` seconds after the start of the machine."""
 
     def __init__(self, zero: float) -> None:
         super().__init__()
@@ -132,36 +134,36 @@ class _AttachedRecording:
         """Write the start of each task, its usage before the recording, and the first sample."""
         self._journal.write(e="begin", t=0.0, epoch_ms=self._clock.epoch_ms)
         starts = {}
-        for task, one in self._open.items():
-            starts[task], _ = self._clock.start_time(one.ticks, 0.0, self._clock.now())
+        for task, process in self._open.items():
+            starts[task], _ = self._clock.start_time(process.start_ticks, 0.0, self._clock.now())
             self._journal.write(e="submit", t=starts[task], task=task)
             where = {"task": task, "attempt": 0, "machine": 0}
-            self._journal.write(e="start", t=starts[task], **where, cores=None, pid=one.pid)
-            self._recorder.follow((task, 0, 0), one, one.pid, fresh=False)
+            self._journal.write(e="start", t=starts[task], **where, cores=None, pid=process.pid)
+            self._recorder.follow((task, 0, 0), process, process.pid, fresh=False)
         readings = self._trees.scan()
         now = self._clock.now()
-        for task, one in self._open.items():
-            cpu = one.read()[0] if one.is_accounted else readings[(task, 0, 0)].cpu
+        for task, process in self._open.items():
+            cpu = process.read()[0] if process.is_accounted else readings[(task, 0, 0)].cpu
             self._note_earlier_usage(task, cpu, now - starts[task])
         self._recorder.sample(self._clock.now())
 
     def _note_earlier_usage(self, task: int, cpu: float | None, length: float) -> None:
         """Write a note on the CPU time before the first sample."""
-        name, one = self._names[task], self._open[task]
+        name, process = self._names[task], self._open[task]
         if cpu is None:
-            self._note(f"{name}: ended before it was recorded: what it used is unknown")
+            self._note(f"{name}: ended before it was recorded: its usage is unknown")
             return
-        most = length * self._cores
-        if isinstance(one, ObservedGroup) and cpu > most:
-            one.exclude_cpu_time(cpu - most)
+        max_cpu = length * self._cores
+        if isinstance(process, ObservedGroup) and cpu > max_cpu:
+            process.exclude_cpu_time(cpu - max_cpu)
             self._note(
-                f"{name}: {cpu - most:.2f} CPU seconds are left out: they are of processes that "
-                "were gone when the oldest that is there started"
+                f"{name}: {cpu - max_cpu:.2f} CPU seconds are left out: they belong to processes "
+                "that had ended before the oldest remaining process started"
             )
-            cpu = most
+            cpu = max_cpu
         self._note(
             f"{name}: the {cpu:.2f} CPU seconds of the {length:.2f} s before it was recorded are "
-            "one sample; how they were spread is not known"
+            "one sample; their distribution over that time is unknown"
         )
 
     def record(self, until: float | None) -> None:
@@ -169,15 +171,19 @@ class _AttachedRecording:
         stop = math.inf if until is None else self._clock.now() + until
         with Interrupts() as interrupts, select.epoll() as events:
             events.register(interrupts, select.EPOLLIN)
-            files = {one.handle: task for task, one in self._open.items() if one.handle is not None}
-            for handle in files:
-                events.register(handle, select.EPOLLIN)
+            tasks_by_pidfd = {
+                process.pidfd: task
+                for task, process in self._open.items()
+                if process.pidfd is not None
+            }
+            for pidfd in tasks_by_pidfd:
+                events.register(pidfd, select.EPOLLIN)
             while self._open and not interrupts.count and (now := self._clock.now()) < stop:
                 due = min(self._recorder.due, self._meters.due, stop)
-                for handle, _ in events.poll(max(0.0, due - now)):
-                    if handle in files:
-                        events.unregister(handle)
-                        self._close(files[handle])
+                for pidfd, _ in events.poll(max(0.0, due - now)):
+                    if pidfd in tasks_by_pidfd:
+                        events.unregister(pidfd)
+                        self._close(tasks_by_pidfd[pidfd])
                     else:
                         interrupts.drain()
                 self._sample()
@@ -191,23 +197,23 @@ class _AttachedRecording:
         """Take the samples that are due."""
         now = self._clock.now()
         if self._recorder.due <= now:
-            for task, one in list(self._open.items()):
-                if isinstance(one, ObservedGroup) and one.is_empty():
+            for task, process in list(self._open.items()):
+                if isinstance(process, ObservedGroup) and process.is_empty():
                     self._close(task)
             self._recorder.sample(self._clock.now())
         if self._meters.due <= now:
             self._journal.write(e="power", t=now, rows=self._meters.sample(now))
 
     def _close(self, task: int) -> None:
-        one = self._open.pop(task)
+        process = self._open.pop(task)
         now = self._clock.now()
-        if one.pid is not None and self._is_gone(one.pid):
+        if process.pid is not None and self._is_gone(process.pid):
             self._note(
-                f"{self._names[task]}: ended between two samples, and its parent waits for it: "
-                "what it used after the last one is unknown"
+                f"{self._names[task]}: ended between two samples, and its parent has waited for "
+                "it: its usage after the last sample is unknown"
             )
         figures = self._recorder.close((task, 0, 0), None, now)
-        where = {"task": task, "attempt": 0, "machine": 0, "pid": one.pid}
+        where = {"task": task, "attempt": 0, "machine": 0, "pid": process.pid}
         self._journal.write(e="end", t=now, **where, code=None, reason=None, left=0, **figures)
 
     def _is_gone(self, pid: int) -> bool:
@@ -219,26 +225,26 @@ class _AttachedRecording:
         self._journal.write(e="note", t=self._clock.now(), text=text)
 
 
-def _check_apart(pids: list[int]) -> None:
-    """Raise an InputError if a process is named twice or descends from another."""
+def _check_independent(pids: list[int]) -> None:
+    """Raise an InputError if a process is given twice or descends from another."""
     for pid in pids:
         if pids.count(pid) > 1:
-            raise InputError(f"process {pid} is named twice", kind="repeated-run", field="pid")
-        above = ProcessStat.read(pid)
-        while above is not None and above.parent:
-            if above.parent in pids:
+            raise InputError(f"process {pid} is given twice", kind="repeated-run", field="pid")
+        ancestor = ProcessStat.read(pid)
+        while ancestor is not None and ancestor.parent:
+            if ancestor.parent in pids:
                 raise InputError(
-                    f"process {pid} was started by process {above.parent}",
+                    f"process {pid} was started by process {ancestor.parent}",
                     kind="repeated-run",
                     field="pid",
-                    remedy="name only one of them: its descendants are recorded with it",
+                    remedy="give only one of them: its descendants are recorded with it",
                 )
-            above = ProcessStat.read(above.parent)
+            ancestor = ProcessStat.read(ancestor.parent)
 
 
 def _make_plan(observed: list[Observed], period: float) -> Trace:
-    """Make the Trace of what is known before the recording."""
-    rows = [one.task_columns() for one in observed]
+    """Make the Trace before the recording: its tasks and its node."""
+    rows = [process.task_columns() for process in observed]
     names = tuple(row["id"] for row in rows)
     cpus = os.cpu_count() or 1
     node = {
@@ -247,14 +253,14 @@ def _make_plan(observed: list[Observed], period: float) -> Trace:
         "mhz": LocalMachine.detect().mhz,
         "memory": float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
     }
-    submitted = "tasks that ran already: they are taken as submitted when they started"
+    submission_note = "tasks that were already running: submitted when they started"
     return Trace(
         manifest=Manifest(
             kind="recorded",
             sampling_period=period,
             cleaned=(
                 Cleaning(
-                    kind="assumed", what=submitted, count=len(rows), examples=names[:EXAMPLES]
+                    kind="assumed", what=submission_note, count=len(rows), examples=names[:EXAMPLES]
                 ),
             ),
             facts={"mode": "attached", "run": {"machines": 1, "cores": float(cpus)}},

@@ -15,19 +15,19 @@ from typing import Final
 from twinloop.description.errors import InputError
 from twinloop.workload.generators.burn import PHASES, PROGRAM
 
-#: Environment variable with the units of each kind of work that a core does in a second.
+#: Environment variable with the rates: the units of each kind of work that a core does per second.
 RATES_VARIABLE: Final = "TWINLOOP_BURN_RATES"
 
-#: The rates that each kind of work is counted in.
-_RATED: Final = {
+#: The rates that each kind of work needs.
+_RATES_BY_KIND: Final = {
     **{kind: (kind,) for kind in ("cpu", "memory", "stream", "cache")},
     "mixed": ("cpu", "memory"),
     "sleep": (),
     "io": (),
 }
 
-#: Longer than any machine takes to measure all rates (s).
-_PATIENCE: Final = 120.0
+#: Timeout of the measurement (s), longer than any machine takes for all rates.
+_MEASUREMENT_TIMEOUT: Final = 120.0
 
 
 def find_burn_program() -> Path:
@@ -36,11 +36,11 @@ def find_burn_program() -> Path:
     >>> find_burn_program().name
     'twinloop-burn'
     """
-    beside = (sysconfig.get_path("scripts"), str(Path(sys.executable).parent))
-    for folder in (*beside, None):
-        found = shutil.which(PROGRAM, path=folder)
-        if found is not None:
-            return Path(found).absolute()
+    script_folders = (sysconfig.get_path("scripts"), str(Path(sys.executable).parent))
+    for folder in (*script_folders, None):
+        program = shutil.which(PROGRAM, path=folder)
+        if program is not None:
+            return Path(program).absolute()
     raise InputError(
         f"the program {PROGRAM} is not installed: it comes with Twinloop on Linux and macOS",
         kind="missing-program",
@@ -62,21 +62,21 @@ def measure_rates(
     >>> sorted(measure_rates(["mixed", "sleep"]))
     ['cpu', 'memory']
     """
-    wanted = sorted({part for kind in kinds for part in _RATED[_check_kind(kind)]})
-    if not wanted:
+    rated_kinds = sorted({part for kind in kinds for part in _RATES_BY_KIND[_check_kind(kind)]})
+    if not rated_kinds:
         return {}
     try:
         result = subprocess.run(
-            [find_burn_program(), "--calibrate", *wanted],
+            [find_burn_program(), "--calibrate", *rated_kinds],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE,
+            timeout=_MEASUREMENT_TIMEOUT,
             check=True,
         )
     except subprocess.SubprocessError as error:
         cause = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-        problem = f"the rates of {', '.join(wanted)} cannot be measured: {cause.strip()}"
+        problem = f"the rates of {', '.join(rated_kinds)} cannot be measured: {cause.strip()}"
         raise InputError(problem, kind="command-failed") from None
     for line in result.stderr.splitlines():
         notify(line)
@@ -97,19 +97,19 @@ def make_rate_environment(
     >>> list(make_rate_environment([["twinloop-burn", "cpu", "--seconds", "2"]]))
     ['TWINLOOP_BURN_RATES']
     """
-    needed = {kind for command in commands for kind in _needed_rates(command)}
+    needed = {kind for command in commands for kind in _find_needed_rates(command)}
     if not needed:
         return {}
-    before = os.environ.get(RATES_VARIABLE, "")
-    known = {pair.partition("=")[0] for pair in before.split(",")}
-    if needed - known:
-        notify(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - known))}")
-    measured = measure_rates(needed - known, notify)
+    given = os.environ.get(RATES_VARIABLE, "")
+    given_kinds = {pair.partition("=")[0] for pair in given.split(",")}
+    if needed - given_kinds:
+        notify(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - given_kinds))}")
+    measured = measure_rates(needed - given_kinds, notify)
     pairs = [f"{kind}={rate!r}" for kind, rate in measured.items()]
-    return {RATES_VARIABLE: ",".join([*([before] if before else []), *pairs])}
+    return {RATES_VARIABLE: ",".join([*([given] if given else []), *pairs])}
 
 
-def _needed_rates(command: Sequence[str]) -> tuple[str, ...]:
+def _find_needed_rates(command: Sequence[str]) -> tuple[str, ...]:
     """Return the kinds whose rates a command needs."""
     first, *words = command
     if Path(first).name == "twinloop" and words[:1] == ["burn"]:
@@ -119,16 +119,18 @@ def _needed_rates(command: Sequence[str]) -> tuple[str, ...]:
     options = {word.partition("=")[0] for word in words if word.startswith("-")}
     if "--seconds" not in options or "--rates" in options:
         return ()
-    found = [word for word in words if word in PHASES]
-    # A kind that is a template can be any.
-    return _RATED[found[0]] if found else tuple(_RATED["mixed"]) + ("stream", "cache")
+    kinds = [word for word in words if word in PHASES]
+    # If the kind is a template, it may become any kind.
+    return (
+        _RATES_BY_KIND[kinds[0]] if kinds else tuple(_RATES_BY_KIND["mixed"]) + ("stream", "cache")
+    )
 
 
 def _check_kind(kind: str) -> str:
-    if kind not in _RATED:
+    if kind not in _RATES_BY_KIND:
         raise InputError(
             f"there is no kind {kind!r} of work",
             kind="not-a-choice",
-            remedy=f"one of: {', '.join(_RATED)}",
+            remedy=f"one of: {', '.join(_RATES_BY_KIND)}",
         )
     return kind

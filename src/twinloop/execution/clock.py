@@ -6,7 +6,7 @@ import os
 import time
 from typing import Final
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 class RunClock:
@@ -33,21 +33,23 @@ class RunClock:
         self.epoch_ms = round(before / 1e6 + self.offset * 1e3)
 
     def now(self) -> float:
-        """Seconds since t = 0."""
+        """Return the seconds since t = 0."""
         return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._zero) / 1e9
 
     def start_time(self, ticks: int, called: float, seen: float) -> tuple[float, bool]:
-        """Convert the start of a process to run time, and return whether it was corrected.
+        """Convert the start of a process to seconds since t = 0; return it and if it was corrected.
+
+        It is corrected if rounding to ticks moves it outside the interval in which it must lie.
 
         Args:
             ticks: Start time in `/proc`, in ticks since the start of the machine.
-            called: Time before the call that started it.
-            seen: Time after the call. The start lies between these two.
+            called: Time before the call that started it (s).
+            seen: Time after the call (s). The start lies between these two.
 
         >>> clock = RunClock()
         >>> clock.start_time(0, called=1.0, seen=1.5)
         (1.0, True)
         """
-        start = ticks / _TICKS - self._zero / 1e9
-        inside = min(max(start, called), seen)
-        return inside, inside != start
+        start = ticks / _TICKS_PER_SECOND - self._zero / 1e9
+        corrected = min(max(start, called), seen)
+        return corrected, corrected != start

@@ -18,14 +18,17 @@ TICK: Final = 0.01
 def compute_usage(
     plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame
 ) -> tuple[pl.DataFrame, Cleaning]:
-    """Compute the usage between consecutive samples, the last of which is the end of the task."""
-    known = samples.join(
+    """Compute the usage between consecutive samples; returns a note on corrected samples, too.
+
+    The last sample of an execution is its end. `parts` are the executions.
+    """
+    kept = samples.join(
         parts.select(*EXECUTION_KEY, "start", "end", "cpu", "pid"), on=EXECUTION_KEY, suffix="_"
     )
     # CPU times are cumulative, so a sample just after the start, or just before the next sample or
     # the end, is redundant. If the end was not recorded, the last sample is kept.
     following = pl.col("t").shift(-1).over(EXECUTION_KEY, order_by="t")
-    known = known.filter(
+    kept = kept.filter(
         (pl.col("t") > pl.col("start") + TICK)
         & ((pl.col("t") < pl.col("end") - TICK) | pl.col("cpu_").is_null())
         & ((pl.col("t") < following - TICK) | following.is_null())
@@ -33,10 +36,10 @@ def compute_usage(
         *EXECUTION_KEY, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid"
     )
     # The memory at the end is not known: take that of the sample before, or else the peak.
-    seen = known.select(EXECUTION_KEY).unique().with_columns(seen=pl.lit(value=True))
-    closing = (
+    with_samples = kept.select(EXECUTION_KEY).unique().with_columns(seen=pl.lit(value=True))
+    last_samples = (
         parts.filter(pl.col("cpu").is_not_null())
-        .join(seen, on=EXECUTION_KEY, how="left", maintain_order="left")
+        .join(with_samples, on=EXECUTION_KEY, how="left", maintain_order="left")
         .select(
             *EXECUTION_KEY,
             t="end",
@@ -46,13 +49,13 @@ def compute_usage(
             pid="pid",
         )
     )
-    both = pl.concat([known, closing]).sort(*EXECUTION_KEY, "t", maintain_order=True)
-    both, repaired = _limit_to_capacity(plan, both)
-    whose = pl.struct(EXECUTION_KEY)
-    used = both.with_columns(
-        dt=pl.col("t") - pl.col("t").shift(1).over(whose).fill_null(pl.col("start")),
-        cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(whose).fill_null(0.0),
-        rss=pl.col("rss").forward_fill().over(whose),
+    all_samples = pl.concat([kept, last_samples]).sort(*EXECUTION_KEY, "t", maintain_order=True)
+    all_samples, repaired = _limit_to_capacity(plan, all_samples)
+    execution = pl.struct(EXECUTION_KEY)
+    used = all_samples.with_columns(
+        dt=pl.col("t") - pl.col("t").shift(1).over(execution).fill_null(pl.col("start")),
+        cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(execution).fill_null(0.0),
+        rss=pl.col("rss").forward_fill().over(execution),
     )
     frame = used.select(
         pl.Series("task", plan.tasks["id"].gather(used["task"])),
@@ -69,52 +72,62 @@ def _limit_to_capacity(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame
     CPU time that exceeds the capacity of one window is moved to the next or to the one before. The
     last value of each execution, and so the sum, is not changed.
     """
-    whose = pl.struct(EXECUTION_KEY)
-    room = _cores(plan, samples).alias("room") * (samples["t"] - samples["start"])
-    spare = pl.col("cpu") - pl.col("room")
-    last = pl.col("t") == pl.col("t").max().over(whose)
-    digits = pl.max_horizontal(1e-9, 1e-15 * pl.col("room"))
-    found = (
-        samples.with_columns(room, read=pl.col("cpu"))
+    execution = pl.struct(EXECUTION_KEY)
+    capacity = _find_usable_cores(plan, samples).alias("capacity") * (
+        samples["t"] - samples["start"]
+    )
+    excess = pl.col("cpu") - pl.col("capacity")
+    last = pl.col("t") == pl.col("t").max().over(execution)
+    tolerance = pl.max_horizontal(1e-9, 1e-15 * pl.col("capacity"))
+    limited = (
+        samples.with_columns(capacity, read=pl.col("cpu"))
         .with_columns(
             cpu=pl.when(last)
             .then("cpu")
-            .otherwise(pl.min_horizontal(spare, 0.0).cum_min().over(whose) + pl.col("room"))
+            .otherwise(
+                pl.min_horizontal(excess, 0.0).cum_min().over(execution) + pl.col("capacity")
+            )
         )
-        .with_columns(cpu=spare.cum_max(reverse=True).over(whose) + pl.col("room"))
+        .with_columns(cpu=excess.cum_max(reverse=True).over(execution) + pl.col("capacity"))
         # A difference in the last digits only is rounding: keep the value that was read.
-        .with_columns(moved=~last & ((pl.col("cpu") - pl.col("read")).abs() > digits))
+        .with_columns(moved=~last & ((pl.col("cpu") - pl.col("read")).abs() > tolerance))
         .with_columns(cpu=pl.when("moved").then("cpu").otherwise("read"))
         .with_columns(
             cpu=pl.min_horizontal(
-                pl.col("cpu").cum_max().over(whose), pl.col("read").last().over(whose)
+                pl.col("cpu").cum_max().over(execution), pl.col("read").last().over(execution)
             )
         )
     )
-    what = "samples read late or in ticks: CPU time that cannot have been, moved to the next window"
-    count = int(found["moved"].sum())
-    return found.drop("room", "read", "moved"), note("repaired", what, count=count)
+    what = (
+        "samples read late or in ticks: CPU time beyond the capacity of a window, moved to the "
+        "window before or after"
+    )
+    count = int(limited["moved"].sum())
+    return limited.drop("capacity", "read", "moved"), note("repaired", what, count=count)
 
 
-def _cores(plan: Trace, samples: pl.DataFrame) -> pl.Series:
-    """The number of cores that each execution can have used: those of its node, if enforced.
+def _find_usable_cores(plan: Trace, samples: pl.DataFrame) -> pl.Series:
+    """Return the number of cores that each execution can have used: those of its node.
 
-    If they are not enforced, the cores of the machine for an execution that has clearly used more
-    than its node has: by more than the rounding of user and system time to ticks explains.
+    If the node does not enforce its cores, an execution that has clearly used more CPU time than
+    its node has (beyond the rounding of user and system time to ticks) can have used all cores of
+    the machine.
     """
     facts = plan.manifest.facts
     is_enforced = facts.get("nodes", {}).get("isolation") not in (None, "none", "affinity")
     cores = plan.nodes["cores"].gather(samples["machine"])
     if is_enforced:
         return cores
-    whose = pl.struct(EXECUTION_KEY)
+    execution = pl.struct(EXECUTION_KEY)
     cpu, t, start, own = pl.col("cpu"), pl.col("t"), pl.col("start"), pl.col("own")
-    used = cpu - cpu.shift(1).over(whose).fill_null(0.0)
-    length = t - t.shift(1).over(whose).fill_null(start)
-    beyond = used > own * length + 2 * TICK
-    too_much = cpu.last().over(whose) > own * (t.last().over(whose) - start)
+    used = cpu - cpu.shift(1).over(execution).fill_null(0.0)
+    length = t - t.shift(1).over(execution).fill_null(start)
+    exceeds_window = used > own * length + 2 * TICK
+    exceeds_total = cpu.last().over(execution) > own * (t.last().over(execution) - start)
     machine = max(1, len(facts.get("machine", {}).get("cpus", ())))
-    found = samples.with_columns(own=cores.ceil()).select(
-        cores=pl.when(beyond.any().over(whose) | too_much).then(own.clip(machine)).otherwise(own)
+    selected = samples.with_columns(own=cores.ceil()).select(
+        cores=pl.when(exceeds_window.any().over(execution) | exceeds_total)
+        .then(own.clip(machine))
+        .otherwise(own)
     )
-    return found["cores"]
+    return selected["cores"]

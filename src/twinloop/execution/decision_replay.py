@@ -33,7 +33,7 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
     """Replay the events of a run to its policy, and collect the decisions.
 
     Args:
-        trace: A run with its decisions table, which has the events too.
+        trace: A real run; its decisions table contains the events, too.
         compiled: The compiled scenario of that run.
 
     >>> from twinloop.execution import execute
@@ -44,22 +44,22 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
     True
     """
     dispatcher = compiled.dispatcher()
-    tasks = {name: number for number, name in enumerate(compiled.arrays.ids)}
+    tasks = {name: index for index, name in enumerate(compiled.arrays.ids)}
     names = list(compiled.names.machines)
-    machines = {name: number for number, name in enumerate(names)}
+    machines = {name: index for index, name in enumerate(names)}
     submits = dict(trace.tasks.select("id", "submit").iter_rows())
     placed: set[int] = set()
     recorded: list[DecisionRow] = []
     replayed: list[DecisionRow] = []
-    for t, kind, subject, target in _rows(trace.decisions):
+    for t, kind, subject, target in _merge_placements(trace.decisions):
         task = None if subject is None else tasks[subject]
         if kind == "ask":
-            for made, number, where in dispatcher.decide(t):
-                named = None if number is None else str(compiled.arrays.ids[number])
-                nodes = tuple(names[machine] for machine, _ in where) or (None,)
-                replayed.append((t, _KINDS.get(made, made), named, nodes))
-                if number is not None:
-                    (placed.add if made == "place" else placed.discard)(number)
+            for decision_kind, index, placement in dispatcher.decide(t):
+                name = None if index is None else str(compiled.arrays.ids[index])
+                nodes = tuple(names[machine] for machine, _ in placement) or (None,)
+                replayed.append((t, _KINDS.get(decision_kind, decision_kind), name, nodes))
+                if index is not None:
+                    (placed.add if decision_kind == "place" else placed.discard)(index)
         elif kind == "ready" and task is not None:
             dispatcher.submit(task, t, submits.get(str(subject)))
         elif kind == "failed" and task is not None:
@@ -81,12 +81,12 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
 _KINDS = {"open": "set-state on", "close": "set-state off"}
 
 
-def _rows(decisions: pl.DataFrame) -> list[DecisionRow]:
-    """The rows of the decisions table; a task on several nodes is one row."""
-    found: list[DecisionRow] = []
+def _merge_placements(decisions: pl.DataFrame) -> list[DecisionRow]:
+    """Return the rows of the decisions table; the placement of a task on several nodes is one."""
+    rows: list[DecisionRow] = []
     for t, kind, subject, target in decisions.select("t", "kind", "subject", "target").iter_rows():
-        if found and kind == "place" and found[-1][:3] == (t, kind, subject):
-            found[-1] = (t, kind, subject, (*found[-1][3], target))
+        if rows and kind == "place" and rows[-1][:3] == (t, kind, subject):
+            rows[-1] = (t, kind, subject, (*rows[-1][3], target))
         else:
-            found.append((t, kind, subject, (target,)))
-    return found
+            rows.append((t, kind, subject, (target,)))
+    return rows

@@ -25,17 +25,17 @@ from twinloop.execution.task_starter import RunningTask, TaskProcess, TaskStarte
 from twinloop.execution.task_states import TaskStates
 from twinloop.execution.usage_recorder import UsageRecorder
 
-#: Shortest time between two calls of the progress callback (s).
+#: Minimum time between two calls of the progress callback (s).
 _PROGRESS_PERIOD: Final = 0.2
-#: Longest wait of one system call (s), within the limit of `epoll_wait`.
-_LONGEST_WAIT: Final = 3600.0
+#: Maximum wait of one system call (s), within the limit of `epoll_wait`.
+_MAX_WAIT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
     """Time limits of tasks."""
 
-    #: Longest run time of any task (s).
+    #: Maximum run time of any task (s).
     task: float = math.inf
     #: Time from SIGTERM to SIGKILL (s).
     grace: float = 2.0
@@ -72,7 +72,7 @@ class DispatchLoop:
         self._submits: dict[int, float] = {}
         self._attempts: Counter[int] = Counter()
         self._running: dict[int, RunningTask] = {}
-        self._handles: dict[int, TaskProcess] = {}
+        self._processes: dict[int, TaskProcess] = {}
         self._poll = select.epoll()
         #: Signals to send at time limits: (time, task, attempt, signal).
         self._signals: list[tuple[float, int, int, int]] = []
@@ -80,8 +80,8 @@ class DispatchLoop:
         self._closed: set[int] = set()
         self._decision_needed = False
         self._decide_at = math.inf
-        #: Ends of tasks whose cores the policy has not seen as free yet.
-        self._unseen_ends: list[float] = []
+        #: Ends of tasks (s) after which the policy has not decided yet.
+        self._unreported_ends: list[float] = []
         self._progress_time = -math.inf
         self._interval = compiled.scenario.model.decision_interval
         #: Time at which the start of the last task was complete.
@@ -89,7 +89,8 @@ class DispatchLoop:
         #: Latencies from decision to start, with and without the starts of tasks placed before.
         self.dispatch = Latencies()
         self.start = Latencies()
-        #: Latencies from the end of a task to the decision that sees its cores as free.
+        #: Latencies from the end of a task to the first decision with its cores free; with a
+        #: decision interval, to the report of the end to the policy.
         self.release = Latencies()
         #: Whether the user ended the run.
         self.interrupted = False
@@ -124,7 +125,7 @@ class DispatchLoop:
             self._change_node(outage)
         self._enforce_time_limits(now)
         self._decide_if_due()
-        # Sampling comes last: it delays no task.
+        # Sampling comes last, so that it delays no task.
         if self._recorder.due <= now:
             self._recorder.sample(now)
             self._starter.reap_orphans()
@@ -148,13 +149,13 @@ class DispatchLoop:
             self._decide_at,
             self._outages.due,
             self._signals[0][0] if self._signals else math.inf,
-            now + _LONGEST_WAIT,
+            now + _MAX_WAIT,
         )
-        for handle, _ in self._poll.poll(max(0.0, due - now)):
-            if handle == interrupts.fileno():
+        for pidfd, _ in self._poll.poll(max(0.0, due - now)):
+            if pidfd == interrupts.fileno():
                 interrupts.drain()
             else:
-                self._handle_end(self._handles[handle])
+                self._handle_end(self._processes[pidfd])
 
     # --- decisions -------------------------------------------------------------------------------
 
@@ -172,26 +173,26 @@ class DispatchLoop:
         self._journal.write(e="ask", t=now)
         with attribute_error(self._compiled.policy, self._dispatcher.view):
             decisions = self._dispatcher.decide(now)
-        for ended in self._unseen_ends:
-            self.release.add(now - ended)
-        self._unseen_ends.clear()
-        for kind, task, places in decisions:
+        for end in self._unreported_ends:
+            self.release.add(now - end)
+        self._unreported_ends.clear()
+        for kind, task, placement in decisions:
             if kind == "place" and task is not None:
-                self._place(task, places, now)
+                self._place(task, placement, now)
             elif kind in ("preempt", "kill") and task is not None:
                 self._remove_task(task, kind, now)
             elif kind in ("open", "close"):
                 state = "set-state on" if kind == "open" else "set-state off"
-                self._journal.write(e=state, t=now, machine=places[0][0])
+                self._journal.write(e=state, t=now, machine=placement[0][0])
             else:
-                where = places[0][0] if places else None
-                self._journal.write(e=kind, t=now, task=task, machine=where)
+                machine = placement[0][0] if placement else None
+                self._journal.write(e=kind, t=now, task=task, machine=machine)
 
-    def _place(self, task: int, places: list[tuple[int, float]], decided: float) -> None:
-        self._journal.write(e="place", t=decided, task=task, on=places)
+    def _place(self, task: int, placement: list[tuple[int, float]], decided: float) -> None:
+        self._journal.write(e="place", t=decided, task=task, on=placement)
         attempt = self._attempts[task]
         try:
-            processes, entries = self._starter.start(task, attempt, places, self._names)
+            processes, entries = self._starter.start(task, attempt, placement, self._names)
         except TaskStartError as error:
             self._refuse(task, error)
             return
@@ -199,8 +200,8 @@ class DispatchLoop:
         running = RunningTask(task, attempt, processes)
         self._running[task] = running
         for process in processes:
-            self._handles[process.handle] = process
-            self._poll.register(process.handle, select.EPOLLIN)
+            self._processes[process.pidfd] = process
+            self._poll.register(process.pidfd, select.EPOLLIN)
         for entry in entries:
             self._journal.write(e="start", **entry)
         start = min(process.start for process in processes)
@@ -265,24 +266,24 @@ class DispatchLoop:
     def _reap(
         self, running: RunningTask, process: TaskProcess, reason: str | None
     ) -> dict[str, Any]:
-        self._poll.unregister(process.handle)
-        del self._handles[process.handle]
+        self._poll.unregister(process.pidfd)
+        del self._processes[process.pidfd]
         running.processes.remove(process)
         entry = self._starter.reap(process)
-        verdict = reason or running.verdict or _status([entry["code"]])
+        verdict = reason or running.verdict or _status_from_codes([entry["code"]])
         self._journal.write(e="end", reason=verdict, **entry)
         return entry
 
     def _finish(self, running: RunningTask, ended: float) -> None:
         """Finish a task that has ended on all its nodes."""
         del self._running[running.task]
-        status = running.verdict or _status(running.codes)
+        status = running.verdict or _status_from_codes(running.codes)
         now = self._clock.now()
         self._dispatcher.end(running.task, now)
         if self._interval > 0:
             self.release.add(now - ended)  # without the wait for the decision interval
         else:
-            self._unseen_ends.append(ended)
+            self._unreported_ends.append(ended)
         self._conclude(running.task, status, now, running.why)
 
     def _conclude(self, task: int, status: str, now: float, why: str | None = None) -> None:
@@ -309,21 +310,21 @@ class DispatchLoop:
         if not self._signals or self._signals[0][0] > now:
             return
         # Tasks that have ended by now did not exceed their limit.
-        for handle, _ in self._poll.poll(0):
-            if handle in self._handles:
-                self._handle_end(self._handles[handle])
+        for pidfd, _ in self._poll.poll(0):
+            if pidfd in self._processes:
+                self._handle_end(self._processes[pidfd])
         while self._signals and self._signals[0][0] <= now:
-            _, task, attempt, wanted = heapq.heappop(self._signals)
+            _, task, attempt, number = heapq.heappop(self._signals)
             running = self._running.get(task)
             if running is None or running.attempt != attempt:
                 continue
             running.verdict, running.why = "killed", failure_causes.TOO_LONG
-            self._signal(running, wanted)
+            self._signal(running, number)
 
-    def _signal(self, running: RunningTask, wanted: int) -> None:
+    def _signal(self, running: RunningTask, number: int) -> None:
         for process in running.processes:
-            self._starter.end(process, wanted)
-        if wanted != signal.SIGKILL:
+            self._starter.end(process, number)
+        if number != signal.SIGKILL:
             killed = self._clock.now() + self._limits.grace
             heapq.heappush(self._signals, (killed, running.task, running.attempt, signal.SIGKILL))
 
@@ -336,18 +337,20 @@ class DispatchLoop:
 
     def _cancel(self, interrupts: Interrupts) -> None:
         """Cancel the run: SIGTERM to all tasks, later SIGKILL; no task is started any more."""
-        # Read before the signals are sent: a second request may come meanwhile.
+        # Read before the signals are sent, because a second request may come meanwhile.
         requests = interrupts.count
         for running in self._running.values():
             running.verdict, running.why = "cancelled", failure_causes.INTERRUPTED
             self._signal(running, signal.SIGTERM)
-        until = self._clock.now() + self._limits.grace
-        while self._running and interrupts.count == requests and (now := self._clock.now()) < until:
-            for handle, _ in self._poll.poll(until - now):
-                if handle == interrupts.fileno():
+        deadline = self._clock.now() + self._limits.grace
+        while (
+            self._running and interrupts.count == requests and (now := self._clock.now()) < deadline
+        ):
+            for pidfd, _ in self._poll.poll(deadline - now):
+                if pidfd == interrupts.fileno():
                     interrupts.drain()
                     continue
-                process = self._handles[handle]
+                process = self._processes[pidfd]
                 running = self._running[process.task]
                 self._reap(running, process, None)
                 if not running.processes:
@@ -428,7 +431,7 @@ class DispatchLoop:
                 self._source.next_time,
                 self._dispatcher.wake_time,
                 self._decide_at,
-                # Only returns count: an outage lets no waiting task start.
+                # Only returns of nodes count: the start of an outage lets no waiting task start.
                 self._outages.next_return,
             )
             and bool(self._states.left)
@@ -438,7 +441,7 @@ class DispatchLoop:
         now = self._clock.now()
         for task, status in enumerate(self._states.status):
             if status is None:
-                self._conclude(task, "failed", now, failure_causes.NOTHING_LEFT)
+                self._conclude(task, "failed", now, failure_causes.CANNOT_START)
         self._decision_needed = False
 
     # --- progress --------------------------------------------------------------------------------
@@ -449,18 +452,18 @@ class DispatchLoop:
         if self._on_progress is None or (is_recent and not force):
             return
         self._progress_time = now
-        on: dict[str, list[str]] = {name: [] for name in self._names}
+        tasks_by_node: dict[str, list[str]] = {name: [] for name in self._names}
         for running in self._running.values():
             for process in running.processes:
-                on[self._names[process.machine]].append(self._ids[running.task])
-        nodes = {name: tuple(tasks) for name, tasks in on.items()}
+                tasks_by_node[self._names[process.machine]].append(self._ids[running.task])
+        nodes = {name: tuple(tasks) for name, tasks in tasks_by_node.items()}
         ended = {status: count for status, count in self._states.ended.items() if count}
         waiting = len(self._dispatcher.view.waiting) if self._states.left else 0
         self._on_progress(RunProgress(now, len(self._ids), ended, waiting, nodes))
 
 
-def _status(codes: list[int]) -> str:
-    """Status of a task by its exit codes; a negative code is a signal."""
+def _status_from_codes(codes: list[int]) -> str:
+    """Return the status of a task by its exit codes; a negative code is a signal."""
     if any(code < 0 for code in codes):
         return "killed"
     return "failed" if any(codes) else "completed"

@@ -15,8 +15,8 @@ from twinloop.workload.cleaning_notes import note
 DEFAULT_RUN_TIME: Final = 1.0
 
 
-def fill_expected_run_times(given: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
-    """Give every task an expected run time; returns a note on the tasks that had none.
+def fill_expected_run_times(workload: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
+    """Give every task an expected run time; returns a note on the tasks that get the default.
 
     The run time of a real task is not known before it ends, but some policies need one to plan.
 
@@ -25,20 +25,22 @@ def fill_expected_run_times(given: Trace | Workload) -> tuple[Trace | Workload, 
     >>> planned.tasks["work"].to_list(), note.count
     ([2.0], 1)
     """
-    tasks = given.tasks
+    tasks = workload.tasks
     time = pl.coalesce("run_time", "requested_time", pl.lit(DEFAULT_RUN_TIME))
-    if isinstance(given, Trace):
+    if isinstance(workload, Trace):
         unknown = tasks["run_time"].is_null()
-        if not given.usage.is_empty() or not given.placements.is_empty():
+        if not workload.usage.is_empty() or not workload.placements.is_empty():
             unknown &= False
-        given = given.replace(tasks=tasks.with_columns(run_time=time)) if unknown.any() else given
+        workload = (
+            workload.replace(tasks=tasks.with_columns(run_time=time)) if unknown.any() else workload
+        )
     else:
         unknown = tasks["work"].is_null()
         cores = pl.col("cores").fill_null(1.0)
         filled = tasks.with_columns(
             cores, pl.col("limit").fill_null(cores), pl.coalesce("work", time * cores).alias("work")
         )
-        given = given.replace(tasks=filled) if unknown.any() else given
+        workload = workload.replace(tasks=filled) if unknown.any() else workload
     missing = tasks["id"].filter(unknown & tasks["requested_time"].is_null())
     what = f"expected run times of {DEFAULT_RUN_TIME:g} s, as none is given"
-    return given, note("assumed", what, missing)
+    return workload, note("assumed", what, missing)

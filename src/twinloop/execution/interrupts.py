@@ -8,14 +8,14 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-_WANTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
     """Counts requests to end while it is open, instead of raising an exception.
 
-    So the event loop handles them between two steps, not within one. Signals that were ignored
-    before stay ignored, as `nohup` requires. Outside of the main thread no signal is handled.
+    The event loop can then handle them between two steps. Signals that were ignored before stay
+    ignored, as `nohup` requires. Outside of the main thread no signal is handled.
 
     >>> import os
     >>> with Interrupts() as interrupts:
@@ -27,12 +27,12 @@ class Interrupts:
     def __init__(self) -> None:
         #: Number of requests.
         self.count = 0
-        self._before: dict[signal.Signals, Any] = {}
+        self._previous_handlers: dict[signal.Signals, Any] = {}
         self._reader, self._writer = socket.socketpair()
-        self._wakeup_before: int | None = None
+        self._previous_wakeup_fd: int | None = None
 
     def fileno(self) -> int:
-        """Return the file that is readable after a signal."""
+        """Return the descriptor of a file that is readable after a signal."""
         return self._reader.fileno()
 
     def drain(self) -> None:
@@ -45,22 +45,24 @@ class Interrupts:
         if threading.current_thread() is threading.main_thread():
             for end in (self._reader, self._writer):
                 end.setblocking(False)
-            self._wakeup_before = signal.set_wakeup_fd(
+            self._previous_wakeup_fd = signal.set_wakeup_fd(
                 self._writer.fileno(), warn_on_full_buffer=False
             )
-            for wanted in _WANTED:
-                if signal.getsignal(wanted) is not signal.SIG_IGN:
-                    self._before[wanted] = signal.signal(wanted, self._count)
-            # While SIGCHLD is ignored, a process cannot wait for its children.
+            for number in _END_SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._previous_handlers[number] = signal.signal(number, self._count)
+            # While SIGCHLD is ignored, a process receives no exit status of its children.
             if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-                self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                self._previous_handlers[signal.SIGCHLD] = signal.signal(
+                    signal.SIGCHLD, signal.SIG_DFL
+                )
         return self
 
     def __exit__(self, *_: object) -> None:
-        for wanted, handler in self._before.items():
-            signal.signal(wanted, handler)
-        if self._wakeup_before is not None:
-            signal.set_wakeup_fd(self._wakeup_before)
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
+        if self._previous_wakeup_fd is not None:
+            signal.set_wakeup_fd(self._previous_wakeup_fd)
         self._reader.close()
         self._writer.close()
 

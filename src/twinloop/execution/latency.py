@@ -25,10 +25,16 @@ class Latencies:
         self._seconds.append(seconds)
 
     def facts(self) -> dict[str, Any]:
-        """Count, mean, median, 95th percentile and maximum; None without a measurement."""
+        """Return count, mean, median, 95th percentile and maximum (s).
+
+        All but the count are None if there is no measurement.
+        """
         names = ("mean_s", "p50_s", "p95_s", "max_s")
         if not self._seconds:
             return {"count": 0, **dict.fromkeys(names)}
         times = np.array(self._seconds)
-        found = (times.mean(), *np.quantile(times, (0.5, 0.95)), times.max())
-        return {"count": len(times), **{n: float(v) for n, v in zip(names, found, strict=True)}}
+        statistics = (times.mean(), *np.quantile(times, (0.5, 0.95)), times.max())
+        return {
+            "count": len(times),
+            **{n: float(v) for n, v in zip(names, statistics, strict=True)},
+        }

@@ -22,14 +22,15 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 #: Prefix of the name of a control group of a run; the name of the run follows.
-GROUP: Final = "twinloop-"
-#: Group that a run moves its own process to where the group above must be empty (cgroup v2).
-EXECUTING: Final = "executing"
+GROUP_PREFIX: Final = "twinloop-"
+#: Name of the group to which a run moves its own process if the parent group must be empty, as
+#: cgroup v2 may require.
+EXECUTOR_GROUP: Final = "executing"
 #: Signals that the guard of a run ignores.
-IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-_RUN = re.compile(r"([0-9]+)-([0-9]+)-[0-9a-f]{4}")
-_PATIENCE: Final = 10.0
+_RUN_NAME = re.compile(r"([0-9]+)-([0-9]+)-[0-9a-f]{4}")
+_TIMEOUT: Final = 10.0
 
 
 def is_run_name(name: str) -> bool:
@@ -38,16 +39,16 @@ def is_run_name(name: str) -> bool:
     >>> is_run_name("4711-902834-1f0a"), is_run_name("slice")
     (True, False)
     """
-    return _RUN.fullmatch(name) is not None
+    return _RUN_NAME.fullmatch(name) is not None
 
 
 def read_start_ticks(pid: int) -> int | None:
-    """Read the start time of a process in ticks since the start of the machine; None: it has ended.
+    """Read the start time of a process in ticks since boot; None if it has ended.
 
     >>> read_start_ticks(os.getpid()) > 0
     True
     """
-    fields = _stat(pid)
+    fields = _read_stat(pid)
     return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
 
 
@@ -59,7 +60,7 @@ def is_run_alive(run: str) -> bool:
     >>> is_run_alive(f"{os.getpid()}-1-0000")
     False
     """
-    match = _RUN.fullmatch(run)
+    match = _RUN_NAME.fullmatch(run)
     return match is not None and read_start_ticks(int(match[1])) == int(match[2])
 
 
@@ -78,12 +79,12 @@ def find_members(groups: Iterable[str]) -> set[int]:
     >>> find_members(["/nowhere"])
     set()
     """
-    found: set[int] = set()
+    pids: set[int] = set()
     for group in groups:
         with contextlib.suppress(OSError), open(f"{group}/cgroup.procs", "rb") as stream:
-            found.update(map(int, stream.read().split()))
+            pids.update(map(int, stream.read().split()))
     # 0 is a process of another PID namespace, which has no process ID here.
-    return found - {0}
+    return pids - {0}
 
 
 def find_run_processes(run: str) -> set[int]:
@@ -101,7 +102,7 @@ def find_marked_processes() -> dict[int, str]:
     >>> all(is_run_name(run) for run in find_marked_processes().values())
     True
     """
-    found = {}
+    run_names = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -113,26 +114,27 @@ def find_marked_processes() -> dict[int, str]:
                     and is_run_name(name)
                     and _is_in_namespace(entry)
                 ):
-                    found[int(entry)] = name
-    return found
+                    run_names[int(entry)] = name
+    return run_names
 
 
 def read_words(pid: int, file: str) -> list[bytes]:
     """Read `environ` or `cmdline` of a process; the last word is empty.
 
-    During `exec` both are empty, and the process could not be attributed to a run, so this waits.
+    During `exec` both are empty, so that the process could not be attributed to a run. This
+    function therefore waits for the end of an `exec`.
 
     >>> read_words(os.getpid(), "cmdline")[-1]
     b''
     """
-    until, is_settled = time.monotonic() + _PATIENCE, False
+    deadline, is_settled = time.monotonic() + _TIMEOUT, False
     while True:
         with open(f"/proc/{pid}/{file}", "rb") as stream:
-            found = stream.read().split(b"\0")
-        if found != [b""] or is_settled:
-            return found
+            words = stream.read().split(b"\0")
+        if words != [b""] or is_settled:
+            return words
         # After the exec the words may have appeared: read once more.
-        is_settled = not is_in_exec(pid) or time.monotonic() > until
+        is_settled = not is_in_exec(pid) or time.monotonic() > deadline
         time.sleep(0.0 if is_settled else 0.001)
 
 
@@ -142,7 +144,7 @@ def is_in_exec(pid: int) -> bool:
     >>> is_in_exec(os.getpid())
     False
     """
-    fields = _stat(pid)
+    fields = _read_stat(pid)
     # It has memory, but the end address of its environment (env_end) is not set yet.
     return (
         fields is not None
@@ -164,7 +166,7 @@ def signal_processes(find: Callable[[], set[int]], number: int) -> set[int]:
     set()
     """
     signalled: set[int] = set()
-    spared = _ancestors()
+    spared = _find_ancestors()
     for _ in range(10):
         pidfds = {}
         for pid in _sort_parents_first(find() - signalled - spared):
@@ -172,9 +174,9 @@ def signal_processes(find: Callable[[], set[int]], number: int) -> set[int]:
                 pidfds[pid] = os.pidfd_open(pid)
         if not pidfds:
             break
-        still = find()
+        still_there = find()
         for pid, pidfd in pidfds.items():
-            if pid in still:
+            if pid in still_there:
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(pidfd, number)
                     signalled.add(pid)
@@ -182,23 +184,23 @@ def signal_processes(find: Callable[[], set[int]], number: int) -> set[int]:
     return signalled
 
 
-def kill_processes(find: Callable[[], set[int]], patience: float = _PATIENCE) -> int:
+def kill_processes(find: Callable[[], set[int]], patience: float = _TIMEOUT) -> int:
     """Kill all processes that `find` returns until it returns none; returns their number.
 
     >>> kill_processes(set)
     0
     """
-    ended: set[int] = set()
-    spared = _ancestors()
-    until, pause = time.monotonic() + patience, 0.001
-    while find() - spared and time.monotonic() < until:
-        ended |= signal_processes(find, signal.SIGKILL)
+    killed: set[int] = set()
+    spared = _find_ancestors()
+    deadline, pause = time.monotonic() + patience, 0.001
+    while find() - spared and time.monotonic() < deadline:
+        killed |= signal_processes(find, signal.SIGKILL)
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
-    return len(ended)
+    return len(killed)
 
 
-def remove_groups(top: str, patience: float = _PATIENCE) -> bool:
+def remove_groups(top: str, patience: float = _TIMEOUT) -> bool:
     """Remove a group and all groups in it, which must be empty; returns whether it is gone.
 
     The kernel releases a group shortly after its last process has ended, so this is repeated.
@@ -206,14 +208,14 @@ def remove_groups(top: str, patience: float = _PATIENCE) -> bool:
     >>> remove_groups("/nowhere")
     True
     """
-    until, pause = time.monotonic() + patience, 0.001
+    deadline, pause = time.monotonic() + patience, 0.001
     while True:
         for group in list_groups(top):
             with contextlib.suppress(OSError):
                 os.rmdir(group)
         if not os.path.isdir(top):
             return True
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             return False
         _move_processes_back(top)
         time.sleep(pause)
@@ -241,7 +243,7 @@ def clear_run(run: str, groups: Iterable[str]) -> int:
 
 def _move_processes_back(top: str) -> None:
     """Move the processes that a run moved out of its own group back to that group."""
-    inner = f"{top}/{EXECUTING}"
+    inner = f"{top}/{EXECUTOR_GROUP}"
     if not os.path.isdir(inner):
         return
     above = os.path.dirname(top)
@@ -257,8 +259,11 @@ def _move_processes_back(top: str) -> None:
                 stream.write(str(pid))
 
 
-def _stat(pid: int) -> list[bytes] | None:
-    """Read the fields of `/proc/PID/stat` after the name, which may have any byte in it."""
+def _read_stat(pid: int) -> list[bytes] | None:
+    """Read the fields of `/proc/PID/stat` after the name, which may contain any byte.
+
+    None if the process does not exist.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             return stream.read().rpartition(b")")[2].split()
@@ -267,25 +272,25 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def _sort_parents_first(pids: set[int]) -> list[int]:
-    parents = {pid: int(fields[1]) for pid in pids if (fields := _stat(pid))}
+    parents = {pid: int(fields[1]) for pid in pids if (fields := _read_stat(pid))}
 
-    def ancestors(pid: int) -> int:
+    def count_ancestors(pid: int) -> int:
         count = 0
         while (pid := parents.get(pid, 0)) in parents and count < len(parents):
             count += 1
         return count
 
-    return sorted(pids, key=ancestors)
+    return sorted(pids, key=count_ancestors)
 
 
-def _ancestors() -> set[int]:
-    """This process and its ancestors."""
-    line, pid = set(), os.getpid()
-    while pid > 0 and pid not in line:
-        line.add(pid)
-        fields = _stat(pid)
+def _find_ancestors() -> set[int]:
+    """Return this process and its ancestors."""
+    ancestors, pid = set(), os.getpid()
+    while pid > 0 and pid not in ancestors:
+        ancestors.add(pid)
+        fields = _read_stat(pid)
         pid = int(fields[1]) if fields else 0
-    return line
+    return ancestors
 
 
 def _is_in_namespace(pid: str) -> bool:
@@ -293,10 +298,11 @@ def _is_in_namespace(pid: str) -> bool:
     return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
 
 
-def _is_dismissed(run: str) -> bool:
-    """Wait for the end of a run; returns whether it dismissed the guard.
+def _wait_for_dismissal(run: str) -> bool:
+    """Wait for the end of a run or a dismissal; returns whether the run dismissed the guard.
 
-    The pipe is not sufficient: a child of the run may have inherited it.
+    The process of the run is watched in addition to the pipe, because a child of the run may have
+    inherited the pipe and keep it open.
     """
     watch = select.poll()
     watch.register(0, select.POLLIN)
@@ -314,10 +320,10 @@ def _is_dismissed(run: str) -> bool:
 
 
 def _main(run: str, *groups: str) -> None:
-    for number in IGNORED:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
-    if not _is_dismissed(run):
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
+    if not _wait_for_dismissal(run):
         clear_run(run, groups)
 
 

@@ -61,14 +61,16 @@ class LocalMachine(NamedTuple):
                 remedy="simulate here, and execute in a virtual machine with Linux",
             )
         cpus = tuple(sorted(os.sched_getaffinity(0)))
-        found = parse_hierarchies(_text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
+        hierarchies = parse_hierarchies(
+            _read_text("/proc/self/mountinfo"), _read_text("/proc/self/cgroup")
+        )
         return cls(
             cpus=cpus,
-            cores=min([float(len(cpus)), *_limits(found, _cores)]),
-            memory=int(min([_total_memory(), *_limits(found, _memory)])),
-            model=_field(_text("/proc/cpuinfo"), "model name"),
-            mhz=_mhz(cpus[0]),
-            hierarchies=found,
+            cores=min([float(len(cpus)), *_list_limits(hierarchies, _read_core_limit)]),
+            memory=int(min([_read_total_memory(), *_list_limits(hierarchies, _read_memory_limit)])),
+            model=_find_field(_read_text("/proc/cpuinfo"), "model name"),
+            mhz=_read_mhz(cpus[0]),
+            hierarchies=hierarchies,
         )
 
     def suggest_platforms(self) -> tuple[str, ...]:
@@ -102,22 +104,30 @@ def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             groups[controller] = path
-    found: dict[tuple[str, ...], Hierarchy] = {}
-    for root, mount, kind, options in _mounts(mountinfo):
-        used = tuple(name for name in options.split(",") if name in groups)
+    hierarchies: dict[tuple[str, ...], Hierarchy] = {}
+    for root, mount, kind, options in _parse_mounts(mountinfo):
+        controllers_of_mount = tuple(name for name in options.split(",") if name in groups)
         version = 2 if kind == "cgroup2" else 1
         # In /proc/PID/cgroup the hierarchy of version 2 has no controller.
-        own = groups.get("") if version == 2 else groups[used[0]] if used else None
-        if own is None or own.startswith("/..") or used in found:
+        own = (
+            groups.get("")
+            if version == 2
+            else groups[controllers_of_mount[0]]
+            if controllers_of_mount
+            else None
+        )
+        if own is None or own.startswith("/..") or controllers_of_mount in hierarchies:
             continue
-        inside = os.path.relpath(own, root)
-        if not inside.startswith(".."):
-            group = Path(os.path.normpath(f"{mount}/{inside}"))
-            found[used] = Hierarchy(version, used, Path(mount), group)
-    return tuple(found.values())
+        relative_path = os.path.relpath(own, root)
+        if not relative_path.startswith(".."):
+            group = Path(os.path.normpath(f"{mount}/{relative_path}"))
+            hierarchies[controllers_of_mount] = Hierarchy(
+                version, controllers_of_mount, Path(mount), group
+            )
+    return tuple(hierarchies.values())
 
 
-def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str, str]]:
+def _parse_mounts(mountinfo: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield root, path, kind and options of every mount of control groups."""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -130,11 +140,11 @@ def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str, str]]:
             yield root, mount, kind, options
 
 
-def _limits(
-    found: tuple[Hierarchy, ...], read: Callable[[int, Path], float | None]
+def _list_limits(
+    hierarchies: tuple[Hierarchy, ...], read: Callable[[int, Path], float | None]
 ) -> Iterator[float]:
     """Yield every limit of one kind from the group of this process up to the highest group."""
-    for hierarchy in found:
+    for hierarchy in hierarchies:
         group = hierarchy.own
         while True:
             limit = read(hierarchy.version, group)
@@ -145,41 +155,41 @@ def _limits(
             group = group.parent
 
 
-def _cores(version: int, group: Path) -> float | None:
+def _read_core_limit(version: int, group: Path) -> float | None:
     if version == 2:
-        quota, _, period = _text(group / "cpu.max").strip().partition(" ")
+        quota, _, period = _read_text(group / "cpu.max").strip().partition(" ")
     else:
-        quota = _text(group / "cpu.cfs_quota_us").strip()
-        period = _text(group / "cpu.cfs_period_us").strip()
+        quota = _read_text(group / "cpu.cfs_quota_us").strip()
+        period = _read_text(group / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
-def _memory(version: int, group: Path) -> float | None:
-    limit = _text(group / ("memory.max" if version == 2 else "memory.limit_in_bytes")).strip()
+def _read_memory_limit(version: int, group: Path) -> float | None:
+    limit = _read_text(group / ("memory.max" if version == 2 else "memory.limit_in_bytes")).strip()
     return float(limit) if limit.isdigit() else None
 
 
-def _total_memory() -> int:
-    kibibytes = _field(_text("/proc/meminfo"), "MemTotal")
+def _read_total_memory() -> int:
+    kibibytes = _find_field(_read_text("/proc/meminfo"), "MemTotal")
     if kibibytes is None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return int(kibibytes.split()[0]) * 1024
 
 
-def _mhz(cpu: int) -> float | None:
-    kilohertz = _text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq").strip()
+def _read_mhz(cpu: int) -> float | None:
+    kilohertz = _read_text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq").strip()
     if kilohertz.isdigit():
         return int(kilohertz) / 1000
-    now = _field(_text("/proc/cpuinfo"), "cpu MHz")
-    return None if now is None else float(now)
+    current_mhz = _find_field(_read_text("/proc/cpuinfo"), "cpu MHz")
+    return None if current_mhz is None else float(current_mhz)
 
 
-def _field(text: str, name: str) -> str | None:
+def _find_field(text: str, name: str) -> str | None:
     match = re.search(rf"^{name}\s*:\s*(.*)$", text, re.MULTILINE)
     return match[1].strip() or None if match else None
 
 
-def _text(path: str | Path) -> str:
+def _read_text(path: str | Path) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace")
     return ""

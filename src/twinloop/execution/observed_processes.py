@@ -15,12 +15,12 @@ from twinloop.execution.local_machine import LocalMachine
 from twinloop.execution.nodes.cgroup_tree import parse_cpu_seconds, parse_memory
 from twinloop.execution.process_trees import ProcessStat
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-# More than the size of the files that are read.
-_MOST = 16_384
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+# More than the size of the files that are read (bytes).
+_MAX_FILE_SIZE = 16_384
 
 #: Parsers of the CPU time (s) in the files of a group, by the name of the file.
-_CPU: dict[str, Callable[[bytes], float]] = {
+_CPU_TIME_PARSERS: dict[str, Callable[[bytes], float]] = {
     "cpuacct.usage": lambda text: int(text) / 1e9,
     "cpu.stat": parse_cpu_seconds,
 }
@@ -41,36 +41,37 @@ class ObservedTree:
     def __init__(self, pid: int) -> None:
         try:
             #: A pidfd, which is readable when the process has ended; descendants may still run.
-            self.handle: int | None = os.pidfd_open(pid)
+            self.pidfd: int | None = os.pidfd_open(pid)
         except (OSError, OverflowError, ValueError):
-            raise _no_process_error(pid) from None
+            raise _make_no_process_error(pid) from None
         stat = ProcessStat.read(pid)
         if stat is None or stat.dead:
             self.close()
-            raise _no_process_error(pid)
+            raise _make_no_process_error(pid)
         self.pid: int | None = pid
-        #: Start time in ticks since the start of the machine.
-        self.ticks = stat.start
+        #: Start time in ticks since boot.
+        self.start_ticks = stat.start
 
     def read(self) -> tuple[float, float | None]:
-        """Raise a ValueError: without a group the usage is read from the processes."""
+        """Raise a ValueError, because without a group the usage is read from the processes."""
         raise ValueError("no control group accounts for these processes")
 
     def peak(self) -> float | None:
-        """Return None: the peak is not known."""
+        """Return None, because the peak is unknown."""
         return None
 
     def task_columns(self) -> dict[str, Any]:
-        """The columns of its task; the environment is not recorded."""
-        place = Path(f"/proc/{self.pid}")
+        """Return the columns of its task; the environment is not recorded."""
+        process_folder = Path(f"/proc/{self.pid}")
         name, words, user, folder = "", [], None, None
         with suppress(OSError):
-            found = leftovers.read_words(int(place.name), "cmdline")
-            words = [word.decode(errors="replace") for word in found[:-1]]
-            # Read after the words, so that the name is that of the same program.
-            name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
-            user = _user(place.stat().st_uid)
-            folder = str((place / "cwd").readlink())
+            cmdline = leftovers.read_words(int(process_folder.name), "cmdline")
+            words = [word.decode(errors="replace") for word in cmdline[:-1]]
+            # Read after cmdline, which waits until an exec is over, so that both are of the same
+            # program.
+            name = (process_folder / "comm").read_bytes().decode(errors="replace").rstrip("\n")
+            user = _find_user_name(process_folder.stat().st_uid)
+            folder = str((process_folder / "cwd").readlink())
         return {
             "id": f"{name or 'process'}-{self.pid}",
             "name": name or None,
@@ -82,9 +83,9 @@ class ObservedTree:
 
     def close(self) -> None:
         """Close the pidfd."""
-        if self.handle is not None:
-            os.close(self.handle)
-            self.handle = None
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
 
 
 class ObservedGroup:
@@ -104,31 +105,35 @@ class ObservedGroup:
 
     is_accounted = True
     pid: int | None = None
-    #: None: the end of a group is found by polling.
-    handle: int | None = None
+    #: None, because the end of a group is found by polling.
+    pidfd: int | None = None
 
     def __init__(self, name: str, machine: LocalMachine | None = None) -> None:
-        self._name, folders = _folders(name, machine or LocalMachine.detect())
-        meter = next(
+        self._name, folders = _find_group_folders(name, machine or LocalMachine.detect())
+        cpu_file_and_parser = next(
             (
                 (folder / file, parse)
                 for folder in folders
-                for file, parse in _CPU.items()
+                for file, parse in _CPU_TIME_PARSERS.items()
                 if _has_cpu_time(folder / file, parse)
             ),
             None,
         )
-        if meter is None:
+        if cpu_file_and_parser is None:
             raise InputError(
-                "does not count CPU time",
+                "has no CPU accounting",
                 kind="no-such-process",
                 file=folders[0],
                 field="cgroup",
-                remedy="name a group of the hierarchy of cpuacct, or of version 2",
+                remedy="name a group of the cpuacct hierarchy (cgroup v1) or of cgroup v2",
             )
-        self._folder = meter[0].parent
-        self._memory = next((at for at in folders if (at / "memory.stat").is_file()), None)
-        starts = [stat.start for stat in map(ProcessStat.read, self._pids()) if stat is not None]
+        self._folder = cpu_file_and_parser[0].parent
+        self._memory_folder = next(
+            (folder for folder in folders if (folder / "memory.stat").is_file()), None
+        )
+        starts = [
+            stat.start for stat in map(ProcessStat.read, self._list_pids()) if stat is not None
+        ]
         if not starts:
             raise InputError(
                 "the group has no process",
@@ -136,74 +141,81 @@ class ObservedGroup:
                 file=self._folder,
                 field="cgroup",
             )
-        #: Start time of its oldest process, in ticks since the start of the machine.
-        self.ticks = min(starts)
-        self._parse = meter[1]
-        self._usage = os.open(meter[0], os.O_RDONLY | os.O_CLOEXEC)
+        #: Start time of its oldest process, in ticks since boot.
+        self.start_ticks = min(starts)
+        self._parse_cpu_time = cpu_file_and_parser[1]
+        self._cpu_file = os.open(cpu_file_and_parser[0], os.O_RDONLY | os.O_CLOEXEC)
         self._excluded = 0.0
 
     def read(self) -> tuple[float, float | None]:
-        """CPU time of all its processes, past and present (s), and resident memory now (bytes).
+        """Return the CPU time of all its processes, past and present (s), and its memory (bytes).
 
-        The memory is None if it is unknown.
+        The memory is the resident memory now; None if it is unknown.
         """
-        cpu = self._parse(os.pread(self._usage, _MOST, 0))
-        return cpu - self._excluded, self._resident()
+        cpu = self._parse_cpu_time(os.pread(self._cpu_file, _MAX_FILE_SIZE, 0))
+        return cpu - self._excluded, self._read_resident_memory()
 
     def exclude_cpu_time(self, cpu: float) -> None:
-        """Subtract so much CPU time (s) from every later reading."""
+        """Subtract this CPU time (s) from every later reading."""
         self._excluded = cpu
 
     def peak(self) -> float | None:
-        """The peak of its memory (bytes), including its share of the page cache."""
+        """Return the peak of its memory (bytes), including its share of the page cache.
+
+        None if it is unknown.
+        """
         for file in ("memory.peak", "memory.max_usage_in_bytes"):
             with suppress(OSError, ValueError):
-                if self._memory is not None:
-                    return float((self._memory / file).read_text())
+                if self._memory_folder is not None:
+                    return float((self._memory_folder / file).read_text())
         return None
 
     def is_empty(self) -> bool:
         """Whether it has no process."""
-        return not self._pids()
+        return not self._list_pids()
 
     def task_columns(self) -> dict[str, Any]:
-        """The columns of its task: the name of the group."""
+        """Return the columns of its task: the name of the group."""
         return {"id": self._name, "name": self._name}
 
     def close(self) -> None:
         """Close the file of its CPU time."""
-        os.close(self._usage)
+        os.close(self._cpu_file)
 
-    def _pids(self) -> list[int]:
-        found: list[int] = []
+    def _list_pids(self) -> list[int]:
+        pids: list[int] = []
         for folder, _, _ in os.walk(self._folder):
             with suppress(OSError):
-                found += map(int, Path(folder, "cgroup.procs").read_text().split())
-        return found
+                pids += map(int, Path(folder, "cgroup.procs").read_text().split())
+        return pids
 
-    def _resident(self) -> float | None:
-        if self._memory is not None:
-            text = (self._memory / "memory.stat").read_bytes()
-            one = parse_memory(text, b"total_rss", b"total_mapped_file")
-            return parse_memory(text, b"anon", b"file_mapped") if one is None else one
-        pages = sum(stat.rss for stat in map(ProcessStat.read, self._pids()) if stat)
-        return float(pages * _PAGE) if pages else None
+    def _read_resident_memory(self) -> float | None:
+        if self._memory_folder is not None:
+            text = (self._memory_folder / "memory.stat").read_bytes()
+            resident = parse_memory(text, b"total_rss", b"total_mapped_file")
+            return parse_memory(text, b"anon", b"file_mapped") if resident is None else resident
+        pages = sum(stat.rss for stat in map(ProcessStat.read, self._list_pids()) if stat)
+        return float(pages * _PAGE_SIZE) if pages else None
 
 
 #: Sources that `attach` can record.
 Observed = ObservedTree | ObservedGroup
 
 
-def _folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
+def _find_group_folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
     """Find the path of a group below the root, and its folder in every hierarchy that has it."""
-    given = Path(os.path.normpath(name))
-    place = given.relative_to("/") if given.is_absolute() else given
-    for hierarchy in sorted(machine.hierarchies, key=lambda one: -len(one.mount.parts)):
-        if given.is_relative_to(hierarchy.mount):
-            place = given.relative_to(hierarchy.mount)
+    path = Path(os.path.normpath(name))
+    relative_path = path.relative_to("/") if path.is_absolute() else path
+    for hierarchy in sorted(machine.hierarchies, key=lambda hierarchy: -len(hierarchy.mount.parts)):
+        if path.is_relative_to(hierarchy.mount):
+            relative_path = path.relative_to(hierarchy.mount)
             break
-    folders = [one.mount / place for one in machine.hierarchies if (one.mount / place).is_dir()]
-    if not folders or ".." in place.parts:
+    folders = [
+        hierarchy.mount / relative_path
+        for hierarchy in machine.hierarchies
+        if (hierarchy.mount / relative_path).is_dir()
+    ]
+    if not folders or ".." in relative_path.parts:
         mounts = ", ".join(str(hierarchy.mount) for hierarchy in machine.hierarchies)
         raise InputError(
             f"there is no control group {name!r}",
@@ -211,7 +223,7 @@ def _folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
             field="cgroup",
             remedy=f"groups are folders below {mounts}" if mounts else "this machine has none",
         )
-    return str(place), folders
+    return str(relative_path), folders
 
 
 def _has_cpu_time(file: Path, parse: Callable[[bytes], float]) -> bool:
@@ -223,7 +235,7 @@ def _has_cpu_time(file: Path, parse: Callable[[bytes], float]) -> bool:
     return True
 
 
-def _no_process_error(pid: int) -> InputError:
+def _make_no_process_error(pid: int) -> InputError:
     return InputError(
         f"there is no process {pid}",
         kind="no-such-process",
@@ -232,7 +244,7 @@ def _no_process_error(pid: int) -> InputError:
     )
 
 
-def _user(number: int) -> str:
+def _find_user_name(number: int) -> str:
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from twinloop._core import set_subreaper
 
 _LOCK = threading.Lock()
-#: The setting before each current run that adopts orphans.
-_before: list[bool] = []
+#: The setting before each current run that adopts orphans, the oldest run first.
+_previous_settings: list[bool] = []
 
 
 @contextmanager
@@ -27,13 +27,13 @@ def adopt_orphans() -> Iterator[None]:
     (True, False, False)
     """
     with _LOCK:
-        _before.append(set_subreaper(True))
+        _previous_settings.append(set_subreaper(True))
     try:
         yield
     finally:
         with _LOCK:
-            first = _before.pop(0)
-            if _before:
-                _before[0] = first
+            first = _previous_settings.pop(0)
+            if _previous_settings:
+                _previous_settings[0] = first
             else:
                 set_subreaper(first)

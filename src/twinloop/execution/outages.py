@@ -11,7 +11,7 @@ from twinloop.engine import CompiledScenario
 
 
 class Outage(NamedTuple):
-    """The begin or the end of an outage of a node."""
+    """The start or the end of an outage of a node."""
 
     t: float
     machine: int
@@ -36,41 +36,44 @@ class Outages:
     def __init__(self, compiled: CompiledScenario) -> None:
         self._compiled = compiled
         #: Outages that have not begun: start, machine, state, end.
-        self._to_come: list[tuple[float, int, str, float]] = []
+        self._future: list[tuple[float, int, str, float]] = []
         #: Ends of current outages, with the machine.
         self._returns: list[tuple[float, int]] = []
         self._add(-math.inf)
 
     @property
     def due(self) -> float:
-        """Time of the next event (s); infinite: there is none."""
-        begin = self._to_come[0][0] if self._to_come else math.inf
+        """Time of the next event (s); infinite if there is none.
+
+        The end of the known failures is such an event: more are then drawn.
+        """
+        begin = self._future[0][0] if self._future else math.inf
         return min(begin, self.next_return, self._compiled.horizon)
 
     @property
     def next_return(self) -> float:
-        """Time of the next end of an outage (s); infinite: no current outage ends."""
+        """Time of the next end of an outage (s); infinite if no current outage ends."""
         return self._returns[0][0] if self._returns else math.inf
 
     def pop_until(self, now: float) -> Iterator[Outage]:
         """Remove and yield the events up to a time."""
         # Random failures are drawn up to a horizon, which is extended as the run goes on.
-        if (known := self._compiled.horizon) <= now:
+        if (horizon := self._compiled.horizon) <= now:
             self._compiled.extend_failures(now)
-            self._add(known)
+            self._add(horizon)
         while self.due <= now:
             if self._returns and self.due == self.next_return:
                 yield Outage(*heapq.heappop(self._returns), None)
                 continue
-            start, machine, state, end = heapq.heappop(self._to_come)
+            start, machine, state, end = heapq.heappop(self._future)
             if end < math.inf:
                 heapq.heappush(self._returns, (end, machine))
             yield Outage(start, machine, state)
 
     def _add(self, time: float) -> None:
         """Add the outages that begin at this time or later."""
-        place = {name: number for number, name in enumerate(self._compiled.names.machines)}
+        machine_index = {name: number for number, name in enumerate(self._compiled.names.machines)}
         for node, start, end, state in self._compiled.outages.iter_rows():
-            until = math.inf if end is None else end
+            end_time = math.inf if end is None else end
             if start >= time:
-                heapq.heappush(self._to_come, (start, place[node], state, until))
+                heapq.heappush(self._future, (start, machine_index[node], state, end_time))

@@ -11,14 +11,14 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from twinloop.execution import leftovers
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-#: More than the longest /proc/<pid>/stat.
-_LINE: Final = 2048
-_DEAD: Final = (b"Z", b"X", b"x")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
+#: More than the size of the longest /proc/<pid>/stat (bytes).
+_MAX_STAT_SIZE: Final = 2048
+_DEAD_STATES: Final = (b"Z", b"X", b"x")
 
 #: First processes of the trees of all runs in this process: process ID and start time.
-_ROOTS: Final[set[tuple[int, int]]] = set()
+_ROOT_PROCESSES: Final[set[tuple[int, int]]] = set()
 
 Key = TypeVar("Key", bound=Hashable)
 #: `TWINLOOP_TASK` and `TWINLOOP_RANK` in the environment of a tree; None: any rank.
@@ -49,11 +49,15 @@ class ProcessStat(NamedTuple):
     """
 
     pid: int
+    #: Whether it is a zombie or has just ended.
     dead: bool
     parent: int
     session: int
+    #: CPU time of the process itself.
     own: int
+    #: CPU time of the children that it has waited for.
     waited: int
+    #: Start time since boot.
     start: int
     #: 0: unknown. Each process that runs a program has resident pages; the kernel shows none for a
     #: process that has just ended or is in `exec`, or whose pages are counted late.
@@ -63,7 +67,7 @@ class ProcessStat(NamedTuple):
     def read(cls, pid: int) -> ProcessStat | None:
         """Read the fields of a process; None if it does not exist."""
         try:
-            line = _content(f"/proc/{pid}/stat")
+            line = _read_stat_file(f"/proc/{pid}/stat")
         except OSError:
             return None
         # The name in parentheses may have any byte in it, also parentheses and spaces.
@@ -72,7 +76,7 @@ class ProcessStat(NamedTuple):
             return None
         return cls(
             pid,
-            rest[0] in _DEAD,
+            rest[0] in _DEAD_STATES,
             int(rest[1]),
             int(rest[3]),
             int(rest[11]) + int(rest[12]),
@@ -83,7 +87,7 @@ class ProcessStat(NamedTuple):
 
 
 def require_start_ticks(pid: int) -> int:
-    """Read the start time of a process in ticks since the start of the machine.
+    """Read the start time of a process in ticks since boot; an error if it does not exist.
 
     Process ID and start time together identify a process: process IDs are used again.
 
@@ -107,15 +111,20 @@ class _Member(Generic[Key]):
 
     tree: _Tree[Key]
     stat: ProcessStat
-    #: Ticks of its children when it was first seen.
-    before: int
+    #: CPU time of the children that it had waited for when it was first read (ticks).
+    waited_before: int
     #: Last readings of children that have ended (ticks).
-    gone: int = 0
-    #: Whether it was assigned to the tree only because no other is possible; that may be wrong.
-    claimed: bool = False
+    ended_ticks: int = 0
+    #: Whether it was assigned to the tree only because no other tree is possible, which may be
+    #: wrong.
+    is_uncertain: bool = False
 
     def ticks(self) -> int:
-        return self.stat.own + self.before + max(self.gone, self.stat.waited - self.before)
+        return (
+            self.stat.own
+            + self.waited_before
+            + max(self.ended_ticks, self.stat.waited - self.waited_before)
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -126,23 +135,26 @@ class _Tree(Generic[Key]):
     mark: TaskMark | None = None
     members: dict[int, _Member[Key]] = field(default_factory=dict)
     #: CPU time of ended processes, without the first, for which no process of the tree waited (s).
-    gone: float = 0.0
-    least: float = 0.0
+    ended_cpu: float = 0.0
+    cpu_so_far: float = 0.0
 
-    def reading(self, waited: float | None = None) -> TreeUsage:
-        """The usage so far.
+    def compute_usage(self, waited: float | None = None) -> TreeUsage:
+        """Return the usage so far.
 
         Args:
-            waited: Least CPU time of its first process with the children that it waited for (s);
-                None: unknown.
+            waited: Lower bound of the CPU time of its first process and of the children that this
+                process waited for (s); None if unknown.
         """
-        if self.root is None and waited is None and not self.members and not self.gone:
+        if self.root is None and waited is None and not self.members and not self.ended_cpu:
             return TreeUsage(None, None)  # its first process had ended before the first scan
-        first = self.root.ticks() / _TICKS if self.root is not None else 0.0
-        others = sum(one.ticks() for one in self.members.values() if one is not self.root) / _TICKS
-        self.least = max(self.least, self.gone + others + max(first, waited or 0.0))
-        pages = sum(one.stat.rss for one in self.members.values())
-        return TreeUsage(self.least, float(pages * _PAGE) if pages else None)
+        first = self.root.ticks() / _TICKS_PER_SECOND if self.root is not None else 0.0
+        others = (
+            sum(member.ticks() for member in self.members.values() if member is not self.root)
+            / _TICKS_PER_SECOND
+        )
+        self.cpu_so_far = max(self.cpu_so_far, self.ended_cpu + others + max(first, waited or 0.0))
+        pages = sum(member.stat.rss for member in self.members.values())
+        return TreeUsage(self.cpu_so_far, float(pages * _PAGE_SIZE) if pages else None)
 
 
 class ProcessTrees(Generic[Key]):
@@ -172,13 +184,13 @@ class ProcessTrees(Generic[Key]):
         #: Parents are read before their children, so that the usage of a child that is waited for
         #: during a pass is not counted twice.
         self._members: dict[int, _Member[Key]] = {}
-        self._known: set[tuple[str, int]] = set()
+        self._seen: set[tuple[str, int]] = set()
         self._examined: set[tuple[int, int]] = set()
         #: Number of orphans that had ended when they were found and may belong to several trees;
         #: their usage is not counted.
         self.unassigned_orphans = 0
         #: Processes that may become parents of orphans of the trees: their ancestors.
-        self._above = {1}
+        self._possible_parents = {1}
         self._add_ancestors(os.getpid())
 
     def add(self, key: Key, pid: int, mark: TaskMark | None = None) -> None:
@@ -197,12 +209,12 @@ class ProcessTrees(Generic[Key]):
         if pid in self._members:
             self._leave(self._members[pid])
         tree.root = self._join(tree, stat)
-        _ROOTS.add((pid, stat.start))
+        _ROOT_PROCESSES.add((pid, stat.start))
         if stat.session == pid:
             self._sessions[pid] = tree
         self._add_ancestors(stat.parent)
-        if any(name == str(pid) for name, _ in self._known):
-            self._known.clear()  # it and its children were assigned to no tree until now
+        if any(name == str(pid) for name, _ in self._seen):
+            self._seen.clear()  # it and its children were assigned to no tree until now
 
     def forget(self, key: Key) -> None:
         """Remove a tree."""
@@ -211,7 +223,7 @@ class ProcessTrees(Generic[Key]):
             return
         for member in list(tree.members.values()):
             self._leave(member)
-        _ROOTS.discard((tree.root.stat.pid, tree.root.stat.start))
+        _ROOT_PROCESSES.discard((tree.root.stat.pid, tree.root.stat.start))
         if self._sessions.get(tree.root.stat.pid) is tree:
             del self._sessions[tree.root.stat.pid]
 
@@ -219,11 +231,11 @@ class ProcessTrees(Generic[Key]):
         """Read the usage of every tree."""
         self._update(self._members)
         self._discover()
-        return {key: tree.reading() for key, tree in self._trees.items()}
+        return {key: tree.compute_usage() for key, tree in self._trees.items()}
 
     def pids(self, key: Key) -> list[int]:
         """List the living processes of a tree."""
-        return [member.stat.pid for member in self._alive(key)]
+        return [member.stat.pid for member in self._list_alive(key)]
 
     def list_dead(self) -> list[int]:
         """List the processes that were zombies at the last scan.
@@ -232,12 +244,14 @@ class ProcessTrees(Generic[Key]):
         this program has started and will wait for.
         """
         return [
-            pid for pid, member in self._members.items() if member.stat.dead and not member.claimed
+            pid
+            for pid, member in self._members.items()
+            if member.stat.dead and not member.is_uncertain
         ]
 
     def kill(self, key: Key, signal_: int) -> int:
         """Send a signal to every process of a tree; returns how many received it."""
-        return sum(_send_signal(member.stat, signal_) for member in self._alive(key))
+        return sum(_send_signal(member.stat, signal_) for member in self._list_alive(key))
 
     def owner(self, pid: int) -> Key | None:
         """Return the tree of a process, which may be a zombie; None: it belongs to none."""
@@ -255,7 +269,7 @@ class ProcessTrees(Generic[Key]):
         if member is None or member is member.tree.root:
             return None
         self._leave(member)
-        member.tree.gone += max(cpu, member.ticks() / _TICKS)
+        member.tree.ended_cpu += max(cpu, member.ticks() / _TICKS_PER_SECOND)
         return member.tree.key
 
     def total_cpu_time(self, key: Key, waited: float | None) -> float | None:
@@ -268,16 +282,16 @@ class ProcessTrees(Generic[Key]):
         tree = self._trees[key]
         self._update(tree.members)
         self._discover()
-        return tree.reading(waited).cpu
+        return tree.compute_usage(waited).cpu
 
-    def _alive(self, key: Key) -> list[_Member[Key]]:
+    def _list_alive(self, key: Key) -> list[_Member[Key]]:
         """List the living processes of one tree, without reading the other trees."""
         tree = self._trees.get(key)
         if tree is None:
             return []
         self._update(tree.members)
         self._discover()
-        return [one for one in tree.members.values() if not one.stat.dead]
+        return [member for member in tree.members.values() if not member.stat.dead]
 
     def _join(self, tree: _Tree[Key], stat: ProcessStat) -> _Member[Key]:
         member = _Member(tree, stat, stat.waited)
@@ -296,7 +310,7 @@ class ProcessTrees(Generic[Key]):
                 vanished[pid] = member
                 self._leave(member)
                 if stat is not None:  # another process has its ID now
-                    self._known = {one for one in self._known if one[0] != str(pid)}
+                    self._seen = {entry for entry in self._seen if entry[0] != str(pid)}
             else:
                 member.stat = stat
         for member in reversed(vanished.values()):  # children first
@@ -304,69 +318,71 @@ class ProcessTrees(Generic[Key]):
             if member is member.tree.root:
                 continue
             if parent is not None and parent.tree is member.tree:
-                parent.gone += member.ticks()
+                parent.ended_ticks += member.ticks()
             else:
-                member.tree.gone += member.ticks() / _TICKS
+                member.tree.ended_cpu += member.ticks() / _TICKS_PER_SECOND
 
     def _discover(self) -> None:
         """Assign the processes that are new since the last pass."""
         # The inode of its folder distinguishes a process from a later one with the same ID.
         with os.scandir("/proc") as entries:
-            now = {(entry.name, entry.inode()) for entry in entries if entry.name[0] <= "9"}
-        numbers = sorted(int(name) for name, _ in now - self._known)
-        self._known = now
-        found = (ProcessStat.read(pid) for pid in numbers if pid not in self._members)
-        strangers = self._assign(stat for stat in found if stat is not None)
-        orphans = [stat for stat in strangers if stat.parent in self._above]
-        marked = [(stat, self._by_mark(stat)) for stat in orphans]
+            entries_now = {(entry.name, entry.inode()) for entry in entries if entry.name[0] <= "9"}
+        new_pids = sorted(int(name) for name, _ in entries_now - self._seen)
+        self._seen = entries_now
+        new_stats = (ProcessStat.read(pid) for pid in new_pids if pid not in self._members)
+        unassigned = self._assign(stat for stat in new_stats if stat is not None)
+        orphans = [stat for stat in unassigned if stat.parent in self._possible_parents]
+        marked = [(stat, self._find_by_mark(stat)) for stat in orphans]
         for stat, tree in marked:
             if tree is not None:
                 self._join(tree, stat)
         if any(tree is not None for _, tree in marked):
-            self._assign(stat for stat in strangers if stat.pid not in self._members)
+            self._assign(stat for stat in unassigned if stat.pid not in self._members)
         for stat in orphans:
             if stat.dead and stat.parent == os.getpid() and stat.pid not in self._members:
-                self._claim(stat)
+                self._assign_dead_orphan(stat)
 
-    def _claim(self, stat: ProcessStat) -> None:
+    def _assign_dead_orphan(self, stat: ProcessStat) -> None:
         """Assign an orphan that had ended when it was found, if only one tree is possible."""
-        one = (stat.pid, stat.start)
+        identity = (stat.pid, stat.start)
         # The trees of a run have left the session of this process, and cannot return to it.
-        strange = self._run is None or stat.session == os.getsid(0) or one in _ROOTS
-        begun = [
+        is_foreign = (
+            self._run is None or stat.session == os.getsid(0) or identity in _ROOT_PROCESSES
+        )
+        candidates = [
             tree
             for tree in self._trees.values()
             if tree.root is not None and tree.root.stat.start <= stat.start
         ]
-        if strange or not begun or one in self._examined:
+        if is_foreign or not candidates or identity in self._examined:
             return
-        self._examined.add(one)
-        if len(begun) == 1:
-            self._join(begun[0], stat).claimed = True
+        self._examined.add(identity)
+        if len(candidates) == 1:
+            self._join(candidates[0], stat).is_uncertain = True
         else:
             self.unassigned_orphans += 1
 
-    def _assign(self, found: Iterable[ProcessStat]) -> list[ProcessStat]:
+    def _assign(self, stats: Iterable[ProcessStat]) -> list[ProcessStat]:
         """Assign processes to trees by parent and session; returns the others."""
-        left = list(found)
-        while left:
-            strangers = []
-            for stat in left:
-                tree = self._by_parent(stat) or self._by_session(stat)
+        pending = list(stats)
+        while pending:
+            unassigned = []
+            for stat in pending:
+                tree = self._find_by_parent(stat) or self._find_by_session(stat)
                 if tree is None:
-                    strangers.append(stat)
+                    unassigned.append(stat)
                 else:
                     self._join(tree, stat)
-            if len(strangers) == len(left):
+            if len(unassigned) == len(pending):
                 break
-            left = strangers
-        return left
+            pending = unassigned
+        return pending
 
-    def _by_parent(self, stat: ProcessStat) -> _Tree[Key] | None:
+    def _find_by_parent(self, stat: ProcessStat) -> _Tree[Key] | None:
         parent = self._members.get(stat.parent)
         return None if parent is None else parent.tree
 
-    def _by_session(self, stat: ProcessStat) -> _Tree[Key] | None:
+    def _find_by_session(self, stat: ProcessStat) -> _Tree[Key] | None:
         tree = self._sessions.get(stat.session)
         # A session keeps its ID as long as it has a process. A process that leads a session with
         # the ID of the tree's session was started after that session had ended.
@@ -374,12 +390,12 @@ class ProcessTrees(Generic[Key]):
             return None
         return tree if stat.start >= tree.root.stat.start else None
 
-    def _by_mark(self, stat: ProcessStat) -> _Tree[Key] | None:
-        mark = self._mark(stat.pid)
+    def _find_by_mark(self, stat: ProcessStat) -> _Tree[Key] | None:
+        mark = self._read_mark(stat.pid)
         if mark is None:
             return None
         task, rank = mark
-        begun = [
+        candidates = [
             (tree.root.stat.start, tree)
             for tree in self._trees.values()
             if tree.root is not None
@@ -387,9 +403,9 @@ class ProcessTrees(Generic[Key]):
             and tree.root.stat.start <= stat.start
         ]
         # Of several attempts at one task, take the last one that had begun.
-        return max(begun, key=lambda one: one[0])[1] if begun else None
+        return max(candidates, key=lambda pair: pair[0])[1] if candidates else None
 
-    def _mark(self, pid: int) -> TaskMark | None:
+    def _read_mark(self, pid: int) -> TaskMark | None:
         """Read the mark of a process; None if it is not of this run."""
         if self._run is None:
             return None
@@ -407,22 +423,22 @@ class ProcessTrees(Generic[Key]):
 
     def _add_ancestors(self, pid: int) -> None:
         """Add a process and its ancestors to the possible parents of orphans."""
-        while pid and pid not in self._above:
-            self._above.add(pid)
+        while pid and pid not in self._possible_parents:
+            self._possible_parents.add(pid)
             stat = ProcessStat.read(pid)
             pid = 0 if stat is None else stat.parent
 
 
-def _content(path: str) -> bytes:
+def _read_stat_file(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return os.read(descriptor, _LINE)
+        return os.read(descriptor, _MAX_STAT_SIZE)
     finally:
         os.close(descriptor)
 
 
 def _send_signal(stat: ProcessStat, signal_: int) -> bool:
-    """Send a signal to this process, and not to another one that has got its ID."""
+    """Send a signal to this process, and not to a later process with the same ID."""
     with suppress(OSError):
         descriptor = os.pidfd_open(stat.pid)
         try:

@@ -89,12 +89,12 @@ def execute(
 
     Args:
         scenario: The scenario.
-        folder: Folder of the run: the trace, and the output of tasks. By default only the trace is
-            returned, and nothing else is kept.
+        folder: Folder of the run: the trace, and the output of tasks. By default the trace is only
+            returned, and nothing is kept on disk.
         period: Time between two samples of the usage of tasks (s).
         isolation: Mechanism that limits tasks to their nodes: `auto` (the strongest that this
             machine allows), `cgroup2`, `cgroup1`, `affinity` or `none`.
-        task_limit: Longest run time of any task (s); a task is then ended with its descendants.
+        task_limit: Maximum run time of any task (s); a task is then ended with its descendants.
         grace: Time from SIGTERM to SIGKILL (s).
         power: Energy meters to read; by default those of this machine.
         overwrite: Whether to replace a run in the folder. A folder with other files, with a run
@@ -125,28 +125,28 @@ def execute(
             kind="wrong-argument",
             remedy="load one with twinloop.load(...)",
         )
-    say = announce or _print_to_stderr
-    limits = _limits(task_limit, grace)
+    notify = announce or _print_to_stderr
+    limits = _make_limits(task_limit, grace)
     check_period(period)
     inputs = [Path(file) for file in scenario._files()]
     if folder is not None:
         check_run_folder(Path(folder), overwrite=overwrite, inputs=inputs)
     machine = LocalMachine.detect()
-    given, assumed = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
-    compiled = CompiledScenario(scenario, allow_code=allow_code, workload=given)
+    workload, assumption = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
+    compiled = CompiledScenario(scenario, allow_code=allow_code, workload=workload)
     with ExitStack() as stack:
-        where = Path(folder or stack.enter_context(tempfile.TemporaryDirectory())).absolute()
-        where = where if folder is not None else where / "run"
+        path = Path(folder or stack.enter_context(tempfile.TemporaryDirectory())).absolute()
+        path = path if folder is not None else path / "run"
         run = make_run_name()
-        commands = TaskCommands(compiled, where / OUTPUT, run=run)
+        commands = TaskCommands(compiled, path / OUTPUT, run=run)
         survey = survey_tasks(scenario, commands)
-        listed = None if announced else CommandFile(where, list_commands({"": survey}))
-        if listed is not None:
-            stack.callback(listed.withdraw)
-            for line in summarise(survey, listed.path):
-                say(line)
-        for left in remove_stale_groups():
-            say(f"removed the remains of a killed run: {left}")
+        command_file = None if announced else CommandFile(path, list_commands({"": survey}))
+        if command_file is not None:
+            stack.callback(command_file.withdraw)
+            for line in summarise(survey, command_file.path):
+                notify(line)
+        for line in remove_stale_groups():
+            notify(f"remains of a killed run: {line}")
         # Interrupts wait until the guard has all groups: a group that is made before that would
         # not be removed.
         with Interrupts() as interrupts:
@@ -163,9 +163,9 @@ def execute(
         if interrupts.count:
             raise KeyboardInterrupt
         for text in nodes.warnings:
-            say(f"less isolation than requested: {text}")
-        _prepare(scenario, commands, say)
-        rates = burn_program.make_rate_environment(commands.templates(), say)
+            notify(f"less isolation than requested: {text}")
+        _run_preparation(scenario, commands, notify)
+        rates = burn_program.make_rate_environment(commands.templates(), notify)
         commands.common |= rates
         if nodes.isolation in ("affinity", "none"):
             stack.enter_context(adopt_orphans())
@@ -182,25 +182,25 @@ def execute(
                 "skipped": _count_skipped(compiled),
             },
         }
-        plan = _make_plan(compiled, machine, facts, period).with_manifest(cleaned=[assumed])
-        kept = RunFolder.create(where, plan, overwrite=overwrite, inputs=inputs)
-        if listed is not None:
-            listed.keep()
-        stack.callback(kept.close)
+        plan = _make_plan(compiled, machine, facts, period).with_manifest(cleaned=[assumption])
+        run_folder = RunFolder.create(path, plan, overwrite=overwrite, inputs=inputs)
+        if command_file is not None:
+            command_file.keep()
+        stack.callback(run_folder.close)
         meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
         try:
-            loop, more = _run(
-                compiled, kept, nodes, commands, meters,
+            loop, run_facts = _run(
+                compiled, run_folder, nodes, commands, meters,
                 period=period, limits=limits,
                 inherit_output=inherit_output, on_progress=on_progress,
             )  # fmt: skip
-            more["run"] = facts["run"] | more["run"]
-            kept.journal.write(e="finish", t=more["run"]["wall_s"], facts=more)
-            trace = trace_from_journal(plan, read_entries(where / JOURNAL))
-            kept.finish(trace)
+            run_facts["run"] = facts["run"] | run_facts["run"]
+            run_folder.journal.write(e="finish", t=run_facts["run"]["wall_s"], facts=run_facts)
+            trace = trace_from_journal(plan, read_entries(path / JOURNAL))
+            run_folder.finish(trace)
         except OSError as error:
             if isinstance(error, JournalError) or error.errno in DISK_ERRORS:
-                raise make_run_write_error(where, error) from error
+                raise make_run_write_error(path, error) from error
             raise TwinloopError(f"the run was aborted: {error}") from error
     if loop.interrupted:
         raise Interrupted(trace)
@@ -209,7 +209,7 @@ def execute(
 
 def _run(
     compiled: CompiledScenario,
-    kept: RunFolder,
+    run_folder: RunFolder,
     nodes: LocalNodes,
     commands: TaskCommands,
     meters: PowerRecorder,
@@ -221,27 +221,27 @@ def _run(
 ) -> tuple[DispatchLoop, dict[str, Any]]:
     """Run all tasks; returns the loop and the facts of the run."""
     clock = RunClock()
-    kept.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
+    run_folder.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
     trees: ProcessTrees[tuple[int, int, int]] = ProcessTrees(nodes.run)
-    recorder = UsageRecorder(clock, kept.journal, period=period, trees=trees)
+    recorder = UsageRecorder(clock, run_folder.journal, period=period, trees=trees)
     starter = TaskStarter(clock, nodes, commands, recorder, trees, inherit_output=inherit_output)
     loop = DispatchLoop(
         compiled,
         clock,
-        kept.journal,
+        run_folder.journal,
         starter,
         recorder,
         meters,
         limits=limits,
         on_progress=on_progress,
     )
-    before = time.process_time()
+    cpu_before = time.process_time()
     try:
         loop.run()
     finally:
         starter.close()
     wall = clock.now()
-    spent = time.process_time() - before
+    cpu_seconds = time.process_time() - cpu_before
     return loop, {
         "latency": {
             "dispatch": loop.dispatch.facts(),
@@ -251,18 +251,22 @@ def _run(
         "recording": {
             **recorder.facts(),
             "clamped_starts": starter.clamped,
-            "executor_cpu_s": spent,
-            "executor_share_of_core": spent / wall if wall > 0 else None,
+            "executor_cpu_s": cpu_seconds,
+            "executor_share_of_core": cpu_seconds / wall if wall > 0 else None,
         },
         "power": meters.facts(),
         "run": {"wall_s": wall, "interrupted": loop.interrupted},
     }
 
 
-def _limits(task_limit: float | None, grace: float) -> TaskLimits:
+def _make_limits(task_limit: float | None, grace: float) -> TaskLimits:
     for field, value in (("task_limit", task_limit), ("grace", grace)):
         if value is not None and not 0 <= value < float("inf"):
-            raise InputError(f"must be a time, not {value}", kind="out-of-range", field=field)
+            raise InputError(
+                f"must be a finite time of 0 s or more, not {value}",
+                kind="out-of-range",
+                field=field,
+            )
     return TaskLimits(grace=grace) if task_limit is None else TaskLimits(task_limit, grace)
 
 
@@ -281,16 +285,18 @@ def _print_to_stderr(text: str) -> None:
     print(escape_controls(text), file=sys.stderr)
 
 
-def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], None]) -> None:
+def _run_preparation(
+    scenario: Scenario, commands: TaskCommands, notify: Callable[[str], None]
+) -> None:
     """Run the commands that prepare the files of the tasks."""
     folder = scenario.workload.folder or "."
-    for place, step in enumerate(scenario.workload.prepare):
+    for index, step in enumerate(scenario.workload.prepare):
         if step.creates is not None and Path(step.creates).exists():
-            say(f"exists already: {step.creates}")
+            notify(f"exists already: {step.creates}")
             continue
-        field = f"workload.prepare[{place}]"
+        field = f"workload.prepare[{index}]"
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 step.command,
                 cwd=folder,
                 env=commands.common,
@@ -303,16 +309,16 @@ def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], No
             raise InputError(
                 f"cannot be run: {error}", kind="command-failed", field=field
             ) from None
-        if done.returncode:
+        if result.returncode:
             command = shlex.join(step.command)
             raise InputError(
-                f"ended with status {done.returncode}: {command}",
+                f"ended with status {result.returncode}: {command}",
                 kind="command-failed",
                 field=field,
             )
         if step.creates is not None and not Path(step.creates).exists():
             raise InputError(
-                f"did not make {step.creates}", kind="command-failed", field=f"{field}.creates"
+                f"did not create {step.creates}", kind="command-failed", field=f"{field}.creates"
             )
 
 

@@ -36,7 +36,7 @@ PLAN: Final = f"{RECORDING}/plan"
 JOURNAL: Final = f"{RECORDING}/journal.jsonl"
 OUTPUT: Final = "output"
 
-_TASKS: Final = "tasks.parquet"
+_TASK_TABLE: Final = "tasks.parquet"
 
 
 class RunFolder:
@@ -46,8 +46,8 @@ class RunFolder:
     locked until then, so that no other run can begin in it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     folder = RunFolder.create(Path(there) / "run", Trace())
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = RunFolder.create(Path(parent) / "run", Trace())
     ...     folder.close()
     ...     sorted(entry.name for entry in folder.path.iterdir())
     ['output', 'recording']
@@ -71,12 +71,12 @@ class RunFolder:
         """
         path = path.absolute()
         check_run_folder(path, overwrite=overwrite, inputs=inputs)
-        was_there = path.exists()
+        existed = path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock = FolderLock.acquire(path)
             try:
-                _check(path, overwrite=overwrite, inputs=inputs, ours=(LOCK_FILE,))
+                _check_folder(path, overwrite=overwrite, inputs=inputs, ours=(LOCK_FILE,))
                 with set_aside(path):
                     (path / RECORDING).mkdir()
                     (path / OUTPUT).mkdir()
@@ -84,7 +84,7 @@ class RunFolder:
                     return cls(path, RunJournal(path / JOURNAL), lock)
             except BaseException:
                 lock.release()
-                if not was_there:
+                if not existed:
                     with suppress(OSError):
                         path.rmdir()
                 raise
@@ -127,13 +127,16 @@ def check_run_folder(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()
     twinloop.InputError: /proc: exists and is not a run, so it is not replaced
     (choose another name, or remove it yourself) [TL0106]
     """
-    _check(path, overwrite=overwrite, inputs=inputs, ours=())
+    _check_folder(path, overwrite=overwrite, inputs=inputs, ours=())
 
 
-def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[str, ...]) -> None:
+def _check_folder(
+    path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[str, ...]
+) -> None:
     if path.exists() and not path.is_dir():
-        raise _no_run(path)
-    # Also without `overwrite`: an error about foreign files comes before the hint at --overwrite.
+        raise _make_no_run_error(path)
+    # Checked also without `overwrite`, so that the error about foreign files comes before the hint
+    # at --overwrite.
     check_replaceable(path, find_run_files, ours=ours)
     if path.exists() and not _is_empty(path):
         if not overwrite:
@@ -161,16 +164,16 @@ def find_run_files(path: Path) -> OwnedFiles:
     the plan if there is no trace yet.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as parent:
     ...     plan = Trace(tasks=pl.DataFrame({"id": ["a/b"]}))
-    ...     RunFolder.create(Path(there), plan).close()
-    ...     sorted(find_run_files(Path(there)).trees)
+    ...     RunFolder.create(Path(parent), plan).close()
+    ...     sorted(find_run_files(Path(parent)).trees)
     ['output/a%2Fb']
     """
     if (path / MANIFEST).is_file():
         files = make_ownership_rule("recorded")(path)
         if MANIFEST not in files.files:
-            raise _no_run(path)
+            raise _make_no_run_error(path)
     else:
         try:
             files = owned_by_trace(path / PLAN).add_prefix(PLAN)
@@ -182,7 +185,7 @@ def find_run_files(path: Path) -> OwnedFiles:
         files |= OwnedFiles.of([JOURNAL])
         with suppress(DamagedTraceError):
             files |= owned_by_trace(path / PLAN).add_prefix(PLAN)
-    trees = frozenset(f"{OUTPUT}/{file_name_from_id(task)}" for task in _tasks(path))
+    trees = frozenset(f"{OUTPUT}/{file_name_from_id(task)}" for task in _list_tasks(path))
     return files | OwnedFiles(frozenset({LOCK_FILE}), trees) | find_command_file(path)
 
 
@@ -194,26 +197,26 @@ def find_command_file(path: Path) -> OwnedFiles:
 def _find_first_files(path: Path) -> OwnedFiles:
     """Find the files of a run that was killed before its plan was written."""
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-    aside = {name for name in names if is_set_aside(name)}
+    set_aside_names = {name for name in names if is_set_aside(name)}
     commands = find_command_file(path)
-    begun = {RECORDING, *commands.files} | aside
-    if not names <= {LOCK_FILE, OUTPUT} | begun or not names & begun:
-        raise _no_run(path)
+    run_names = {RECORDING, *commands.files} | set_aside_names
+    if not names <= {LOCK_FILE, OUTPUT} | run_names or not names & run_names:
+        raise _make_no_run_error(path)
     return commands | OwnedFiles(frozenset({LOCK_FILE, JOURNAL}), frozenset({PLAN}))
 
 
-def _tasks(path: Path) -> list[str]:
+def _list_tasks(path: Path) -> list[str]:
     """List the tasks of a run; empty if they cannot be read."""
-    place = path if (path / MANIFEST).is_file() else path / PLAN
-    if not (place / _TASKS).is_file():
+    folder = path if (path / MANIFEST).is_file() else path / PLAN
+    if not (folder / _TASK_TABLE).is_file():
         return []
     try:
-        return [str(task) for task in read_parquet(place / _TASKS)["id"].drop_nulls()]
+        return [str(task) for task in read_parquet(folder / _TASK_TABLE)["id"].drop_nulls()]
     except (pl.exceptions.PolarsError, OSError):
-        return []  # their output is then treated as foreign, and kept
+        return []  # the output of the tasks is then treated as foreign, and kept
 
 
-def _no_run(path: Path) -> InputError:
+def _make_no_run_error(path: Path) -> InputError:
     return InputError(
         "exists and is not a run, so it is not replaced",
         kind="not-replaceable",

@@ -1,6 +1,7 @@
 """The journal of a real run: every event, in the order in which it happened.
 
-A run that dies leaves a journal that can be read up to its last complete line.
+If the process of a run dies, its journal can be read up to its last complete line. Each entry has
+`e`, the kind of event, and `t`, the time in seconds since the start of the run.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ EXECUTION_KEY: Final = ("task", "attempt", "machine")
 
 
 class RunJournal(Journal):
-    """The journal of a run, in a file that must not exist.
+    """The journal of a run, in a new file.
 
-    After the first entry that cannot be written no more are written, so that the journal is the
-    beginning of the run without a gap. The folder of the run is locked, so the file is not.
+    After a failed write no further entries are written, so that the journal has no gaps. The file
+    is not locked, because the folder of the run is.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there, RunJournal(Path(there) / "journal") as journal:
-    ...     journal.write(e="submit", t=0.5, task=3)
-    ...     list(read_entries(Path(there) / "journal"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with RunJournal(Path(folder) / "journal") as journal:
+    ...         journal.write(e="submit", t=0.5, task=3)
+    ...         list(read_entries(journal.path))
     [{'e': 'submit', 't': 0.5, 'task': 3}]
     """
 
@@ -56,8 +58,8 @@ def read_entries(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the entries of a journal, up to the first line that is incomplete or damaged.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     path = Path(there) / "journal"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "journal"
     ...     _ = path.write_text('{"e": "ask", "t": 1.0}\\n{"e": "pla')
     ...     list(read_entries(path))
     [{'e': 'ask', 't': 1.0}]

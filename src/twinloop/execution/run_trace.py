@@ -22,7 +22,7 @@ from twinloop.execution.run_journal import EXECUTION_KEY, JournalEntries, read_e
 from twinloop.trace import Trace
 from twinloop.trace.tables import COUNTER_COLUMNS
 
-#: Kinds of rows in the decisions table: events that the policy sees, and its decisions.
+#: Kinds of rows in the decisions table: events that are reported to the policy, and its decisions.
 DECISION_KINDS: Final = (
     *("ready", "over", "failed", "open", "close", "ask"),
     *("place", "preempt", "kill", "set-state on", "set-state off", "reserve"),
@@ -43,7 +43,7 @@ def read_unfinished_run(path: Path) -> Trace:
         pl.exceptions.PolarsError,
     ) as error:
         raise DamagedTraceError(
-            f"is no journal of this plan: {error!r}", kind="damaged-file", file=journal
+            f"is not a journal of this plan: {error!r}", kind="damaged-file", file=journal
         ) from None
     except OSError as error:
         raise DamagedTraceError(
@@ -58,59 +58,66 @@ def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     tasks that waited are `cancelled`.
     """
     log = list(journal)
-    found: dict[str, JournalEntries] = defaultdict(list)
+    entries: dict[str, JournalEntries] = defaultdict(list)
     for entry in log:
-        found.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
-    finish = found["finish"][-1] if found["finish"] else None
-    last = max((_latest(entry) for entry in log), default=0.0)
-    samples = _samples(found["use"])
-    parts = _parts(plan, found["start"], found["end"], samples, cut=finish is None)
-    tasks = _tasks(plan, found, parts, cut=finish is None)
-    readings = Readings.from_passes((entry["t"], entry["rows"]) for entry in found["power"])
-    power, notes = reconstruct_with_notes(readings, 0.0, last)
-    usage, repaired = compute_usage(plan, samples, parts)
+        entries.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
+    finish = entries["finish"][-1] if entries["finish"] else None
+    end = max((_find_last_time(entry) for entry in log), default=0.0)
+    samples = _build_samples(entries["use"])
+    executions = _build_executions(
+        plan, entries["start"], entries["end"], samples, is_interrupted=finish is None
+    )
+    tasks = _build_task_table(plan, entries, executions, is_interrupted=finish is None)
+    readings = Readings.from_passes((entry["t"], entry["rows"]) for entry in entries["power"])
+    power, notes = reconstruct_with_notes(readings, 0.0, end)
+    usage, repaired = compute_usage(plan, samples, executions)
     facts = dict(plan.manifest.facts)
     facts |= finish["facts"] if finish is not None else {}
-    facts["run"] = {"wall_s": last} | facts.get("run", {})
+    facts["run"] = {"wall_s": end} | facts.get("run", {})
     facts["run"] |= {"events": len(log), "complete": finish is not None}
-    epoch = found["begin"][0]["epoch_ms"] if found["begin"] else None
+    epoch = entries["begin"][0]["epoch_ms"] if entries["begin"] else None
     return plan.replace(
         tasks=tasks,
-        placements=_placements(plan, parts),
+        placements=_build_placement_table(plan, executions),
         usage=usage,
-        decisions=_decisions(plan, log),
-        node_states=_states(plan, found),
+        decisions=_build_decision_table(plan, log),
+        node_states=_build_state_table(plan, entries),
         power=power,
     ).with_manifest(
-        cleaned=(*notes, repaired, *failure_causes.note_failures(plan, found, tasks)),
+        cleaned=(*notes, repaired, *failure_causes.note_failures(plan, entries, tasks)),
         facts=facts,
         epoch_ms=epoch,
     )
 
 
-def _latest(entry: dict[str, Any]) -> float:
-    """The last time in an entry: samples of one entry are read one after the other."""
+def _find_last_time(entry: dict[str, Any]) -> float:
+    """Return the last time in an entry: samples of one entry are read one after the other."""
     rows = entry["rows"] if entry["e"] == "use" else ()
     return max([float(entry["t"]), *(float(row[-1]) for row in rows)])
 
 
-def _samples(passes: JournalEntries) -> pl.DataFrame:
+def _build_samples(passes: JournalEntries) -> pl.DataFrame:
     schema = dict.fromkeys(EXECUTION_KEY, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
     rows = [row for entry in passes for row in entry["rows"]]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _parts(
-    plan: Trace, starts: JournalEntries, ends: JournalEntries, samples: pl.DataFrame, *, cut: bool
+def _build_executions(
+    plan: Trace,
+    starts: JournalEntries,
+    ends: JournalEntries,
+    samples: pl.DataFrame,
+    *,
+    is_interrupted: bool,
 ) -> pl.DataFrame:
     """Make a row for each execution of a task on a node, with its measurements."""
-    began = pl.DataFrame(
+    started = pl.DataFrame(
         [[e[name] for name in (*EXECUTION_KEY, "cores", "pid", "t")] for e in starts],
         schema=dict.fromkeys(EXECUTION_KEY, pl.Int64)
         | {"cores": pl.Float64, "pid": pl.Int64, "start": pl.Float64},
         orient="row",
     )
-    over = pl.DataFrame(
+    ended = pl.DataFrame(
         [
             [
                 *(e[name] for name in EXECUTION_KEY),
@@ -125,45 +132,53 @@ def _parts(
         | dict.fromkeys(COUNTER_COLUMNS, pl.Int64),
         orient="row",
     )
-    parts = began.join(over, on=EXECUTION_KEY, how="left", maintain_order="left")
-    if cut:
+    executions = started.join(ended, on=EXECUTION_KEY, how="left", maintain_order="left")
+    if is_interrupted:
         # The end of these executions was not recorded: they end at their last sample.
-        gone = pl.col("end").is_null()
-        seen = samples.group_by(EXECUTION_KEY).agg(seen=pl.max("t"))
-        lately = pl.when(pl.col("seen") > pl.col("start") + TICK).then("seen").otherwise("start")
-        parts = parts.join(seen, on=EXECUTION_KEY, how="left", maintain_order="left").with_columns(
-            reason=pl.when(gone).then(pl.lit("lost")).otherwise("reason"),
-            end=pl.coalesce("end", lately),
+        has_no_end = pl.col("end").is_null()
+        last_samples = samples.group_by(EXECUTION_KEY).agg(seen=pl.max("t"))
+        last_known = (
+            pl.when(pl.col("seen") > pl.col("start") + TICK).then("seen").otherwise("start")
         )
-    parts = parts.sort(EXECUTION_KEY)
-    return parts.with_columns(
-        plan.tasks["id"].gather(parts["task"]),
-        plan.nodes["node"].gather(parts["machine"]),
+        executions = executions.join(
+            last_samples, on=EXECUTION_KEY, how="left", maintain_order="left"
+        ).with_columns(
+            reason=pl.when(has_no_end).then(pl.lit("lost")).otherwise("reason"),
+            end=pl.coalesce("end", last_known),
+        )
+    executions = executions.sort(EXECUTION_KEY)
+    return executions.with_columns(
+        plan.tasks["id"].gather(executions["task"]),
+        plan.nodes["node"].gather(executions["machine"]),
     )
 
 
-def _placements(plan: Trace, parts: pl.DataFrame) -> pl.DataFrame:
-    asked = plan.tasks.select("requested_cores", "requested_memory")[parts["task"]]
-    share = parts["cores"] / asked["requested_cores"]
-    return parts.select(
+def _build_placement_table(plan: Trace, executions: pl.DataFrame) -> pl.DataFrame:
+    requested = plan.tasks.select("requested_cores", "requested_memory")[executions["task"]]
+    share = executions["cores"] / requested["requested_cores"]
+    return executions.select(
         pl.col("id").alias("task"),
         "attempt",
         pl.col("node").alias("machine"),
         "cores",
-        (asked["requested_memory"] * share).alias("memory"),
+        (requested["requested_memory"] * share).alias("memory"),
         *("start", "end", "reason"),
     )
 
 
-def _tasks(
-    plan: Trace, found: dict[str, JournalEntries], parts: pl.DataFrame, *, cut: bool
+def _build_task_table(
+    plan: Trace,
+    entries: dict[str, JournalEntries],
+    executions: pl.DataFrame,
+    *,
+    is_interrupted: bool,
 ) -> pl.DataFrame:
-    last = parts.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
-    ran = (
-        last.group_by("task", maintain_order=True)
+    last_attempts = executions.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
+    measured = (
+        last_attempts.group_by("task", maintain_order=True)
         .agg(
             (pl.max("end") - pl.min("start")).alias("run_time"),
-            _total("peak").alias("memory_used"),
+            _sum_if_known("peak").alias("memory_used"),
             # Of several nodes: the code of a kill, else that of a failure.
             pl.coalesce(
                 pl.col("code").filter(pl.col("code") < 0).first(),
@@ -172,64 +187,70 @@ def _tasks(
             ).alias("exit_code"),
             pl.first("pid"),
         )
-        .join(_counts(parts), on="task", how="left", maintain_order="left")
+        .join(_sum_counters(executions), on="task", how="left", maintain_order="left")
     )
-    status = {e["task"]: e["status"] for e in found["over"]}
-    if cut:
-        status = _where_cut(found, last) | status
+    status = {e["task"]: e["status"] for e in entries["over"]}
+    if is_interrupted:
+        status = _find_interrupted_statuses(entries, last_attempts) | status
         for task, planned in enumerate(plan.tasks["status"]):
             status.setdefault(task, planned or "cancelled")
     rows = pl.int_range(pl.len(), dtype=pl.Int64).alias("task")
-    new = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTER_COLUMNS)
+    measured_columns = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTER_COLUMNS)
     return (
-        plan.tasks.drop(new)
+        plan.tasks.drop(measured_columns)
         .with_columns(
             rows,
-            # A task that was never submitted, because no node can run it or the run was over
-            # before, has its planned time.
-            pl.coalesce(_at(found["submit"], plan.tasks.height), "submit_recorded").alias("submit"),
-            _at(found["ready"], plan.tasks.height).alias("ready"),
+            # A task that was never submitted, because no node can run it or the run ended before,
+            # has its planned submission time.
+            pl.coalesce(
+                _find_first_times(entries["submit"], plan.tasks.height), "submit_recorded"
+            ).alias("submit"),
+            _find_first_times(entries["ready"], plan.tasks.height).alias("ready"),
             pl.coalesce(
                 pl.Series([status.get(t) for t in range(plan.tasks.height)], dtype=pl.String),
                 "status",
             ).alias("status"),
         )
-        .join(ran, on="task", how="left", maintain_order="left")
+        .join(measured, on="task", how="left", maintain_order="left")
         .drop("task")
     )
 
 
-def _where_cut(found: dict[str, JournalEntries], last: pl.DataFrame) -> dict[int, str]:
-    """The status of tasks that were placed when the journal ends."""
-    had = Counter(entry["task"] for entry in found["place"])
-    had.subtract(entry["task"] for entry in (*found["failed"], *found["preempt"]))
-    running = last.filter(pl.col("reason") == "lost")["task"]
-    completed = last.group_by("task").agg((pl.col("reason") == "completed").all())
-    ended = dict(completed.iter_rows())
-    return {task: "completed" if ended.get(task) else "lost" for task in {*(+had), *running}}
+def _find_interrupted_statuses(
+    entries: dict[str, JournalEntries], last_attempts: pl.DataFrame
+) -> dict[int, str]:
+    """Return the status of the tasks that were placed when the journal ends."""
+    placed = Counter(entry["task"] for entry in entries["place"])
+    placed.subtract(entry["task"] for entry in (*entries["failed"], *entries["preempt"]))
+    running = last_attempts.filter(pl.col("reason") == "lost")["task"]
+    completed = last_attempts.group_by("task").agg((pl.col("reason") == "completed").all())
+    has_completed = dict(completed.iter_rows())
+    return {
+        task: "completed" if has_completed.get(task) else "lost" for task in {*(+placed), *running}
+    }
 
 
-def _counts(parts: pl.DataFrame) -> pl.DataFrame:
-    """CPU time and counters of tasks, over all their nodes and attempts."""
-    return parts.group_by("task").agg(
-        _total("cpu").alias("cpu_time"), *(_total(name) for name in COUNTER_COLUMNS)
+def _sum_counters(executions: pl.DataFrame) -> pl.DataFrame:
+    """Return the CPU time and the counters of tasks, over all their nodes and attempts."""
+    return executions.group_by("task").agg(
+        _sum_if_known("cpu").alias("cpu_time"), *(_sum_if_known(name) for name in COUNTER_COLUMNS)
     )
 
 
-def _total(name: str) -> pl.Expr:
-    """A sum; null if a summand is unknown, as the sum of the others would be too small."""
+def _sum_if_known(name: str) -> pl.Expr:
+    """Return a sum; null if a summand is unknown, as the sum of the others would be too small."""
     return pl.when(pl.col(name).is_not_null().all()).then(pl.sum(name)).alias(name)
 
 
-def _at(events: JournalEntries, count: int) -> pl.Series:
-    """The time of the first such event of each task."""
+def _find_first_times(events: JournalEntries, count: int) -> pl.Series:
+    """Return the time of the first of these events of each task (s); null if it has none."""
     times = np.full(count, np.nan)
     for event in reversed(events):
         times[event["task"]] = event["t"]
     return pl.Series(times).fill_nan(None)
 
 
-def _decisions(plan: Trace, log: JournalEntries) -> pl.DataFrame:
+def _build_decision_table(plan: Trace, log: JournalEntries) -> pl.DataFrame:
     tasks, nodes = plan.tasks["id"].to_list(), plan.nodes["node"].to_list()
     policy = plan.manifest.facts.get("run", {}).get("policy")
     rows = []
@@ -247,18 +268,18 @@ def _decisions(plan: Trace, log: JournalEntries) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _states(plan: Trace, found: dict[str, JournalEntries]) -> pl.DataFrame:
-    """The outages of nodes."""
+def _build_state_table(plan: Trace, entries: dict[str, JournalEntries]) -> pl.DataFrame:
+    """Build the table of the outages of nodes."""
     nodes = plan.nodes["node"].to_list()
     rows: list[list[Any]] = []
-    left: dict[int, list[Any]] = {}
-    changes = sorted((*found["close"], *found["open"]), key=lambda entry: float(entry["t"]))
+    open_outages: dict[int, list[Any]] = {}
+    changes = sorted((*entries["close"], *entries["open"]), key=lambda entry: float(entry["t"]))
     for entry in changes:
         machine = entry["machine"]
-        if entry["e"] == "close" and machine not in left:
-            left[machine] = [nodes[machine], entry["t"], None, entry.get("state", "down")]
-            rows.append(left[machine])
-        elif entry["e"] == "open" and machine in left:
-            left.pop(machine)[2] = entry["t"]
+        if entry["e"] == "close" and machine not in open_outages:
+            open_outages[machine] = [nodes[machine], entry["t"], None, entry.get("state", "down")]
+            rows.append(open_outages[machine])
+        elif entry["e"] == "open" and machine in open_outages:
+            open_outages.pop(machine)[2] = entry["t"]
     schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")

@@ -31,7 +31,7 @@ TASK_VARIABLES: Final = (
 #: Other variables that a command can use, with values for one node of the task.
 NODE_VARIABLES: Final = ("part_cores", "rank", "ranks", "node", "output")
 
-_LONGEST_NAME: Final = 100
+_MAX_NAME_LENGTH: Final = 100
 
 
 class Launch(NamedTuple):
@@ -43,7 +43,10 @@ class Launch(NamedTuple):
 
     @property
     def program(self) -> str | None:
-        """Path of the program; None: its name has no slash and is not on the PATH."""
+        """Path of the program; None if its name has no slash and is not on the PATH.
+
+        A path with a slash may not exist.
+        """
         name = self.argv[0]
         if "/" in name:
             return str(self.folder / name)
@@ -85,10 +88,10 @@ class CommandSurvey(NamedTuple):
     @property
     def programs(self) -> list[tuple[str, int]]:
         """Programs with their numbers of tasks, the most frequent first."""
-        found: Counter[str] = Counter()
-        for each in self.commands:
-            found[each.program] += each.tasks
-        return found.most_common()
+        programs: Counter[str] = Counter()
+        for command in self.commands:
+            programs[command.program] += command.tasks
+        return programs.most_common()
 
 
 class TaskCommands:
@@ -114,7 +117,7 @@ class TaskCommands:
         #: Folder of the output folders of tasks.
         self.outputs = output
         #: Environment variables of every task.
-        self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
+        self.common = {**os.environ, "PATH": _build_path_variable(), "TWINLOOP_RUN": run}
 
     def survey(self) -> CommandSurvey:
         """List the commands of all tasks; an InputError if a task has none, or an invalid one."""
@@ -128,66 +131,78 @@ class TaskCommands:
                 remedy='give one, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )
         commands: Counter[tuple[str, str, str]] = Counter()
-        places: dict[tuple[str, Path, str | None], Launch] = {}
+        programs: dict[tuple[str, Path, str | None], Launch] = {}
         # Variables of the node have no value yet, and stay in braces.
-        later = {name: f"{{{name}}}" for name in NODE_VARIABLES}
+        placeholders = {name: f"{{{name}}}" for name in NODE_VARIABLES}
         for task in range(self._tasks.height):
-            launch = self._launch(task, later)
-            shown = shlex.join([*self._variables(task, launch), *launch.argv])
+            launch = self._build_launch(task, placeholders)
+            shown = shlex.join([*self._list_changed_variables(task, launch), *launch.argv])
             commands[(shown, str(launch.folder), launch.argv[0])] += 1
-            place = (launch.argv[0], launch.folder, launch.environment.get("PATH"))
-            places.setdefault(place, launch)
+            key = (launch.argv[0], launch.folder, launch.environment.get("PATH"))
+            programs.setdefault(key, launch)
         missing = {
             name
-            for (name, _, _), launch in places.items()
+            for (name, _, _), launch in programs.items()
             if launch.program is None or not os.access(launch.program, os.X_OK)
         }
-        found = [DistinctCommand(*command, tasks) for command, tasks in commands.most_common()]
-        return CommandSurvey(found, sorted(missing))
+        distinct = [DistinctCommand(*command, tasks) for command, tasks in commands.most_common()]
+        return CommandSurvey(distinct, sorted(missing))
 
-    def _variables(self, task: int, launch: Launch) -> list[str]:
-        """Arguments of `env` for the variables of a task that differ from those it inherits."""
+    def _list_changed_variables(self, task: int, launch: Launch) -> list[str]:
+        """Return arguments of `env` for the variables of a task that differ from inherited ones."""
         names = [variable["name"] for variable in self._rows[task]["environment"] or ()]
-        own = {name: launch.environment[name] for name in names if not name.startswith("TWINLOOP_")}
-        changed = [f"{name}={text}" for name, text in own.items() if os.environ.get(name) != text]
+        variables = {
+            name: launch.environment[name] for name in names if not name.startswith("TWINLOOP_")
+        }
+        changed = [
+            f"{name}={text}" for name, text in variables.items() if os.environ.get(name) != text
+        ]
         return ["env", *changed] if changed else []
 
     def templates(self) -> list[list[str]]:
-        """The commands of all tasks, with their variables in braces."""
+        """Return the commands of all tasks, with their variables in braces."""
         return [command for command in self._tasks["command"].to_list() if command]
 
     def output(self, task: int) -> Path:
-        """Folder of the output of a task, and of files that it may write."""
+        """Return the folder of the output of a task and of files that it may write."""
         return self.outputs / file_name_from_id(self._rows[task]["id"])
 
     def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
         """Make the command of a task on one node."""
         output = self.output(task)
-        places = {"part_cores": cores, "rank": rank, "ranks": ranks, "node": node, "output": output}
-        return self._launch(task, places)
+        node_values = {
+            "part_cores": cores,
+            "rank": rank,
+            "ranks": ranks,
+            "node": node,
+            "output": output,
+        }
+        return self._build_launch(task, node_values)
 
-    def _launch(self, task: int, places: Mapping[str, Any]) -> Launch:
+    def _build_launch(self, task: int, node_values: Mapping[str, Any]) -> Launch:
         row = self._rows[task]
-        values = {name: row[name] for name in TASK_VARIABLES} | dict(places)
+        values = {name: row[name] for name in TASK_VARIABLES} | dict(node_values)
         where = f"task {row['id']!r}: command"
         argv = tuple(fill_command(argument, values, where) for argument in row["command"])
         environment = dict(self.common)
         for variable in row["environment"] or ():
-            place = f"task {row['id']!r}: environment.{variable['name']}"
+            field = f"task {row['id']!r}: environment.{variable['name']}"
             if not variable["name"] or set(variable["name"]) & {"=", "\0"}:
                 raise InputError(
-                    "is not a valid name of a variable", kind="invalid-command", field=place
+                    "is not a valid name of an environment variable",
+                    kind="invalid-command",
+                    field=field,
                 )
-            environment[variable["name"]] = fill_command(variable["value"], values, place)
+            environment[variable["name"]] = fill_command(variable["value"], values, field)
         environment |= {
             "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
             "TWINLOOP_TASK": str(task),
             "TWINLOOP_ID": str(row["id"]),
-            "TWINLOOP_RANK": str(places["rank"]),
-            "TWINLOOP_RANKS": str(places["ranks"]),
-            "TWINLOOP_NODE": str(places["node"]),
-            "TWINLOOP_CORES": _text(places["part_cores"]),
-            "TWINLOOP_OUTPUT": str(places["output"]),
+            "TWINLOOP_RANK": str(node_values["rank"]),
+            "TWINLOOP_RANKS": str(node_values["ranks"]),
+            "TWINLOOP_NODE": str(node_values["node"]),
+            "TWINLOOP_CORES": _format_value(node_values["part_cores"]),
+            "TWINLOOP_OUTPUT": str(node_values["output"]),
         }
         folder = _refuse_zero_byte(row["folder"] or "", f"task {row['id']!r}: folder")
         return Launch(argv, environment, Path(folder).absolute())
@@ -203,7 +218,7 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
     twinloop.InputError: command: there is no variable 'core' (did you mean 'cores'?) [TL0222]
     """
 
-    def value(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         if match[0] in ("{{", "}}"):
             return match[0][0]
         name = match[1]
@@ -215,20 +230,20 @@ def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
                 remedy=f"write {match[0] * 2} for a brace",
             )
         if name not in values:
-            known = [*TASK_VARIABLES, *NODE_VARIABLES]
+            names = [*TASK_VARIABLES, *NODE_VARIABLES]
             raise InputError(
                 f"there is no variable {name!r}",
                 kind="invalid-template",
                 field=where,
-                remedy=suggest_name(name, known),
+                remedy=suggest_name(name, names),
             )
         if values[name] is None:
             raise InputError(
                 f"uses {name!r}, which has no value", kind="invalid-template", field=where
             )
-        return _text(values[name])
+        return _format_value(values[name])
 
-    return _refuse_zero_byte(_BRACES.sub(value, template), where)
+    return _refuse_zero_byte(_BRACES.sub(replace, template), where)
 
 
 def _refuse_zero_byte(text: str, where: str) -> str:
@@ -238,7 +253,7 @@ def _refuse_zero_byte(text: str, where: str) -> str:
     return text
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return np.format_float_positional(value, trim="-") if isinstance(value, float) else str(value)
 
 
@@ -251,12 +266,12 @@ def file_name_from_id(task: str) -> str:
     name = quote(task, safe="")
     if name.startswith(".") and not name.strip("."):
         name = name.replace(".", "%2E")
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}~{hashlib.sha256(task.encode()).hexdigest()[:16]}"
+    if len(name) > _MAX_NAME_LENGTH:
+        name = f"{name[:_MAX_NAME_LENGTH]}~{hashlib.sha256(task.encode()).hexdigest()[:16]}"
     return name or "%"
 
 
-def _path() -> str:
-    """The PATH of tasks: the programs of Twinloop first."""
-    own = sysconfig.get_path("scripts")
-    return os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
+def _build_path_variable() -> str:
+    """Return the PATH of tasks: the programs of Twinloop first."""
+    scripts = sysconfig.get_path("scripts")
+    return os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])

@@ -19,14 +19,14 @@ from twinloop.execution.process_trees import ProcessTrees, require_start_ticks
 from twinloop.execution.task_commands import Launch, TaskCommands
 from twinloop.execution.usage_recorder import UsageRecorder
 
-#: Longest wait for a killed process (s); the kernel may take long to free its memory.
-_PATIENCE: Final = 10.0
+#: Maximum wait for killed processes (s); the kernel may take long to free their memory.
+_KILL_TIMEOUT: Final = 10.0
 #: Error numbers of the disk, which concern the run and not one task.
 DISK_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 #: Error numbers for too many open files, of this process or the machine.
 _TOO_MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
-#: Flags to open a folder that is no symbolic link.
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Flags to open a folder that is not a symbolic link.
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class TaskProcess:
     machine: int
     pid: int
     #: A pidfd, which is readable when the process has ended.
-    handle: int
+    pidfd: int
     node_task: NodeTask
     start: float
 
@@ -71,7 +71,7 @@ class TaskStartError(Exception):
 
     def __init__(self, why: str, *, dead: int | None = None) -> None:
         super().__init__(why)
-        #: The node whose groups are gone, if that is the cause.
+        #: The node whose groups are gone, if that is the cause; otherwise None.
         self.dead = dead
 
 
@@ -93,28 +93,29 @@ class TaskStarter:
         self._commands = commands
         self._recorder = recorder
         self._trees = trees
-        self._passing_through = inherit_output
-        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._outputs = os.open(commands.outputs, _FOLDER)
-        # Each running task needs open files here; the tasks get the original limit.
-        self._files_before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        self._mains: set[int] = set()
+        self._inherit_output = inherit_output
+        self._null_file = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._output_folder = os.open(commands.outputs, _FOLDER_FLAGS)
+        # Each running task needs open files in this process, so its limit is raised; the tasks
+        # get the original limit.
+        self._files_before, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+        self._first_pids: set[int] = set()
         #: Tasks that have ended and whose groups are removed later.
         self._closing: list[NodeTask] = []
         #: Number of start times of the kernel that were corrected.
         self.clamped = 0
 
     def start(
-        self, task: int, attempt: int, places: list[tuple[int, float]], names: list[str]
+        self, task: int, attempt: int, placement: list[tuple[int, float]], names: list[str]
     ) -> tuple[list[TaskProcess], list[dict[str, Any]]]:
         """Start a task on all its nodes; returns its processes and their journal entries."""
         started: list[TaskProcess] = []
         entries = []
         try:
-            for rank, (machine, cores) in enumerate(places):
+            for rank, (machine, cores) in enumerate(placement):
                 launch = self._commands.launch(
-                    task, rank=rank, ranks=len(places), node=names[machine], cores=cores
+                    task, rank=rank, ranks=len(placement), node=names[machine], cores=cores
                 )
                 process, entry = self._start(task, attempt, rank, machine, cores, launch)
                 started.append(process)
@@ -133,8 +134,8 @@ class TaskStarter:
             node_task = self._nodes.add_task(machine, f"{task}-{attempt}", cores, None)
         except OSError as error:
             if error.errno in _TOO_MANY_FILES:
-                raise _too_many() from None
-            raise TaskStartError(str(error.strerror), dead=self._dead(machine)) from None
+                raise _make_too_many_files_error() from None
+            raise TaskStartError(str(error.strerror), dead=self._find_dead_node(machine)) from None
         try:
             program = launch.program
             if program is None:
@@ -145,7 +146,7 @@ class TaskStarter:
             raise
         called = self._clock.now()
         try:
-            pid, handle = spawn(
+            pid, pidfd = spawn(
                 program,
                 list(launch.argv),
                 [f"{name}={value}" for name, value in launch.environment.items()],
@@ -161,40 +162,40 @@ class TaskStarter:
         except OSError as error:
             node_task.close()
             if error.errno in _TOO_MANY_FILES:
-                raise _too_many() from None
+                raise _make_too_many_files_error() from None
             why = f"{error.filename}: {error.strerror}"
-            raise TaskStartError(why, dead=self._dead(machine)) from None
+            raise TaskStartError(why, dead=self._find_dead_node(machine)) from None
         finally:
-            if not self._passing_through:
+            if not self._inherit_output:
                 for file in files[1:]:
                     os.close(file)
         seen = self._clock.now()
-        self._mains.add(pid)
+        self._first_pids.add(pid)
         start, clamped = self._clock.start_time(require_start_ticks(pid), called, seen)
         self.clamped += clamped
-        process = TaskProcess(task, attempt, machine, pid, handle, node_task, start)
+        process = TaskProcess(task, attempt, machine, pid, pidfd, node_task, start)
         self._recorder.follow(process.key, node_task, pid, rank=rank)
         entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
         return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
 
-    def _dead(self, machine: int) -> int | None:
-        """The node, if its groups are gone."""
+    def _find_dead_node(self, machine: int) -> int | None:
+        """Return the node if its groups are gone, otherwise None."""
         return None if self._nodes.is_alive(machine) else machine
 
     def _open_output(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
         """Return the files of stdin, stdout and stderr of a task."""
-        if self._passing_through:
+        if self._inherit_output:
             return 0, 1, 2
         name = self._commands.output(task).name
-        again = f".{attempt}" if attempt else ""
+        suffix = f".{attempt}" if attempt else ""
         files: list[int] = []
         try:
             with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=self._outputs)
-            folder = os.open(name, _FOLDER, dir_fd=self._outputs)
+                os.mkdir(name, dir_fd=self._output_folder)
+            folder = os.open(name, _FOLDER_FLAGS, dir_fd=self._output_folder)
             try:
                 for kind in ("out", "err"):
-                    files.append(_new_file(f"{rank}{again}.{kind}", folder))
+                    files.append(_create_file(f"{rank}{suffix}.{kind}", folder))
             finally:
                 os.close(folder)
         except OSError as error:
@@ -203,10 +204,10 @@ class TaskStarter:
             if error.errno in DISK_ERRORS:
                 raise
             if error.errno in _TOO_MANY_FILES:
-                raise _too_many() from None
+                raise _make_too_many_files_error() from None
             why = f"its output cannot be kept: {error.filename}: {error.strerror}"
             raise TaskStartError(why) from None
-        return self._nothing, files[0], files[1]
+        return self._null_file, files[0], files[1]
 
     def end(self, process: TaskProcess, signal_: int) -> None:
         """Send a signal to all processes of a task on a node."""
@@ -214,7 +215,7 @@ class TaskStarter:
             # The first process first: without its children it might end by itself before the
             # signal. It may also have left its group.
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(process.handle, signal_)
+                signal.pidfd_send_signal(process.pidfd, signal_)
         if process.node_task.is_accounted:
             process.node_task.kill(signal_)
         else:
@@ -227,9 +228,9 @@ class TaskStarter:
         """
         _, status, account = os.wait4(process.pid, 0)
         now = self._clock.now()
-        self._mains.discard(process.pid)
-        left = self._end_rest(process)
-        os.close(process.handle)
+        self._first_pids.discard(process.pid)
+        left = self._kill_remaining(process)
+        os.close(process.pidfd)
         closing = self._recorder.close(process.key, account, now)
         self._closing.append(process.node_task)
         task, attempt, machine = process.key
@@ -245,19 +246,19 @@ class TaskStarter:
             **closing,
         }
 
-    def _end_rest(self, process: TaskProcess) -> int:
+    def _kill_remaining(self, process: TaskProcess) -> int:
         """Kill the descendants that outlived the first process; returns their number."""
-        found: set[int] = set()
-        until = time.monotonic() + _PATIENCE
-        while (rest := self._rest(process)) and time.monotonic() < until:
-            found.update(rest)
+        pids: set[int] = set()
+        deadline = time.monotonic() + _KILL_TIMEOUT
+        while (remaining := self._list_remaining(process)) and time.monotonic() < deadline:
+            pids.update(remaining)
             self.end(process, signal.SIGKILL)
             time.sleep(0.001)
         if not process.node_task.is_accounted:
             self.reap_orphans()
-        return len(found)
+        return len(pids)
 
-    def _rest(self, process: TaskProcess) -> list[int]:
+    def _list_remaining(self, process: TaskProcess) -> list[int]:
         if process.node_task.is_accounted:
             return process.node_task.pids()
         return self._trees.pids(process.key)
@@ -265,9 +266,9 @@ class TaskStarter:
     def reap_orphans(self) -> None:
         """Reap orphans of tasks that are children of this process and have ended."""
         for pid in self._trees.list_dead():
-            if pid in self._mains:
+            if pid in self._first_pids:
                 continue
-            # Most have another parent that waits for them.
+            # Most orphans have another parent that waits for them.
             with suppress(ChildProcessError):
                 done, _, account = os.wait4(pid, os.WNOHANG)
                 if done:
@@ -281,23 +282,23 @@ class TaskStarter:
     def close(self) -> None:
         """Remove all groups, restore the limit of open files, and close files."""
         self.tidy()
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files_before, most))
-        os.close(self._nothing)
-        os.close(self._outputs)
+        hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files_before, hard_limit))
+        os.close(self._null_file)
+        os.close(self._output_folder)
 
 
-def _too_many() -> InputError:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def _make_too_many_files_error() -> InputError:
+    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return InputError(
-        f"more tasks run at once than {most:,} open files allow",
+        f"more tasks run at once than the limit of {hard_limit:,} open files allows",
         kind="missing-resources",
         field="platform",
         remedy="raise the hard limit (ulimit -Hn), or run fewer at a time",
     )
 
 
-def _new_file(name: str, folder: int) -> int:
+def _create_file(name: str, folder: int) -> int:
     """Create a file; a file or link of this name that another task may have made is removed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:

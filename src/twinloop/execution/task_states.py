@@ -13,7 +13,7 @@ class StateChange(NamedTuple):
     """A consequence of the end of a task: another task is ready, or fails."""
 
     task: int
-    #: Status of a task that is over; None: it is ready.
+    #: Final status of the task; None if it is ready.
     status: str | None
 
 
@@ -34,13 +34,13 @@ class TaskStates:
         arrays = compiled.arrays
         bounds = arrays.parent_offsets.tolist()
         parents = arrays.parents.tolist()
-        self._missing = [bounds[i + 1] - bounds[i] for i in range(len(arrays))]
+        self._open_parents = [bounds[i + 1] - bounds[i] for i in range(len(arrays))]
         self._children: list[list[int]] = [[] for _ in range(len(arrays))]
         for child in range(len(arrays)):
             for parent in parents[bounds[child] : bounds[child + 1]]:
                 self._children[parent].append(child)
         self._submitted = [False] * len(arrays)
-        #: Final status of each task; None: it is not over.
+        #: Final status of each task; None if it is not over.
         self.status: list[str | None] = [
             "rejected" if rejected else None for rejected in compiled.rejected.tolist()
         ]
@@ -52,7 +52,7 @@ class TaskStates:
     def submit(self, task: int) -> bool:
         """Mark a task as submitted; returns whether it is ready."""
         self._submitted[task] = True
-        return self._is_free(task)
+        return self._is_ready(task)
 
     def end(self, task: int, status: str) -> None:
         """Set the final status of a task, without consequences for other tasks."""
@@ -62,21 +62,21 @@ class TaskStates:
 
     def conclude(self, task: int, status: str) -> Iterator[StateChange]:
         """Set the final status of a task, and yield the consequences for other tasks."""
-        first, ended = task, [(task, status)]
-        while ended:
-            task, status = ended.pop()
+        first, pending = task, [(task, status)]
+        while pending:
+            task, status = pending.pop()
             if self.status[task] is not None:
                 continue
             self.end(task, status)
             if task != first:
                 yield StateChange(task, status)
             for child in self._children[task]:
-                self._missing[child] -= 1
+                self._open_parents[child] -= 1
                 if status != "completed":
-                    ended.append((child, "failed"))
-                elif self._submitted[child] and self._is_free(child):
+                    pending.append((child, "failed"))
+                elif self._submitted[child] and self._is_ready(child):
                     yield StateChange(child, None)
 
-    def _is_free(self, task: int) -> bool:
+    def _is_ready(self, task: int) -> bool:
         """Whether all parents have completed and the task is not over."""
-        return self._missing[task] == 0 and self.status[task] is None
+        return self._open_parents[task] == 0 and self.status[task] is None

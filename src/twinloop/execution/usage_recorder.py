@@ -25,11 +25,12 @@ T = TypeVar("T")
 #: Key of an execution: numbers of task, attempt and machine.
 ExecutionKey = tuple[int, int, int]
 
-#: Shortest period of sampling (s): CPU time is counted in ticks of 10 ms.
+#: Minimum period of sampling (s): CPU time is counted in ticks of 10 ms.
 MIN_PERIOD: Final = 0.05
-#: Longest delay within a reading (s); after a longer delay it is repeated.
+#: Maximum delay within a reading (s); after a longer delay it is repeated.
 _MAX_DELAY: Final = 0.002
-_ATTEMPTS: Final = 3
+#: Maximum number of attempts at one reading.
+_MAX_ATTEMPTS: Final = 3
 #: Hardware counters, where the kernel allows them.
 COUNTERS: Final = ("instructions", "cycles", "cache_misses")
 
@@ -41,30 +42,30 @@ class AccountedTask(Protocol):
     ...     is_accounted = False
     ...     def read(self): return 0.0, None
     ...     def peak(self): return None
-    >>> part: Accounted = Unconfined()
+    >>> part: AccountedTask = Unconfined()
     """
 
     @property
     def is_accounted(self) -> bool:
-        """Whether a control group accounts for it; else its processes are read."""
+        """Whether a control group accounts for it; otherwise its processes are read."""
 
     def read(self) -> tuple[float, float | None]:
-        """CPU time so far (s), and resident memory now (bytes; None: unknown)."""
+        """Return the CPU time so far (s) and the resident memory now (bytes; None if unknown)."""
 
     def peak(self) -> float | None:
-        """Peak of the memory (bytes); None: unknown."""
+        """Return the peak of the memory (bytes); None if unknown."""
 
 
 @dataclass(slots=True)
 class _RecordedTask:
     task: AccountedTask
-    #: Copied here: a task that is closed with its node has no accounting any more.
+    #: Copied from the task, because a task that is closed with its node loses its accounting.
     is_accounted: bool
     counters: list[tuple[str, int]]
-    #: CPU time at the last reading (s); None: it was never read.
+    #: CPU time at the last reading (s); None if it was never read.
     cpu: float | None = None
-    #: Largest resident memory of all readings (bytes); None: unknown.
-    most: float | None = None
+    #: Maximum resident memory of all readings (bytes); None if unknown.
+    max_memory: float | None = None
     #: Peak memory of this process at the start of the task (bytes). Between fork and exec a process
     #: has the memory of its parent, and the kernel includes that in its peak.
     inherited: float = 0.0
@@ -111,9 +112,9 @@ class UsageRecorder:
         self._trees = trees
         self._recorded: dict[ExecutionKey, _RecordedTask] = {}
         self._passes = self._samples = self._missed = self._unread = 0
-        self._late = self._latest = 0.0
-        self._spent = 0.0
-        self._since = self._watched = 0.0
+        self._total_delay = self._max_delay = 0.0
+        self._cpu_seconds = 0.0
+        self._since = self._recorded_seconds = 0.0
         self._counted: set[str] = set()
 
     def follow(
@@ -142,9 +143,9 @@ class UsageRecorder:
                 self._trees.add(key, pid, (str(key[0]), None if rank is None else str(rank)))
             if not self._recorded:
                 self._since = self._clock.now()
-                self.due = self._after(self._since)
-            one = self._recorded[key] = _RecordedTask(task, task.is_accounted, counters)
-            one.inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+                self.due = self._next_time(self._since)
+            recorded = self._recorded[key] = _RecordedTask(task, task.is_accounted, counters)
+            recorded.inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
     def sample(self, now: float) -> None:
         """Read all executions, and write one line to the journal."""
@@ -152,11 +153,11 @@ class UsageRecorder:
             return
         with self._timed():
             late = max(0.0, now - self.due)
-            self._late += late
-            self._latest = max(self._latest, late)
+            self._total_delay += late
+            self._max_delay = max(self._max_delay, late)
             self._missed += int(late / self.period)
-            self.due = self._after(now)
-            rows = self._rows()
+            self.due = self._next_time(now)
+            rows = self._read_rows()
             self._passes += 1
             self._samples += len(rows)
             self._journal.write(e="use", t=now, rows=rows)
@@ -177,30 +178,30 @@ class UsageRecorder:
             (minor, major), and the available `counters`. Unknown values are None, never 0.
         """
         with self._timed():
-            one = self._recorded.pop(key)
+            recorded = self._recorded.pop(key)
             cpu = None if rusage is None else rusage.ru_utime + rusage.ru_stime
             peak = None
-            if one.is_accounted:
-                reading = self._read(one)
+            if recorded.is_accounted:
+                reading = self._read(recorded)
                 self._unread += reading is None
                 cpu = cpu if reading is None else reading.cpu
-                peak = one.task.peak()
+                peak = recorded.task.peak()
             else:
                 cpu = self._trees.total_cpu_time(key, cpu)
                 self._trees.forget(key)
             if peak is None:
-                peak = one.most
-                if rusage is not None and rusage.ru_maxrss * 1024.0 > one.inherited:
+                peak = recorded.max_memory
+                if rusage is not None and rusage.ru_maxrss * 1024.0 > recorded.inherited:
                     peak = _larger(peak, rusage.ru_maxrss * 1024.0)
             if not self._recorded:
-                self._watched += max(0.0, pid_gone_at - self._since)
+                self._recorded_seconds += max(0.0, pid_gone_at - self._since)
                 self.due = math.inf
             return {
-                "cpu": _larger(cpu, one.cpu),
+                "cpu": _larger(cpu, recorded.cpu),
                 "peak": peak,
                 "switches": [rusage.ru_nvcsw, rusage.ru_nivcsw] if rusage else [None, None],
                 "faults": [rusage.ru_minflt, rusage.ru_majflt] if rusage else [None, None],
-                "counters": _close_counters(one.counters),
+                "counters": _close_counters(recorded.counters),
             }
 
     def record_orphan(self, pid: int, rusage: resource.struct_rusage) -> ExecutionKey | None:
@@ -208,72 +209,77 @@ class UsageRecorder:
         return self._trees.record_reaped(pid, rusage.ru_utime + rusage.ru_stime)
 
     def facts(self) -> dict[str, Any]:
-        """Number of samples, their delays, and the CPU time of the recording, for the manifest."""
-        watched = self._watched
+        """Return the number of samples, their delays and the CPU time of recording (s).
+
+        These facts are for the manifest.
+        """
+        recorded_seconds = self._recorded_seconds
         if self._recorded:
-            watched += max(0.0, self._clock.now() - self._since)
+            recorded_seconds += max(0.0, self._clock.now() - self._since)
         return {
             "period_s": self.period,
             "passes": self._passes,
             "samples": self._samples,
             "missed_passes": self._missed,
-            "late_mean_s": self._late / self._passes if self._passes else 0.0,
-            "late_max_s": self._latest,
+            "late_mean_s": self._total_delay / self._passes if self._passes else 0.0,
+            "late_max_s": self._max_delay,
             "unread": self._unread,
             "orphans_unplaced": self._trees.unassigned_orphans,
-            "cpu_s": self._spent,
+            "cpu_s": self._cpu_seconds,
             # Not meaningful for less than a period.
-            "share_of_core": self._spent / watched if watched >= self.period else None,
+            "share_of_core": self._cpu_seconds / recorded_seconds
+            if recorded_seconds >= self.period
+            else None,
             "counters": [name for name in COUNTERS if name in self._counted],
             "counters_absent": [name for name in COUNTERS if name not in self._counted],
         }
 
-    def _rows(self) -> list[list[float | None]]:
+    def _read_rows(self) -> list[list[float | None]]:
         """Read a row for each execution: task, attempt, machine, CPU time, memory and time.
 
         Unknown memory is None.
         """
         scanned: dict[ExecutionKey, TreeUsage] = {}
         scan_time = self._clock.now()
-        if any(not one.is_accounted for one in self._recorded.values()):
+        if any(not recorded.is_accounted for recorded in self._recorded.values()):
             scanned, scan_time = self._read_timely(self._trees.scan)
         rows: list[list[float | None]] = []
-        for key, one in self._recorded.items():
+        for key, recorded in self._recorded.items():
             reading: TreeUsage | None
-            if one.is_accounted:
-                reading, t = self._read_timely(functools.partial(self._read, one))
+            if recorded.is_accounted:
+                reading, t = self._read_timely(functools.partial(self._read, recorded))
             else:
                 reading, t = scanned[key], scan_time
             if reading is None or reading.cpu is None:
                 self._unread += 1
                 continue
-            one.cpu = _larger(one.cpu, reading.cpu)
-            one.most = _larger(one.most, reading.rss)
-            rows.append([*key, one.cpu, reading.rss, t])
+            recorded.cpu = _larger(recorded.cpu, reading.cpu)
+            recorded.max_memory = _larger(recorded.max_memory, reading.rss)
+            rows.append([*key, recorded.cpu, reading.rss, t])
         return rows
 
     def _read_timely(self, read: Callable[[], T]) -> tuple[T, float]:
         """Return a reading with its time; repeat it if this process was preempted meanwhile."""
         readings = []
-        for _ in range(_ATTEMPTS):
-            before, spent = self._clock.now(), time.thread_time()
-            found = read()
-            after, spent = self._clock.now(), time.thread_time() - spent
-            readings.append((after - before - spent, found, 0.5 * (before + after)))
+        for _ in range(_MAX_ATTEMPTS):
+            before, thread_time = self._clock.now(), time.thread_time()
+            result = read()
+            after, thread_time = self._clock.now(), time.thread_time() - thread_time
+            readings.append((after - before - thread_time, result, 0.5 * (before + after)))
             if readings[-1][0] < _MAX_DELAY:
                 break
-        _, found, t = min(readings, key=lambda one: one[0])
-        return found, t
+        _, result, t = min(readings, key=lambda reading: reading[0])
+        return result, t
 
-    def _read(self, one: _RecordedTask) -> TreeUsage | None:
+    def _read(self, recorded: _RecordedTask) -> TreeUsage | None:
         """Read the control group of a task; None if it is gone with its node."""
         try:
-            return TreeUsage(*one.task.read())
+            return TreeUsage(*recorded.task.read())
         except (OSError, ValueError):
             return None
 
-    def _after(self, now: float) -> float:
-        """The next multiple of the period."""
+    def _next_time(self, now: float) -> float:
+        """Return the next multiple of the period (s)."""
         due = (math.floor(now / self.period) + 1) * self.period
         return due if due > now else due + self.period
 
@@ -283,7 +289,7 @@ class UsageRecorder:
         try:
             yield
         finally:
-            self._spent += time.thread_time() - began
+            self._cpu_seconds += time.thread_time() - began
 
 
 def check_period(period: float) -> float:
@@ -296,16 +302,16 @@ def check_period(period: float) -> float:
     twinloop.InputError: period: 0.01 s is too short (at least 0.05 s) [TL0206]
     """
     if not math.isfinite(period) or period < MIN_PERIOD:
-        problem = "is too short" if period < MIN_PERIOD else "is no period"
+        problem = "is too short" if period < MIN_PERIOD else "is not a finite period"
         raise InputError(
             f"{period:g} s {problem}", kind="out-of-range", field="period", remedy="at least 0.05 s"
         )
     return float(period)
 
 
-def _larger(one: float | None, other: float | None) -> float | None:
-    """The larger of two figures, each of which may be None (unknown)."""
-    return max((each for each in (one, other) if each is not None), default=None)
+def _larger(first: float | None, second: float | None) -> float | None:
+    """Return the larger of two figures, each of which may be None (unknown)."""
+    return max((figure for figure in (first, second) if figure is not None), default=None)
 
 
 def _close_counters(counters: list[tuple[str, int]]) -> dict[str, int]:

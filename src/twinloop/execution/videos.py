@@ -31,8 +31,8 @@ from twinloop.workload.generators.ffmpeg import (
 
 #: Bit rate of a video of 1080 lines (bit/s).
 BIT_RATE: Final = 8_000_000
-#: Pixels of a plasma in each direction that have one colour before the picture is scaled up:
-#: computing the sines of every pixel would take longer than the encoding.
+#: Size of the squares of one colour in a plasma (pixels): it is computed at a lower resolution and
+#: scaled up, because the sines of every pixel would take longer than the encoding.
 _GRAIN: Final = 8
 
 _PLASMA: Final = (
@@ -41,23 +41,23 @@ _PLASMA: Final = (
 )
 
 
-def _program() -> str:
+def _find_ffmpeg() -> str:
     """Find FFmpeg; an InputError if it is not installed or lacks a codec."""
-    found = shutil.which("ffmpeg")
-    if found is None:
+    ffmpeg = shutil.which("ffmpeg")
+    if ffmpeg is None:
         raise InputError(
             "ffmpeg is not installed",
             kind="missing-program",
             remedy="on Debian and Ubuntu: apt-get install ffmpeg",
         )
-    known = _run([found, "-hide_banner", "-encoders"]).split()
-    for codec in sorted({kind.codec for kind in TRANSCODINGS.values()} - set(known)):
+    encoders = _run([ffmpeg, "-hide_banner", "-encoders"]).split()
+    for codec in sorted({kind.codec for kind in TRANSCODINGS.values()} - set(encoders)):
         raise InputError(
-            f"{found} was built without {codec}",
+            f"{ffmpeg} was built without {codec}",
             kind="missing-program",
             remedy="install a build of ffmpeg that has it",
         )
-    return found
+    return ffmpeg
 
 
 def make_videos(
@@ -83,17 +83,17 @@ def make_videos(
     twinloop.InputError: ffmpeg.lengths.0: 0.0: input should be greater than 0 [TL0226]
     """
     folder = Path(folder)
-    checked = FFmpeg(lengths=tuple(lengths), scale=scale, height=height)
-    wanted = {
+    settings = FFmpeg(lengths=tuple(lengths), scale=scale, height=height)
+    videos = {
         video_name(pattern, length): (pattern, length)
         for pattern in PATTERNS
-        for length in checked.scaled_lengths
+        for length in settings.scaled_lengths
     }
-    ffmpeg = _program()
-    with write_folder_atomically(folder, lambda path: OwnedFiles.of(wanted)) as new:
-        for name, (pattern, length) in wanted.items():
+    ffmpeg = _find_ffmpeg()
+    with write_folder_atomically(folder, lambda path: OwnedFiles.of(videos)) as new_folder:
+        for name, (pattern, length) in videos.items():
             on_video(name)
-            _run([ffmpeg, *_arguments(pattern, length, height), str(new / name)])
+            _run([ffmpeg, *_build_arguments(pattern, length, height), str(new_folder / name)])
     return folder
 
 
@@ -116,7 +116,7 @@ def make_filter_graphs(height: int) -> Mapping[str, str]:
     }
 
 
-def _arguments(pattern: str, length: float, height: int) -> list[str]:
+def _build_arguments(pattern: str, length: float, height: int) -> list[str]:
     bits = round(BIT_RATE * (height / SOURCE_HEIGHT) ** 2)
     return [
         *("-nostdin", "-loglevel", "error"),
@@ -163,19 +163,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--height", type=int, default=SOURCE_HEIGHT, help="number of lines (%(default)s)"
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        made = make_videos(
-            given.folder,
-            lengths=given.lengths.split(","),
-            scale=given.scale,
-            height=given.height,
-            on_video=lambda name: print(f"making {given.folder}/{name}", file=sys.stderr),
+        folder = make_videos(
+            options.folder,
+            lengths=options.lengths.split(","),
+            scale=options.scale,
+            height=options.height,
+            on_video=lambda name: print(f"making {options.folder}/{name}", file=sys.stderr),
         )
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(made)
+    print(folder)
     return 0
 
 

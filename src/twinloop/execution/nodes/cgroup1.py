@@ -21,8 +21,8 @@ from twinloop.execution.nodes.cgroup_tree import (
 #: Controllers that are used.
 CONTROLLERS: Final = ("cpu", "cpuacct", "cpuset", "memory")
 
-_SHARES: Final = 1024  # weight of a process without a group
-_FEWEST, _MOST = 2, 262_144
+_DEFAULT_SHARES: Final = 1024  # weight of a process without a group, in `cpu.shares`
+_MIN_SHARES, _MAX_SHARES = 2, 262_144
 
 
 class GroupTreeV1(GroupTree):
@@ -52,11 +52,17 @@ class GroupTreeV1(GroupTree):
         return cls(top, used)
 
     def drop_controllers(self, controllers: Iterable[str]) -> None:
-        """Stop using controllers; all of them with cpuset, as no process can enter without CPUs."""
+        """Stop using controllers; if cpuset is among them, stop using all.
+
+        No process can enter a group of the cpuset controller that has no CPUs.
+        """
         super().drop_controllers(self.controllers if "cpuset" in controllers else controllers)
 
     def has_task_groups(self) -> bool:
-        """Whether tasks have groups here: not for cpuset alone, as tasks have the node's CPUs."""
+        """Whether tasks have groups here: not if cpuset is the only controller.
+
+        The tasks of a node share its CPUs, so they need no group of that controller.
+        """
         return self.controllers != ["cpuset"]
 
     def list_settings(
@@ -69,7 +75,10 @@ class GroupTreeV1(GroupTree):
                 yield "cpu.cfs_period_us", str(period)
                 yield "cpu.cfs_quota_us", str(quota)
             if limits.weight is not None:
-                yield "cpu.shares", str(min(max(round(_SHARES * limits.weight), _FEWEST), _MOST))
+                yield (
+                    "cpu.shares",
+                    str(min(max(round(_DEFAULT_SHARES * limits.weight), _MIN_SHARES), _MAX_SHARES)),
+                )
         elif controller == "cpuset":
             # A new group has neither CPUs nor memory nodes, and no process can enter it.
             yield "cpuset.mems", (group.parent / "cpuset.mems").read_text().strip()
@@ -88,7 +97,11 @@ class GroupTreeV1(GroupTree):
 
     def find_memory_meter(self, group: Path) -> GroupMeter | None:
         """Return the meter of the memory of a group, if there is one."""
-        return (group / "memory.stat", _resident) if "memory" in self.controllers else None
+        return (
+            (group / "memory.stat", _parse_resident_memory)
+            if "memory" in self.controllers
+            else None
+        )
 
     def read_peak(self, group: Path) -> float | None:
         """Read the peak of the memory of a group, including its share of the page cache."""
@@ -103,5 +116,5 @@ class GroupTreeV1(GroupTree):
         return parse_figure((group / "memory.oom_control").read_bytes(), b"oom_kill") or 0
 
 
-def _resident(text: bytes) -> float | None:
+def _parse_resident_memory(text: bytes) -> float | None:
     return parse_memory(text, b"total_rss", b"total_mapped_file")

@@ -1,8 +1,8 @@
-"""Control groups of version 2: one hierarchy; groups with controllers in subgroups have no process.
+"""Control groups of version 2: one hierarchy; a group that gives controllers to others is empty.
 
 A run needs a group in which it can make groups with controllers: a group that it may write and
-that has no process. The root of the hierarchy is exempt from that. A run can also use its own group
-and move its process out of it, if no other process is there, as in a systemd scope with
+that has no process. Only the root of the hierarchy may have processes. A run can also use its own
+group and move its process out of it, if no other process is there, as in a systemd scope with
 `Delegate=yes`.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from twinloop.execution.leftovers import EXECUTING, remove_groups
+from twinloop.execution.leftovers import EXECUTOR_GROUP, remove_groups
 from twinloop.execution.local_machine import Hierarchy
 from twinloop.execution.nodes.cgroup_tree import (
     GroupLimits,
@@ -31,8 +31,8 @@ from twinloop.execution.nodes.cgroup_tree import (
 #: Controllers that are used.
 CONTROLLERS: Final = ("cpu", "cpuset", "memory")
 
-_WEIGHT: Final = 100  # weight of a process without a group
-_LEAST, _MOST = 1, 10_000
+_DEFAULT_WEIGHT: Final = 100  # weight of a process without a group, in `cpu.weight`
+_MIN_WEIGHT, _MAX_WEIGHT = 1, 10_000
 
 
 class GroupTreeV2(GroupTree):
@@ -52,9 +52,9 @@ class GroupTreeV2(GroupTree):
         try:
             top.mkdir()
             if base.leave:
-                (top / EXECUTING).mkdir()
+                (top / EXECUTOR_GROUP).mkdir()
                 for pid in base.leave:
-                    (top / EXECUTING / "cgroup.procs").write_text(str(pid))
+                    (top / EXECUTOR_GROUP / "cgroup.procs").write_text(str(pid))
             # Controllers stay enabled in a group that others use as well: another process may
             # depend on them when this run ends.
             used = [name for name in base.controllers if _enable(base.group, name)]
@@ -87,7 +87,10 @@ class GroupTreeV2(GroupTree):
                 quota, period = cores_to_quota(limits.quota)
                 yield "cpu.max", f"{quota} {period}"
             if limits.weight is not None:
-                yield "cpu.weight", str(min(max(round(_WEIGHT * limits.weight), _LEAST), _MOST))
+                yield (
+                    "cpu.weight",
+                    str(min(max(round(_DEFAULT_WEIGHT * limits.weight), _MIN_WEIGHT), _MAX_WEIGHT)),
+                )
         elif controller == "cpuset" and limits.cpus:
             yield "cpuset.cpus", ",".join(map(str, limits.cpus))
         elif controller == "memory" and limits.memory is not None:
@@ -101,7 +104,11 @@ class GroupTreeV2(GroupTree):
 
     def find_memory_meter(self, group: Path) -> GroupMeter | None:
         """Return the meter of the memory of a group, if there is one."""
-        return (group / "memory.stat", _resident) if "memory" in self.controllers else None
+        return (
+            (group / "memory.stat", _parse_resident_memory)
+            if "memory" in self.controllers
+            else None
+        )
 
     def read_peak(self, group: Path) -> float | None:
         """Read the peak of the memory of a group, including its share of the page cache."""
@@ -132,44 +139,44 @@ def find_base_group(hierarchy: Hierarchy) -> BaseGroup:
     Raises:
         UnusableHierarchyError: None of them can be used.
     """
-    found = []
-    why = ""
+    bases = []
+    first_refusal = ""
     group = hierarchy.own
     while True:
         try:
-            found.append(_base(group, group == hierarchy.own))
+            bases.append(_make_base_group(group, group == hierarchy.own))
         except UnusableHierarchyError as refusal:
-            why = why or str(refusal)
+            first_refusal = first_refusal or str(refusal)
         if group == hierarchy.mount:
             break
         group = group.parent
-    if not found:
-        raise UnusableHierarchyError(why)
-    return max(found, key=lambda base: len(base.controllers))
+    if not bases:
+        raise UnusableHierarchyError(first_refusal)
+    return max(bases, key=lambda base: len(base.controllers))
 
 
-def _base(group: Path, is_own: bool) -> BaseGroup:
+def _make_base_group(group: Path, is_own: bool) -> BaseGroup:
     if not all(os.access(path, os.W_OK) for path in (group, group / "cgroup.procs")):
         raise UnusableHierarchyError(f"{group} may not be written")
-    controllers = _words(group / "cgroup.controllers")
+    controllers = _read_words(group / "cgroup.controllers")
     if not os.access(group / "cgroup.subtree_control", os.W_OK):
-        controllers &= _words(group / "cgroup.subtree_control")
+        controllers &= _read_words(group / "cgroup.subtree_control")
     used = tuple(name for name in CONTROLLERS if name in controllers)
     if not used:
         raise UnusableHierarchyError(f"no usable controller in {group}")
     # The root of the hierarchy has no type.
-    kind = _words(group / "cgroup.type")
+    kind = _read_words(group / "cgroup.type")
     if not kind:
         return BaseGroup(group, used, ())
     if kind != {"domain"}:
-        raise UnusableHierarchyError(f"{group} is for threads")
-    there = {int(pid) for pid in _words(group / "cgroup.procs")}
-    if there and not (is_own and all(map(_is_ours, there))):
+        raise UnusableHierarchyError(f"{group} is a threaded group")
+    pids = {int(pid) for pid in _read_words(group / "cgroup.procs")}
+    if pids and not (is_own and all(map(_is_own_process, pids))):
         raise UnusableHierarchyError(f"other processes are in {group}")
-    return BaseGroup(group, used, tuple(there))
+    return BaseGroup(group, used, tuple(pids))
 
 
-def _is_ours(pid: int) -> bool:
+def _is_own_process(pid: int) -> bool:
     """Whether a process is this one or its descendant."""
     while pid not in (0, os.getpid()):
         try:
@@ -182,18 +189,18 @@ def _is_ours(pid: int) -> bool:
 
 def _enable(group: Path, controller: str) -> bool:
     control = group / "cgroup.subtree_control"
-    if controller not in _words(control):
+    if controller not in _read_words(control):
         with contextlib.suppress(OSError):
             control.write_text(f"+{controller}")
-    return controller in _words(control)
+    return controller in _read_words(control)
 
 
-def _words(path: Path) -> set[str]:
+def _read_words(path: Path) -> set[str]:
     try:
         return set(path.read_text().split())
     except OSError:
         return set()
 
 
-def _resident(text: bytes) -> float | None:
+def _parse_resident_memory(text: bytes) -> float | None:
     return parse_memory(text, b"anon", b"file_mapped")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from twinloop.execution.leftovers import GROUP, remove_groups
+from twinloop.execution.leftovers import GROUP_PREFIX, remove_groups
 
 #: Period of a CPU quota (s). It is as short as the slices of the kernel allow, so that a node of
 #: half a core behaves like a slow core and not like a fast core that pauses.
 PERIOD: Final = 0.02
-_LEAST_QUOTA: Final = 1_000  # microseconds: the minimum of the kernel
-_LONGEST_PERIOD: Final = 1_000_000
+_MIN_QUOTA: Final = 1_000  # microseconds: the minimum of the kernel
+_MAX_PERIOD: Final = 1_000_000  # microseconds: the maximum of the kernel
 
 #: A file of a group, and the parser of its figure in seconds or bytes; None: unknown.
 GroupMeter = tuple[Path, Callable[[bytes], float | None]]
@@ -46,7 +46,7 @@ class GroupTree(ABC):
 
     Args:
         top: The group of the run, which contains all others. It is locked as long as the tree is
-            open, so that other processes can see that the run is alive.
+            open, which shows other processes that the run is alive.
         controllers: The controllers that are used, of `cpu`, `cpuset`, `memory` and `cpuacct`.
     """
 
@@ -81,7 +81,7 @@ class GroupTree(ABC):
         self.controllers = [name for name in self.controllers if name not in controllers]
 
     def has_task_groups(self) -> bool:
-        """Whether tasks have groups of their own here; else they share the group of their node."""
+        """Whether tasks have groups of their own here, or share the group of their node."""
         return True
 
     @abstractmethod
@@ -108,11 +108,11 @@ class GroupTree(ABC):
 
     def close(self) -> bool:
         """Remove all groups, which must be empty; returns whether they are gone."""
-        gone = remove_groups(str(self.top))
+        are_removed = remove_groups(str(self.top))
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        return gone
+        return are_removed
 
 
 def make_group_path(base: Path, run: str) -> Path:
@@ -121,7 +121,7 @@ def make_group_path(base: Path, run: str) -> Path:
     >>> make_group_path(Path("cpu"), "4711-902834-1f0a").as_posix()
     'cpu/twinloop-4711-902834-1f0a'
     """
-    return base / f"{GROUP}{run}"
+    return base / f"{GROUP_PREFIX}{run}"
 
 
 def cores_to_quota(cores: float) -> tuple[int, int]:
@@ -131,23 +131,23 @@ def cores_to_quota(cores: float) -> tuple[int, int]:
     ((10000, 20000), (30000, 20000), (1000, 100000))
     """
     period = round(PERIOD * 1e6)
-    if cores * period < _LEAST_QUOTA:
-        period = min(round(_LEAST_QUOTA / cores), _LONGEST_PERIOD)
-    return max(round(cores * period), _LEAST_QUOTA), period
+    if cores * period < _MIN_QUOTA:
+        period = min(round(_MIN_QUOTA / cores), _MAX_PERIOD)
+    return max(round(cores * period), _MIN_QUOTA), period
 
 
 def parse_figure(text: bytes, name: bytes) -> int | None:
-    """Parse a figure of a file with a name and a number on each line; None: there is no such line.
+    """Parse a figure of a file with a name and a number on each line; None if it is not there.
 
     >>> parse_figure(b"anon 8192\\nfile_mapped 4096\\n", b"file_mapped")
     4096
     """
-    at = text.find(b"\n" + name + b" ") + 1
-    if at == 0 and not text.startswith(name + b" "):
+    line_start = text.find(b"\n" + name + b" ") + 1
+    if line_start == 0 and not text.startswith(name + b" "):
         return None
-    begin = at + len(name) + 1
-    end = text.find(b"\n", begin)
-    return int(text[begin : end if end >= 0 else None])
+    number_start = line_start + len(name) + 1
+    number_end = text.find(b"\n", number_start)
+    return int(text[number_start : number_end if number_end >= 0 else None])
 
 
 def parse_cpu_seconds(text: bytes) -> float:
@@ -166,13 +166,14 @@ def parse_cpu_seconds(text: bytes) -> float:
 
 
 def parse_memory(text: bytes, *names: bytes) -> float | None:
-    """Sum figures of a `memory.stat` (bytes); None: unknown.
+    """Sum figures of a `memory.stat` (bytes); None if unknown.
 
-    A group without pages has no process that runs a program, or its pages are counted late.
+    A sum of 0 is unknown: a process that runs a program has pages, but the kernel may count them
+    late.
 
     >>> parse_memory(b"anon 8192\\nfile_mapped 4096\\n", b"anon", b"file_mapped")
     12288.0
     >>> parse_memory(b"anon 0\\nfile_mapped 0\\n", b"anon", b"file_mapped")
     """
-    found = [parse_figure(text, name) for name in names]
-    return float(sum(each for each in found if each is not None)) or None
+    figures = [parse_figure(text, name) for name in names]
+    return float(sum(figure for figure in figures if figure is not None)) or None

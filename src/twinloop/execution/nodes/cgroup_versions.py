@@ -15,7 +15,9 @@ ISOLATIONS: Final = ("auto", "cgroup2", "cgroup1", "affinity", "none")
 def open_trees(
     machine: LocalMachine, isolation: str, run: str
 ) -> tuple[list[GroupTree], tuple[str, ...]]:
-    """Open the trees of a run in all hierarchies that it can use; returns causes for the others.
+    """Open the trees of a run in all hierarchies that it can use.
+
+    Returns the trees, and for every other hierarchy the cause why it cannot be used.
 
     A controller belongs to one hierarchy of one version, so no two trees have the same. If both
     versions account CPU time, version 2 is used.

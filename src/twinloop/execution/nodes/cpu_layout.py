@@ -27,28 +27,30 @@ def assign_cpus(cores: Sequence[float], cpus: Sequence[int]) -> list[tuple[int, 
     >>> assign_cpus([0.6, 0.6, 0.6], [0, 1])
     [(0, 1), (0, 1), (0, 1)]
     """
-    left = iter(cpus)
-    whole = [math.floor(number + CORE_TOLERANCE) for number in cores]
-    own = [tuple(next(left) for _ in range(count)) for count in whole]
-    shared = tuple(left)
-    parts = [number - count for number, count in zip(cores, whole, strict=True)]
-    places = _pack(parts, len(shared))
-    for node, part in enumerate(parts):
-        if part > CORE_TOLERANCE:
-            own[node] += shared if places is None else (shared[places[node]],)
-    return own
+    free_cpus = iter(cpus)
+    whole_cores = [math.floor(number + CORE_TOLERANCE) for number in cores]
+    assigned = [tuple(next(free_cpus) for _ in range(count)) for count in whole_cores]
+    shared = tuple(free_cpus)
+    fractions = [number - count for number, count in zip(cores, whole_cores, strict=True)]
+    bins = _pack(fractions, len(shared))
+    for node, fraction in enumerate(fractions):
+        if fraction > CORE_TOLERANCE:
+            assigned[node] += shared if bins is None else (shared[bins[node]],)
+    return assigned
 
 
-def _pack(parts: list[float], bins: int) -> dict[int, int] | None:
+def _pack(fractions: list[float], bins: int) -> dict[int, int] | None:
     """Pack parts into bins of size 1 by best fit decreasing; None: they do not fit."""
-    room = [1.0] * bins
-    places = {}
-    for node in sorted(range(len(parts)), key=lambda node: -parts[node]):
-        if parts[node] <= CORE_TOLERANCE:
+    free = [1.0] * bins
+    bin_by_node = {}
+    for node in sorted(range(len(fractions)), key=lambda node: -fractions[node]):
+        if fractions[node] <= CORE_TOLERANCE:
             continue
-        fits = [one for one in range(bins) if room[one] >= parts[node] - CORE_TOLERANCE]
-        if not fits:
+        fitting = [
+            index for index in range(bins) if free[index] >= fractions[node] - CORE_TOLERANCE
+        ]
+        if not fitting:
             return None
-        places[node] = min(fits, key=lambda one: room[one])
-        room[places[node]] -= parts[node]
-    return places
+        bin_by_node[node] = min(fitting, key=lambda index: free[index])
+        free[bin_by_node[node]] -= fractions[node]
+    return bin_by_node

@@ -30,8 +30,8 @@ class Guard:
     def start(cls, run: str, groups: Iterable[str | Path]) -> Guard:
         """Start the guard of a run that has these groups."""
         command = [sys.executable, "-I", "-S", leftovers.__file__, run, *map(str, groups)]
-        # It inherits the blocked signals, and unblocks them when it ignores them.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, leftovers.IGNORED)
+        # The guard inherits the blocked signals, and unblocks them once it ignores them.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, leftovers.IGNORED_SIGNALS)
         try:
             process = subprocess.Popen(
                 command,

@@ -25,8 +25,8 @@ from twinloop.execution.nodes.cpu_layout import CORE_TOLERANCE, assign_cpus
 from twinloop.execution.nodes.missing_resources import NodeSpec, check_fits, find_unenforced_limits
 from twinloop.execution.nodes.node_task import NodeTask
 
-# Largest weight of a group, relative to a process without a group.
-_HEAVIEST: Final = 100.0
+# Maximum weight of a group, relative to a process without a group.
+_MAX_WEIGHT: Final = 100.0
 
 
 class _Node(NamedTuple):
@@ -96,7 +96,7 @@ class LocalNodes:
             )
         run = make_run_name() if run is None else run
         if not is_run_name(run):
-            raise ValueError(f"'{run}' is not a name of a run, see make_run_name()")
+            raise ValueError(f"'{run}' is not the name of a run, see make_run_name()")
         machine = machine or LocalMachine.detect()
         if isolation == "none":
             nodes = cls(run, "none", [])
@@ -131,7 +131,7 @@ class LocalNodes:
         return {name: tree.top.parent for tree in self._trees for name in tree.controllers}
 
     def facts(self) -> dict[str, Any]:
-        """Isolation, controllers, CPUs and warnings, for the manifest."""
+        """Return isolation, controllers, CPUs and warnings, for the manifest."""
         return {
             "isolation": self.isolation,
             "controllers": self.controllers,
@@ -148,26 +148,26 @@ class LocalNodes:
         Raises:
             OSError: The groups of the node are gone, or the kernel allows no more groups.
         """
-        place = self._nodes[node]
-        weight = cores * min(1.0, _HEAVIEST / place.spec.cores)
-        quota = cores if cores < place.spec.cores - CORE_TOLERANCE else None
+        target = self._nodes[node]
+        weight = cores * min(1.0, _MAX_WEIGHT / target.spec.cores)
+        quota = cores if cores < target.spec.cores - CORE_TOLERANCE else None
         limits = GroupLimits(quota=quota, weight=weight, memory=memory)
         self._count += 1
-        safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100]
+        safe_name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100]
         groups: list[tuple[GroupTree, Path]] = []
         try:
-            for tree, above in place.groups:
+            for tree, node_group in target.groups:
                 if tree.has_task_groups():
-                    groups.append((tree, above / f"{self._count}-{safe}"))
+                    groups.append((tree, node_group / f"{self._count}-{safe_name}"))
                     for controller, why in tree.make_group(groups[-1][1], limits).items():
                         self._warn(f"{controller}: {why}")
-            task = NodeTask(groups, join=tuple(place.entries), cpus=self._affinity(place))
+            task = NodeTask(groups, join=tuple(target.entries), cpus=self._get_affinity(target))
         except OSError:
             for _, path in groups:
                 if path.is_dir():
                     path.rmdir()
             raise
-        self._tasks = {one for one in self._tasks if one.is_open} | {task}
+        self._tasks = {open_task for open_task in self._tasks if open_task.is_open} | {task}
         return task
 
     def is_alive(self, node: int) -> bool:
@@ -183,7 +183,7 @@ class LocalNodes:
         for task in self._tasks:
             task.close()
         self._tasks = set()
-        self._forget_nodes()
+        self._close_nodes()
         self._trees = [tree for tree in self._trees if not tree.close()]
 
     def __enter__(self) -> LocalNodes:
@@ -200,11 +200,15 @@ class LocalNodes:
         for tree in self._trees:
             if refused := tree.set_limits(tree.top, total):
                 return tree, refused
-        for index, (spec, own) in enumerate(zip(specs, cpus, strict=True)):
+        for index, (spec, node_cpus) in enumerate(zip(specs, cpus, strict=True)):
             # A node with CPUs of its own needs no quota.
-            fenced = "cpuset" in self.controllers and len(own) <= spec.cores + CORE_TOLERANCE
-            limits = GroupLimits(own, None if fenced else spec.cores, spec.cores, spec.memory)
-            node = _Node(spec, own, [], [])
+            has_own_cpus = (
+                "cpuset" in self.controllers and len(node_cpus) <= spec.cores + CORE_TOLERANCE
+            )
+            limits = GroupLimits(
+                node_cpus, None if has_own_cpus else spec.cores, spec.cores, spec.memory
+            )
+            node = _Node(spec, node_cpus, [], [])
             self._nodes.append(node)
             for tree in self._trees:
                 path = tree.top / f"node-{index}"
@@ -218,9 +222,9 @@ class LocalNodes:
 
     def _retry_without(self, tree: GroupTree, refused: dict[str, str]) -> tuple[str, ...]:
         """Remove the groups of all nodes, and stop using the controllers that failed."""
-        self._forget_nodes()
-        for one in self._trees:
-            for path in one.top.glob("node-*"):
+        self._close_nodes()
+        for each_tree in self._trees:
+            for path in each_tree.top.glob("node-*"):
                 remove_groups(str(path))
         tree.drop_controllers(refused)
         if not tree.controllers:
@@ -228,14 +232,14 @@ class LocalNodes:
             self._trees.remove(tree)
         return tuple(f"{controller}: {why}" for controller, why in refused.items())
 
-    def _set_isolation(self, asked: str, reasons: tuple[str, ...]) -> None:
+    def _set_isolation(self, requested: str, reasons: tuple[str, ...]) -> None:
         """Set the resulting isolation, and warnings on limits that are not enforced."""
         versions = {tree.version for tree in self._trees if set(tree.controllers) - {"cpuacct"}}
         if versions:
             self.isolation = f"cgroup{max(versions)}"
-        elif asked not in ("auto", "affinity"):
+        elif requested not in ("auto", "affinity"):
             raise InputError(
-                f"{asked} is not available: {'; '.join(reasons) or 'the machine has none'}",
+                f"{requested} is not available: {'; '.join(reasons) or 'the machine has none'}",
                 kind="isolation-unavailable",
                 field="isolation",
                 remedy="auto uses what is available; `twinloop nodes` shows it",
@@ -246,13 +250,13 @@ class LocalNodes:
         if self.warnings:
             self.warnings += reasons
 
-    def _forget_nodes(self) -> None:
+    def _close_nodes(self) -> None:
         for node in self._nodes:
             for entry in node.entries:
                 os.close(entry)
         self._nodes = []
 
-    def _affinity(self, node: _Node) -> tuple[int, ...]:
+    def _get_affinity(self, node: _Node) -> tuple[int, ...]:
         return () if "cpuset" in self.controllers else node.cpus
 
     def _warn(self, text: str) -> None:

@@ -29,13 +29,13 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
     """Check that the machine has the cores and the memory of the nodes.
 
     Raises:
-        InputError: It has not.
+        InputError: It has too few cores or too little memory, or a node has an invalid size.
 
     >>> small = LocalMachine((0, 1), 2.0, 2**30, None, None, ())
     >>> check_fits([NodeSpec("a", 3.0, None)], small)
     Traceback (most recent call last):
-    twinloop.InputError: platform: 1 node asks for 3 cores, and this machine has 2
-    (such as 2x1, 4x0.5 or 1x2 would fit) [TL0603]
+    twinloop.InputError: platform: 1 node requests 3 cores, but this machine has 2
+    (use a platform that fits, such as 2x1, 4x0.5 or 1x2) [TL0603]
     """
     for spec in specs:
         if not (math.isfinite(spec.cores) and spec.cores > 0):
@@ -45,21 +45,21 @@ def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
                 field="platform",
                 remedy="must be positive and finite",
             )
-    who = "1 node asks" if len(specs) == 1 else f"{len(specs)} nodes ask"
+    request = "1 node requests" if len(specs) == 1 else f"{len(specs)} nodes request"
     cores = math.fsum(spec.cores for spec in specs)
     if cores > machine.cores + CORE_TOLERANCE:
-        *most, last = machine.suggest_platforms()
+        *others, last = machine.suggest_platforms()
         raise InputError(
-            f"{who} for {cores:g} cores, and this machine has {machine.cores:g}",
+            f"{request} {cores:g} cores, but this machine has {machine.cores:g}",
             kind="missing-resources",
             field="platform",
-            remedy=f"such as {', '.join(most)} or {last} would fit",
+            remedy=f"use a platform that fits, such as {', '.join(others)} or {last}",
         )
     memory = math.fsum(spec.memory or 0.0 for spec in specs)
     if memory > machine.memory:
         gibibytes = 2**30
         raise InputError(
-            f"{who} for {memory / gibibytes:.4g} GiB of memory, and this machine has "
+            f"{request} {memory / gibibytes:.4g} GiB of memory, but this machine has "
             f"{machine.memory / gibibytes:.4g} GiB",
             kind="missing-resources",
             field="platform",
@@ -75,15 +75,15 @@ def find_unenforced_limits(specs: Sequence[NodeSpec], enforced: set[str]) -> tup
     >>> find_unenforced_limits([NodeSpec("a", 1.0, 2.0**30)], {"cpu", "cpuset", "cpuacct"})
     ('memory is not limited: a task may use more than its node has',)
     """
-    found = []
+    warnings = []
     if "cpuset" not in enforced:
-        found.append("CPUs are assigned by affinity alone: a task may change its affinity")
+        warnings.append("CPUs are assigned by affinity alone: a task may change its affinity")
     if "cpu" not in enforced:
         if any(abs(spec.cores - round(spec.cores)) > CORE_TOLERANCE for spec in specs):
-            found.append("fractions of cores are not enforced: a node may use its whole CPUs")
-        found.append(
+            warnings.append("fractions of cores are not enforced: a node may use its whole CPUs")
+        warnings.append(
             "cores of tasks are not enforced: the tasks of a node share it process by process"
         )
     if "memory" not in enforced and any(spec.memory is not None for spec in specs):
-        found.append("memory is not limited: a task may use more than its node has")
-    return tuple(found)
+        warnings.append("memory is not limited: a task may use more than its node has")
+    return tuple(warnings)

@@ -15,9 +15,9 @@ from twinloop.execution.leftovers import (
 )
 from twinloop.execution.nodes.cgroup_tree import GroupMeter, GroupTree
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-# More than the size of the files that are read.
-_MOST = 16_384
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+# More than the size of the files that are read (bytes).
+_MAX_FILE_SIZE = 16_384
 
 
 class NodeTask:
@@ -56,8 +56,8 @@ class NodeTask:
             self._entries = [
                 self._open(path / tree.entry, os.O_WRONLY) for tree, path in self._groups
             ]
-            self._usage = self._meter(lambda tree, path: tree.find_usage_meter(path))
-            self._resident = self._meter(lambda tree, path: tree.find_memory_meter(path))
+            self._usage = self._open_meter(lambda tree, path: tree.find_usage_meter(path))
+            self._resident = self._open_meter(lambda tree, path: tree.find_memory_meter(path))
         except OSError:
             self._close_files()
             raise
@@ -74,7 +74,7 @@ class NodeTask:
         self._entries, self.join = [], ()
 
     def read(self) -> tuple[float, float | None]:
-        """CPU time so far (s), and memory now (bytes; None: unknown).
+        """Return the CPU time so far (s) and the memory now (bytes; None if unknown).
 
         Memory is anonymous memory and mapped files. Without a group for memory it is the sum over
         the processes, in which shared memory counts for each.
@@ -87,10 +87,10 @@ class NodeTask:
         cpu = _read_meter(self._usage)
         if cpu is None:
             raise ValueError("the control group has no CPU time for this task")
-        return cpu, self._memory()
+        return cpu, self._read_memory()
 
     def peak(self) -> float | None:
-        """Peak of its memory (bytes), including its share of the page cache.
+        """Return the peak of its memory (bytes), including its share of the page cache.
 
         None if no group accounts for memory.
         """
@@ -110,7 +110,7 @@ class NodeTask:
         return self._oom_kills
 
     def pids(self) -> list[int]:
-        """Its processes; empty if it has no group."""
+        """Return the IDs of its processes; empty if it has no group."""
         return sorted(self._members())
 
     def kill(self, signal: int) -> int:
@@ -137,27 +137,27 @@ class NodeTask:
     def _members(self) -> set[int]:
         return find_members(self._paths)
 
-    def _memory(self) -> float | None:
+    def _read_memory(self) -> float | None:
         if self._resident is not None:
             return _read_meter(self._resident)
         pages = 0
         for pid in self._members():
             with contextlib.suppress(OSError, IndexError):
                 pages += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
-        # Without pages, no process runs a program now.
-        return float(pages * _PAGE) if pages else None
+        # If there are no pages, no process runs a program now, and the memory is unknown.
+        return float(pages * _PAGE_SIZE) if pages else None
 
-    def _open(self, path: Path, how: int) -> int:
-        fd = os.open(path, how | os.O_CLOEXEC)
+    def _open(self, path: Path, flags: int) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC)
         self._fds.append(fd)
         return fd
 
-    def _meter(
-        self, where: Callable[[GroupTree, Path], GroupMeter | None]
+    def _open_meter(
+        self, find: Callable[[GroupTree, Path], GroupMeter | None]
     ) -> tuple[int, Callable[[bytes], float | None]] | None:
-        """Open the first meter of its groups."""
+        """Open the first meter of its groups; None if no group has one."""
         for tree, path in self._groups:
-            meter = where(tree, path)
+            meter = find(tree, path)
             if meter is not None:
                 return self._open(meter[0], os.O_RDONLY), meter[1]
         return None
@@ -172,4 +172,4 @@ class NodeTask:
 
 def _read_meter(meter: tuple[int, Callable[[bytes], float | None]]) -> float | None:
     file, parse = meter
-    return parse(os.pread(file, _MOST, 0))
+    return parse(os.pread(file, _MAX_FILE_SIZE, 0))

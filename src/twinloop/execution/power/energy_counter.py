@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Largest power of one counter (W). After a longer gap between two readings than this power allows,
-#: the number of wrap-arounds is unknown.
+#: Maximum power of one counter (W). If a counter could wrap around at this power between two
+#: readings, its number of wrap-arounds is unknown.
 MAX_WATTS: Final = 1000.0
 
 
@@ -17,7 +17,7 @@ class EnergyCounter:
     decreases, the energy between the two readings is unknown, and the series has a gap.
 
     Args:
-        wraps_at: The range of the counter in its own unit; None: it has none.
+        wraps_at: The range of the counter in its own unit; None if it has none.
         per_joule: Units of the counter per joule.
 
     >>> counter = EnergyCounter(wraps_at=1000, per_joule=10)
@@ -35,7 +35,7 @@ class EnergyCounter:
         self._total: float = 0
         #: Number of wrap-arounds.
         self.wraps = 0
-        #: Number of decreases that are no wrap-arounds.
+        #: Number of decreases of a counter without a range, which are not wrap-arounds.
         self.resets = 0
         #: Number of gaps in which it may have wrapped around more than once.
         self.unsure = 0
@@ -49,29 +49,29 @@ class EnergyCounter:
 
     @property
     def max_gap(self) -> float:
-        """Longest time between two readings with a known number of wrap-arounds (s)."""
+        """Maximum time between two readings with a known number of wrap-arounds (s)."""
         if self._wraps_at is None:
             return float("inf")
         return self._wraps_at / self._per_joule / MAX_WATTS
 
     def add_reading(self, t: float, value: float) -> bool:
         """Add a reading; returns False if the energy since the one before is unknown."""
-        before, since = self._value, t - self._t
+        previous, elapsed = self._value, t - self._t
         self._value, self._t = value, t
-        if before is None:
+        if previous is None:
             return True
-        used = value - before
-        self.updates += used != 0
-        if since > self.max_gap:
+        increase = value - previous
+        self.updates += increase != 0
+        if elapsed > self.max_gap:
             self.unsure += 1
             return False
-        if used < 0:
+        if increase < 0:
             if self._wraps_at is None:
                 self.resets += 1
                 return False
             self.wraps += 1
-            used += self._wraps_at
-        self._total += used
+            increase += self._wraps_at
+        self._total += increase
         return True
 
     def mark_gap(self) -> None:

@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-#: A gap between readings of a sensor that is longer than so many median gaps is unknown time.
+#: If a gap between readings of a sensor is longer than this multiple of the median gap, the power
+#: in it is unknown.
 MAX_GAP_FACTOR: Final = 3.0
 #: Ends of windows that differ by less are equal (s).
-_TINY: Final = 1e-6
+_TIME_TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True)
 class EnergyInterval:
-    """An interval in which the energy is known, as the sum from its begin to each time.
+    """An interval in which the energy is known, as the sum from its start to each time.
 
     Between two times the power is constant.
 
@@ -37,7 +38,7 @@ class EnergyInterval:
         return float(self.t[-1] - self.t[0])
 
     def clip(self, start: float, end: float) -> EnergyInterval | None:
-        """The part between two times; None: there is none."""
+        """Return the part between two times; None if there is none."""
         begin, stop = max(self.t[0], start), min(self.t[-1], end)
         if not stop > begin:
             return None
@@ -47,14 +48,17 @@ class EnergyInterval:
         return EnergyInterval(times, joules - joules[0])
 
     def windows(self) -> tuple[Floats, Floats, Floats]:
-        """End, length and mean power of windows that end at every full second."""
+        """Return end (s), length (s) and mean power (W) of windows that end at full seconds.
+
+        The last window ends at the end of the interval.
+        """
         first, last = self.t[0], self.t[-1]
-        seconds = np.arange(np.ceil(first + _TINY), last - _TINY + 1.0)
-        cuts = np.concatenate([[first], seconds[seconds < last - _TINY], [last]])
-        lengths = np.diff(cuts)
+        seconds = np.arange(np.ceil(first + _TIME_TOLERANCE), last - _TIME_TOLERANCE + 1.0)
+        edges = np.concatenate([[first], seconds[seconds < last - _TIME_TOLERANCE], [last]])
+        lengths = np.diff(edges)
         # Rounding must not make a power of zero negative.
-        used = np.maximum(np.diff(np.interp(cuts, self.t, self.joules)), 0.0)
-        return cuts[1:], lengths, used / lengths
+        joules = np.maximum(np.diff(np.interp(edges, self.t, self.joules)), 0.0)
+        return edges[1:], lengths, joules / lengths
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,11 @@ class EnergySeries:
 
     >>> t, joules = np.array([0.0, 1.0, 2.0, 3.0]), np.array([5.0, 5.0, 9.0, 15.0])
     >>> counted = EnergySeries.from_counter(t, joules)
-    >>> [(stretch.t.tolist(), stretch.joules.tolist()) for stretch in counted.stretches]
+    >>> [(interval.t.tolist(), interval.joules.tolist()) for interval in counted.intervals]
     [([2.0, 3.0], [0.0, 6.0])]
     """
 
-    stretches: tuple[EnergyInterval, ...] = ()
+    intervals: tuple[EnergyInterval, ...] = ()
 
     @classmethod
     def from_counter(cls, t: Floats, joules: Floats) -> EnergySeries:
@@ -77,15 +81,15 @@ class EnergySeries:
         first reading does not, and is used only if every reading differs, so that the counter is
         updated more often than it is read.
         """
-        stretches = []
-        for begin, end in _unbroken(joules, np.diff(joules) < 0):
-            times, values = _last_of_each(t[begin:end], joules[begin:end])
+        intervals = []
+        for begin, end in _find_unbroken_ranges(joules, np.diff(joules) < 0):
+            times, values = _keep_last_of_each_time(t[begin:end], joules[begin:end])
             changed = np.diff(values) > 0
             updated = np.concatenate([[changed.all()], changed])
             if np.count_nonzero(updated) > 1:
                 times, values = times[updated], values[updated]
-                stretches.append(EnergyInterval(times, values - values[0]))
-        return cls(tuple(stretches))
+                intervals.append(EnergyInterval(times, values - values[0]))
+        return cls(tuple(intervals))
 
     @classmethod
     def from_sensor(cls, t: Floats, watts: Floats) -> EnergySeries:
@@ -94,41 +98,41 @@ class EnergySeries:
         A reading is the power since the one before, unless the time between them is much longer
         than the median.
         """
-        pause = np.diff(t)
-        usual = float(np.median(pause)) if pause.size else 0.0
-        stretches = []
-        for begin, end in _unbroken(watts, pause > MAX_GAP_FACTOR * usual):
-            times, values = _last_of_each(t[begin:end], watts[begin:end])
+        gaps = np.diff(t)
+        median_gap = float(np.median(gaps)) if gaps.size else 0.0
+        intervals = []
+        for begin, end in _find_unbroken_ranges(watts, gaps > MAX_GAP_FACTOR * median_gap):
+            times, values = _keep_last_of_each_time(t[begin:end], watts[begin:end])
             if times.size > 1:
                 joules = np.concatenate([[0.0], np.cumsum(values[1:] * np.diff(times))])
-                stretches.append(EnergyInterval(times, joules))
-        return cls(tuple(stretches))
+                intervals.append(EnergyInterval(times, joules))
+        return cls(tuple(intervals))
 
     @property
     def length(self) -> float:
         """Length of all intervals (s)."""
-        return sum(stretch.length for stretch in self.stretches)
+        return sum(interval.length for interval in self.intervals)
 
     def clip(self, start: float, end: float) -> EnergySeries:
-        """The part between two times.
+        """Return the part between two times.
 
         >>> sensed = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
         >>> sensed.clip(1.0, 9.0).length
         3.0
         """
-        parts = (stretch.clip(start, end) for stretch in self.stretches)
+        parts = (interval.clip(start, end) for interval in self.intervals)
         return EnergySeries(tuple(part for part in parts if part is not None))
 
     @classmethod
     def sum_of(cls, parts: Sequence[EnergySeries]) -> EnergySeries:
-        """The sum of several series, where all of them are known.
+        """Return the sum of several series, for the times at which all of them are known.
 
         >>> one = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
         >>> two = EnergySeries.from_sensor(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
-        >>> [stretch.joules.tolist() for stretch in EnergySeries.sum_of([one, two]).stretches]
+        >>> [interval.joules.tolist() for interval in EnergySeries.sum_of([one, two]).intervals]
         [[0.0, 7.0]]
         """
-        return reduce(_sum, parts) if parts else cls()
+        return reduce(_sum_pair, parts) if parts else cls()
 
 
 def sum_known_time(parts: Sequence[EnergySeries]) -> float:
@@ -140,16 +144,16 @@ def sum_known_time(parts: Sequence[EnergySeries]) -> float:
     7.0
     """
     total, until = 0.0, -np.inf
-    ends = sorted((s.t[0], s.t[-1]) for part in parts for s in part.stretches)
+    ends = sorted((s.t[0], s.t[-1]) for part in parts for s in part.intervals)
     for start, end in ends:
         total += max(end - max(start, until), 0.0)
         until = max(until, end)
     return float(total)
 
 
-def _sum(one: EnergySeries, other: EnergySeries) -> EnergySeries:
-    stretches = []
-    left, right = list(one.stretches), list(other.stretches)
+def _sum_pair(first: EnergySeries, second: EnergySeries) -> EnergySeries:
+    intervals = []
+    left, right = list(first.intervals), list(second.intervals)
     i = j = 0
     while i < len(left) and j < len(right):
         a, b = left[i], right[j]
@@ -159,24 +163,26 @@ def _sum(one: EnergySeries, other: EnergySeries) -> EnergySeries:
             inside = times[(times > begin) & (times < end)]
             t = np.concatenate([[begin], inside, [end]])
             joules = np.interp(t, a.t, a.joules) + np.interp(t, b.t, b.joules)
-            stretches.append(EnergyInterval(t, joules - joules[0]))
+            intervals.append(EnergyInterval(t, joules - joules[0]))
         if a.t[-1] <= b.t[-1]:
             i += 1
         else:
             j += 1
-    return EnergySeries(tuple(stretches))
+    return EnergySeries(tuple(intervals))
 
 
-def _unbroken(values: Floats, break_before_next: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The ranges of rows without missing values and without a break between two rows."""
-    known = ~np.isnan(values)
-    linked = known[1:] & known[:-1] & ~break_before_next
-    starts = np.flatnonzero(known & ~np.concatenate([[False], linked]))
-    ends = np.flatnonzero(known & ~np.concatenate([linked, [False]])) + 1
+def _find_unbroken_ranges(
+    values: Floats, break_before_next: npt.NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """Return the ranges of rows without missing values and without a break between two rows."""
+    is_known = ~np.isnan(values)
+    is_linked = is_known[1:] & is_known[:-1] & ~break_before_next
+    starts = np.flatnonzero(is_known & ~np.concatenate([[False], is_linked]))
+    ends = np.flatnonzero(is_known & ~np.concatenate([is_linked, [False]])) + 1
     return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
-def _last_of_each(t: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Keep the last of the readings at one time."""
+def _keep_last_of_each_time(t: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return the readings without those that are followed by another of the same time."""
     keep = np.concatenate([np.diff(t) > 0, [True]])
     return t[keep], values[keep]

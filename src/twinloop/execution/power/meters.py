@@ -35,7 +35,7 @@ class Meter:
     'package-0'
     """
 
-    #: The node that it measures; None: the machine with all its nodes.
+    #: The node that it measures; None for the machine with all its nodes.
     node: str | None
     #: The component that it measures.
     source: str
@@ -48,7 +48,7 @@ class Meter:
 
         Raises:
             OSError: It cannot be read.
-            ValueError: It is no number.
+            ValueError: It is not a number.
         """
         # Opened each time: the file may have been replaced or removed.
         text = self.file.read_text(encoding="ascii", errors="replace").strip()
@@ -69,77 +69,79 @@ def find_meters(root: Path = POWERCAP, *, node: str | None = None) -> list[Meter
 
     Args:
         root: The folder.
-        node: The node of these counters; None: the machine with all its nodes.
+        node: The node of these counters; None for the machine with all its nodes.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as parent:
     ...     for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"),
     ...                        ("intel-rapl:0:1", "dram"), ("intel-rapl:1", "psys")):
-    ...         folder = Path(there, zone)
+    ...         folder = Path(parent, zone)
     ...         folder.mkdir()
     ...         _ = (folder / "name").write_text(name + "\\n")
     ...         _ = (folder / "energy_uj").write_text("12345\\n")
-    ...     [meter.source for meter in find_meters(Path(there))]
+    ...     [meter.source for meter in find_meters(Path(parent))]
     ['package-0', 'package-0/dram']
     """
-    found: dict[str, Meter] = {}
-    whole: dict[str, Meter] = {}
-    for zone in _zones(root):
-        name = _text(zone / _NAME) or zone.name
-        meters = whole if name == _WHOLE_MACHINE else found
+    packages: dict[str, Meter] = {}
+    whole_machine: dict[str, Meter] = {}
+    for zone in _list_zones(root):
+        name = _read_text(zone / _NAME) or zone.name
+        meters = whole_machine if name == _WHOLE_MACHINE else packages
         if (zone / _ENERGY).exists():
-            meters.setdefault(name, _meter(zone, node, name))
-        for part in _parts(root, zone):
-            if _text(part / _NAME) == "dram" and (part / _ENERGY).exists():
+            meters.setdefault(name, _make_meter(zone, node, name))
+        for part in _list_parts(root, zone):
+            if _read_text(part / _NAME) == "dram" and (part / _ENERGY).exists():
                 source = f"{name}/dram"
-                meters.setdefault(source, _meter(part, node, source))
-    return list((found or whole).values())
+                meters.setdefault(source, _make_meter(part, node, source))
+    return list((packages or whole_machine).values())
 
 
 def find_vm_meters(root: Path = SCAPHANDRE) -> list[Meter]:
     """Find the counters of Scaphandre's QEMU exporter on a host: one node per virtual machine.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     folder = Path(there, "worker1", "intel-rapl:0")
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = Path(parent, "worker1", "intel-rapl:0")
     ...     folder.mkdir(parents=True)
     ...     _ = (folder / "energy_uj").write_text("12345")
-    ...     [(meter.node, meter.source) for meter in find_vm_meters(Path(there))]
+    ...     [(meter.node, meter.source) for meter in find_vm_meters(Path(parent))]
     [('worker1', 'intel-rapl:0')]
     """
-    return [meter for vm in _folders(root) for meter in find_meters(vm, node=vm.name)]
+    return [meter for vm in _list_folders(root) for meter in find_meters(vm, node=vm.name)]
 
 
-def _zones(root: Path) -> list[Path]:
-    """The zones at the top, by control type and number."""
-    named = ((found, zone) for zone in _folders(root) if (found := _ZONE.fullmatch(zone.name)))
-    return [zone for _, zone in sorted(named, key=lambda pair: (pair[0][1], int(pair[0][2])))]
+def _list_zones(root: Path) -> list[Path]:
+    """List the zones at the top, by control type and number."""
+    matches = (
+        (match, zone) for zone in _list_folders(root) if (match := _ZONE.fullmatch(zone.name))
+    )
+    return [zone for _, zone in sorted(matches, key=lambda pair: (pair[0][1], int(pair[0][2])))]
 
 
-def _parts(root: Path, zone: Path) -> Iterator[Path]:
+def _list_parts(root: Path, zone: Path) -> Iterator[Path]:
     """Yield the parts of a zone: beside it, as in /sys/class, or in it, as in /sys/devices."""
     names = set()
-    for place in (root, zone):
-        for part in _folders(place):
+    for folder in (root, zone):
+        for part in _list_folders(folder):
             if part.name.startswith(f"{zone.name}:") and part.name not in names:
                 names.add(part.name)
                 yield part
 
 
-def _folders(root: Path) -> list[Path]:
+def _list_folders(root: Path) -> list[Path]:
     try:
         return sorted(path for path in root.iterdir() if path.is_dir())
     except OSError:
         return []
 
 
-def _meter(zone: Path, node: str | None, source: str) -> Meter:
-    text = _text(zone / _RANGE)
+def _make_meter(zone: Path, node: str | None, source: str) -> Meter:
+    text = _read_text(zone / _RANGE)
     wraps_at = int(text) if text is not None and text.isdecimal() else 0
     return Meter(node, source, zone / _ENERGY, wraps_at or None)
 
 
-def _text(file: Path) -> str | None:
+def _read_text(file: Path) -> str | None:
     try:
         return file.read_text(encoding="ascii", errors="replace").strip() or None
     except OSError:

@@ -42,16 +42,16 @@ def read_power(
         units: Units of `time` (s, ms, us, ns, datetime), `watts` (W, mW, uW, kW) and `joules` (J,
             mJ, uJ, kJ, Wh, kWh). The defaults are W and J; the default for times follows from
             their size. Defaults are noted. Times below 1e9 s are relative to t = 0 of the run.
-        wraps_at: Range at which a counter wraps around, in its unit; None: it does not.
-        node: The node of the measurements, if no column has it; None: all nodes together.
+        wraps_at: Range at which a counter wraps around, in its unit; None if it does not.
+        node: The node of the measurements, if no column has it; None for all nodes together.
         sensors: For the output of a tool with several sensors, the sensors to add up.
         utc_offset: Offset from UTC of times without a time zone (hours).
         strict: Whether to raise an error at the first line that cannot be read, instead of leaving
             it out.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     log = Path(there, "power.txt")
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     log = Path(parent, "power.txt")
     ...     _ = log.write_text("1700000000\\n  Instantaneous power reading:  176 Watts\\n"
     ...                        "1700000005\\n  Instantaneous power reading:  180 Watts\\n")
     ...     readings = read_power(log, node="n1")
@@ -68,10 +68,11 @@ def read_power(
         for option, value in (("units", units), ("wraps_at", wraps_at)):
             if value is not None:
                 raise InputError(
-                    "is for tables, with columns=",
+                    "is for tables only; this file is not a table with known columns",
                     kind="conflicting-fields",
                     file=path,
                     field=option,
+                    remedy="name the columns of a table with columns=",
                 )
         return read_sensors(path, sensors, node=node, utc_offset=utc_offset, strict=strict)
     if sensors is not None:
@@ -83,7 +84,7 @@ def read_power(
         )
     if node is not None and "node" in columns:
         raise InputError(
-            "is given, but there is a column of nodes",
+            "cannot be combined with a column of nodes",
             kind="conflicting-fields",
             file=path,
             field="node",
@@ -118,30 +119,30 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
             "has power already",
             kind="invalid-power-readings",
             field="trace",
-            remedy="trace.replace(power=trace.power.clear()) has none",
+            remedy="remove it first: trace.replace(power=trace.power.clear())",
         )
-    readings = _in_run_time(trace, readings)
-    over = _end(trace) if end is None else end
+    readings = _convert_to_run_time(trace, readings)
+    run_end = _find_end(trace) if end is None else end
     tally = Tally()
     table = readings.table
-    outside = table.filter((pl.col("t") < 0) | (pl.col("t") > over))
+    outside = table.filter((pl.col("t") < 0) | (pl.col("t") > run_end))
     if table.height and outside.height == table.height:
         first, last = (round(t) for t in table.select(a=pl.min("t"), b=pl.max("t")).row(0))
         raise InputError(
-            f"from t = {first} s to {last} s lies outside the run, which ends at {over:.0f} s",
+            f"from t = {first} s to {last} s lies outside the run, which ends at {run_end:.0f} s",
             kind="invalid-power-readings",
             field="readings",
             remedy="check the time zone (utc_offset) and the epoch of the trace",
         )
-    places = [f"t = {t:.3f} s" for t in outside["t"].head(EXAMPLES)]
+    examples = [f"t = {t:.3f} s" for t in outside["t"].head(EXAMPLES)]
     what = "readings of power outside the run"
-    tally.note("removed", what, count=outside.height, examples=places)
+    tally.note("removed", what, count=outside.height, examples=examples)
     nodes = trace.nodes["node"]
-    strange = [name for name in dict.fromkeys(table["node"]) if name is not None]
-    strange = [name for name in strange if nodes.len() and name not in nodes]
-    what = "nodes with power that the trace does not know"
-    tally.note("noticed", what, count=len(strange), examples=strange)
-    power, notes = reconstruct_with_notes(readings, 0.0, over)
+    unknown_nodes = [name for name in dict.fromkeys(table["node"]) if name is not None]
+    unknown_nodes = [name for name in unknown_nodes if nodes.len() and name not in nodes]
+    what = "nodes with power that are not in the trace"
+    tally.note("noticed", what, count=len(unknown_nodes), examples=unknown_nodes)
+    power, notes = reconstruct_with_notes(readings, 0.0, run_end)
     return trace.replace(power=power).with_manifest(
         cleaned=(*readings.cleaned, *tally.cleanings(), *notes),
         edit=Edit(
@@ -154,28 +155,28 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
     )
 
 
-def _in_run_time(trace: Trace, readings: Readings) -> Readings:
+def _convert_to_run_time(trace: Trace, readings: Readings) -> Readings:
     if readings.epoch_ms is None:
         return readings
     epoch_ms = trace.manifest.epoch_ms
     if epoch_ms is None:
         raise InputError(
-            "has absolute times, and the trace has no epoch",
+            "has absolute times, but the trace has no epoch",
             kind="unknown-date",
             field="readings",
             remedy="give times in seconds since t = 0, or a trace with an epoch",
         )
-    moved = pl.col("t") + (readings.epoch_ms - epoch_ms) / 1000
-    return Readings(readings.table.with_columns(moved), None, readings.files, readings.cleaned)
+    shifted = pl.col("t") + (readings.epoch_ms - epoch_ms) / 1000
+    return Readings(readings.table.with_columns(shifted), None, readings.files, readings.cleaned)
 
 
-def _end(trace: Trace) -> float:
-    """The last time in the tables of a trace; infinite if there is none."""
+def _find_end(trace: Trace) -> float:
+    """Return the last time in the tables of a trace (s); infinite if there is none."""
     tables = trace.tables
-    known = [
+    last_times = [
         tables[table][name].max()
         for table, names in TIME_COLUMNS.items()
         if table not in ("tasks", "power")
         for name in names
     ]
-    return max((float(t) for t in known if isinstance(t, float)), default=math.inf)
+    return max((float(t) for t in last_times if isinstance(t, float)), default=math.inf)

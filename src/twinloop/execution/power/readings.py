@@ -37,7 +37,7 @@ class Readings:
     """
 
     table: pl.DataFrame
-    #: Unix time of `t` = 0 in milliseconds; None: `t` is relative to t = 0 of the run.
+    #: Unix time of `t` = 0 in milliseconds; None if `t` is relative to t = 0 of the run.
     epoch_ms: int | None = None
     files: tuple[SourceFile, ...] = ()
     cleaned: tuple[Cleaning, ...] = ()
@@ -61,7 +61,7 @@ class Readings:
 def sort_readings(rows: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     """Sort the rows of a file, with their `line`, to a table of readings: each source by time.
 
-    Of readings of one source at one time the last is kept.
+    If a source has several readings at the same time, the last is kept.
 
     >>> rows = pl.DataFrame({"node": ["n", "n"], "source": ["s", "s"], "t": [2.0, 1.0],
     ...                      "joules": [9.0, 4.0], "watts": [None, None], "line": [2, 3]})

@@ -18,7 +18,7 @@ NO_COUNTER: Final = "no power counter on this machine"
 class PowerRecorder:
     """Reads energy counters periodically.
 
-    Without a counter it is never due, which `facts` notes.
+    If there is no counter, it is never due, and `facts` contains a note.
 
     Args:
         meters: The counters, as found by `find_meters`.
@@ -26,8 +26,8 @@ class PowerRecorder:
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     file = Path(there, "energy_uj")
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     file = Path(parent, "energy_uj")
     ...     recorder = PowerRecorder([Meter(None, "package-0", file, None)])
     ...     _ = file.write_text("5000000")
     ...     _ = recorder.sample(0.0)
@@ -47,19 +47,19 @@ class PowerRecorder:
 
         A row without joules is a gap: the energy until the next row of the counter is unknown.
         """
-        rows = [row for meter in self._meters for row in meter.rows(now)]
+        rows = [row for meter in self._meters for row in meter.read_rows(now)]
         if self._meters:
             # A multiple of the period, so that a late reading does not delay the next one.
             self.due = (math.floor(now / self._period) + 1) * self._period
         return rows
 
     def facts(self) -> dict[str, Any]:
-        """Sources with their wrap-arounds and gaps, and problems, for the manifest.
+        """Return the sources with their wrap-arounds and gaps, and problems, for the manifest.
 
         >>> PowerRecorder([]).facts()
         {'sources': [], 'said': ['no power counter on this machine']}
         """
-        problems = [text for meter in self._meters for text in meter.problems()]
+        problems = [text for meter in self._meters for text in meter.list_problems()]
         if not self._meters:
             problems = [NO_COUNTER]
         return {"sources": [meter.facts() for meter in self._meters], "said": problems}
@@ -73,10 +73,10 @@ class _RecordedMeter:
         self._counter = EnergyCounter(meter.wraps_at)
         self._reads = 0
         self._gaps = 0
-        self._lost = False
-        self._first_loss: str | None = None
+        self._is_unreadable = False
+        self._first_error: str | None = None
 
-    def rows(self, now: float) -> list[PowerRow]:
+    def read_rows(self, now: float) -> list[PowerRow]:
         try:
             value = self._meter.read()
         except (OSError, ValueError) as error:
@@ -84,20 +84,20 @@ class _RecordedMeter:
         if value is None:
             return []
         self._reads += 1
-        self._lost = False
+        self._is_unreadable = False
         known = self._counter.add_reading(now, value)
         row = [self._meter.node, self._meter.source, self._counter.joules, None]
         return [row] if known else [self._gap_row(), row]
 
     def _handle_error(self, now: float, error: OSError | ValueError) -> list[PowerRow]:
-        if self._lost:
+        if self._is_unreadable:
             return []
-        self._lost = True
+        self._is_unreadable = True
         self._gaps += 1
         self._counter.mark_gap()
-        if self._first_loss is None:
+        if self._first_error is None:
             problem = error.strerror if isinstance(error, OSError) else None
-            self._first_loss = f"cannot be read at t = {now:.3f} s: {problem or error}"
+            self._first_error = f"cannot be read at t = {now:.3f} s: {problem or error}"
         return [self._gap_row()]
 
     def _gap_row(self) -> PowerRow:
@@ -114,15 +114,15 @@ class _RecordedMeter:
             "gaps": self._gaps + counter.resets + counter.unsure,
         }
 
-    def problems(self) -> list[str]:
+    def list_problems(self) -> list[str]:
         counter = self._counter
         name = " ".join(part for part in (self._meter.node, self._meter.source) if part)
-        found = [] if self._first_loss is None else [f"{name}: {self._first_loss}"]
+        texts = [] if self._first_error is None else [f"{name}: {self._first_error}"]
         if counter.resets:
-            found.append(f"{name}: decreased {counter.resets} times, and its range is unknown")
+            texts.append(f"{name}: decreased {counter.resets} times, and its range is unknown")
         if counter.unsure:
-            found.append(
+            texts.append(
                 f"{name}: was not read for more than {counter.max_gap:.0f} s {counter.unsure} "
                 "times, so that its number of wrap-arounds is unknown"
             )
-        return found
+        return texts

@@ -57,10 +57,10 @@ def read_sensors(
 ) -> Readings:
     """Read the output of tools, for `read_power`."""
     tally = Tally()
-    sieve = RowFilter(path, tally, strict=strict)
-    found = list(_readings(path, sieve, utc_offset))
-    there = list(dict.fromkeys(reading.source for reading in found))
-    if not there:
+    row_filter = RowFilter(path, tally, strict=strict)
+    readings = list(_find_readings(path, row_filter, utc_offset))
+    sources = list(dict.fromkeys(reading.source for reading in readings))
+    if not sources:
         raise FormatError(
             "has no reading of power in a supported format",
             kind="invalid-power-readings",
@@ -68,12 +68,12 @@ def read_sensors(
             remedy="supported are ipmitool dcmi power reading, ipmitool sensor, ipmitool sdr, "
             "sensors, and tables with columns={'time': ..., 'watts': ...}",
         )
-    chosen = _chosen(path, there, sensors)
-    for name in there:
+    chosen = _choose_sensors(path, sources, sensors)
+    for name in sources:
         if name not in chosen:
-            count = sum(reading.source == name for reading in found)
+            count = sum(reading.source == name for reading in readings)
             tally.note("ignored", f"readings of the sensor '{name}'", count=count)
-    kept = [reading for reading in found if reading.source in chosen]
+    kept = [reading for reading in readings if reading.source in chosen]
     epoch_ms = int(min(reading.unix for reading in kept) * 1000 // 1)
     rows = [
         (node, reading.source, reading.unix - epoch_ms / 1000, None, reading.watts, reading.line)
@@ -88,19 +88,21 @@ def read_sensors(
     )
 
 
-def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Sequence[str]:
-    if asked is None and len(there) > 1:
+def _choose_sensors(
+    path: Path, sources: Sequence[str], requested: Sequence[str] | None
+) -> Sequence[str]:
+    if requested is None and len(sources) > 1:
         raise InputError(
-            f"has {len(there)} sensors of power, and some may be parts of others: "
-            f"{', '.join(there)}",
+            f"has {len(sources)} sensors of power, and some may be parts of others: "
+            f"{', '.join(sources)}",
             kind="invalid-power-readings",
             file=path,
             field="sensors",
-            remedy=f"choose those to add up: sensors=[{there[0]!r}]",
+            remedy=f"choose those to add up: sensors=[{sources[0]!r}]",
         )
-    for name in asked or ():
-        if name not in there:
-            remedy = f"there are: {', '.join(there)}"
+    for name in requested or ():
+        if name not in sources:
+            remedy = f"there are: {', '.join(sources)}"
             raise InputError(
                 f"there is no sensor '{name}'",
                 kind="invalid-power-readings",
@@ -108,33 +110,35 @@ def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Se
                 field="sensors",
                 remedy=remedy,
             )
-    return there if asked is None else asked
+    return sources if requested is None else requested
 
 
-def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterator[_SensorReading]:
+def _find_readings(
+    path: Path, row_filter: RowFilter, utc_offset: float | None
+) -> Iterator[_SensorReading]:
     """Yield every reading with its time; a block of DCMI that is deactivated has none."""
     now: float | None = None
     chip = ""
-    waiting: _SensorReading | None = None
+    pending: _SensorReading | None = None
     for line, text in read_lines(path):
-        if not text.strip() or not sieve.is_readable(line, text):
+        if not text.strip() or not row_filter.is_readable(line, text):
             continue
-        stamp = _stamp(text, utc_offset, sieve.tally)
-        if stamp is not None:
-            now, text = stamp
+        time_and_rest = _parse_time(text, utc_offset, row_filter.tally)
+        if time_and_rest is not None:
+            now, text = time_and_rest
         if _DCMI_OFF.match(text):
-            waiting = None
+            pending = None
             what = "readings of a meter that is deactivated"
-            sieve.tally.note("ignored", what, examples=[f"{path.name}:{line}"])
+            row_filter.tally.note("ignored", what, examples=[f"{path.name}:{line}"])
             continue
-        found = _watts(text, chip)
-        if found is None:
+        source_and_watts = _parse_watts(text, chip)
+        if source_and_watts is None:
             if _CHIP.match(text.strip()):
                 chip = f"{text.strip()}/"
             elif text.strip() and not _DCMI_REST.match(text):
-                sieve.tally.note("ignored", "lines without a reading of power")
+                row_filter.tally.note("ignored", "lines without a reading of power")
             continue
-        source, watts = found
+        source, watts = source_and_watts
         if now is None:
             raise InputError(
                 "has no time before it",
@@ -144,43 +148,46 @@ def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterato
                 remedy="write one before each reading: (date +%s; ipmitool dcmi power reading)",
             )
         if watts is not None and watts >= IMPOSSIBLE_WATTS:
-            what = "readings of a megawatt and more: no reading"
-            sieve.tally.note("ignored", what, examples=[f"{path.name}:{line}"])
+            what = "readings of a megawatt and more, which mean that there is no value"
+            row_filter.tally.note("ignored", what, examples=[f"{path.name}:{line}"])
             watts = None
-        if waiting is not None:
-            yield waiting
-        waiting = _SensorReading(line, now, source, watts)
-    if waiting is not None:
-        yield waiting
+        if pending is not None:
+            yield pending
+        pending = _SensorReading(line, now, source, watts)
+    if pending is not None:
+        yield pending
 
 
-def _watts(text: str, chip: str) -> tuple[str, float | None] | None:
-    """The sensor of a line and its watts (None: no value); None: no line of power."""
-    if found := _DCMI.match(text):
-        return DCMI, float(found[1])
+def _parse_watts(text: str, chip: str) -> tuple[str, float | None] | None:
+    """Return the sensor of a line and its watts; None if the line is not about power.
+
+    The watts are None if the line has no value.
+    """
+    if match := _DCMI.match(text):
+        return DCMI, float(match[1])
     if "|" in text:
         cells = [cell.strip() for cell in text.split("|")]
         for before, cell in pairwise(cells):
-            if found := _CELL.match(cell):
-                return cells[0], float(found[1])
+            if match := _CELL.match(cell):
+                return cells[0], float(match[1])
             if cell == "Watts":
                 value = _CELL.match(f"{before} Watts")
                 return cells[0], float(value[1]) if value else None
         return None
-    if not _DCMI_REST.match(text) and (found := _LABEL.match(text)):
-        return chip + found[1].strip(), float(found[2]) * _PREFIX[found[3]]
+    if not _DCMI_REST.match(text) and (match := _LABEL.match(text)):
+        return chip + match[1].strip(), float(match[2]) * _PREFIX[match[3]]
     return None
 
 
-def _stamp(text: str, utc_offset: float | None, tally: Tally) -> tuple[float, str] | None:
-    """The Unix time at the begin of a line, and the rest of the line."""
-    if found := _UNIX.match(text):
-        milli = found[1].isdecimal() and len(found[1]) == 13
-        return float(found[1]) / (1000 if milli else 1), found[2]
-    if not (found := _ISO.match(text)):
+def _parse_time(text: str, utc_offset: float | None, tally: Tally) -> tuple[float, str] | None:
+    """Return the Unix time at the beginning of a line, and the rest; None if there is no time."""
+    if match := _UNIX.match(text):
+        is_milliseconds = match[1].isdecimal() and len(match[1]) == 13
+        return float(match[1]) / (1000 if is_milliseconds else 1), match[2]
+    if not (match := _ISO.match(text)):
         return None
     try:
-        moment = datetime.fromisoformat(found[1].replace(",", "."))
+        moment = datetime.fromisoformat(match[1].replace(",", "."))
     except ValueError:
         return None
     if moment.tzinfo is None:
@@ -188,4 +195,4 @@ def _stamp(text: str, utc_offset: float | None, tally: Tally) -> tuple[float, st
             tally.note("assumed", "times without a zone, read as UTC")
         moment = moment.replace(tzinfo=UTC) - timedelta(hours=utc_offset or 0.0)
     unix = moment.timestamp()
-    return (unix, found[2]) if unix >= FIRST_UNIX_TIME else None
+    return (unix, match[2]) if unix >= FIRST_UNIX_TIME else None
