@@ -54,7 +54,7 @@ def test_the_failure_of_one_node_affects_no_other() -> None:
     assert statuses(trace) == {"long": "completed", "pair": "completed", "after": "completed"}
     assert trace.node_states["node"].to_list() == [trace.nodes["node"][1]]
     assert trace.placements.filter(trace.placements["task"] == "long").height == 1
-    assert "nodes that died" in notes(trace)
+    assert "nodes that failed" in notes(trace)
     assert not left(os.getpid())
 
 

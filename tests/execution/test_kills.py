@@ -97,7 +97,7 @@ def test_a_killed_run_leaves_only_its_record(
     assert placements == {name: status for name, status in CUT.items() if status != "cancelled"}
     assert trace.manifest.facts["run"]["complete"] is False
     counted = {note.what: note.count for note in trace.manifest.cleaned}
-    assert counted["tasks that were running when the record ended or their node died"] == 2
+    assert counted["tasks that were running when the record ended or their node failed"] == 2
     assert counted["tasks that had not started when the run ended"] == 2
     # An interrupted run is not overwritten without the option.
     with pytest.raises(InputError, match="exists already"):

@@ -83,7 +83,7 @@ class LoadedWorkload:
 
     def _trace_column(self, column: str) -> Any:
         if self.trace is None:
-            raise ValueError("there is no trace")
+            raise ValueError("the workload is not a replayed trace")
         return self.trace.tasks[column].gather(self._rows).fill_null(np.nan).to_numpy()
 
     @cached_property

@@ -51,7 +51,7 @@ def note_failures(
         ),
         note(
             "noticed",
-            "nodes that died without a failure in the scenario",
+            "nodes that failed without a failure in the scenario",
             plan.nodes["node"].gather([e["machine"] for e in entries["close"] if e["why"]]),
         ),
         *_note_causes(entries, tasks, causes_by_task),
@@ -60,7 +60,7 @@ def note_failures(
             "tasks that left processes behind when they ended: these were ended too",
             pl.Series(with_leftovers, dtype=pl.String),
         ),
-        note("noticed", "tasks that were running when the record ended or their node died", lost),
+        note("noticed", "tasks that were running when the record ended or their node failed", lost),
         note("noticed", "tasks that had not started when the run ended", cancelled),
         note(
             "assumed",

@@ -15,7 +15,7 @@ class Outage(NamedTuple):
 
     t: float
     machine: int
-    #: State of the node during the outage; None: the outage ends.
+    #: State of the node during the outage; None if the outage ends.
     state: str | None
 
 

@@ -21,7 +21,7 @@ _DEAD_STATES: Final = (b"Z", b"X", b"x")
 _ROOT_PROCESSES: Final[set[tuple[int, int]]] = set()
 
 Key = TypeVar("Key", bound=Hashable)
-#: `TWINLOOP_TASK` and `TWINLOOP_RANK` in the environment of a tree; None: any rank.
+#: `TWINLOOP_TASK` and `TWINLOOP_RANK` in the environment of a tree; None for any rank.
 TaskMark = tuple[str, str | None]
 
 
@@ -32,7 +32,7 @@ class TreeUsage(NamedTuple):
     1.5
     """
 
-    #: CPU time since the start (s), including processes that have ended; None: unknown.
+    #: CPU time since the start (s), including processes that have ended; None if unknown.
     cpu: float | None
     #: Resident memory of all its processes (bytes); shared pages count for each process. None:
     #: unknown, for example if all processes have just ended or are in `exec`.
@@ -254,7 +254,7 @@ class ProcessTrees(Generic[Key]):
         return sum(_send_signal(member.stat, signal_) for member in self._list_alive(key))
 
     def owner(self, pid: int) -> Key | None:
-        """Return the tree of a process, which may be a zombie; None: it belongs to none."""
+        """Return the tree of a process, which may be a zombie; None if it belongs to none."""
         if pid not in self._members:
             self._discover()
         member = self._members.get(pid)
@@ -273,11 +273,11 @@ class ProcessTrees(Generic[Key]):
         return member.tree.key
 
     def total_cpu_time(self, key: Key, waited: float | None) -> float | None:
-        """Return the CPU time of a tree whose first process has ended (s); None: unknown.
+        """Return the CPU time of a tree whose first process has ended (s); None if unknown.
 
         Args:
             key: The tree.
-            waited: Total CPU time of its first process (s); None: another process waits for it.
+            waited: Total CPU time of its first process (s); None if another process waits for it.
         """
         tree = self._trees[key]
         self._update(tree.members)

@@ -57,7 +57,7 @@ class RunningTask:
     processes: list[TaskProcess] = field(default_factory=list)
     #: Exit codes of its processes that have ended by themselves.
     codes: list[int] = field(default_factory=list)
-    #: Final status, if it is known before the end; None: the exit codes determine it.
+    #: Final status, if it is known before the end; None if the exit codes determine it.
     verdict: str | None = None
     why: str | None = None
 

@@ -170,7 +170,7 @@ class UsageRecorder:
         Args:
             key: Key of the execution.
             rusage: Usage of its first process, which has been waited for, and of all processes
-                that this one waited for. None: another process waits for it.
+                that this one waited for. None if another process waits for it.
             pid_gone_at: Time of its end (s).
 
         Returns:

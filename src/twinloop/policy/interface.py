@@ -150,7 +150,7 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, view: View) -> Iterable[Decision] | None:
-        """Return the decisions to carry out now; None: no decision.
+        """Return the decisions to carry out now; None if there are none.
 
         It is called only after something has changed: a task was submitted or ended, a machine
         changed its state, or the time of a `Wake` has come.

@@ -17,12 +17,12 @@ PERIOD: Final = 0.02
 _MIN_QUOTA: Final = 1_000  # microseconds: the minimum of the kernel
 _MAX_PERIOD: Final = 1_000_000  # microseconds: the maximum of the kernel
 
-#: A file of a group, and the parser of its figure in seconds or bytes; None: unknown.
+#: A file of a group, and the parser of its figure in seconds or bytes; None if unknown.
 GroupMeter = tuple[Path, Callable[[bytes], float | None]]
 
 
 class GroupLimits(NamedTuple):
-    """Limits of a group; empty or None: no limit.
+    """Limits of a group; empty or None for no limit.
 
     >>> GroupLimits(quota=0.5).memory is None
     True

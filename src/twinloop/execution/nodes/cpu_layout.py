@@ -40,7 +40,10 @@ def assign_cpus(cores: Sequence[float], cpus: Sequence[int]) -> list[tuple[int, 
 
 
 def _pack(fractions: list[float], bins: int) -> dict[int, int] | None:
-    """Pack parts into bins of size 1 by best fit decreasing; None: they do not fit."""
+    """Pack fractions into bins of size 1 by best fit decreasing; None if they do not fit.
+
+    Returns the bin of each node with a fraction.
+    """
     free = [1.0] * bins
     bin_by_node = {}
     for node in sorted(range(len(fractions)), key=lambda node: -fractions[node]):

@@ -22,7 +22,7 @@ class NodeSpec(NamedTuple):
     cores: float
     """Number of cores; may be a fraction."""
     memory: float | None
-    """Memory in bytes; None: no limit."""
+    """Memory in bytes; None for no limit."""
 
 
 def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:

@@ -40,7 +40,7 @@ class Meter:
     #: The component that it measures.
     source: str
     file: Path
-    #: Range at which it wraps around, in microjoules; None: unknown.
+    #: Range at which it wraps around, in microjoules; None if unknown.
     wraps_at: int | None
 
     def read(self) -> int | None:
