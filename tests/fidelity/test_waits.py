@@ -56,6 +56,14 @@ def test_under_40_tasks_ks_is_weak_and_keeps_its_status(tasks: int, weak: bool) 
     assert ("weak" in same.note, "weak" in other.note) == (weak, weak)
 
 
+@pytest.mark.parametrize("shift", [0, 1000])
+def test_a_percentile_of_few_tasks_is_weak_whether_it_passes_or_fails(shift: int) -> None:
+    found = assess(run(range(1, 11)), run(range(1 + shift, 11 + shift)))["p99"]
+    assert found.status == ("FAIL" if shift else "PASS")
+    assert "weak: 10 tasks" in found.note
+    assert found.is_weak
+
+
 @pytest.mark.parametrize(
     ("tasks", "moved", "name", "status"),
     [

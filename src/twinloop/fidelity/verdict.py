@@ -74,8 +74,8 @@ class Finding:
 
     @property
     def is_weak(self) -> bool:
-        """Whether the data are too few for a reliable finding: the note then begins with "weak"."""
-        return self.note.startswith("weak")
+        """Whether the data are too few for a reliable finding: a part of the note says so."""
+        return any(part.startswith("weak") for part in self.note.split("; "))
 
     @property
     def figure_text(self) -> str:
