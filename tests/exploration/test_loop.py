@@ -171,7 +171,7 @@ def test_an_unusable_archive_is_an_error_and_nothing_is_written(
     expect_error(
         pack_folder(demo_runs / "real", tmp_path / "one-run.tar.zst"), "has no recorded run"
     )
-    expect_error(DEMO / "loop.yaml", "is no tar archive, or a damaged one")
+    expect_error(DEMO / "loop.yaml", "is not a tar archive, or is damaged")
     cut = tmp_path / "cut.tar.zst"
     cut.write_bytes(RECORDED.read_bytes()[:-9])
     expect_error(cut, "cannot be read to its end")

@@ -95,7 +95,7 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
 def test_only_regular_files_are_extracted(tmp_path: Path, kind: bytes) -> None:
     path = make_tar(tmp_path / "evil.tar", make_member("link", kind), make_member("link/file"))
-    with pytest.raises(InputError, match=r"evil\.tar: 'link' is no regular file"):
+    with pytest.raises(InputError, match=r"evil\.tar: 'link' is not a regular file"):
         extract_archive(path, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -115,8 +115,8 @@ def make_loop(path: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda path: path.write_bytes(b"; a log\n1 2 3\n"), "is no tar archive, or a damaged one"),
-        (lambda path: path.write_bytes(b""), "is no tar archive, or a damaged one"),
+        (lambda path: path.write_bytes(b"; a log\n1 2 3\n"), "is not a tar archive, or is damaged"),
+        (lambda path: path.write_bytes(b""), "is not a tar archive, or is damaged"),
         (make_loop, "'back' has -1536 bytes"),
         (make_sparse, "'large' has 2199023255552 bytes"),
         (

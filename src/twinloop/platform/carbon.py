@@ -27,10 +27,10 @@ def read_constant(value: Any) -> float | None:
     True
     """
     if isinstance(value, str):
-        found = _CONSTANT.fullmatch(value)
-        if found is None:
+        match = _CONSTANT.fullmatch(value)
+        if match is None:
             return None
-        grams = float(found[1]) * (1000.0 if found[2] == "kg" else 1.0)
+        grams = float(match[1]) * (1000.0 if match[2] == "kg" else 1.0)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         grams = float(value)
     else:
@@ -48,7 +48,7 @@ def read_constant(value: Any) -> float | None:
     return grams
 
 
-def _parse(value: Any) -> Any:
+def _parse_intensity(value: Any) -> Any:
     if value is None:
         return None
     constant = read_constant(value)
@@ -58,7 +58,7 @@ def _parse(value: Any) -> Any:
 #: A constant (g/kWh), or the path of a file with the intensity over time.
 CarbonIntensity = Annotated[
     float | FilePath,
-    BeforeValidator(_parse),
+    BeforeValidator(_parse_intensity),
     WithJsonSchema(
         {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "minLength": 1}]}
     ),

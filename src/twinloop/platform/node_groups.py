@@ -24,33 +24,33 @@ def nodes_to_platform_values(nodes: pl.DataFrame) -> dict[str, Any]:
         if nodes[column].null_count():
             row = nodes[column].is_null().arg_max()
             name = nodes["node"][row or 0]
-            raise InputError(
-                f"is missing for node {name or f'in row {row}'}", kind="missing-field", field=column
-            )
+            node = f"node '{name}'" if name else f"the node in row {(row or 0) + 1}"
+            raise InputError(f"is missing for {node}", kind="missing-field", field=column)
     # C01 is the default name of the first cluster.
     clusters: dict[str, list[dict[str, Any]]] = {}
     for group in nodes.partition_by(["cluster", *_GROUP_KEYS], maintain_order=True):
         first = group.row(0, named=True)
         hosts = clusters.setdefault(first["cluster"] or "C01", [])
-        hosts.append(_host(first, group["node"].to_list()))
-    return {"clusters": [_cluster(name, hosts) for name, hosts in clusters.items()]}
+        hosts.append(_make_host(first, group["node"].to_list()))
+    return {"clusters": [_make_cluster(name, hosts) for name, hosts in clusters.items()]}
 
 
-def _host(node: dict[str, Any], names: list[str]) -> dict[str, Any]:
+def _make_host(node: dict[str, Any], names: list[str]) -> dict[str, Any]:
     resources = {item["name"]: item["amount"] for item in node["resources"] or []}
     values = {key: node[key] for key in ("cores", "mhz", "memory") if node[key] is not None}
     return {**values, "resources": resources, "names": names}
 
 
-def _cluster(name: str, hosts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A cluster; node names that equal the generated ones are left out."""
-    plain = [_without_names(name, host) for host in hosts]
+def _make_cluster(name: str, hosts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Make a cluster; names of nodes are left out if they are the generated ones in all hosts."""
+    plain = [_replace_names(name, host) for host in hosts]
     groups = {host["name"] for host in plain if host is not None}
-    given = hosts if None in plain or len(groups) < len(hosts) else plain
-    return {"name": name, "hosts": given}
+    keep_names = None in plain or len(groups) < len(hosts)
+    return {"name": name, "hosts": hosts if keep_names else plain}
 
 
-def _without_names(cluster: str, host: dict[str, Any]) -> dict[str, Any] | None:
+def _replace_names(cluster: str, host: dict[str, Any]) -> dict[str, Any] | None:
+    """Replace names of nodes by the name of their group; None if they are not generated names."""
     names = host["names"]
     group = names[0].removeprefix(f"{cluster}-").rpartition("-")[0]
     if not group:

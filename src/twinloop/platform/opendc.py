@@ -22,9 +22,10 @@ from twinloop.platform.platform import Platform
 from twinloop.platform.topology import OpenDCCluster, OpenDCHost, OpenDCPart, OpenDCTopology
 from twinloop.platform.topology_export import export_topology
 
-# The default power model of OpenDC.
+# The default power model of OpenDC (W).
 _DEFAULT_POWER = {"model": "linear", "idle": 200.0, "max": 400.0}
 
+# The fields of a host whose values may have a unit, by the unit of a number without one.
 _QUANTITIES = {
     "MHz": [("cpu", "coreSpeed")],
     "MiB": [("memory", "memorySize")],
@@ -56,7 +57,7 @@ def read_topology(path: str | Path) -> Platform:
     ...     read_topology(folder + "/topology.json").total_cores
     16.0
     >>> print(*notes)
-    ignored 1: no power model: OpenDC takes 200 W to 400 W (clusters[0].hosts[0])
+    ignored 1: no power model: OpenDC assumes 200 W to 400 W (clusters[0].hosts[0])
     """
     path = Path(path)
     values, notes = topology_to_platform_values(load_document(path), path.parent)
@@ -85,12 +86,17 @@ def platform_to_topology(platform: Platform) -> dict[str, Any]:
 def topology_to_platform_values(
     source: ParsedDocument, folder: Path
 ) -> tuple[dict[str, Any], list[Cleaning]]:
-    """Convert a topology to the plain values of a platform, with notes on the conversion."""
-    return _Conversion(source, OpenDCTopology._read(source, folder), folder).result()
+    """Convert a topology to the plain values of a platform, with notes on the conversion.
+
+    Args:
+        source: The parsed topology.
+        folder: The folder that paths in the topology are relative to.
+    """
+    return _Conversion(source, OpenDCTopology._read(source, folder), folder).convert()
 
 
 class _Conversion:
-    """Conversion of one topology, with its notes."""
+    """Conversion of one topology; `notes` has the places of each assumption, repair and loss."""
 
     def __init__(self, source: ParsedDocument, topology: OpenDCTopology, folder: Path) -> None:
         self.source = source
@@ -98,20 +104,24 @@ class _Conversion:
         self.folder = folder
         self.notes: dict[tuple[CleaningKind, str], list[str]] = {}
 
-    def result(self) -> tuple[dict[str, Any], list[Cleaning]]:
+    def convert(self) -> tuple[dict[str, Any], list[Cleaning]]:
         clusters: list[dict[str, Any]] = []
         for i, cluster in enumerate(self.topology.clusters):
-            here: Address = ("clusters", i)
+            address: Address = ("clusters", i)
             if cluster.count > 1:
                 self._note(
-                    "assumed", "clusters with a count, as this number of clusters", (*here, "count")
+                    "assumed",
+                    "clusters with a count are this number of clusters",
+                    (*address, "count"),
                 )
             for _ in range(cluster.count):
-                name = self._unique(cluster.name or f"C{len(clusters) + 1:02}", clusters, here)
-                clusters.append({"name": name, **self._cluster(cluster, here)})
-        for place in _extras(self.topology, ()):
-            what = f"field '{place[-1]}', which a platform cannot represent"
-            self._note("ignored", what, place)
+                name = self._make_unique(
+                    cluster.name or f"C{len(clusters) + 1:02}", clusters, address
+                )
+                clusters.append({"name": name, **self._convert_cluster(cluster, address)})
+        for address in _find_unknown_fields(self.topology, ()):
+            what = f"field '{address[-1]}', which a platform cannot represent"
+            self._note("ignored", what, address)
         self._note_bare_numbers()
         cleaned = [
             Cleaning(kind=kind, what=what, count=len(places), examples=tuple(places[:3]))
@@ -119,39 +129,39 @@ class _Conversion:
         ]
         return {"clusters": clusters}, cleaned
 
-    def _cluster(self, cluster: OpenDCCluster, here: Address) -> dict[str, Any]:
+    def _convert_cluster(self, cluster: OpenDCCluster, address: Address) -> dict[str, Any]:
         hosts: list[dict[str, Any]] = []
         for j, host in enumerate(cluster.hosts):
-            place: Address = (*here, "hosts", j)
-            name = self._unique(host.name or f"H{j + 1:02}", hosts, place)
-            hosts.append({"name": name, **self._host(host, place)})
-        named = cluster.powerSource.carbonTracePath if cluster.powerSource else None
-        carbon = None if named is None else self._carbon(named, (*here, "powerSource"))
+            host_address: Address = (*address, "hosts", j)
+            name = self._make_unique(host.name or f"H{j + 1:02}", hosts, host_address)
+            hosts.append({"name": name, **self._convert_host(host, host_address)})
+        trace = cluster.powerSource.carbonTracePath if cluster.powerSource else None
+        carbon = None if trace is None else self._find_carbon(trace, (*address, "powerSource"))
         return {"hosts": hosts} if carbon is None else {"hosts": hosts, "carbon": carbon}
 
-    def _carbon(self, named: str, here: Address) -> str | None:
+    def _find_carbon(self, path: str, address: Address) -> str | None:
         """Find the carbon trace of a topology: at its path, or beside the topology.
 
         Topologies often contain absolute paths of the machine that they were written on. A missing
         file is a warning, because the runs would have no carbon emissions.
         """
-        place = (*here, "carbonTracePath")
-        if self.source.file is None or is_file(self.folder / named):
-            return (self.folder / named).as_posix()
-        beside = self.folder / Path(named).name
+        field = (*address, "carbonTracePath")
+        if self.source.file is None or is_file(self.folder / path):
+            return (self.folder / path).as_posix()
+        beside = self.folder / Path(path).name
         if is_file(beside):
-            what = f"the carbon trace is {beside.name} beside the topology: {named} does not exist"
-            self._note("repaired", what, place)
+            what = f"the carbon trace is {beside.name} beside the topology: {path} does not exist"
+            self._note("repaired", what, field)
             return beside.as_posix()
-        what = f"the carbon trace {named} does not exist, so carbon is unknown"
-        self._note("ignored", what, place)
+        what = f"the carbon trace {path} does not exist, so carbon is unknown"
+        self._note("ignored", what, field)
         problem = (
-            f"{self.source.file}: the carbon trace {named} does not exist, so carbon is unknown"
+            f"{self.source.file}: the carbon trace {path} does not exist, so carbon is unknown"
         )
         warnings.warn(problem, TwinloopWarning, stacklevel=2)
         return None
 
-    def _host(self, host: OpenDCHost, here: Address) -> dict[str, Any]:
+    def _convert_host(self, host: OpenDCHost, address: Address) -> dict[str, Any]:
         resources = {} if host.gpu is None else {"gpu": host.gpu.count}
         return {
             "count": host.count,
@@ -159,31 +169,31 @@ class _Conversion:
             "mhz": host.cpu.coreSpeed,
             "memory": host.memory.memorySize,
             "resources": resources,
-            "power": self._power(host, here),
+            "power": self._convert_power(host, address),
         }
 
-    def _power(self, host: OpenDCHost, here: Address) -> dict[str, Any]:
+    def _convert_power(self, host: OpenDCHost, address: Address) -> dict[str, Any]:
         field = "cpuPowerModel" if host.cpuPowerModel else "powerModel"
         model = host.cpuPowerModel or host.powerModel
         if model is None:
             what = "hosts without a power model draw 200 W idle and 400 W at most, as in OpenDC"
-            self._note("assumed", what, here)
+            self._note("assumed", what, address)
             return _DEFAULT_POWER
         if host.cpuPowerModel and host.powerModel:
-            self._note("ignored", "powerModel beside cpuPowerModel", (*here, "powerModel"))
+            self._note("ignored", "powerModel beside cpuPowerModel", (*address, "powerModel"))
         for name in sorted(model.unused_fields()):
             what = f"field '{name}', which the power model '{model.modelType}' does not use"
-            self._note("ignored", what, (*here, field, name))
+            self._note("ignored", what, (*address, field, name))
         return model.to_values()
 
-    def _unique(self, name: str, others: list[dict[str, Any]], here: Address) -> str:
-        taken = {other["name"] for other in others}
-        if name not in taken:
+    def _make_unique(self, name: str, others: list[dict[str, Any]], address: Address) -> str:
+        used = {other["name"] for other in others}
+        if name not in used:
             return name
         number = 2
-        while f"{name}-{number}" in taken:
+        while f"{name}-{number}" in used:
             number += 1
-        self._note("repaired", "duplicate names, made unique by a number", here)
+        self._note("repaired", "duplicate names, made unique by a number", address)
         return f"{name}-{number}"
 
     def _note_bare_numbers(self) -> None:
@@ -192,29 +202,29 @@ class _Conversion:
                 for unit, fields in _QUANTITIES.items():
                     for part, field in fields:
                         value = (host.get(part) or {}).get(field)
-                        if value is not None and _is_bare(value):
-                            place = ("clusters", i, "hosts", j, part, field)
+                        if value is not None and _has_no_unit(value):
+                            address = ("clusters", i, "hosts", j, part, field)
                             what = f"numbers without a unit are in {unit}, as OpenDC reads them"
-                            self._note("assumed", what, place)
+                            self._note("assumed", what, address)
 
-    def _note(self, kind: CleaningKind, what: str, place: Address) -> None:
-        line = self.source.line(place)
+    def _note(self, kind: CleaningKind, what: str, address: Address) -> None:
+        line = self.source.line(address)
         file = Path(self.source.file).name if self.source.file else None
-        where = address_to_path(place) if file is None or line is None else f"{file}:{line}"
+        where = address_to_path(address) if file is None or line is None else f"{file}:{line}"
         self.notes.setdefault((kind, what), []).append(where)
 
 
-def _is_bare(value: Any) -> bool:
+def _has_no_unit(value: Any) -> bool:
     return not isinstance(value, str) or not value.strip()[-1:].isalpha()
 
 
-def _extras(part: OpenDCPart, here: Address) -> Iterator[Address]:
+def _find_unknown_fields(part: OpenDCPart, address: Address) -> Iterator[Address]:
     for name in part.model_extra or {}:
-        yield (*here, name)
+        yield (*address, name)
     for name in type(part).model_fields:
         value = getattr(part, name)
         if isinstance(value, OpenDCPart):
-            yield from _extras(value, (*here, name))
+            yield from _find_unknown_fields(value, (*address, name))
         elif isinstance(value, tuple):
             for index, item in enumerate(value):
-                yield from _extras(item, (*here, name, index))
+                yield from _find_unknown_fields(item, (*address, name, index))

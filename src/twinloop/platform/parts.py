@@ -74,7 +74,9 @@ class Host(Description):
         return self
 
     def speed_of_core(self, reference_mhz: float | None) -> float:
-        """The speed of one core in reference cores: `speed` if given, else by its clock, else 1.
+        """The speed of one core in reference cores.
+
+        It is `speed` if given, else the clock divided by `reference_mhz`, or 1 if one is unknown.
 
         >>> host = Host(cores=1, mhz=3000)
         >>> host.speed_of_core(2000.0), host.speed_of_core(None)

@@ -107,12 +107,12 @@ class Platform(Description):
         total = procs or nodes
         if not total:
             raise InputError(
-                "the trace has neither nodes nor MaxProcs: its platform is unknown",
+                "the trace has neither nodes nor MaxProcs or MaxNodes: its platform is unknown",
                 kind="missing-platform",
                 remedy="give a platform, such as 100x1",
             )
-        groups = nodes if nodes and total % nodes == 0 else total
-        return cls.parse(f"{groups}x{total // groups}")
+        count = nodes if nodes and total % nodes == 0 else total
+        return cls.parse(f"{count}x{total // count}")
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
@@ -126,10 +126,10 @@ class Platform(Description):
 
     @property
     def clock(self) -> float | None:
-        """The common clock of the hosts (MHz); None if it is unknown or not the same for all.
+        """The common clock of all hosts with a known clock (MHz); None if there is none.
 
-        It is the default reference clock of a log. The highest clock would not do: a faster host
-        would lengthen tasks that never run on it.
+        It is the default reference clock of a log. The highest clock is not used, because a
+        faster host would then lengthen tasks that never run on it.
 
         >>> Platform.parse("2x8@2400MHz").clock, Platform.parse("2x8").clock
         (2400.0, None)
@@ -256,22 +256,22 @@ class Platform(Description):
                 before = len(seen)
                 seen.update(names)
                 if len(seen) < before + len(names):
-                    place = ("clusters", i, "hosts", j, "names" if host.names else "name")
+                    address = ("clusters", i, "hosts", j, "names" if host.names else "name")
                     findings.add(
-                        place,
+                        address,
                         "gives a node a name that another node already has",
                         kind="duplicate-name",
                     )
 
     def _check_references(self, findings: ProblemCollector) -> None:
-        # There may be many nodes: names are first looked up among clusters and groups.
+        # Names of nodes are generated only if needed, because there may be many nodes.
         groups = [c.name for c in self.clusters] + [f"{c.name}-{h.name}" for c, h in self.hosts()]
-        known = set(groups)
+        group_names = set(groups)
         nodes: frozenset[str] | None = None
         for field in ("queues", "reservations", "maintenance"):
             for i, part in enumerate(getattr(self, field)):
                 for j, name in enumerate(part.hosts):
-                    if name in known:
+                    if name in group_names:
                         continue
                     nodes = frozenset(self.select()) if nodes is None else nodes
                     if name not in nodes:
@@ -286,8 +286,8 @@ class Platform(Description):
         for i, reservation in enumerate(self.reservations):
             for j, remedy in find_unknown_names(reservation.queues, queues, "queue"):
                 name = reservation.queues[j]
-                place = ("reservations", i, "queues", j)
-                findings.add(place, f"unknown queue '{name}'", remedy, kind="unknown-reference")
+                address = ("reservations", i, "queues", j)
+                findings.add(address, f"unknown queue '{name}'", remedy, kind="unknown-reference")
 
     @classmethod
     def __get_pydantic_json_schema__(

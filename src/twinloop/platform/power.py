@@ -24,7 +24,7 @@ from twinloop.description.quantities import (
     number_to_text,
 )
 
-# Rounding error of a sum of many shares.
+# Tolerance of a utilisation: the rounding error of a sum of many shares.
 _ROUNDING = 1e-9
 
 _Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class PowerModel(Description):
     """Base class of the power models: the power of a host at a utilisation from 0 to 1."""
 
     def watts(self, utilisation: ArrayLike) -> _Floats:
-        """The power in watts at each utilisation.
+        """Compute the power (W) at each utilisation from 0 to 1.
 
         >>> Linear(idle=25, max="174 W").watts([0, 0.5, 1])
         array([ 25. ,  99.5, 174. ])

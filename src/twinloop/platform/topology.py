@@ -48,7 +48,7 @@ class OpenDCGpu(OpenDCPart):
 
 
 class OpenDCPowerModel(OpenDCPart):
-    """The power model of a host."""
+    """The power model of a host; the defaults are those of OpenDC."""
 
     modelType: Literal["constant", "sqrt", "linear", "square", "cubic", "mse", "asymptotic"]
     power: _Power = 400.0
@@ -80,7 +80,7 @@ class OpenDCPowerModel(OpenDCPart):
                 return {"model": model, **ends}
 
     def unused_fields(self) -> set[str]:
-        """The given fields that OpenDC does not use for this type of model."""
+        """Return the given fields that OpenDC does not use for this type of model."""
         used = {"modelType", "idlePower", "maxPower"} | {
             "constant": {"power"},
             "mse": {"calibrationFactor"},

@@ -23,7 +23,8 @@ def export_topology(
     """Convert a platform to a topology; return it with notes on what it cannot represent."""
     export = _Export(folder)
     clusters = [
-        export.cluster(cluster, ("clusters", i)) for i, cluster in enumerate(platform.clusters)
+        export.export_cluster(cluster, ("clusters", i))
+        for i, cluster in enumerate(platform.clusters)
     ]
     if export.problems:
         raise DescriptionError(export.problems)
@@ -45,57 +46,64 @@ class _Export:
         self.problems: list[InputError] = []
         self.losses: dict[str, list[str]] = {}
 
-    def note_loss(self, what: str, place: Address) -> None:
-        self.losses.setdefault(what, []).append(address_to_path(place))
+    def note_loss(self, what: str, address: Address) -> None:
+        self.losses.setdefault(what, []).append(address_to_path(address))
 
-    def cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
-        hosts = [self.host(h, (*here, "hosts", j)) for j, h in enumerate(cluster.hosts)]
+    def export_cluster(self, cluster: Cluster, address: Address) -> dict[str, Any]:
+        hosts = [self.export_host(h, (*address, "hosts", j)) for j, h in enumerate(cluster.hosts)]
         values: dict[str, Any] = {"name": cluster.name, "hosts": hosts}
         if isinstance(cluster.carbon, float):
-            self.note_loss("a constant carbon intensity: OpenDC reads a file", (*here, "carbon"))
+            self.note_loss("a constant carbon intensity: OpenDC reads a file", (*address, "carbon"))
         elif cluster.carbon is not None:
             values["powerSource"] = {"carbonTracePath": make_relative(cluster.carbon, self.folder)}
         return values
 
-    def host(self, host: Host, here: Address) -> dict[str, Any]:
+    def export_host(self, host: Host, address: Address) -> dict[str, Any]:
         for field in ("mhz", "memory"):
             if getattr(host, field) is None:
-                self.add_problem((*here, field), "is unknown, but required by OpenDC")
+                self.add_problem((*address, field), "is unknown, but required by OpenDC")
         if not host.cores.is_integer():
-            self.add_problem((*here, "cores"), "must be a whole number in OpenDC")
+            self.add_problem((*address, "cores"), "must be a whole number in OpenDC")
         elif host.cores >= 2**31:
-            self.add_problem((*here, "cores"), "must be below 2^31 in OpenDC")
+            self.add_problem((*address, "cores"), "must be below 2^31 in OpenDC")
         if host.names:
-            self.note_loss("names of nodes: OpenDC makes its own", (*here, "names"))
+            self.note_loss("names of nodes: OpenDC generates names", (*address, "names"))
         if host.speed is not None:
-            self.note_loss("speed: OpenDC has only the clock", (*here, "speed"))
+            self.note_loss("speed: OpenDC has only the clock", (*address, "speed"))
         values: dict[str, Any] = {
             "name": host.name,
             "count": host.count,
-            "cpu": {"coreCount": int(host.cores), "coreSpeed": f"{_digits(host.mhz or 0)} MHz"},
-            "memory": {"memorySize": _memory(host.memory or 0)},
+            "cpu": {
+                "coreCount": int(host.cores),
+                "coreSpeed": f"{_format_number(host.mhz or 0)} MHz",
+            },
+            "memory": {"memorySize": _format_memory(host.memory or 0)},
         }
         for name in host.resources:
-            self.note_loss(f"resource '{name}': OpenDC needs more than its number", (*here, name))
+            self.note_loss(
+                f"resource '{name}': OpenDC needs more than its amount", (*address, name)
+            )
         if host.power is None:
-            self.note_loss("no power model: OpenDC takes 200 W to 400 W", here)
+            self.note_loss("no power model: OpenDC assumes 200 W to 400 W", address)
         else:
-            values["cpuPowerModel"] = self.power(host.power, (*here, "power"))
+            values["cpuPowerModel"] = self.export_power(host.power, (*address, "power"))
         return values
 
-    def power(self, power: PowerModel, here: Address) -> dict[str, Any]:
+    def export_power(self, power: PowerModel, address: Address) -> dict[str, Any]:
         match power:
             case Table():
-                self.add_problem(here, "OpenDC has no power model from a table")
+                self.add_problem(address, "OpenDC has no power model from a table")
                 return {}
             case Constant(power=watts):
-                ends = {key: f"{_digits(watts)} W" for key in ("power", "idlePower", "maxPower")}
+                ends = {
+                    key: f"{_format_number(watts)} W" for key in ("power", "idlePower", "maxPower")
+                }
                 return {"modelType": "constant", **ends}
         values = power.to_dict(complete=True)
         topology = {
             "modelType": values["model"],
-            "idlePower": f"{_digits(values['idle'])} W",
-            "maxPower": f"{_digits(values['max'])} W",
+            "idlePower": f"{_format_number(values['idle'])} W",
+            "maxPower": f"{_format_number(values['max'])} W",
         }
         match power:
             case Mse(r=r):
@@ -104,19 +112,19 @@ class _Export:
                 topology |= {"asymUtil": a, "dvfs": dvfs}
         return topology
 
-    def add_problem(self, place: Address, problem: str) -> None:
+    def add_problem(self, address: Address, problem: str) -> None:
         self.problems.append(
-            InputError(problem, kind="not-representable", field=address_to_path(place))
+            InputError(problem, kind="not-representable", field=address_to_path(address))
         )
 
 
-def _digits(number: float) -> str:
-    # OpenDC reads no plus sign in an exponent.
+def _format_number(number: float) -> str:
+    # OpenDC does not accept a plus sign in an exponent.
     return number_to_text(float(number)).replace("e+", "e")
 
 
-def _memory(amount: float) -> str:
+def _format_memory(amount: float) -> str:
     mebibytes = amount / 2**20
     if mebibytes.is_integer():
-        return f"{_digits(mebibytes)} MiB"
-    return f"{_digits(amount)} B"
+        return f"{_format_number(mebibytes)} MiB"
+    return f"{_format_number(amount)} B"

@@ -1,4 +1,4 @@
-"""Lists, extracts and packs sets of recorded runs.
+"""Command that lists, extracts and packs sets of recorded runs.
 
 python -m twinloop.recordings                           # the sets that are part of the package
 python -m twinloop.recordings extract trust runs/trust  # write the runs of a set into a folder
@@ -27,25 +27,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="python -m twinloop.recordings",
-        description="List, extract and pack sets of recorded runs. Without a command: the sets.",
+        description="List, extract and pack sets of recorded runs. The default is to list them.",
     )
     commands = parser.add_subparsers(dest="command")
     extract = commands.add_parser("extract", help="write the runs of a set into a folder")
     extract.add_argument("name", help=f"the set: {', '.join(SETS)}")
-    extract.add_argument("folder", type=Path, help="the folder to write, which must be new")
+    extract.add_argument(
+        "folder", type=Path, help="the folder to write, which must be new or empty"
+    )
     pack = commands.add_parser("pack", help="write the runs of a folder as an archive")
     pack.add_argument("folder", type=Path, help="the folder of runs")
     pack.add_argument("archive", type=Path, help="the file to write: NAME.tar.zst")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if given.command is None:
+        if options.command is None:
             width = max(map(len, SETS))
             for name, description in SETS.items():
                 print(f"{name:<{width}}  {description}")
-        elif given.command == "extract":
-            print(escape_name(f"wrote {extract_archive(archive_path(given.name), given.folder)}"))
+        elif options.command == "extract":
+            print(
+                escape_name(f"wrote {extract_archive(archive_path(options.name), options.folder)}")
+            )
         else:
-            print(escape_name(f"wrote {pack_folder(given.folder, given.archive)}"))
+            print(escape_name(f"wrote {pack_folder(options.folder, options.archive)}"))
     except (TwinloopError, OSError) as error:
         problem = input_error_from_os_error(error) if isinstance(error, OSError) else error
         print(f"error: {problem}", file=sys.stderr)

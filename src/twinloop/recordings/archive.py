@@ -29,7 +29,7 @@ from twinloop.description.files import (
 )
 from twinloop.description.replacement import OwnedFiles
 
-#: How the name of an archive ends.
+#: The suffix of the name of an archive.
 SUFFIX: Final = ".tar.zst"
 #: The highest level of compression with a window that every decompressor accepts.
 _LEVEL: Final = 19
@@ -44,12 +44,12 @@ def pack_folder(folder: str | Path, archive: str | Path) -> Path:
         folder: The folder of runs.
         archive: The file to write, by convention with the suffix `.tar.zst`.
 
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     runs = Path(there, "runs")
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     runs = Path(temporary, "runs")
     ...     runs.mkdir()
     ...     _ = (runs / "notes.json").write_text("{}")
-    ...     archive = pack_folder(runs, Path(there, "runs.tar.zst"))
-    ...     (extract_archive(archive, Path(there, "copy")) / "notes.json").read_text()
+    ...     archive = pack_folder(runs, Path(temporary, "runs.tar.zst"))
+    ...     (extract_archive(archive, Path(temporary, "copy")) / "notes.json").read_text()
     '{}'
     """
     folder, archive = Path(folder), Path(archive)
@@ -75,9 +75,9 @@ def pack_folder(folder: str | Path, archive: str | Path) -> Path:
 def extract_archive(archive: str | Path, folder: str | Path) -> Path:
     """Extract the files of an archive into a new folder, all of them or none.
 
-    Only regular files with plain names are accepted, and no more bytes than any other input may
-    have. The files are written by this function instead of `tarfile`, so modes, owners and links
-    of the archive have no effect.
+    Only regular files with plain names are accepted, up to the size limit of every input. The files
+    are written by this function instead of `tarfile`, so modes, owners and links of the archive
+    have no effect.
 
     Args:
         archive: A tar file, compressed or not.
@@ -89,7 +89,7 @@ def extract_archive(archive: str | Path, folder: str | Path) -> Path:
             "exists already and contains files",
             kind="not-replaceable",
             file=folder,
-            remedy="name a new one",
+            remedy="name a new or empty folder",
         )
     with write_folder_atomically(folder, lambda path: OwnedFiles()) as new:
         for name, content in _read_files(archive):
@@ -103,8 +103,8 @@ def extract_archive(archive: str | Path, folder: str | Path) -> Path:
 def open_runs(path: str | Path) -> Iterator[Path]:
     """Open a folder of recorded runs, or an archive of one.
 
-    An archive is extracted into a temporary folder, which is removed when the block ends. A path
-    that is no file is returned as it is.
+    An archive is extracted into a temporary folder, which is removed when the block ends. Any other
+    path, also of a folder that does not exist, is returned unchanged.
     """
     path = Path(path)
     if not is_file(path):
@@ -115,22 +115,23 @@ def open_runs(path: str | Path) -> Iterator[Path]:
 
 
 def _read_files(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file in an archive."""
+    """Yield the name and the content of each file in an archive."""
     packed = b"".join(iterate_chunks(archive))
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
             for member in tar:
-                # Before the next header is looked for: a negative size would lead back to this one.
+                # Checked before `tarfile` seeks the next header: a negative size would lead back to
+                # this one for ever.
                 if not 0 <= member.size <= len(packed):
                     raise tarfile.ReadError(f"{member.name!a} has {member.size} bytes")
                 if member.isdir():
                     continue
                 if not member.isreg() or member.issparse():
                     raise InputError(
-                        f"{member.name!a} is no regular file",
+                        f"{member.name!a} is not a regular file",
                         kind="damaged-file",
                         file=archive,
-                        remedy="an archive of runs holds no links, devices or sparse files",
+                        remedy="an archive of runs contains no links, devices or sparse files",
                     )
                 content = cast(IO[bytes], tar.extractfile(member)).read()
                 yield member.name.removeprefix("./"), content
@@ -138,7 +139,7 @@ def _read_files(archive: Path) -> Iterator[tuple[str, bytes]]:
         raise
     except (tarfile.TarError, ValueError, OverflowError) as error:  # tarfile raises all of these
         raise InputError(
-            f"is no tar archive, or a damaged one: {error}",
+            f"is not a tar archive, or is damaged: {error}",
             kind="damaged-file",
             file=archive,
             remedy="name an archive that `twinloop.recordings.pack_folder` wrote",
