@@ -100,7 +100,7 @@ def test_a_changed_stored_workload_is_detected(tmp_path: Path) -> None:
         Trace.load(path)
     file.write_bytes(whole)
     (path / "workload-usage.parquet").write_bytes(whole)
-    with pytest.raises(DamagedTraceError, match="does not name it"):
+    with pytest.raises(DamagedTraceError, match="does not list it"):
         Trace.load(path)
 
 

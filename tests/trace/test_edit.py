@@ -139,6 +139,8 @@ def test_a_window_moves_all_times_and_the_epoch_to_its_start() -> None:
     assert part.usage["t"].to_list() == [5.5, 6.5]
     assert part.node_states.select("start", "end").row(0) == (-0.5, 8.5)
     assert part.power["t"].to_list() == [0.5]
+    counted = {note.what: note.count for note in part.manifest.cleaned}
+    assert counted["rows of power not in the window"] == 1  # power belongs to no task
     assert part.manifest.epoch_ms == 1_726_128_000_500
     assert part.manifest.edits[0].parameters == {
         "start": 0.5, "end": 1.0, "by": "submit", "rebase": True

@@ -43,7 +43,7 @@ def test_of_samples_of_one_time_the_last_is_kept() -> None:
     times = fixed.usage.filter(pl.col("task") == "a").select("t", "cpu").rows()
     assert times == [(2.0, 0.5), (3.0, 0.7), (4.0, 0.5)]
     assert notes(fixed) == [
-        ("removed", "rows of usage with the time of a later one", 1),
+        ("removed", "rows of usage with the same time as a later row", 1),
         ("repaired", "samples out of order, sorted", 1),
     ]
     # The removed sample was in line 2.

@@ -9,9 +9,9 @@ Rows = NDArray[np.int64]
 
 
 def find_blocked_tasks(parent_rows: Rows, child_rows: Rows, count: int) -> tuple[Rows, list[int]]:
-    """Find the tasks that can never become ready, and one cycle; both are empty without a cycle.
+    """Find the tasks that can never become ready, and one cycle; both are empty if there is none.
 
-    The cycle lists tasks from child to parent, and ends with the task it begins with.
+    The cycle lists tasks from child to parent, and ends with the task that it begins with.
 
     Args:
         parent_rows: The row of the parent of each dependency.
@@ -28,26 +28,26 @@ def find_blocked_tasks(parent_rows: Rows, child_rows: Rows, count: int) -> tuple
         return np.zeros(0, dtype=np.int64), []
     order = np.argsort(parent_rows, kind="stable")
     children = child_rows[order].tolist()
-    first = np.searchsorted(parent_rows[order], np.arange(count + 1)).tolist()
-    waiting = np.bincount(child_rows, minlength=count).tolist()
-    ready = [row for row, number in enumerate(waiting) if not number]
+    first_child = np.searchsorted(parent_rows[order], np.arange(count + 1)).tolist()
+    unfinished_parents = np.bincount(child_rows, minlength=count).tolist()
+    ready = [row for row, number in enumerate(unfinished_parents) if not number]
     while ready:
         row = ready.pop()
-        for child in children[first[row] : first[row + 1]]:
-            waiting[child] -= 1
-            if not waiting[child]:
+        for child in children[first_child[row] : first_child[row + 1]]:
+            unfinished_parents[child] -= 1
+            if not unfinished_parents[child]:
                 ready.append(child)
-    held = np.array(waiting) > 0
-    rows = np.flatnonzero(held)
+    is_blocked = np.array(unfinished_parents) > 0
+    rows = np.flatnonzero(is_blocked)
     if not rows.size:
         return rows, []
     # Every blocked task has a blocked parent, so that following parents leads into a cycle.
-    inside = held[parent_rows]
-    above = np.full(count, count)
-    np.minimum.at(above, child_rows[inside], parent_rows[inside])
-    place: dict[int, int] = {}
+    between_blocked = is_blocked[parent_rows]
+    blocked_parent = np.full(count, count)
+    np.minimum.at(blocked_parent, child_rows[between_blocked], parent_rows[between_blocked])
+    position: dict[int, int] = {}
     row = int(rows[0])
-    while row not in place:
-        place[row] = len(place)
-        row = int(above[row])
-    return rows, [*list(place)[place[row] :], row]
+    while row not in position:
+        position[row] = len(position)
+        row = int(blocked_parent[row])
+    return rows, [*list(position)[position[row] :], row]

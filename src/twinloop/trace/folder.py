@@ -68,11 +68,11 @@ def save_folder(
 
 
 def find_owned_files(path: Path) -> OwnedFiles:
-    """Find the files of a trace folder that its manifest lists; an error if it has no manifest.
+    """Find the files of a trace in a folder, by its manifest; raise an error if it has none.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     run = save_folder({}, Manifest(), Path(there, "run"), overwrite=False)
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     run = save_folder({}, Manifest(), Path(temporary, "run"), overwrite=False)
     ...     "manifest.json" in find_owned_files(run).files
     True
     """
@@ -90,7 +90,7 @@ def make_ownership_rule(kind: str) -> OwnershipRule:
         try:
             document = _read_manifest(path)
         except DamagedTraceError:
-            return OwnedFiles()  # it is no trace folder
+            return OwnedFiles()  # it is not a trace folder
         if document.get("kind") != kind:
             raise InputError(
                 f"contains a trace of another kind ({document.get('kind')}, not {kind}), so it is "
@@ -125,12 +125,12 @@ def write_tables(
     def write(frame: pl.DataFrame, name: str) -> dict[str, Any]:
         return _write_table(frame, path / name)
 
-    written = {
+    entries = {
         f"{name}.parquet": write(frame, f"{name}.parquet")
         for name, frame in tables.items()
         if frame.height
     }
-    document = manifest.model_dump(mode="json") | {"tables": written}
+    document = manifest.model_dump(mode="json") | {"tables": entries}
     if workload is not None:
         document["workload"] = write_workload(workload.to_stored(), tables, write)
     document["sha256"] = _hash_manifest(document)
@@ -158,55 +158,55 @@ def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWo
             kind="hash-mismatch",
             file=path / MANIFEST,
         )
-    written = document.pop("tables")
-    kept = document.pop("workload", None)
+    entries = document.pop("tables")
+    workload_entry = document.pop("workload", None)
     try:
         manifest = Manifest.model_validate(document)
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"]))
         raise DamagedTraceError(
-            first["msg"], kind="damaged-file", file=path / MANIFEST, field=field
+            problem["msg"], kind="damaged-file", file=path / MANIFEST, field=field
         ) from None
     tables = {}
     for name in TABLES:
-        expected = written.pop(f"{name}.parquet", None)
+        expected = entries.pop(f"{name}.parquet", None)
         if expected is not None:
             tables[name] = _load_table(path / f"{name}.parquet", name, expected)
         elif (path / f"{name}.parquet").exists():
             raise DamagedTraceError(
-                "is there, but the manifest does not name it",
+                "exists, but the manifest does not list it",
                 kind="incomplete-trace",
                 file=path / f"{name}.parquet",
             )
-    if written:
+    if entries:
         raise DamagedTraceError(
-            f"lists unknown tables: {', '.join(written)}",
+            f"lists unknown tables: {', '.join(entries)}",
             kind="incomplete-trace",
             file=path / MANIFEST,
         )
-    return tables, manifest, _read_workload(kept, tables, path)
+    return tables, manifest, _read_workload(workload_entry, tables, path)
 
 
 def _read_workload(
     entry: Any, tables: Mapping[str, pl.DataFrame], path: Path
 ) -> StoredWorkload | None:
     """Read the workload stored beside the tables of the run; None if the manifest has none."""
-    named: set[str] = set()
+    read_files: set[str] = set()
 
     def read(name: str, expected: Any) -> pl.DataFrame:
-        named.add(name)
+        read_files.add(name)
         return _read_table(path / name, expected)
 
-    found = None if entry is None else read_workload(entry, tables, path / MANIFEST, read)
+    workload = None if entry is None else read_workload(entry, tables, path / MANIFEST, read)
     for name in WORKLOAD_FILES:
-        if name not in named and (path / name).exists():
+        if name not in read_files and (path / name).exists():
             raise DamagedTraceError(
-                "is there, but the manifest does not name it",
+                "exists, but the manifest does not list it",
                 kind="incomplete-trace",
                 file=path / name,
             )
-    return found
+    return workload
 
 
 def _write_table(frame: pl.DataFrame, file: Path) -> dict[str, Any]:
@@ -245,11 +245,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not path.is_dir():
         raise DamagedTraceError(
-            "is no folder" if path.exists() else "does not exist", kind="file-not-found", file=path
+            "is not a folder" if path.exists() else "does not exist",
+            kind="file-not-found",
+            file=path,
         )
     if not file.is_file():
         raise DamagedTraceError(
-            f"has no {MANIFEST}: it is incomplete, or no trace folder",
+            f"has no {MANIFEST}: it is incomplete, or not a trace folder",
             kind="incomplete-trace",
             file=path,
         )
@@ -258,26 +260,28 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         raise DamagedTraceError(
-            f"is no JSON: {error}", kind="damaged-file", file=file, line=line
+            f"is not valid JSON: {error}", kind="damaged-file", file=file, line=line
         ) from None
     if not isinstance(document, dict) or not isinstance(document.get("tables"), dict):
-        raise DamagedTraceError("is no manifest of a trace", kind="incomplete-trace", file=file)
+        raise DamagedTraceError(
+            "is not the manifest of a trace", kind="incomplete-trace", file=file
+        )
     return document
 
 
 def _check_range(table: pl.DataFrame, name: str) -> pl.DataFrame:
     """Raise an error if a time or a power in a table is out of range; return the table."""
     for field, column in TABLES[name].items():
-        largest = {"s": MAX_TIME, "W": MAX_POWER}.get(column.unit)
-        if largest is None:
+        limit = {"s": MAX_TIME, "W": MAX_POWER}.get(column.unit)
+        if limit is None:
             continue
         values = table[field]
-        beyond = values.is_finite() & (values.abs() > largest)
-        if beyond.any():
-            row = int(beyond.arg_true()[0])
+        out_of_range = values.is_finite() & (values.abs() > limit)
+        if out_of_range.any():
+            row = int(out_of_range.arg_true()[0])
             raise InputError(
                 f"{field} in row {row + 1}: {values[row]:g} {column.unit} is beyond "
-                f"{largest:g} {column.unit}, the largest value allowed",
+                f"{limit:g} {column.unit}, the largest value allowed",
                 kind="out-of-range",
             )
     return table

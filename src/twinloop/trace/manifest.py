@@ -33,7 +33,7 @@ class Edit(_ManifestModel):
     parameters: dict[str, Any] = {}
 
 
-def _programs() -> dict[str, str]:
+def _list_program_versions() -> dict[str, str]:
     return {"twinloop": __version__, "python": platform.python_version()}
 
 
@@ -53,11 +53,13 @@ class Manifest(_ManifestModel):
     #: Unix time of t = 0 in milliseconds; null: unknown.
     epoch_ms: int | None = None
     seed: int | None = None
-    #: Clock rate of the core whose seconds `usage.cpu` counts; null: that of each node.
+    #: Clock (MHz) of the core whose seconds `usage.cpu` counts; null: that of each node.
     reference_mhz: float | None = None
-    #: Nominal sampling period of the recorder.
+    #: Nominal sampling period of the recorder (s); null: unknown.
     sampling_period: float | None = None
-    programs: dict[str, str] = Field(default_factory=_programs)
+    #: Versions of the programs that made the trace.
+    programs: dict[str, str] = Field(default_factory=_list_program_versions)
+    #: Notes on data cleaning by readers, repairs and edits.
     cleaned: tuple[Cleaning, ...] = ()
     edits: tuple[Edit, ...] = ()
     #: Further data about the run.

@@ -25,11 +25,11 @@ def read_parquet(path: Path, types: Iterable[Any] | None = None) -> pl.DataFrame
         types: The column types that it will be cast to; by default those of the file.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as temporary:
     ...     for name in ("run1", "run[1]"):
-    ...         Path(there, name).mkdir()
-    ...         pl.DataFrame({"id": [name]}).write_parquet(Path(there, name, "tasks.parquet"))
-    ...     read_parquet(Path(there, "run[1]", "tasks.parquet"))["id"].to_list()
+    ...         Path(temporary, name).mkdir()
+    ...         pl.DataFrame({"id": [name]}).write_parquet(Path(temporary, name, "tasks.parquet"))
+    ...     read_parquet(Path(temporary, "run[1]", "tasks.parquet"))["id"].to_list()
     ['run[1]']
     """
     _check_size(path, types)
@@ -49,16 +49,18 @@ def read_parquet_schema(path: Path) -> dict[str, pl.DataType]:
 def _check_size(path: Path, types: Iterable[Any] | None) -> None:
     """Raise an InputError if the table is above the input limit, by the counts in its footer.
 
-    All columns of the file count, also columns that are rejected after reading. No page is read. A
-    file that is not Parquet is left to the reader.
+    All columns of the file count, also columns that are rejected after reading. No page is read.
+    For a file that is not Parquet, the reader raises the error.
     """
     try:
         scan = scan_parquet(path)
-        held = scan.collect_schema()
+        schema = scan.collect_schema()
         rows = int(scan.select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return
-    check_table_size(path, rows, held.dtypes(), types or (), listed=estimate_list_bytes(path, held))
+    check_table_size(
+        path, rows, schema.dtypes(), types or (), listed=estimate_list_bytes(path, schema)
+    )
 
 
 def estimate_list_bytes(path: Path, columns: Mapping[str, pl.DataType]) -> int:
@@ -69,5 +71,5 @@ def estimate_list_bytes(path: Path, columns: Mapping[str, pl.DataType]) -> int:
 
 
 def to_exact_path(path: Path) -> str:
-    """Return a path that Polars does not expand: a relative one may begin with a tilde."""
+    """Return an absolute path, which Polars does not expand even if a name begins with a tilde."""
     return os.fspath(path.absolute())

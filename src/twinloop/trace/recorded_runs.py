@@ -11,12 +11,12 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     """Collect the recorded run of each task, in the order of `tasks`; unknown values are null.
 
     - `id`, `submit`.
-    - `start`, `end`: first start and last end of its executions; `wait`: submission to first start.
+    - `start`, `end`: first start and last end of its executions; `wait`: from `submit` to `start`.
     - `last_start`, `last_end`: of its last attempt that has both.
-    - `processors`: the requested ones or, unless they are positive, those of the last attempt with
-      a known number; null unless positive.
-    - `run_time`: as recorded, else the length of the last attempt with start and end: a task that
-      was restarted needs one complete run. Null if negative.
+    - `processors`: the requested number if it is positive, else the allocated number of the last
+      attempt for which it is known, if it is positive.
+    - `run_time`: as recorded, else the length of the last attempt with start and end, because a
+      task that was restarted needs one complete run. Null if negative.
     - `runnable`: whether `processors` and `run_time` are known. Tasks of zero seconds and failed
       tasks are runnable.
 
@@ -36,12 +36,20 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     >>> collect_runs(trace).select("id", "processors", "run_time", "runnable").rows()
     [('a', 4.0, 0.0, True), ('b', 2.0, 5.0, True), ('c', None, 60.0, False)]
     """
-    tasks = trace.tasks.select("id", *map(_finite, ("submit", "requested_cores", "run_time")))
+    tasks = trace.tasks.select(
+        "id", *map(_finite_or_null, ("submit", "requested_cores", "run_time"))
+    )
     processors = pl.coalesce("requested_cores", "allocated")
     run_time = pl.coalesce("run_time", pl.col("last_end") - pl.col("last_start"))
     return (
         tasks.with_columns(pl.when(pl.col("requested_cores") > 0).then("requested_cores"))
-        .join(_attempts(trace), left_on="id", right_on="task", how="left", maintain_order="left")
+        .join(
+            _aggregate_attempts(trace),
+            left_on="id",
+            right_on="task",
+            how="left",
+            maintain_order="left",
+        )
         .select(
             *("id", "submit", "start", "end", "last_start", "last_end"),
             processors=pl.when(processors > 0).then(processors),
@@ -54,10 +62,10 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _attempts(trace: Trace) -> pl.DataFrame:
+def _aggregate_attempts(trace: Trace) -> pl.DataFrame:
     """Aggregate the placements of each task: its times, its last attempt, its processors."""
     placements = trace.placements.select(
-        "task", pl.col("attempt").fill_null(0), *map(_finite, ("start", "end", "cores"))
+        "task", pl.col("attempt").fill_null(0), *map(_finite_or_null, ("start", "end", "cores"))
     )
     # The nodes of one attempt are used together.
     attempts = (
@@ -69,10 +77,10 @@ def _attempts(trace: Trace) -> pl.DataFrame:
         )
         .sort("attempt")
     )
-    whole = pl.col("start").is_not_null() & pl.col("end").is_not_null()
+    complete = pl.col("start").is_not_null() & pl.col("end").is_not_null()
     return (
         attempts.with_columns(
-            last_start=pl.when(whole).then("start"), last_end=pl.when(whole).then("end")
+            last_start=pl.when(complete).then("start"), last_end=pl.when(complete).then("end")
         )
         .group_by("task")
         .agg(
@@ -83,5 +91,5 @@ def _attempts(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _finite(name: str) -> pl.Expr:
+def _finite_or_null(name: str) -> pl.Expr:
     return pl.when(pl.col(name).is_finite()).then(name)

@@ -64,19 +64,19 @@ FILES: Final = tuple(map(workload_file_name, STORED_TABLES))
 
 
 def write_workload(
-    kept: StoredWorkload,
+    workload: StoredWorkload,
     tables: Mapping[str, pl.DataFrame],
     write: Callable[[pl.DataFrame, str], dict[str, Any]],
 ) -> dict[str, Any]:
     """Write the tables of a workload beside those of its run; return its entry in the manifest.
 
     Args:
-        kept: The workload.
+        workload: The workload.
         tables: The tables of the run.
         write: Writes a table under a file name, and returns its entry in the manifest.
     """
     entries: dict[str, Any] = {}
-    for name, frame in kept.tables.items():
+    for name, frame in workload.tables.items():
         if not frame.height:
             continue
         same = _find_equal_columns(frame, tables.get(name))
@@ -85,7 +85,7 @@ def write_workload(
             write(frame.select(own), workload_file_name(name)) if own else {"rows": frame.height}
         )
         entries[name] = written | {"same": same}
-    return {"kind": kept.kind, "facts": dict(kept.facts), "tables": entries}
+    return {"kind": workload.kind, "facts": dict(workload.facts), "tables": entries}
 
 
 def read_workload(
@@ -105,39 +105,47 @@ def read_workload(
     try:
         kind, facts, described = entry["kind"], entry["facts"], entry["tables"]
         if kind not in KINDS or not isinstance(facts, dict) or set(described) - set(STORED_TABLES):
-            raise ValueError("it is of an unknown kind")
-        found = {}
-        for name, one in described.items():
-            rows, same = one["rows"], one["same"]
-            frame = read(workload_file_name(name), one) if "sha256" in one else pl.DataFrame()
+            raise ValueError("its kind or a table is unknown")
+        stored = {}
+        for name, description in described.items():
+            rows, same = description["rows"], description["same"]
+            frame = (
+                read(workload_file_name(name), description)
+                if "sha256" in description
+                else pl.DataFrame()
+            )
             run = tables.get(name, pl.DataFrame())
             heights = {run.height} if same else set()
-            heights |= {frame.height} if "sha256" in one else set()
+            heights |= {frame.height} if "sha256" in description else set()
             if heights != {rows} or set(same) & set(frame.columns):
                 raise ValueError(f"its table {name} does not match the run")
-            shared = [run[of].alias(column) for column, of in same.items()]
-            found[name] = pl.DataFrame([*frame.get_columns(), *shared])
+            shared = [run[run_column].alias(column) for column, run_column in same.items()]
+            stored[name] = pl.DataFrame([*frame.get_columns(), *shared])
     except (KeyError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
         raise DamagedTraceError(
-            f"is no description of a workload: {error}",
+            f"does not describe a workload: {error}",
             kind="damaged-file",
             file=file,
             field="workload",
         ) from None
-    return StoredWorkload(kind, facts, found)
+    return StoredWorkload(kind, facts, stored)
 
 
 def _find_equal_columns(frame: pl.DataFrame, run: pl.DataFrame | None) -> dict[str, str]:
-    """Find the columns that the run has as well; map each to its name there."""
-    found: dict[str, str] = {}
+    """Find the columns that are equal to a column of the run; map each to that column."""
+    equal: dict[str, str] = {}
     if run is None or run.height != frame.height:
-        return found
+        return equal
     for column in frame.columns:
         values = frame[column]
         if values.null_count() == values.len():
             continue
-        for of in (column, f"{column}_recorded", f"requested_{column}"):
-            if of in run.columns and run[of].dtype == values.dtype and values.equals(run[of]):
-                found[column] = of
+        for run_column in (column, f"{column}_recorded", f"requested_{column}"):
+            if (
+                run_column in run.columns
+                and run[run_column].dtype == values.dtype
+                and values.equals(run[run_column])
+            ):
+                equal[column] = run_column
                 break
-    return found
+    return equal

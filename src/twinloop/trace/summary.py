@@ -77,26 +77,29 @@ class Summary(BaseModel):
     run_time: Spread | None
     wait: Spread | None
     requested_time: Spread | None
+    #: Requested memory; the used memory of tasks that requested none.
     memory: Spread | None
-    #: Sum of cores times run time over the tasks that have both.
+    #: Sum of cores times run time over the tasks for which both are known.
     core_seconds: float
     #: Cores of all nodes, or of the machine according to the header of the log.
     capacity: float | None
     #: core_seconds divided by capacity times the time from the first submission to the last.
     offered_load: float | None
-    #: Mean length of the sampling windows.
+    #: Sampling period of the manifest (s) or, if unknown, the mean length of the windows.
     sampling_period: float | None
+    #: Energy of all nodes, by their common power if it was recorded, else by that of each node.
     energy_joules: float | None
+    #: Size of all files.
     data_bytes: float | None
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Summary:
         """Compute the summary of a trace."""
         tasks, manifest = trace.tasks, trace.manifest
-        ran = collect_runs(trace)
+        runs = collect_runs(trace)
         submit = tasks["submit"].drop_nulls()
         ends = trace.placements["end"].drop_nulls()
-        core_seconds = float((ran["processors"] * ran["run_time"]).sum())
+        core_seconds = float((runs["processors"] * runs["run_time"]).sum())
         capacity = compute_capacity(trace)
         span = float(np.ptp(submit.to_numpy())) if len(submit) else 0.0
         statuses = tasks["status"].value_counts(sort=True).rows()
@@ -107,7 +110,7 @@ class Summary(BaseModel):
         return cls(
             format=manifest.source.format if manifest.source else None,
             kind=manifest.kind,
-            epoch=_date(manifest.epoch_ms),
+            epoch=_format_date(manifest.epoch_ms),
             rows={name: frame.height for name, frame in trace.tables.items() if frame.height},
             tasks=tasks.height,
             users=tasks["user"].drop_nulls().n_unique(),
@@ -115,12 +118,12 @@ class Summary(BaseModel):
             queues=tasks["queue"].drop_nulls().n_unique(),
             statuses={status or "unknown": count for status, count in statuses},
             with_parents=int((tasks["parents"].list.len() > 0).sum()),
-            first_submit=_number(submit.min()),
-            last_submit=_number(submit.max()),
-            last_end=_number(ends.max()),
-            cores=Spread.from_values(ran["processors"]),
-            run_time=Spread.from_values(ran["run_time"]),
-            wait=Spread.from_values(ran["wait"]),
+            first_submit=_number_or_none(submit.min()),
+            last_submit=_number_or_none(submit.max()),
+            last_end=_number_or_none(ends.max()),
+            cores=Spread.from_values(runs["processors"]),
+            run_time=Spread.from_values(runs["run_time"]),
+            wait=Spread.from_values(runs["wait"]),
             requested_time=Spread.from_values(tasks["requested_time"]),
             memory=Spread.from_values(
                 tasks.select(pl.coalesce("requested_memory", "memory_used"))[:, 0]
@@ -128,7 +131,7 @@ class Summary(BaseModel):
             core_seconds=core_seconds,
             capacity=capacity,
             offered_load=core_seconds / (capacity * span) if capacity and span > 0 else None,
-            sampling_period=manifest.sampling_period or _number(usage_dt.mean()),
+            sampling_period=manifest.sampling_period or _number_or_none(usage_dt.mean()),
             energy_joules=float((power["watts"] * power["dt"]).sum()) if power.height else None,
             data_bytes=float(trace.files["size"].sum()) if trace.files.height else None,
         )
@@ -144,14 +147,16 @@ def compute_capacity(trace: Trace) -> float | None:
 
 
 def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
-    """Compute the load of a trace over time, in equal bins from its first to its last event.
+    """Compute the load of a trace over time, in bins of equal length.
 
-    If all events are at one instant, there is one bin of one second.
+    The bins reach from the first to the last submission, end of an execution or sample. If all of
+    these are at one instant, there is one bin of one second.
 
     Columns: `t` (begin of the bin), `dt`, `submitted` (tasks), `offered` (core-seconds of work
-    submitted per second), `running` (mean cores in use by placements; null if no start is known),
-    `used` (mean busy cores by usage samples; null without samples). A placement with unknown cores
-    counts with those of its task; a task of unknown size counts as one core.
+    submitted per second), `running` (mean cores in use by placements; null if no placement has both
+    times), `used` (mean CPU use of the samples, in cores; null if there are no samples). A
+    placement with unknown cores counts with those of its task; a task of unknown size counts as
+    one core.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [2.0]}),
@@ -159,22 +164,22 @@ def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     >>> compute_load_over_time(trace, bins=2)["running"].to_list()
     [0.0, 2.0]
     """
-    every = collect_runs(trace).with_columns(cores=pl.col("processors").fill_null(1.0))
-    work = every.drop_nulls("submit")
-    sizes = every.select("id", "cores").unique("id", keep="first")
-    ran = (
+    runs = collect_runs(trace).with_columns(cores=pl.col("processors").fill_null(1.0))
+    work = runs.drop_nulls("submit")
+    sizes = runs.select("id", "cores").unique("id", keep="first")
+    placements = (
         trace.placements.filter(pl.col("start").is_finite() & pl.col("end").is_finite())
-        .join(sizes, left_on="task", right_on="id", how="left", suffix="_asked")
-        .select("start", "end", cores=pl.coalesce("cores", "cores_asked", 1.0))
+        .join(sizes, left_on="task", right_on="id", how="left", suffix="_requested")
+        .select("start", "end", cores=pl.coalesce("cores", "cores_requested", 1.0))
     )
     usage = trace.usage.filter(
         pl.col("t").is_finite() & pl.col("dt").is_finite() & pl.col("cpu").is_finite()
     )
-    times = [work["submit"], ran["end"], usage["t"]]
-    known = np.concatenate([series.to_numpy() for series in times])
-    if not known.size or bins < 1:
-        return pl.DataFrame(schema=dict.fromkeys(_LOAD, pl.Float64))
-    first, last = known.min(), known.max()
+    columns = [work["submit"], placements["end"], usage["t"]]
+    times = np.concatenate([column.to_numpy() for column in columns])
+    if not times.size or bins < 1:
+        return pl.DataFrame(schema=dict.fromkeys(_LOAD_COLUMNS, pl.Float64))
+    first, last = times.min(), times.max()
     # Narrower bins would have widths that consist mostly of rounding errors.
     if last - first <= bins * max(1e-9, 2.0**-40 * max(-first, last)):
         last, bins = first + 1.0, 1
@@ -189,12 +194,15 @@ def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     ).with_columns(pl.col("offered") / width, pl.col("submitted").cast(pl.Float64))
     unknown = pl.lit(None, dtype=pl.Float64)
     return frame.with_columns(
-        running=_mean_in_bins(
-            ran["start"].to_numpy(), ran["end"].to_numpy(), ran["cores"].to_numpy(), edges
+        running=_compute_bin_means(
+            placements["start"].to_numpy(),
+            placements["end"].to_numpy(),
+            placements["cores"].to_numpy(),
+            edges,
         )
-        if ran.height
+        if placements.height
         else unknown,
-        used=_mean_in_bins(
+        used=_compute_bin_means(
             (usage["t"] - usage["dt"]).to_numpy(),
             usage["t"].to_numpy(),
             (usage["cpu"] / usage["dt"]).to_numpy(),
@@ -205,29 +213,31 @@ def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     )
 
 
-_LOAD = ("t", "dt", "submitted", "offered", "running", "used")
+_LOAD_COLUMNS = ("t", "dt", "submitted", "offered", "running", "used")
 
 
-def _mean_in_bins(start: _Floats, end: _Floats, height: _Floats, edges: _Floats) -> pl.Series:
+def _compute_bin_means(start: _Floats, end: _Floats, height: _Floats, edges: _Floats) -> pl.Series:
     """Compute the mean over each bin of a sum of boxes with `height` from `start` to `end`."""
     keep = (end > start) & np.isfinite(height)
     start, end, height = start[keep], end[keep], height[keep]
-    at = np.concatenate([start, end])
+    times = np.concatenate([start, end])
     step = np.concatenate([height, -height])
-    order = np.argsort(at, kind="stable")
-    at, level = at[order], np.cumsum(step[order])
+    order = np.argsort(times, kind="stable")
+    times, level = times[order], np.cumsum(step[order])
     # The integral is linear between events.
-    integral = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at))]) if at.size else at
-    if not at.size:
+    integral = (
+        np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))]) if times.size else times
+    )
+    if not times.size:
         return pl.Series(np.zeros(edges.size - 1))
-    return pl.Series(np.maximum(np.diff(np.interp(edges, at, integral)), 0.0) / np.diff(edges))
+    return pl.Series(np.maximum(np.diff(np.interp(edges, times, integral)), 0.0) / np.diff(edges))
 
 
-def _number(value: object) -> float | None:
+def _number_or_none(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _date(epoch_ms: int | None) -> str | None:
+def _format_date(epoch_ms: int | None) -> str | None:
     if epoch_ms is None:
         return None
     try:

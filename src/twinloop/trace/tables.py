@@ -45,17 +45,17 @@ def text_column(meaning: str) -> Column:
 def seconds_column(meaning: str) -> Column:
     """Make a column of times or durations.
 
-    >>> seconds_column("latest end that was asked for").unit
+    >>> seconds_column("latest end that was requested").unit
     's'
     """
     return Column(pl.Float64, "s", meaning)
 
 
-def _bytes(meaning: str) -> Column:
+def _bytes_column(meaning: str) -> Column:
     return Column(pl.Float64, "bytes", meaning)
 
 
-def _count(meaning: str) -> Column:
+def _count_column(meaning: str) -> Column:
     return Column(pl.Int64, "", f"{meaning}; null: not counted")
 
 
@@ -68,13 +68,13 @@ COMMAND_COLUMNS: Final[Mapping[str, Column]] = {
 
 #: Columns of the performance counters of a task.
 COUNTER_COLUMNS: Final[Mapping[str, Column]] = {
-    "voluntary_switches": _count("times it gave up a CPU to wait"),
-    "involuntary_switches": _count("times a CPU was taken from it"),
-    "minor_faults": _count("page faults served from memory"),
-    "major_faults": _count("page faults that read from a disk"),
-    "instructions": _count("instructions it retired"),
-    "cycles": _count("cycles of CPUs that it ran for"),
-    "cache_misses": _count("accesses that missed the last cache"),
+    "voluntary_switches": _count_column("times it gave up a CPU to wait"),
+    "involuntary_switches": _count_column("times a CPU was taken from it"),
+    "minor_faults": _count_column("page faults served from memory"),
+    "major_faults": _count_column("page faults that read from a disk"),
+    "instructions": _count_column("instructions it retired"),
+    "cycles": _count_column("cycles of CPUs that it ran for"),
+    "cache_misses": _count_column("accesses that missed the last cache"),
 }
 
 _LINE = Column(pl.UInt32, "", "line (text) or row (Parquet) of the source file, counted from 1")
@@ -91,23 +91,23 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "submit_recorded": seconds_column("submission in the record that this run replays"),
         "submit": seconds_column("submission in this run"),
         "ready": seconds_column("when all its dependencies had ended"),
-        "requested_cores": Column(pl.Float64, "cores", "cores asked for, over all nodes"),
-        "requested_nodes": Column(pl.Int64, "nodes", "nodes asked for; null: anywhere"),
-        "requested_memory": _bytes("memory asked for, over all nodes"),
+        "requested_cores": Column(pl.Float64, "cores", "requested cores, over all nodes"),
+        "requested_nodes": Column(pl.Int64, "nodes", "requested nodes; null: any number"),
+        "requested_memory": _bytes_column("requested memory, over all nodes"),
         "requested_time": seconds_column("upper bound of the run time that the user gave"),
         "planned_time": seconds_column(
             "run time that a scheduler planned with, where none was requested"
         ),
-        "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
-        "resources": Column(RESOURCES, "", "other resources asked for: gpu, licences..."),
+        "requested_mhz": Column(pl.Float64, "MHz", "requested CPU capacity, over all its cores"),
+        "resources": Column(RESOURCES, "", "other requested resources: gpu, licences..."),
         "run_time": seconds_column("how long it ran, also if its start is unknown"),
         "cpu_time": seconds_column("CPU seconds it used, over all its cores"),
-        "memory_used": _bytes("memory it used, over all nodes"),
+        "memory_used": _bytes_column("memory it used, over all nodes"),
         "energy": Column(pl.Float64, "J", "energy of its machines, by its share of their use"),
         "kind": text_column("contention kind, which sets its pressure and its sensitivity"),
         "status": text_column("how it ended, one of STATUSES; null: unknown"),
         "exit_code": Column(pl.Int64, "", "exit status of its process; minus the signal if killed"),
-        "deadline": seconds_column("latest end that was asked for"),
+        "deadline": seconds_column("latest end that was requested"),
         "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
         "think_time": seconds_column(
             "pause of the user between the end of the parents and submission"
@@ -122,7 +122,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "attempt": Column(pl.Int64, "", "0 for the first time it was started, then 1, 2..."),
         "machine": text_column("node it ran on; null: not recorded"),
         "cores": Column(pl.Float64, "cores", "cores it was given there"),
-        "memory": _bytes("memory it was given there"),
+        "memory": _bytes_column("memory it was given there"),
         "start": seconds_column("begin of the execution"),
         "end": seconds_column("end of the execution"),
         "reason": text_column("why it ended, one of STATUSES or 'preempted', 'migrated'"),
@@ -134,7 +134,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "t": seconds_column("end of the sampling window"),
         "dt": seconds_column("length of the sampling window"),
         "cpu": Column(pl.Float64, "CPU s", "CPU time used in the window"),
-        "rss": _bytes("resident memory at the end of the window"),
+        "rss": _bytes_column("resident memory at the end of the window"),
         "line": _LINE,
     },
     "nodes": {
@@ -142,7 +142,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "cluster": text_column("cluster it belongs to"),
         "cores": Column(pl.Float64, "cores", "cores it has"),
         "mhz": Column(pl.Float64, "MHz", "clock of one core"),
-        "memory": _bytes("memory it has"),
+        "memory": _bytes_column("memory it has"),
         "resources": Column(RESOURCES, "", "other resources it has: gpu, licences..."),
     },
     "node_states": {
@@ -168,7 +168,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "files": {
         "file": text_column("name of the file, unique"),
-        "size": _bytes("its size; null: not recorded"),
+        "size": _bytes_column("its size; null: not recorded"),
     },
     "task_files": {
         "task": text_column("the task"),
@@ -203,10 +203,8 @@ def conform_table(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     return conform_columns(frame, TABLES[table], f"table '{table}'")
 
 
-def conform_columns(
-    frame: pl.DataFrame, columns: Mapping[str, Column], called: str
-) -> pl.DataFrame:
-    """Convert a frame to these columns as `conform_table` does; `called` is its name in errors.
+def conform_columns(frame: pl.DataFrame, columns: Mapping[str, Column], label: str) -> pl.DataFrame:
+    """Convert a frame to these columns as `conform_table` does; `label` is its name in errors.
 
     >>> size = {"size": Column(pl.Float64, "bytes", "size")}
     >>> conform_columns(pl.DataFrame({"size": [1]}), size, "it")
@@ -219,22 +217,22 @@ def conform_columns(
     unknown = [name for name in schema if name not in columns]
     if unknown:
         raise InputError(
-            f"{called} has no column {', '.join(map(repr, unknown))}", kind="wrong-columns"
+            f"{label} has no column {', '.join(map(repr, unknown))}", kind="wrong-columns"
         )
     casts = []
     for name, dtype in schema.items():
-        wanted = columns[name].dtype
-        if dtype == wanted:
+        target = columns[name].dtype
+        if dtype == target:
             continue
-        if (dtype.is_nested() or dtype == pl.Binary) and not wanted.is_nested():
+        if (dtype.is_nested() or dtype == pl.Binary) and not target.is_nested():
             raise InputError(
-                f"{called}: column '{name}' is {dtype}, not {wanted}", kind="wrong-columns"
+                f"{label}: column '{name}' is {dtype}, not {target}", kind="wrong-columns"
             )
-        casts.append(pl.col(name).cast(wanted, strict=True))
+        casts.append(pl.col(name).cast(target, strict=True))
     try:
         frame = frame.with_columns(casts) if casts else frame
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"{called}: {error}", kind="wrong-columns") from None
+        raise InputError(f"{label}: {error}", kind="wrong-columns") from None
     # From series, which avoids the query planning of Polars for expressions.
     return pl.DataFrame(
         [

@@ -134,16 +134,16 @@ class Trace:
 
     def replace(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> Trace:
         """Return a Trace with these tables, or this manifest, replaced."""
-        made = Trace(
+        trace = Trace(
             manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
         )
-        return made.with_timings(self._timings).with_workload(self._workload)
+        return trace.with_timings(self._timings).with_workload(self._workload)
 
     def with_timings(self, timings: Mapping[str, float]) -> Trace:
         """Return the same Trace with these `timings`."""
-        made = copy.copy(self)
-        made._timings = dict(timings)
-        return made
+        trace = copy.copy(self)
+        trace._timings = dict(timings)
+        return trace
 
     def with_workload(self, workload: StorableWorkload | None) -> Trace:
         """Return the same Trace with the workload object of the scenario of its run.
@@ -151,9 +151,9 @@ class Trace:
         >>> Trace().with_workload(Trace()).workload
         <Trace of 0 tasks>
         """
-        made = copy.copy(self)
-        made._workload = workload
-        return made
+        trace = copy.copy(self)
+        trace._workload = workload
+        return trace
 
     def with_manifest(
         self, *, cleaned: Iterable[Cleaning] = (), edit: Edit | None = None, **changes: Any
@@ -174,8 +174,8 @@ class Trace:
         a trace of the same kind without other files, and no process has it locked.
 
         >>> import tempfile, polars as pl
-        >>> with tempfile.TemporaryDirectory() as there:
-        ...     path = Trace(tasks=pl.DataFrame({"id": ["a"]})).save(there + "/run")
+        >>> with tempfile.TemporaryDirectory() as temporary:
+        ...     path = Trace(tasks=pl.DataFrame({"id": ["a"]})).save(temporary + "/run")
         ...     Trace.load(path)
         <Trace of 1 task>
         """
@@ -201,7 +201,9 @@ class Trace:
         >>> Trace().to_stored().kind
         'Trace'
         """
-        return StoredWorkload("Trace", self._manifest.model_dump(mode="json"), self._demand())
+        return StoredWorkload(
+            "Trace", self._manifest.model_dump(mode="json"), self._select_workload_tables()
+        )
 
     def content_hash(self) -> str:
         """Compute a hash of all data that affects a run with this trace as its workload.
@@ -211,13 +213,13 @@ class Trace:
         """
         if self._hash is None:
             facts = self._manifest.model_dump(include={"kind", "epoch_ms", "reference_mhz"})
-            if NODE_SPEEDS in self._manifest.facts:  # which set the work of its tasks
+            if NODE_SPEEDS in self._manifest.facts:  # they determine the work of its tasks
                 facts[NODE_SPEEDS] = self._manifest.facts[NODE_SPEEDS]
-            self._hash = hash_tables(self._demand(), facts)
+            self._hash = hash_tables(self._select_workload_tables(), facts)
         return self._hash
 
-    def _demand(self) -> dict[str, pl.DataFrame]:
-        """Select the tables that describe the work of the run."""
+    def _select_workload_tables(self) -> dict[str, pl.DataFrame]:
+        """Select the tables that a run with this trace as its workload may use."""
         return {name: f for name, f in self._tables.items() if name not in ("decisions", "power")}
 
     def __eq__(self, other: object) -> bool:
@@ -256,10 +258,10 @@ def require_trace(value: object) -> Trace:
     return value
 
 
-def format_count(number: int, one: str, many: str | None = None) -> str:
+def format_count(number: int, singular: str, plural: str | None = None) -> str:
     """Format a count with its noun.
 
     >>> format_count(1, "task"), format_count(28475, "task")
     ('1 task', '28,475 tasks')
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

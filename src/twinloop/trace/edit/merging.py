@@ -16,7 +16,7 @@ from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
 
 #: The columns that contain the names of each kind.
-_NAMES: Final = {
+_NAME_COLUMNS: Final = {
     "tasks": (
         ("tasks", "id"),
         ("tasks", "parents"),
@@ -56,17 +56,18 @@ def merge(
 
     The logs are aligned by their epochs if all are known, otherwise each begins at t = 0. Names
     that several logs have in common get a prefix, and are counted: names of tasks and job arrays
-    always; names of users, groups, nodes and files unless the logs are of one site.
+    always; names of users, groups, queues, partitions, programs, nodes and files unless the logs
+    are of one site.
 
     Args:
         traces: The logs.
         names: The prefix of each log; their numbers from 1 by default.
-        same_site: Whether equal names of users, groups, nodes and files mean the same in every
-            log. By default this is derived from the manifests: parts of one source are of one site.
+        same_site: Whether equal names of users, nodes and so on mean the same in every log. By
+            default this is derived from the manifests: parts of one source are of one site.
 
-    >>> one = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0]}))
-    >>> two = Trace(tasks=pl.DataFrame({"id": ["1"], "submit": [5.0]}))
-    >>> merge([one, two], names=["kth", "nasa"]).tasks["id"].to_list()
+    >>> first = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0]}))
+    >>> second = Trace(tasks=pl.DataFrame({"id": ["1"], "submit": [5.0]}))
+    >>> merge([first, second], names=["kth", "nasa"]).tasks["id"].to_list()
     ['kth/1', 'nasa/1', '2']
     """
     logs = list(traces)
@@ -83,8 +84,8 @@ def merge(
             field="names",
         )
     if same_site is None:
-        same_site = _common_origin(logs) is not None
-    apart = ("tasks", "arrays") if same_site else tuple(_NAMES)
+        same_site = _find_common_origin(logs) is not None
+    prefixed_kinds = ("tasks", "arrays") if same_site else tuple(_NAME_COLUMNS)
     # Parts of one log have the same notes, which count once.
     notes = [note for log in logs for note in log.manifest.cleaned]
     notes = list(dict.fromkeys(notes)) if same_site else notes
@@ -97,13 +98,13 @@ def merge(
             "edits": [[step.model_dump() for step in log.manifest.edits] for log in logs],
         },
     )
-    logs = _prefix_common_names(logs, names, apart, notes, other_sites=not same_site)
+    logs = _prefix_common_names(logs, names, prefixed_kinds, notes, other_sites=not same_site)
     tables = {table: pl.concat([log.tables[table] for log in logs]) for table in TABLES}
     if same_site:
         for table in _SITE_TABLES:
             tables[table] = tables[table].unique(maintain_order=True)
     tables["tasks"] = tables["tasks"].sort("submit", maintain_order=True, nulls_last=True)
-    source = _common_origin(logs)
+    source = _find_common_origin(logs)
     if source is None:
         # Without a single source file, line numbers are meaningless.
         for table in ("tasks", "usage"):
@@ -113,7 +114,7 @@ def merge(
     )
 
 
-def _common_origin(logs: list[Trace]) -> TraceOrigin | None:
+def _find_common_origin(logs: list[Trace]) -> TraceOrigin | None:
     """Return the origin that all logs share; None if they differ."""
     sources = {log.manifest.source for log in logs}
     source = sources.pop()
@@ -125,7 +126,7 @@ def _align_epochs(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     known = [epoch for epoch in epochs if epoch is not None]
     if len(known) < len(logs):
         if known:
-            what = "logs with an epoch laid at t = 0, because others have none"
+            what = "logs whose epoch is ignored, because other logs have none"
             notes.append(Cleaning(kind="assumed", what=what, count=len(known)))
         return [log.with_manifest(epoch_ms=None) for log in logs]
     first = min(known)
@@ -150,15 +151,15 @@ def _unify_clocks(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
             field="reference_mhz",
             remedy="merge logs of one kind",
         )
-    most = max(clock for clock in clocks if clock is not None)
+    max_clock = max(clock for clock in clocks if clock is not None)
     converted = []
     for log in logs:
-        share = (log.manifest.reference_mhz or most) / most
-        if share != 1.0:
-            what = f"samples converted to CPU seconds of a core of {most:g} MHz"
+        ratio = (log.manifest.reference_mhz or max_clock) / max_clock
+        if ratio != 1.0:
+            what = f"samples converted to CPU seconds of a core of {max_clock:g} MHz"
             notes.append(Cleaning(kind="repaired", what=what, count=log.usage.height))
-            log = log.replace(usage=log.usage.with_columns(pl.col("cpu") * share))
-        converted.append(log.with_manifest(reference_mhz=most))
+            log = log.replace(usage=log.usage.with_columns(pl.col("cpu") * ratio))
+        converted.append(log.with_manifest(reference_mhz=max_clock))
     return converted
 
 
@@ -176,13 +177,13 @@ def _prefix_common_names(
     different sites (`other_sites`) it is another task of the same name.
     """
     for kind in kinds:
-        own = [_collect_names(log, kind, parents=other_sites) for log in logs]
-        times = Counter(name for part in own for name in part)
-        common = {name for name, number in times.items() if number > 1}
+        names_by_log = [_collect_names(log, kind, parents=other_sites) for log in logs]
+        counts = Counter(name for part in names_by_log for name in part)
+        common = {name for name, number in counts.items() if number > 1}
         if not common:
             continue
         prefixed = {f"{prefix}/{name}" for prefix in names for name in common}
-        if clash := sorted(prefixed & times.keys()):
+        if clash := sorted(prefixed & counts.keys()):
             raise InputError(
                 f"the name '{clash[0]}' is used already, so it cannot be a prefixed name",
                 kind="not-mergeable",
@@ -191,28 +192,30 @@ def _prefix_common_names(
             )
         what = f"names of {kind} that several logs have, prefixed"
         notes.append(
-            Cleaning(kind="repaired", what=what, count=sum(len(part & common) for part in own))
+            Cleaning(
+                kind="repaired", what=what, count=sum(len(part & common) for part in names_by_log)
+            )
         )
         logs = [
             _rename(log, kind, {old: f"{prefix}/{old}" for old in part & common})
-            for log, prefix, part in zip(logs, names, own, strict=True)
+            for log, prefix, part in zip(logs, names, names_by_log, strict=True)
         ]
     return logs
 
 
 def _collect_names(log: Trace, kind: str, *, parents: bool) -> set[str]:
     """Collect the names of a kind in a log; with `parents`, also of parents that are not in it."""
-    found: set[str] = set()
-    for table, column in _NAMES[kind]:
+    collected: set[str] = set()
+    for table, column in _NAME_COLUMNS[kind]:
         if table != "decisions" and (parents or column != "parents"):
             names = log.tables[table][column]
-            found.update((names.explode() if column == "parents" else names).drop_nulls())
-    return found
+            collected.update((names.explode() if column == "parents" else names).drop_nulls())
+    return collected
 
 
 def _rename(log: Trace, kind: str, new: dict[str, str]) -> Trace:
     tables = log.tables
-    for table, column in _NAMES[kind]:
+    for table, column in _NAME_COLUMNS[kind]:
         if tables[table].height:
             value = pl.element() if column == "parents" else pl.col(column)
             renamed = value.replace(new)
@@ -225,7 +228,7 @@ def _rename(log: Trace, kind: str, new: dict[str, str]) -> Trace:
 def _merge_manifests(logs: list[Trace], source: TraceOrigin | None) -> Manifest:
     """Make the manifest of the merged log; fields that differ between logs are unknown."""
     first = logs[0].manifest
-    agreed = {
+    common = {
         field: getattr(first, field)
         for field in ("kind", "epoch_ms", "reference_mhz", "sampling_period")
         if len({getattr(log.manifest, field) for log in logs}) == 1
@@ -233,4 +236,4 @@ def _merge_manifests(logs: list[Trace], source: TraceOrigin | None) -> Manifest:
     if source is None:
         files = [file for log in logs if log.manifest.source for file in log.manifest.source.files]
         source = TraceOrigin(format="merge", files=tuple(dict.fromkeys(files))) if files else None
-    return Manifest(source=source, **agreed)
+    return Manifest(source=source, **common)

@@ -21,7 +21,7 @@ def scale_load(
 
     Args:
         trace: The log.
-        factor: 1.2 for 20 % more.
+        factor: The new load divided by the old one: 1.2 for 20 % more.
         by: `arrivals` divides the times between submissions by the factor; the first submission
             stays where it is, waits and run lengths are kept. `run-time` multiplies run times,
             and with them requested times, CPU times and the windows of samples; submissions and
@@ -37,10 +37,10 @@ def scale_load(
     """
     if not (math.isfinite(factor) and factor > 0):
         raise InputError(
-            f"{factor} is no factor",
+            f"{factor} is not a factor",
             kind="out-of-range",
             field="factor",
-            remedy="give a number above 0",
+            remedy="give a finite number above 0",
         )
     if by == "arrivals":
         scaled = _scale_arrivals(trace, factor)

@@ -32,7 +32,7 @@ class Interval:
         return inside.fill_null(False)
 
     def contains_end(self, times: pl.Series) -> pl.Series:
-        """Return for each end of a window whether it is in the interval (start excluded)."""
+        """Return for each end of a window whether it is in the interval, end included."""
         inside = times.is_not_null()
         if self.start is not None:
             inside &= times > self.start
@@ -45,42 +45,45 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
     """Keep only the tasks `inside`, and the rows that belong to them.
 
     Rows that belong to no task (power, decisions on machines, samples of unknown processes) are
-    kept if they are `within` an interval, or always if it is None. Nodes and node states stay.
+    kept if they are `within` an interval, or always if it is None. Nodes and node states are kept;
+    files are removed if only removed tasks use them. `why` completes the notes: "tasks ...".
     """
     tasks = trace.tasks.with_row_index("row")
-    stay = tasks.filter(inside)["id"].drop_nulls()
-    gone = tasks.filter(~inside)["id"].drop_nulls()
-    gone = gone.filter(~gone.is_in(stay.implode()))
-    known = trace.tasks["id"].drop_nulls()
+    kept_ids = tasks.filter(inside)["id"].drop_nulls()
+    removed_ids = tasks.filter(~inside)["id"].drop_nulls()
+    removed_ids = removed_ids.filter(~removed_ids.is_in(kept_ids.implode()))
+    ids = trace.tasks["id"].drop_nulls()
 
-    uses = _is_in(trace.task_files["task"], gone)
+    removed_uses = _is_in(trace.task_files["task"], removed_ids)
     files = trace.files["file"]
     used_before = _is_in(files, trace.task_files["file"])
-    used_still = _is_in(files, trace.task_files.filter(~uses)["file"])
-    out = {
+    used_still = _is_in(files, trace.task_files.filter(~removed_uses)["file"])
+    removed = {
         "tasks": ~inside,
-        "placements": _is_in(trace.placements["task"], gone),
-        "usage": _is_in(trace.usage["task"], gone),
-        "decisions": _is_in(trace.decisions["subject"], gone),
-        "task_files": uses,
+        "placements": _is_in(trace.placements["task"], removed_ids),
+        "usage": _is_in(trace.usage["task"], removed_ids),
+        "decisions": _is_in(trace.decisions["subject"], removed_ids),
+        "task_files": removed_uses,
         "files": used_before & ~used_still,
     }
     if within is not None:
         usage, decisions = trace.usage, trace.decisions
-        out["usage"] |= ~_is_in(usage["task"], known) & ~within.contains_end(usage["t"])
-        out["decisions"] |= ~_is_in(decisions["subject"], known) & ~within.contains(decisions["t"])
-        out["power"] = ~within.contains_end(trace.power["t"])
+        removed["usage"] |= ~_is_in(usage["task"], ids) & ~within.contains_end(usage["t"])
+        removed["decisions"] |= ~_is_in(decisions["subject"], ids) & ~within.contains(
+            decisions["t"]
+        )
+        removed["power"] = ~within.contains_end(trace.power["t"])
 
     tables = trace.tables
     notes: list[Cleaning] = []
-    for table, mask in out.items():
+    for table, mask in removed.items():
         rows = tables[table].with_row_index("row").filter(mask)["row"]
-        of = "tasks" if table == "tasks" else f"rows of {table} of tasks"
-        notes.append(note_rows(trace, "removed", f"{of} {why}", table, rows))
+        what = {"tasks": "tasks", "power": "rows of power"}.get(table, f"rows of {table} of tasks")
+        notes.append(note_rows(trace, "removed", f"{what} {why}", table, rows))
         tables = {**tables, table: tables[table].filter(~mask)}
-    orphaned, lost = _remove_parents(tables["tasks"], gone)
-    notes.append(Cleaning(kind="removed", what=f"parents {why}", count=lost))
-    kept = trace.replace(manifest=trace.manifest, **{**tables, "tasks": orphaned})
+    tasks, removed_parents = _remove_parents(tables["tasks"], removed_ids)
+    notes.append(Cleaning(kind="removed", what=f"parents {why}", count=removed_parents))
+    kept = trace.replace(manifest=trace.manifest, **{**tables, "tasks": tasks})
     return kept.with_manifest(cleaned=notes)
 
 
@@ -88,14 +91,14 @@ def _is_in(values: pl.Series, names: pl.Series) -> pl.Series:
     return values.is_in(names.implode()).fill_null(False)
 
 
-def _remove_parents(tasks: pl.DataFrame, gone: pl.Series) -> tuple[pl.DataFrame, int]:
-    """Remove parents that are gone; return the tasks and the number of removed parents."""
-    if not gone.len() or tasks["parents"].null_count() == tasks.height:
+def _remove_parents(tasks: pl.DataFrame, removed_ids: pl.Series) -> tuple[pl.DataFrame, int]:
+    """Remove the parents with these ids; return the tasks and the number of removed parents."""
+    if not removed_ids.len() or tasks["parents"].null_count() == tasks.height:
         return tasks, 0
-    left = pl.col("parents").list.filter(~pl.element().is_in(gone.implode()))
-    lost = pl.col("parents").list.len() - left.list.len()
-    count = int(tasks.select(lost.sum()).item() or 0)
-    # The think time counts from the end of the parents, so it goes with the last of them.
-    last = (lost > 0) & (left.list.len() == 0)
-    think_time = pl.when(last.fill_null(False)).then(None).otherwise("think_time")
-    return tasks.with_columns(parents=left, think_time=think_time), count
+    remaining = pl.col("parents").list.filter(~pl.element().is_in(removed_ids.implode()))
+    removed = pl.col("parents").list.len() - remaining.list.len()
+    count = int(tasks.select(removed.sum()).item() or 0)
+    # The think time counts from the end of the parents, so it is removed with the last parent.
+    all_removed = (removed > 0) & (remaining.list.len() == 0)
+    think_time = pl.when(all_removed.fill_null(False)).then(None).otherwise("think_time")
+    return tasks.with_columns(parents=remaining, think_time=think_time), count

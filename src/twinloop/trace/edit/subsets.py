@@ -48,7 +48,7 @@ def window(
         raise InputError(f"{end} s is before the start, {start} s", kind="wrong-order", field="end")
     if by not in _MOMENTS:
         raise InputError(
-            f"'{by}' is no moment",
+            f"'{by}' is not a moment of a task",
             kind="not-a-choice",
             field="by",
             remedy=f"one of {', '.join(_MOMENTS)}",
@@ -145,7 +145,7 @@ def select(
 
 
 def _evaluate(tasks: pl.DataFrame, where: pl.Expr) -> pl.Series:
-    remedy = "an expression on columns of tasks, true or false for each"
+    remedy = "give an expression on the columns of tasks, true or false for each task"
     try:
         mask = tasks.select(where.alias("mask"))["mask"]
     except pl.exceptions.PolarsError as error:
@@ -154,7 +154,7 @@ def _evaluate(tasks: pl.DataFrame, where: pl.Expr) -> pl.Series:
         ) from None
     if mask.dtype != pl.Boolean or mask.len() != tasks.height:
         raise InputError(
-            f"gives {mask.dtype}, {mask.len()} rows",
+            f"has {mask.len():,} values of type {mask.dtype}, not one Boolean for each task",
             kind="wrong-argument",
             field="where",
             remedy=remedy,
@@ -175,17 +175,20 @@ def _rebase(trace: Trace, start: float | None) -> Trace:
     if start is None:
         return trace
     # Whole milliseconds, rounded down: the epoch stays exact and no time becomes negative.
-    moved = math.floor(start * 1000)
+    offset_ms = math.floor(start * 1000)
     epoch = trace.manifest.epoch_ms
-    return shift_times(trace, -moved / 1000).with_manifest(
-        epoch_ms=None if epoch is None else epoch + moved
+    return shift_times(trace, -offset_ms / 1000).with_manifest(
+        epoch_ms=None if epoch is None else epoch + offset_ms
     )
 
 
 def _check_time(value: float | None, field: str) -> float | None:
     if value is not None and not math.isfinite(value):
         raise InputError(
-            f"{value} is no time", kind="invalid-quantity", field=field, remedy="seconds, or None"
+            f"{value} is not a time",
+            kind="invalid-quantity",
+            field=field,
+            remedy="seconds, or None",
         )
     return value
 
@@ -200,10 +203,13 @@ def _parse_length(value: float | str, whole: float, field: str) -> float:
             length = float(value)
     except ValueError:
         raise InputError(
-            f"'{value}' is no length of time", kind="invalid-quantity", field=field, remedy=remedy
+            f"'{value}' is not a length of time",
+            kind="invalid-quantity",
+            field=field,
+            remedy=remedy,
         ) from None
     if not (math.isfinite(length) and length >= 0):
         raise InputError(
-            f"{value} is no length of time", kind="invalid-quantity", field=field, remedy=remedy
+            f"{value} is not a length of time", kind="invalid-quantity", field=field, remedy=remedy
         )
     return length

@@ -37,10 +37,12 @@ def shift_times(trace: Trace, seconds: float) -> Trace:
 def move_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
     """Move the times of each task from `old` to `new`.
 
-    Distances from `old` are multiplied by `factor`, so that the order of times is kept. `moves` has
-    a row per task: `task`, `old`, `new`; a task without a row is not moved.
+    Distances from `old` are multiplied by `factor`, so that the order of times is kept. Submissions
+    are not moved; `ready`, `deadline` and decisions are moved only if `factor` is 1. `moves` has a
+    row per task: `task`, `old`, `new`; a task without a row, or with an unknown time in it, is not
+    moved.
     """
-    known = moves.drop_nulls().unique("task", keep="first", maintain_order=True)
+    complete = moves.drop_nulls().unique("task", keep="first", maintain_order=True)
     tables = trace.tables
     for table, key, columns in (
         ("tasks", "id", ("ready", "deadline") if factor == 1.0 else ()),
@@ -50,13 +52,13 @@ def move_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
     ):
         if columns and tables[table].height:
             frame = tables[table].join(
-                known, left_on=key, right_on="task", how="left", maintain_order="left"
+                complete, left_on=key, right_on="task", how="left", maintain_order="left"
             )
-            later = {
+            moved = {
                 name: pl.coalesce(
                     pl.col("new") + (pl.col(name) - pl.col("old")) * factor, pl.col(name)
                 )
                 for name in columns
             }
-            tables = {**tables, table: frame.with_columns(**later).drop("old", "new")}
+            tables = {**tables, table: frame.with_columns(**moved).drop("old", "new")}
     return trace.replace(manifest=trace.manifest, **tables)

@@ -92,12 +92,12 @@ class Audit:
     @property
     def errors(self) -> tuple[RuleFinding, ...]:
         """The broken rules that stop a simulation."""
-        return self._broken("error")
+        return self._select_broken("error")
 
     @property
     def warnings(self) -> tuple[RuleFinding, ...]:
         """The broken rules that do not stop a simulation."""
-        return self._broken("warning")
+        return self._select_broken("warning")
 
     @property
     def ok(self) -> bool:
@@ -140,7 +140,7 @@ class Audit:
             "tasks": self.tasks,
             "errors": len(self.errors),
             "warnings": len(self.warnings),
-            "rules": [_plain(finding) for finding in self.findings],
+            "rules": [_finding_to_dict(finding) for finding in self.findings],
             "source": None if source is None else source.model_dump(mode="json"),
             "cleaned": [note.model_dump(mode="json") for note in self.manifest.cleaned],
             "edits": [step.model_dump(mode="json") for step in self.manifest.edits],
@@ -150,28 +150,28 @@ class Audit:
         """Return the audit as a page: result, source, rules, examples, data cleaning, edits."""
         return format_audit(self)
 
-    def _broken(self, severity: Severity) -> tuple[RuleFinding, ...]:
+    def _select_broken(self, severity: Severity) -> tuple[RuleFinding, ...]:
         return tuple(f for f in self.findings if f.broken and f.severity == severity)
 
     def __repr__(self) -> str:
-        found = (*self.errors, *self.warnings)
+        broken = (*self.errors, *self.warnings)
         head = (
             f"{format_count(self.tasks, 'task')}: {format_count(len(self.errors), 'error')}, "
             + format_count(len(self.warnings), "warning")
         )
-        width = max((len(f.rule) for f in found), default=0)
-        shares = [f"{f.broken:,} of {f.rows:,}" for f in found]
+        width = max((len(f.rule) for f in broken), default=0)
+        shares = [f"{f.broken:,} of {f.rows:,}" for f in broken]
         share_width = max(map(len, shares), default=0)
         lines = [
             f"  {f.severity:<7}  {f.rule:<{width}}  {share:>{share_width}}  "
             + str(f.examples[0] if f.examples else "")
-            for f, share in zip(found, shares, strict=True)
+            for f, share in zip(broken, shares, strict=True)
         ]
         text = "\n".join([head, *lines])
         return f"<Audit of {text}>"
 
 
-def _plain(finding: RuleFinding) -> dict[str, Any]:
+def _finding_to_dict(finding: RuleFinding) -> dict[str, Any]:
     return {
         "name": finding.rule,
         "code": finding.code,

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 def format_audit(audit: Audit) -> str:
     """Format an audit as a Markdown page."""
-    return "\n".join(_lines(audit)) + "\n"
+    return "\n".join(_format_lines(audit)) + "\n"
 
 
-def _lines(audit: Audit) -> Iterator[str]:
+def _format_lines(audit: Audit) -> Iterator[str]:
     yield "# Audit of a trace"
     yield ""
-    found = f"{len(audit.errors)} rules broken as errors, {len(audit.warnings)} as warnings"
+    counts = f"{len(audit.errors)} rules broken as errors, {len(audit.warnings)} as warnings"
     verdict = "**The gate is open.**" if audit.ok else "**The gate is closed.**"
-    yield f"{verdict} {audit.tasks:,} tasks; {found}."
-    yield from _origin_lines(audit)
+    yield f"{verdict} {audit.tasks:,} tasks; {counts}."
+    yield from _format_origin(audit)
     yield from [
         "",
         "## Rules",
@@ -48,11 +48,11 @@ def _lines(audit: Audit) -> Iterator[str]:
     if audit.manifest.edits:
         yield from ["", "## Edits", ""]
         for step in audit.manifest.edits:
-            given = ", ".join(f"{name}={value!r}" for name, value in step.parameters.items())
-            yield f"- {step.operation}({_escape(given)})"
+            parameters = ", ".join(f"{name}={value!r}" for name, value in step.parameters.items())
+            yield f"- {step.operation}({_escape(parameters)})"
 
 
-def _origin_lines(audit: Audit) -> Iterator[str]:
+def _format_origin(audit: Audit) -> Iterator[str]:
     source = audit.manifest.source
     yield from ["", "## Source", ""]
     if source is None:

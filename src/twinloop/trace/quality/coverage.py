@@ -14,15 +14,15 @@ from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
-def _sampled_tasks(prepared: PreparedTables) -> tuple[pl.DataFrame, float]:
-    """Return every executed task with the range of its samples, and the longest gap allowed.
+def _list_executed_tasks(prepared: PreparedTables) -> tuple[pl.DataFrame, float]:
+    """List the executed tasks with the range of their samples; return the maximum gap (s) as well.
 
-    Without recorded usage there are no such tasks. Executions of zero length need no samples, so
-    they do not count.
+    The list is empty if the trace has no usage. Executions of zero length need no samples, so they
+    do not extend the interval of a task that has others.
     """
-    lasting = prepared.placements.filter(pl.col("start") < pl.col("end"))
-    longest = lasting.group_by("task_row").agg(first=pl.min("start"), last=pl.max("end"))
-    spans = prepared.spans.join(longest, on="task_row", how="left", maintain_order="left").select(
+    positive = prepared.placements.filter(pl.col("start") < pl.col("end"))
+    intervals = positive.group_by("task_row").agg(first=pl.min("start"), last=pl.max("end"))
+    spans = prepared.spans.join(intervals, on="task_row", how="left", maintain_order="left").select(
         "task_row", start=pl.coalesce("first", "start"), end=pl.coalesce("last", "end")
     )
     period = prepared.period
@@ -34,7 +34,7 @@ def _sampled_tasks(prepared: PreparedTables) -> tuple[pl.DataFrame, float]:
 
 def check_sampled(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `sampled`."""
-    tasks, limit = _sampled_tasks(prepared)
+    tasks, limit = _list_executed_tasks(prepared)
     length = pl.col("end") - pl.col("start")
     if tasks.height:
         rows = select_rows(tasks, pl.col("last").is_null() & (length > limit))
@@ -44,7 +44,7 @@ def check_sampled(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_too_short_to_sample(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `too-short-to-sample`."""
-    tasks, limit = _sampled_tasks(prepared)
+    tasks, limit = _list_executed_tasks(prepared)
     length = pl.col("end") - pl.col("start")
     if tasks.height:
         rows = select_rows(tasks, pl.col("last").is_null() & (length <= limit))
@@ -65,29 +65,32 @@ def check_samples_within(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_samples_reach_ends(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `samples-reach-ends`."""
-    yield from _check_ends(prepared, far=True)
+    yield from _check_ends(prepared, beyond_limit=True)
 
 
 def check_samples_cover(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `samples-cover`."""
-    yield from _check_ends(prepared, far=False)
+    yield from _check_ends(prepared, beyond_limit=False)
 
 
-def _check_ends(prepared: PreparedTables, *, far: bool) -> Iterator[Violations]:
-    watched, limit = _sampled_tasks(prepared)
-    tasks = watched.drop_nulls("last")
+def _check_ends(prepared: PreparedTables, *, beyond_limit: bool) -> Iterator[Violations]:
+    executed, limit = _list_executed_tasks(prepared)
+    tasks = executed.drop_nulls("last")
     if not tasks.height:
         return
     late, early = pl.col("first") - pl.col("start"), pl.col("end") - pl.col("last")
     missing = pl.max_horizontal(late, early)
-    broken = missing > limit if far else (missing > TIME_TOLERANCE) & (missing <= limit)
+    broken = missing > limit if beyond_limit else (missing > TIME_TOLERANCE) & (missing <= limit)
     rows = select_rows(tasks, broken).select("row", "start", "end", "first", "last")
     message = "task '{id}' ran from {start} s to {end} s, was sampled from {first} s to {last} s"
     yield Violations("tasks", tasks.height, rows, message)
 
 
-def _tasks_without_executions(prepared: PreparedTables) -> pl.DataFrame:
-    """Return the tasks with usage but without recorded executions."""
+def _list_tasks_without_executions(prepared: PreparedTables) -> pl.DataFrame:
+    """List the tasks without recorded executions, with the total length of their samples.
+
+    The list is empty if the trace has no usage. The length is null for a task without samples.
+    """
     if not prepared.table("usage").height:
         return prepared.table("tasks").clear().with_columns(total=0.0)
     status = pl.col("status")
@@ -104,7 +107,7 @@ def _tasks_without_executions(prepared: PreparedTables) -> pl.DataFrame:
 
 def check_usage_of_every_task(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `usage-of-every-task`."""
-    tasks = _tasks_without_executions(prepared)
+    tasks = _list_tasks_without_executions(prepared)
     if prepared.placements.height:
         # A task that failed without an execution never started.
         failed = pl.col("status").is_in(("failed", "killed")).fill_null(value=False)
@@ -117,7 +120,7 @@ def check_usage_of_every_task(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_run_time_matches_usage(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `run-time-matches-usage`."""
-    both = _tasks_without_executions(prepared).filter(
+    both = _list_tasks_without_executions(prepared).filter(
         pl.col("run_time").is_not_null() & pl.col("total").is_not_null()
     )
     if both.height:

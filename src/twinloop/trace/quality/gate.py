@@ -34,7 +34,7 @@ def check(trace: Trace) -> Audit:
 
 def _apply_rule(rule: Rule, prepared: PreparedTables) -> RuleFinding:
     results = list(rule.check(prepared))
-    examples = [example for broken in results for example in _examples(prepared.trace, broken)]
+    examples = [example for broken in results for example in _list_examples(prepared.trace, broken)]
     return RuleFinding(
         rule.name,
         rule.code,
@@ -50,13 +50,13 @@ def _apply_rule(rule: Rule, prepared: PreparedTables) -> RuleFinding:
     )
 
 
-def _examples(trace: Trace, broken: Violations) -> Iterator[RuleExample]:
+def _list_examples(trace: Trace, broken: Violations) -> Iterator[RuleExample]:
     table = getattr(trace, broken.table)
-    for found in broken.rows.bottom_k(EXAMPLES, by="row").sort("row").iter_rows(named=True):
-        row = found["row"]
+    for violation in broken.rows.bottom_k(EXAMPLES, by="row").sort("row").iter_rows(named=True):
+        row = violation["row"]
         own = table.row(row, named=True) if row < table.height else {}
-        values = {name: _format_value(value) for name, value in (own | found).items()}
-        message = found.get("message", broken.message)
+        values = {name: _format_value(value) for name, value in (own | violation).items()}
+        message = violation.get("message", broken.message)
         yield RuleExample(locate_row(trace, broken.table, row), message.format_map(values))
     for note in broken.notes:
         for where in note.examples:

@@ -11,27 +11,28 @@ from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import Violations, name_conditions, select_rows
 from twinloop.trace.recorded_runs import collect_runs
 
-#: Tolerance of CPU times: they are counted in ticks of 10 ms and not read exactly at the clock.
+#: Tolerances of CPU times, as a factor and in seconds: they are counted in ticks of 10 ms, and are
+#: not read exactly at the end of a window.
 CPU_TOLERANCE: Final = 1.05
 CPU_TICK: Final = 0.01
 
 
 def check_cpu_possible(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `cpu-possible`."""
-    most = pl.col("limit") * pl.col("dt")
-    yield from _check_cpu(prepared, pl.col("cpu") > most * CPU_TOLERANCE + CPU_TICK)
+    capacity = pl.col("limit") * pl.col("dt")
+    yield from _check_cpu(prepared, pl.col("cpu") > capacity * CPU_TOLERANCE + CPU_TICK)
 
 
 def check_cpu_exact(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `cpu-exact`."""
-    most = pl.col("limit") * pl.col("dt")
-    above = pl.col("cpu") > most * (1 + 1e-9) + 1e-9
-    yield from _check_cpu(prepared, above & (pl.col("cpu") <= most * CPU_TOLERANCE + CPU_TICK))
+    capacity = pl.col("limit") * pl.col("dt")
+    above = pl.col("cpu") > capacity * (1 + 1e-9) + 1e-9
+    yield from _check_cpu(prepared, above & (pl.col("cpu") <= capacity * CPU_TOLERANCE + CPU_TICK))
 
 
 def check_memory_possible(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `memory-possible`."""
-    message = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
+    message = "task '{task}' has {rss} bytes at {t} s; at most {limit} bytes were possible"
     yield from _check_node_limit(
         prepared, "rss", "memory", pl.col("rss") > pl.col("limit"), message
     )
@@ -57,7 +58,7 @@ def check_overcommit(prepared: PreparedTables) -> Iterator[Violations]:
     busy = changes.with_columns(busy=pl.col("change").cum_sum().over("machine"))
     above = (pl.col("change") > 0) & (pl.col("busy") > pl.col("limit") * (1 + 1e-9))
     rows = select_rows(busy, above).select("row", "busy", "limit")
-    message = "at {start} s node '{machine}' runs {busy} cores, but has {limit}"
+    message = "at {start} s node '{machine}' has {busy} cores in use, but only {limit} cores"
     yield Violations("placements", running.height, rows, message)
 
 
@@ -70,37 +71,37 @@ def check_fits_no_node(prepared: PreparedTables) -> Iterator[Violations]:
         .join(executed, left_on="id", right_on="task", how="anti")
         .with_columns(spread=pl.col("requested_nodes").clip(lower_bound=1).fill_null(1))
     )
-    # A node of unknown size may be large enough for anything.
+    # A node of unknown size may be large enough for any request.
     sizes = [name for name in ("cores", "memory") if nodes.height and not nodes[name].null_count()]
     if not sizes:
         return
-    asked = {name: pl.col(f"requested_{name}") / pl.col("spread") for name in sizes}
-    most = nodes.select(pl.col(sizes).max() * (1 + 1e-9)).row(0, named=True)
-    looked = tasks.filter(pl.any_horizontal(share.is_not_null() for share in asked.values()))
-    if looked.height:
-        above = {name: share > most[name] for name, share in asked.items()}
-        rows = select_rows(looked, pl.any_horizontal(above.values()))
-        message = "task '{id}' asks for more {what} than any node has"
+    per_node = {name: pl.col(f"requested_{name}") / pl.col("spread") for name in sizes}
+    largest = nodes.select(pl.col(sizes).max() * (1 + 1e-9)).row(0, named=True)
+    requesting = tasks.filter(pl.any_horizontal(share.is_not_null() for share in per_node.values()))
+    if requesting.height:
+        above = {name: share > largest[name] for name, share in per_node.items()}
+        rows = select_rows(requesting, pl.any_horizontal(above.values()))
+        message = "task '{id}' requests more {what} per node than any node has"
         rows = rows.select("row", what=name_conditions(above))
-        yield Violations("tasks", looked.height, rows, message)
+        yield Violations("tasks", requesting.height, rows, message)
 
 
 def check_runnable(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `runnable`."""
-    if prepared.recorded or not prepared.table("tasks").height:
+    if prepared.is_recorded or not prepared.table("tasks").height:
         return
     tasks = collect_runs(prepared.trace).with_row_index("row")
     # Usage replaces a run time; without any processors in the log, each task has one core.
-    lacking: dict[str, pl.Expr] = {}
+    missing: dict[str, pl.Expr] = {}
     if tasks["processors"].count():
-        lacking["processors"] = pl.col("processors").is_null()
+        missing["processors"] = pl.col("processors").is_null()
     if tasks["run_time"].count() or not prepared.table("usage").height:
-        lacking["run time"] = pl.col("run_time").is_null()
-    if lacking:
-        rows = select_rows(tasks, pl.any_horizontal(lacking.values()))
-        message = "task '{id}' cannot be run: it has no {lacking}"
+        missing["run time"] = pl.col("run_time").is_null()
+    if missing:
+        rows = select_rows(tasks, pl.any_horizontal(missing.values()))
+        message = "task '{id}' cannot be run: it has no {missing}"
         yield Violations(
-            "tasks", tasks.height, rows.select("row", lacking=name_conditions(lacking)), message
+            "tasks", tasks.height, rows.select("row", missing=name_conditions(missing)), message
         )
 
 
@@ -109,7 +110,7 @@ def check_within_requested_time(prepared: PreparedTables) -> Iterator[Violations
     both = prepared.table("tasks").drop_nulls(["run_time", "requested_time"])
     if both.height:
         rows = select_rows(both, pl.col("run_time") > pl.col("requested_time")).select("row")
-        message = "task '{id}' ran for {run_time} s, but asked for {requested_time} s"
+        message = "task '{id}' ran for {run_time} s, but requested {requested_time} s"
         yield Violations("tasks", both.height, rows, message)
 
 
@@ -122,23 +123,24 @@ def check_zero_length(prepared: PreparedTables) -> Iterator[Violations]:
 
 
 def _check_cpu(prepared: PreparedTables, condition: pl.Expr) -> Iterator[Violations]:
-    message = "task '{task}' used {cpu} CPU s in {dt} s; its node has {limit} cores"
+    message = "task '{task}' used {cpu} CPU s in {dt} s; at most {limit} cores were possible"
     yield from _check_node_limit(prepared, "cpu", "cores", condition & (pl.col("dt") > 0), message)
 
 
 def _check_node_limit(
-    prepared: PreparedTables, used: str, amount: str, condition: pl.Expr, message: str
+    prepared: PreparedTables, usage_column: str, node_column: str, condition: pl.Expr, message: str
 ) -> Iterator[Violations]:
-    """Check the samples that use more of a resource than their node has, `limit`.
+    """Yield the samples for which `condition` is true.
 
-    If the node is unknown, the limit is the sum over all nodes.
+    The condition may use the column `limit`: the amount of the resource that the node of the sample
+    has, or all nodes together if its node is unknown.
     """
-    nodes = prepared.table("nodes").select("mhz", limit=amount)
+    nodes = prepared.table("nodes").select("mhz", limit=node_column)
     reference = prepared.manifest.reference_mhz
-    if amount == "cores" and reference is not None:
+    if node_column == "cores" and reference is not None:
         nodes = nodes.with_columns(pl.col("limit") * pl.col("mhz").fill_null(reference) / reference)
-    known = prepared.samples[used].count()
-    if known and nodes.height and not nodes["limit"].null_count():
+    checked = prepared.samples[usage_column].count()
+    if checked and nodes.height and not nodes["limit"].null_count():
         limit = nodes["limit"].gather(prepared.samples["node_row"]).fill_null(nodes["limit"].sum())
         rows = select_rows(prepared.samples.with_columns(limit=limit), condition)
-        yield Violations("usage", known, rows.select("row", "limit"), message)
+        yield Violations("usage", checked, rows.select("row", "limit"), message)

@@ -25,20 +25,23 @@ class PreparedTables:
         self.trace = trace
         self.manifest = trace.manifest
         self._tables = {name: frame.with_row_index("row") for name, frame in trace.tables.items()}
-        self._known: dict[str, pl.DataFrame] = {}
+        self._finite_tables: dict[str, pl.DataFrame] = {}
 
     def raw(self, name: str) -> pl.DataFrame:
         """Return an unchanged table with the index of each row."""
         return self._tables[name]
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table in which numbers that are not finite are null, for all rules but one."""
-        if name not in self._known:
+        """Return a table in which numbers that are not finite are null.
+
+        All rules use it, except `complete` and `finite`.
+        """
+        if name not in self._finite_tables:
             numbers = cs.float()
-            self._known[name] = self._tables[name].with_columns(
+            self._finite_tables[name] = self._tables[name].with_columns(
                 pl.when(numbers.is_finite()).then(numbers)
             )
-        return self._known[name]
+        return self._finite_tables[name]
 
     @cached_property
     def is_cts(self) -> bool:
@@ -46,13 +49,13 @@ class PreparedTables:
         return self.manifest.source is not None and self.manifest.source.format == "cts"
 
     @cached_property
-    def recorded(self) -> bool:
+    def is_recorded(self) -> bool:
         """Whether executions were recorded, so that every start and end must be known."""
         return self.manifest.kind == "recorded" or self.is_cts
 
     @cached_property
     def period(self) -> float | None:
-        """The sampling period of the manifest, else the median window; None without samples."""
+        """The sampling period of the manifest, else the median window (s); None if unknown."""
         if self.manifest.sampling_period is not None:
             return self.manifest.sampling_period
         usage = self.table("usage")
@@ -77,7 +80,7 @@ class PreparedTables:
 
     @cached_property
     def spans(self) -> pl.DataFrame:
-        """First start and last end of every task all of whose executions have both."""
+        """The first start and the last end of each task whose executions all have both times."""
         return (
             self.placements.filter(pl.col("task_row").is_not_null())
             .group_by("task_row", maintain_order=True)
@@ -115,13 +118,16 @@ class PreparedTables:
         """
         usage = self.table("usage").drop_nulls("t")
         nodes = self.table("nodes").select(machine="node", node_row="row").unique("machine")
-        task, machine = _ValueCodes.of(usage["task"]), _ValueCodes.of(usage["machine"])
+        task = _ValueCodes.from_column(usage["task"])
+        machine = _ValueCodes.from_column(usage["machine"])
         return sort_by_series(
             usage.select(
                 "row",
                 task.look_up(self.ids),
                 machine.look_up(nodes),
-                _ValueCodes.combine(task, machine, _ValueCodes.of(usage["pid"])).alias("series"),
+                _ValueCodes.combine(task, machine, _ValueCodes.from_column(usage["pid"])).alias(
+                    "series"
+                ),
                 "t",
                 "dt",
                 "cpu",
@@ -133,7 +139,9 @@ class PreparedTables:
     def power(self) -> pl.DataFrame:
         """The power windows with a known time, sorted by node, each in the order of the file."""
         power = self.table("power").drop_nulls("t")
-        return sort_by_series(power.select("row", _ValueCodes.of(power["node"]).series, "t", "dt"))
+        return sort_by_series(
+            power.select("row", _ValueCodes.from_column(power["node"]).codes, "t", "dt")
+        )
 
     @cached_property
     def sampled(self) -> pl.DataFrame:
@@ -169,34 +177,34 @@ class _ValueCodes:
     """The distinct values of a column, and for every row the code of its value."""
 
     values: pl.DataFrame
-    series: pl.Series
+    codes: pl.Series
 
     @classmethod
-    def of(cls, column: pl.Series) -> _ValueCodes:
+    def from_column(cls, column: pl.Series) -> _ValueCodes:
         values = column.unique(maintain_order=True).to_frame()
         if values.height < 2:
-            number = pl.Series("series", [0], dtype=pl.UInt32).new_from_index(0, column.len())
+            codes = pl.Series("series", [0], dtype=pl.UInt32).new_from_index(0, column.len())
         else:
-            number = column.to_frame().join(
+            codes = column.to_frame().join(
                 values.with_row_index("series"),
                 on=column.name,
                 how="left",
                 nulls_equal=True,
                 maintain_order="left",
             )["series"]
-        return cls(values, number)
+        return cls(values, codes)
 
     @staticmethod
     def combine(*parts: _ValueCodes) -> pl.Series:
         """Return one code per combination of values."""
-        number = parts[0].series.cast(pl.UInt64)
+        codes = parts[0].codes.cast(pl.UInt64)
         for part in parts[1:]:
             if part.values.height > 1:
-                number = number * part.values.height + part.series
-        return number
+                codes = codes * part.values.height + part.codes
+        return codes
 
     def look_up(self, table: pl.DataFrame) -> pl.Series:
         """Look up the value of every row in a table of two columns, value and result."""
         key, result = table.columns
-        found = self.values.join(table, on=key, how="left", maintain_order="left")[result]
-        return found.gather(self.series) if self.series.len() else found.clear()
+        results = self.values.join(table, on=key, how="left", maintain_order="left")[result]
+        return results.gather(self.codes) if self.codes.len() else results.clear()

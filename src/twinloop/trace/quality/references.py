@@ -35,10 +35,10 @@ def check_known_parents(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `known-parents`."""
     edges = prepared.edges
     if edges.height:
-        lost = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
-        rows = lost.select("row", names=pl.col("parent").list.join(", "))
+        missing = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
+        rows = missing.select("row", names=pl.col("parent").list.join(", "))
         checked = edges["row"].n_unique()
-        yield Violations("tasks", checked, rows, "task '{id}' waits for {names}, which is no task")
+        yield Violations("tasks", checked, rows, "task '{id}' waits for {names}: no such task")
 
 
 def check_acyclic(prepared: PreparedTables) -> Iterator[Violations]:
@@ -48,9 +48,9 @@ def check_acyclic(prepared: PreparedTables) -> Iterator[Violations]:
         return
     checked = edges["row"].n_unique()
     parents, children = (edges[name].to_numpy().astype(np.int64) for name in ("parent_row", "row"))
-    held, cycle = find_blocked_tasks(parents, children, prepared.trace.tasks.height)
+    blocked, cycle = find_blocked_tasks(parents, children, prepared.trace.tasks.height)
     names = prepared.trace.tasks["id"].gather(cycle).fill_null("(no id)").to_list()
-    rows = pl.DataFrame({"row": held}, schema={"row": pl.UInt32}).with_columns(
+    rows = pl.DataFrame({"row": blocked}, schema={"row": pl.UInt32}).with_columns(
         cycle=pl.lit(" -> ".join(names))
     )
     yield Violations("tasks", checked, rows, "task '{id}' can never be ready: {cycle}")
@@ -82,9 +82,11 @@ def check_known_files(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `known-files`."""
     uses = prepared.table("task_files").drop_nulls(["task", "file"])
     if uses.height:
-        files = prepared.trace.files.select("file", there=pl.lit(True)).unique()
-        looked = uses.join(prepared.ids, on="task", how="left").join(files, on="file", how="left")
-        rows = looked.filter(pl.col("task_row").is_null() | pl.col("there").is_null()).select("row")
+        files = prepared.trace.files.select("file", exists=pl.lit(True)).unique()
+        joined = uses.join(prepared.ids, on="task", how="left").join(files, on="file", how="left")
+        rows = joined.filter(pl.col("task_row").is_null() | pl.col("exists").is_null()).select(
+            "row"
+        )
         yield Violations(
             "task_files", uses.height, rows, "task '{task}' or file '{file}' does not exist"
         )
@@ -101,28 +103,28 @@ def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
         ("node_states", "node"),
         ("power", "node"),
     ):
-        naming = prepared.table(table).select("row", column).drop_nulls()
-        if naming.height:
-            rows = naming.join(nodes, left_on=column, right_on="node", how="anti").select("row")
-            yield Violations(table, naming.height, rows, f"no node is called '{{{column}}}'")
+        references = prepared.table(table).select("row", column).drop_nulls()
+        if references.height:
+            rows = references.join(nodes, left_on=column, right_on="node", how="anti").select("row")
+            yield Violations(table, references.height, rows, f"no node is called '{{{column}}}'")
 
 
 def check_pids_apart(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `pids-apart`."""
     pids = prepared.table("tasks").select(task_row="row", pid="pid").drop_nulls()
-    held = (
+    executions = (
         prepared.placements.join(pids, on="task_row")
         .drop_nulls(["start", "end"])
         .sort("machine", "pid", "start", "row")
     )
-    if held.height:
-        before = {
+    if executions.height:
+        previous = {
             name: pl.col(source).shift(1).over("machine", "pid")
             for name, source in (("other", "task"), ("other_row", "task_row"))
         }
         until = pl.col("end").cum_max().shift(1).over("machine", "pid")
-        looked = held.with_columns(**before, until=until)
+        joined = executions.with_columns(**previous, until=until)
         clash = (pl.col("until") > pl.col("start")) & (pl.col("other_row") != pl.col("task_row"))
-        rows = select_rows(looked, clash).select("row", "pid", "other")
-        message = "task '{task}' starts as process {pid}, which is still that of task '{other}'"
-        yield Violations("placements", held.height, rows, message)
+        rows = select_rows(joined, clash).select("row", "pid", "other")
+        message = "task '{task}' starts with process id {pid}, which task '{other}' still has"
+        yield Violations("placements", executions.height, rows, message)

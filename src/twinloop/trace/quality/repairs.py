@@ -21,8 +21,8 @@ def repair(trace: Trace, *, skew: float | None = None) -> Trace:
     Args:
         trace: The trace; it is not changed.
         skew: Tolerated clock skew in seconds: a task that starts before its submission, or ends
-            before its start, by at most this is repaired. By default one sampling period; without
-            samples, such tasks are not repaired.
+            before its start, by at most this is repaired. By default one sampling period; if it
+            is unknown, such tasks are not repaired.
 
     >>> import polars as pl
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
@@ -30,14 +30,14 @@ def repair(trace: Trace, *, skew: float | None = None) -> Trace:
     >>> fixed = repair(Trace(tasks=tasks, usage=usage))
     >>> fixed.usage["t"].to_list()
     [1.0, 2.0]
-    >>> for note_rows in fixed.manifest.cleaned:
-    ...     print(note_rows)
+    >>> for note in fixed.manifest.cleaned:
+    ...     print(note)
     removed 1: samples of no task (usage row 3)
     repaired 1: samples out of order, sorted (usage row 2)
     """
     if skew is not None and not (math.isfinite(skew) and skew >= 0):
         raise InputError(
-            f"{skew} is no length of time",
+            f"{skew} is not a length of time",
             kind="out-of-range",
             field="skew",
             remedy="seconds, 0 or more",
@@ -69,12 +69,12 @@ def _prepare_again(trace: Trace, prepared: PreparedTables) -> PreparedTables:
 def _remove_equal_tasks(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = prepared.trace
     tasks = trace.tasks.with_row_index("row")
-    twice = tasks.filter(pl.col("id").is_duplicated() & pl.col("id").is_not_null())
-    if not twice.height:
+    duplicates = tasks.filter(pl.col("id").is_duplicated() & pl.col("id").is_not_null())
+    if not duplicates.height:
         return trace
     columns = [name for name in trace.tasks.columns if name != "line"]
-    kinds = twice.unique(columns).group_by("id").len("kinds")
-    copies = twice.group_by("id").len("copies")
+    kinds = duplicates.unique(columns).group_by("id").len("kinds")
+    copies = duplicates.group_by("id").len("copies")
     equal = copies.join(kinds.filter(pl.col("kinds") == 1), on="id")
     executions = trace.placements.join(equal, left_on="task", right_on="id")
     repeated = executions.group_by(trace.placements.columns).agg(
@@ -85,20 +85,19 @@ def _remove_equal_tasks(prepared: PreparedTables, notes: list[Cleaning]) -> Trac
         same=(pl.col("times") == pl.col("copies")).all() | (pl.col("times").sum() == 1)
     )
     equal = equal.join(same.filter(~pl.col("same")), left_on="id", right_on="task", how="anti")
-    copied = pl.col("id").is_in(equal["id"].implode())
-    again = tasks.filter(copied & ~pl.col("id").is_first_distinct())["row"]
-    notes.append(
-        note_rows(trace, "removed", "tasks that are there before, the same", "tasks", again)
-    )
+    is_copied = pl.col("id").is_in(equal["id"].implode())
+    task_copies = tasks.filter(is_copied & ~pl.col("id").is_first_distinct())["row"]
+    notes.append(note_rows(trace, "removed", "copies of earlier tasks", "tasks", task_copies))
     placements = trace.placements.with_row_index("row")
     of_copy = pl.col("task").is_in(equal["id"].implode())
-    double = placements.filter(of_copy & ~pl.struct(trace.placements.columns).is_first_distinct())[
-        "row"
-    ]
-    what = "executions of tasks that are there before, the same"
-    notes.append(note_rows(trace, "removed", what, "placements", double))
+    execution_copies = placements.filter(
+        of_copy & ~pl.struct(trace.placements.columns).is_first_distinct()
+    )["row"]
+    what = "copies of executions of such tasks"
+    notes.append(note_rows(trace, "removed", what, "placements", execution_copies))
     return trace.replace(
-        tasks=_remove_rows(trace.tasks, again), placements=_remove_rows(trace.placements, double)
+        tasks=_remove_rows(trace.tasks, task_copies),
+        placements=_remove_rows(trace.placements, execution_copies),
     )
 
 
@@ -119,7 +118,7 @@ def _remove_duplicate_samples(prepared: PreparedTables, notes: list[Cleaning]) -
     for table, frame in _list_series(prepared):
         if (frame["t"] <= frame["previous"]).any():
             rows = frame.filter(~pl.struct("series", "t").is_last_distinct())["row"]
-            what = f"rows of {table} with the time of a later one"
+            what = f"rows of {table} with the same time as a later row"
             notes.append(note_rows(trace, "removed", what, table, rows))
             trace = _replace_table(trace, table, _remove_rows(trace.tables[table], rows))
     return trace
@@ -128,16 +127,16 @@ def _remove_duplicate_samples(prepared: PreparedTables, notes: list[Cleaning]) -
 def _sort_samples(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = prepared.trace
     for table, frame in _list_series(prepared):
-        early = frame.filter(pl.col("t") < pl.col("previous"))["row"]
-        if early.len():
+        misplaced = frame.filter(pl.col("t") < pl.col("previous"))["row"]
+        if misplaced.len():
             what = (
                 "samples out of order, sorted" if table == "usage" else "power out of order, sorted"
             )
-            notes.append(note_rows(trace, "repaired", what, table, early))
+            notes.append(note_rows(trace, "repaired", what, table, misplaced))
             # Samples are permuted only among the rows of their own series.
             rows = pl.DataFrame({"to": frame["row"], "row": sort_by_time(frame)["row"]})
-            every = pl.int_range(trace.tables[table].height, dtype=pl.UInt32, eager=True)
-            source = pl.DataFrame({"to": every}).join(
+            all_rows = pl.int_range(trace.tables[table].height, dtype=pl.UInt32, eager=True)
+            source = pl.DataFrame({"to": all_rows}).join(
                 rows, on="to", how="left", maintain_order="left"
             )
             order = source.select(pl.coalesce("row", "to")).to_series()
@@ -164,7 +163,7 @@ def _move_ends(prepared: PreparedTables, skew: float, notes: list[Cleaning]) -> 
     rows = select_rows(placements, short).select("row", value="start")
     if not rows.height:
         return trace
-    what = "executions that ended a little before their start, now at it"
+    what = "executions that ended slightly before their start: the end is set to it"
     notes.append(note_rows(trace, "repaired", what, "placements", rows["row"]))
     return trace.replace(placements=_set_values(trace.placements, "end", rows))
 
@@ -177,14 +176,14 @@ def _move_submissions(prepared: PreparedTables, skew: float, notes: list[Cleanin
     rows = select_rows(starts, early).select(row="task_row", value="start")
     if not rows.height:
         return trace
-    what = "submissions a little after the start, now at it"
+    what = "submissions slightly after the start, set to the start"
     notes.append(note_rows(trace, "repaired", what, "tasks", rows["row"]))
     return trace.replace(tasks=_set_values(trace.tasks, "submit", rows))
 
 
 def _list_series(prepared: PreparedTables) -> list[tuple[str, pl.DataFrame]]:
-    found = (("usage", prepared.samples), ("power", prepared.power))
-    return [(table, frame) for table, frame in found if frame.height]
+    series = (("usage", prepared.samples), ("power", prepared.power))
+    return [(table, frame) for table, frame in series if frame.height]
 
 
 def _replace_table(trace: Trace, table: str, frame: pl.DataFrame) -> Trace:

@@ -57,7 +57,7 @@ class Rule:
 
     @property
     def severity(self) -> Severity:
-        """`error` closes the gate."""
+        """`error` stops a simulation; `warning` is only reported."""
         return CODES[self.name].severity or "error"
 
     @property

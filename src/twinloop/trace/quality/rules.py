@@ -1,4 +1,7 @@
-"""All rules of the quality gate, in the order of its audit."""
+"""All rules of the quality gate, in the order of its audit.
+
+The condition of each rule, in one sentence, is in `twinloop.description.codes`.
+"""
 
 from __future__ import annotations
 

@@ -51,14 +51,14 @@ def locate_row(trace: Trace, table: str, row: int) -> SourcePosition:
     SourcePosition(table='tasks', row=1, file=None, line=None)
     """
     frame: pl.DataFrame = getattr(trace, table)
-    home = table
+    source_table = table
     if table in ("placements", "task_files"):
-        home = "tasks"
+        source_table = "tasks"
         frame = trace.tasks.filter(pl.col("id").eq_missing(pl.lit(frame["task"][row])))
         line = frame["line"][0] if frame.height else None
     else:
         line = frame["line"][row] if "line" in frame.columns and row < frame.height else None
-    file = _find_file(trace, home) if line is not None else None
+    file = _find_file(trace, source_table) if line is not None else None
     return SourcePosition(table, row) if file is None else SourcePosition(table, row, file, line)
 
 

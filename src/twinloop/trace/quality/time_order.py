@@ -14,13 +14,14 @@ def check_lifecycle_order(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `lifecycle-order`."""
     placements = prepared.placements
     if placements.height:
-        early, ended = pl.col("start") < pl.col("submit"), pl.col("end") < pl.col("start")
+        starts_early = pl.col("start") < pl.col("submit")
+        ends_early = pl.col("end") < pl.col("start")
         starts = "task '{task}' starts at {start} s, but is submitted at {submit} s"
         ends = "task '{task}' ends at {end} s, but starts at {start} s"
-        rows = select_rows(placements, early | ended).select(
+        rows = select_rows(placements, starts_early | ends_early).select(
             "row",
             "submit",
-            message=pl.when(early).then(pl.lit(starts)).otherwise(pl.lit(ends)),
+            message=pl.when(starts_early).then(pl.lit(starts)).otherwise(pl.lit(ends)),
         )
         yield Violations("placements", placements.height, rows, ends)
     states = prepared.table("node_states")
@@ -32,13 +33,13 @@ def check_lifecycle_order(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_samples_in_order(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `samples-in-order`."""
-    for table, frame, of in (
+    for table, frame, series in (
         ("usage", prepared.samples, "task '{task}'"),
         ("power", prepared.power, "node '{node}'"),
     ):
         if frame.height:
             rows = select_rows(frame, pl.col("t") <= pl.col("previous")).select("row", "previous")
-            message = f"{of} at {{t}} s, after the sample at {{previous}} s"
+            message = f"the sample of {series} at {{t}} s follows the one at {{previous}} s"
             yield Violations(table, frame.height, rows, message)
 
 
@@ -62,7 +63,7 @@ def check_windows_disjoint(prepared: PreparedTables) -> Iterator[Violations]:
             rows = select_rows(sort_by_time(frame), later & (overlap > TIME_TOLERANCE)).select(
                 "row", overlap=overlap
             )
-            message = "the window that ends at {t} s reaches {overlap} s into the one before"
+            message = "the window that ends at {t} s overlaps the one before by {overlap} s"
             yield Violations(table, frame.height, rows, message)
 
 
@@ -110,5 +111,5 @@ def check_run_time_matches_execution(prepared: PreparedTables) -> Iterator[Viola
     )
     if both.height:
         rows = select_rows(both, (pl.col("run_time") - pl.col("length")).abs() > TIME_TOLERANCE)
-        message = "task '{id}' has a run time of {run_time} s, but ran from start to end {length} s"
+        message = "task '{id}' has a run time of {run_time} s, but its executions took {length} s"
         yield Violations("tasks", both.height, rows.select("row", "length"), message)

@@ -65,15 +65,15 @@ def check_readable(prepared: PreparedTables) -> Iterator[Violations]:
         skipped = tuple(note for note in prepared.manifest.cleaned if note.kind == "skipped")
         read = sum(prepared.table(table).height for table in ("tasks", "usage"))
         count = read + sum(note.count for note in skipped)
-        none = pl.DataFrame(schema={"row": pl.UInt32})
-        yield Violations("tasks", count, none, "", notes=skipped)
+        no_rows = pl.DataFrame(schema={"row": pl.UInt32})
+        yield Violations("tasks", count, no_rows, "", notes=skipped)
 
 
 def check_complete(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `complete`."""
     for table, columns in _REQUIRED.items():
         frame = prepared.raw(table)
-        if prepared.recorded:
+        if prepared.is_recorded:
             columns += _REQUIRED_WHEN_RECORDED.get(table, ())
         if prepared.is_cts:
             columns += _REQUIRED_IN_CTS.get(table, ())
@@ -85,7 +85,7 @@ def check_complete(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_times_known(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `times-known`."""
-    if not prepared.recorded:
+    if not prepared.is_recorded:
         missing = {name: pl.col(name).is_null() for name in ("start", "end")}
         message = "task '{task}': {fields} not recorded"
         yield from _check_fields("placements", prepared.table("placements"), missing, message)
@@ -97,10 +97,10 @@ def check_placed(prepared: PreparedTables) -> Iterator[Violations]:
         return
     tasks = prepared.table("tasks")
     # A task that failed or was killed may never have started.
-    ended = (pl.col("status") == "completed") | pl.col("exit_code").is_not_null()
-    if prepared.recorded:
-        ended = ended | pl.col("status").is_null()
-    rows = select_rows(tasks, ended).join(
+    executed = (pl.col("status") == "completed") | pl.col("exit_code").is_not_null()
+    if prepared.is_recorded:
+        executed = executed | pl.col("status").is_null()
+    rows = select_rows(tasks, executed).join(
         prepared.placements.select("task"), left_on="id", right_on="task", how="anti"
     )
     yield Violations("tasks", tasks.height, rows.select("row"), "task '{id}' has no execution")
@@ -140,10 +140,10 @@ def check_not_negative(prepared: PreparedTables) -> Iterator[Violations]:
 
 def check_requested_cores_positive(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `requested-cores-positive`."""
-    none = {name: pl.col(name) == 0 for name in ("requested_cores", "requested_nodes")}
+    is_zero = {name: pl.col(name) == 0 for name in ("requested_cores", "requested_nodes")}
     tasks = prepared.table("tasks")
-    known = tasks.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in none))
-    yield from _check_fields("tasks", known, none, "task '{id}' has {fields} of 0")
+    known = tasks.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in is_zero))
+    yield from _check_fields("tasks", known, is_zero, "task '{id}' has {fields} of 0")
 
 
 def check_known_words(prepared: PreparedTables) -> Iterator[Violations]:
@@ -165,9 +165,9 @@ def check_unique_names(prepared: PreparedTables) -> Iterator[Violations]:
     for table, column in (("tasks", "id"), ("nodes", "node"), ("files", "file")):
         frame = prepared.table(table).filter(pl.col(column).is_not_null())
         if frame.height:
-            again = select_rows(frame, ~pl.col(column).is_first_distinct())
+            duplicates = select_rows(frame, ~pl.col(column).is_first_distinct())
             message = f"{column} '{{{column}}}' repeats an earlier row"
-            yield Violations(table, frame.height, again.select("row"), message)
+            yield Violations(table, frame.height, duplicates.select("row"), message)
 
 
 def _check_fields(
