@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     [
         (["inspect", "nowhere.swf"], "nowhere.swf: does not exist"),
         (["inspect", "{log}", "--format", "xml"], "no format is called 'xml'"),
-        (["convert", "{log}", "out.unknown"], "has a suffix of no writable format"),
+        (["convert", "{log}", "out.unknown"], "has a suffix that no writable format uses"),
         (["convert", "{log}", "out.csv", "--to", "csv"], "can only be read"),
         (["generate", "poisson", "x.trace", "--tasks", "-4"], "tasks"),
     ],
@@ -213,7 +213,7 @@ def test_times_and_shares_have_units(log: Path, tmp_path: Path) -> None:
         (b"; one\nbut that", "is in no known format"),
         (b"\n\n", "is in no known format"),
         (b"\x7fELF\x02\x01\x01,,,,\0\0", "is a program (ELF), not a log (export its content"),
-        (b"PAR1,,,\n;;", "is a Parquet file, not a log (of Parquet, folders are read"),
+        (b"PAR1,,,\n;;", "is a Parquet file, not a log (Parquet is read from folders"),
         (b"\0\1\2,,\0\0" * 9, "is a binary file of an unknown kind, not a log"),
     ],
 )

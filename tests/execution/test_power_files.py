@@ -197,11 +197,11 @@ def test_rows_out_of_order_and_twice(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("soon,5", "time: 'soon' is no time"),
+        ("soon,5", "time: 'soon' is not a time in range"),
         (",5", "time: '' is not a time"),
-        ("3,lots", "watts: 'lots' is no number"),
+        ("3,lots", "watts: 'lots' is not a number in range"),
         ("3,-5", "watts: '-5' is negative"),
-        ("3,nan", "watts: 'nan' is no number"),
+        ("3,nan", "watts: 'nan' is not a number in range"),
         ("3,4,5", "has 3 cells, not 2"),
         ("3,4\x00", "NUL"),
     ],

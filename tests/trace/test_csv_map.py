@@ -153,8 +153,8 @@ def test_rows_that_cannot_be_read(tmp_path: Path) -> None:
     assert trace.tasks["exit_code"].to_list() == [0, -9]
     skipped = {n.what: n.examples for n in trace.manifest.cleaned if n.kind == "skipped"}
     assert skipped == {
-        "lines whose submit is no time": ("jobs.csv:3",),
-        "lines whose exit_code is no whole number": ("jobs.csv:4",),
+        "lines whose submit is not a time in range": ("jobs.csv:3",),
+        "lines whose exit_code is not a whole number": ("jobs.csv:4",),
         "lines without 3 cells": ("jobs.csv:5",),
         "lines whose quotes cannot be read": ("jobs.csv:6",),
         "lines with a NUL byte": ("jobs.csv:7",),
@@ -191,8 +191,8 @@ def test_a_repeated_name_in_a_wide_table_is_found(tmp_path: Path) -> None:
         ({"columns": {"id": "Nope"}}, "id: there is no column 'Nope'.*JobID, When, NCPUS"),
         ({"columns": {"idd": "JobID"}}, "cannot be read as 'idd'"),
         ({"columns": {"cores": "NCPUS", "requested_cores": "NCPUS"}}, "mapped twice"),
-        ({"columns": {}}, "maps nothing"),
-        ({"columns": MAP, "units": {"submit": "fortnight"}}, "is no unit of submit"),
+        ({"columns": {}}, "maps no column"),
+        ({"columns": MAP, "units": {"submit": "fortnight"}}, "is not a unit of submit"),
         ({"columns": MAP, "units": {"memory": "MB"}}, "not mapped"),
         ({"columns": MAP, "separator": "::"}, "separator"),
         ({}, "no map of columns was given.*JobID, When, NCPUS"),

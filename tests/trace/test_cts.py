@@ -396,17 +396,17 @@ def test_a_reused_pid_belongs_to_the_later_task_and_not_to_another_node() -> Non
 # --- broken files --------------------------------------------------------------------------------
 
 BAD_LINES = [
-    ('{"ts_ms":1', "is no JSON from '' on", "lines that are no JSON"),
-    ("[1,2]", r"is no JSON object: '\[1,2\]'", "lines that are no JSON object"),
+    ('{"ts_ms":1', "is not valid JSON from '' on", "lines that are not valid JSON"),
+    ("[1,2]", r"is not a JSON object: '\[1,2\]'", "lines that are not a JSON object"),
     ('{"pid":"x"}', "pid: '\"x\"}' is of the wrong type", "lines whose pid is of the wrong type"),
     ('{"pid":true}', "pid: 'true}' is of the wrong type", "lines whose pid is of the wrong type"),
-    ('{"pid":1.5}', "pid: '1.5}' is no whole number", "lines whose pid is no whole number"),
+    ('{"pid":1.5}', "pid: '1.5}' is not a whole number", "lines whose pid is not a whole number"),
     ('{"pid":1e99}', "pid: '1e99}' is too large", "lines whose pid is out of range"),
     ('{"ts_ms":562949953421313}', "ts_ms: '.*' is too large", "lines whose ts_ms is out of range"),
-    ('{"pid":01}', "pid: '01}' is no number", "lines whose pid is no number"),
+    ('{"pid":01}', "pid: '01}' is not a number", "lines whose pid is not a number"),
     ('{"pid":1,"pid":1}', "pid: a field occurs twice", "lines that name a field twice"),
     ('{"z":1,"z":1}', "a field occurs twice: '\"z\":1}'", "lines that name a field twice"),
-    ('{"pid":1}\x00', r"is no JSON from '\\x00' on", "lines that are no JSON"),
+    ('{"pid":1}\x00', r"is not valid JSON from '\\x00' on", "lines that are not valid JSON"),
     ('{"z":' + "[" * 99, "is nested more than 64 deep", "lines nested more than 64 deep"),
     ('{"z":"' + "x" * (1 << 20), "is longer than 1 MiB", "lines longer than 1 MiB"),
 ]
@@ -429,7 +429,7 @@ def test_a_line_that_cannot_be_read_is_counted_or_raised(
 
 
 def test_wrong_encodings_are_errors_with_their_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"invocations\.jsonl:1: is no JSON object"):
+    with pytest.raises(InputError, match=r"invocations\.jsonl:1: is not a JSON object"):
         cts.read(lay(tmp_path, invocations=INVOCATIONS.encode("utf-16")))
     latin = INVOCATIONS.replace("job-0002", "é").encode("latin-1")
     (note,) = cts.read(lay(tmp_path, invocations=latin)).manifest.cleaned
@@ -471,15 +471,15 @@ def test_two_files_of_the_same_kind_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "error"),
     [
-        ("[", r"nodes\.json:1: is no JSON"),
-        ("{}\n{}", r"nodes\.json:2: is no JSON"),
+        ("[", r"nodes\.json:1: is not valid JSON"),
+        ("{}\n{}", r"nodes\.json:2: is not valid JSON"),
         ('{"cpu_cores": 1, "cpu_cores": 2}', "a field occurs twice in one object"),
-        ('{"cpu_cores": NaN}', "NaN is no number in JSON"),
-        ('{"cpu_cores": 1' + "0" * 5000 + "}", "is no JSON|is out of range"),
-        ('{"node_id": 3}', r"nodes\.json: node_id: 3 is no text"),
-        ('{"node_id": "a", "cpu_cores": "8"}', r"nodes\.json: cpu_cores: '8' is no number"),
-        ("[3]", r"nodes\.json: \[0\]: is no JSON object"),
-        ("[" * 100_000, r"nodes\.json: is no JSON"),
+        ('{"cpu_cores": NaN}', "NaN is not a number in JSON"),
+        ('{"cpu_cores": 1' + "0" * 5000 + "}", "is not valid JSON|is out of range"),
+        ('{"node_id": 3}', r"nodes\.json: node_id: 3 is not text"),
+        ('{"node_id": "a", "cpu_cores": "8"}', r"nodes\.json: cpu_cores: '8' is not a number"),
+        ("[3]", r"nodes\.json: \[0\]: is not a JSON object"),
+        ("[" * 100_000, r"nodes\.json: is not valid JSON"),
     ],
 )
 def test_nodes_that_cannot_be_read_are_an_error(tmp_path: Path, nodes: str, error: str) -> None:
@@ -620,7 +620,7 @@ def test_a_sample_of_unknown_size_gets_the_size_of_its_neighbour(tmp_path: Path)
 
 def test_a_folder_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.cts"
-    with pytest.raises(InputError, match="'lzma' is no compression"):
+    with pytest.raises(InputError, match="'lzma' is not a compression"):
         cts.write(Trace(), path, compression="lzma")
     with pytest.raises(InputError, match=r"tasks\.id"):
         cts.write(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})), path)

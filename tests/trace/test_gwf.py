@@ -95,12 +95,12 @@ def test_broken_lines_are_counted_with_their_place(tmp_path: Path) -> None:
     assert trace.tasks["line"].to_list() == [2, 6, 7]
     notes = {note.what: note for note in trace.manifest.cleaned}
     assert notes["lines without 29 fields"].examples == ("log.gwf:3",)
-    assert notes["lines whose RunTime is no time"].examples == ("log.gwf:4",)
+    assert notes["lines whose RunTime is not a time in range"].examples == ("log.gwf:4",)
     assert count(trace, "fields after the 29th") == 1
     assert notes["fields after the 29th"].examples == ("log.gwf:7",)
     with pytest.raises(InputError, match=r"log\.gwf:3: has 3 fields"):
         read(file, strict=True)
-    with pytest.raises(InputError, match=r"log\.gwf:2: RunTime: 'long' is no time"):
+    with pytest.raises(InputError, match=r"log\.gwf:2: RunTime: 'long' is not a time in range"):
         read(log(tmp_path, line(RunTime="long")), strict=True)
 
 
@@ -108,7 +108,7 @@ def test_broken_lines_are_counted_with_their_place(tmp_path: Path) -> None:
 def test_impossible_times_do_not_become_numbers(tmp_path: Path, value: str) -> None:
     trace = read(log(tmp_path, line(SubmitTime=value), line(JobID="8")))
     assert trace.tasks["id"].to_list() == ["8"]
-    assert count(trace, "SubmitTime is no time") == 1
+    assert count(trace, "SubmitTime is not a time in range") == 1
 
 
 def test_workflow_logs_name_their_fields_and_dependencies(tmp_path: Path) -> None:

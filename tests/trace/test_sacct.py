@@ -181,7 +181,7 @@ def test_jobs_that_have_not_ended(tmp_path: Path, state: str) -> None:
 def test_states(tmp_path: Path, state: str, status: str | None) -> None:
     trace = read(log(tmp_path, {"State": state}))
     assert trace.tasks["status"][0] == status
-    assert count(trace, "states that are not known") == (status is None)
+    assert count(trace, "unknown states") == (status is None)
     assert set(STATUS_OF_STATE.values()) <= set(STATUSES)
 
 

@@ -273,18 +273,18 @@ GOOD = "1 0 5 60 4 -1 -1 4 90 -1 1 7 1 -1 0 -1 -1 -1\n"
         (GOOD.strip() + " 9", "log.swf:2: has 19 fields, not 18", "skipped 1: lines without 18"),
         (
             GOOD.replace("60", "abc").strip(),
-            "log.swf:2: run time: 'abc' is no number",
-            "skipped 1: lines whose run time is no number",
+            "log.swf:2: run time: 'abc' is not a number",
+            "skipped 1: lines whose run time is not a number",
         ),
         (
             GOOD.replace("60", "6\x000").strip(),
-            r"log.swf:2: run time: '6\\x000' is no number",
-            "skipped 1: lines whose run time is no number",
+            r"log.swf:2: run time: '6\\x000' is not a number",
+            "skipped 1: lines whose run time is not a number",
         ),
         (
             GOOD.replace("7", "7.5").strip(),
-            "log.swf:2: user: '7.5' is no whole number",
-            "skipped 1: lines whose user is no whole number",
+            "log.swf:2: user: '7.5' is not a whole number",
+            "skipped 1: lines whose user is not a whole number",
         ),
         (
             GOOD.replace("60", "1e999").strip(),
@@ -294,7 +294,7 @@ GOOD = "1 0 5 60 4 -1 -1 4 90 -1 1 7 1 -1 0 -1 -1 -1\n"
         (
             GOOD.replace("60", "-60").strip(),
             r"log.swf:2: run time: '-60' is below zero \(write -1 where it is unknown\)",
-            "repaired 1: values of run time below zero, taken as unknown",
+            "repaired 1: values of run time below zero, read as unknown",
         ),
         ("1" * (1 << 20) + "1", "log.swf:2: is longer than 1 MiB", "skipped 1: lines longer than"),
     ],
@@ -344,7 +344,7 @@ def test_unused_and_unusual_values_are_counted(path: Path) -> None:
     assert [str(note) for note in trace.manifest.cleaned] == [
         "ignored 1: comments that are not in the header (log.swf:4)",
         "assumed 1: header lines that are not UTF-8 are Latin-1",
-        "noticed 1: MaxRecords of the header is 9, the log has 2",
+        "noticed 1: MaxRecords is 9, but the log has 2 records",
         "ignored 1: status codes that the format does not have (log.swf:5)",
         "ignored 1: CPU time or memory per processor where the processors are unknown (log.swf:5)",
     ]
@@ -489,9 +489,9 @@ def test_names_are_numbered_and_listed_in_the_header(path: Path) -> None:
         "assumed 3: jobs numbered in order of appearance",
         "ignored 1: milliseconds of the epoch",
         "ignored 1: parents beyond the first",
-        "ignored 1: parents that are no task of the trace",
+        "ignored 1: parents that are not tasks of the trace",
         "ignored 1: tasks: exit_code",
-        "repaired 1: requested cores rounded up to whole ones",
+        "repaired 1: requested cores rounded up to whole numbers",
         "repaired 2: killed and lost tasks written as failed, rejected ones as cancelled",
         "repaired 3: submissions moved 2 s later, so that none is before 0",
     ]

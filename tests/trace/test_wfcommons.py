@@ -221,7 +221,7 @@ def test_dependencies_named_by_one_side_only(tmp_path: Path) -> None:
     stranger = changed(NEW, *spec, 1, "parents", value=["a", "z"])
     trace = read(document(tmp_path, stranger))
     assert trace.tasks["parents"].to_list() == [[], ["a", "z"]]
-    assert count(trace, "parents that are no task") == 1
+    assert count(trace, "parents that are not tasks") == 1
 
 
 def test_a_cycle_is_named(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_invalid_dates_are_counted_and_named(tmp_path: Path) -> None:
     )
     content = changed(NEW, *there, number, "executedAt", value="20240132T000000Z")
     assert count(read(document(tmp_path, content)), "dates that cannot be read") == 1
-    where = rf"tasks\[{number}\]\.executedAt: '20240132T000000Z' is no date and time"
+    where = rf"tasks\[{number}\]\.executedAt: '20240132T000000Z' is not a date and time"
     with pytest.raises(InputError, match=where):
         read(document(tmp_path, content), strict=True)
 
@@ -280,14 +280,14 @@ def test_a_repeated_name_in_a_large_object_is_found(tmp_path: Path) -> None:
     ("path", "value", "words"),
     [
         (("workflow", "specification", "tasks", 1, "id"), "a", "two tasks are called 'a'"),
-        (("workflow", "specification", "files", 1, "id"), "in", "'in' is there twice"),
-        (("workflow", "execution", "tasks", 1, "id"), "a", "'a' is there twice"),
-        (("workflow", "specification", "tasks", 1, "id"), 7, r"tasks\[1\]\.id: 7 is no text"),
-        (("workflow", "specification", "tasks", 1, "parents"), "a", "parents: is no list"),
-        (("workflow", "specification", "tasks", 0), 3, r"tasks\[0\]: is no object"),
+        (("workflow", "specification", "files", 1, "id"), "in", "'in' is listed twice"),
+        (("workflow", "execution", "tasks", 1, "id"), "a", "'a' is listed twice"),
+        (("workflow", "specification", "tasks", 1, "id"), 7, r"tasks\[1\]\.id: 7 is not text"),
+        (("workflow", "specification", "tasks", 1, "parents"), "a", "parents: is not a list"),
+        (("workflow", "specification", "tasks", 0), 3, r"tasks\[0\]: is not an object"),
         (("workflow", "specification", "tasks"), [], "has no task"),
-        (("workflow",), None, "workflow: is no object"),
-        (("workflow", "specification", "tasks", 1, "name"), "\ud800", "no text in Unicode"),
+        (("workflow",), None, "workflow: is not an object"),
+        (("workflow", "specification", "tasks", 1, "name"), "\ud800", "not valid Unicode"),
     ],
 )
 def test_invalid_workflows_are_refused(tmp_path: Path, path: Any, value: Any, words: str) -> None:
@@ -311,13 +311,13 @@ def test_invalid_numbers_are_unknown_and_counted(tmp_path: Path, value: Any) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"workflow": {\n"tasks": [}', r"flow\.json:2: is no JSON"),
-        ("", "is no JSON"),
+        ('{"workflow": {\n"tasks": [}', r"flow\.json:2: is not valid JSON"),
+        ("", "is not valid JSON"),
         ('{"workflow": {"tasks": [], "tasks": []}}', "tasks: occurs twice"),
-        ('{"workflow": {"makespan": NaN}}', "NaN is no number"),
-        ('{"workflow": ' + "[" * 100_000, "is no JSON"),
-        ('{"workflow": ' + "9" * 5000 + "}", "is no JSON that can be read"),
-        ("[1]", "is no object"),
+        ('{"workflow": {"makespan": NaN}}', "NaN is not a number"),
+        ('{"workflow": ' + "[" * 100_000, "cannot be read as JSON"),
+        ('{"workflow": ' + "9" * 5000 + "}", "cannot be read as JSON"),
+        ("[1]", "is not an object"),
     ],
 )
 def test_invalid_json_is_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -55,10 +55,10 @@ def _write_opendc(
     reference_mhz: float | None = None,
 ) -> Iterable[Cleaning]:
     # The workload package is a higher layer, so it is imported by name, when it is used.
-    written: Iterable[Cleaning] = load_component("opendc-writer")(
+    notes: Iterable[Cleaning] = load_component("opendc-writer")(
         trace, path, missing=missing, platform=platform, reference_mhz=reference_mhz
     )
-    return written
+    return notes
 
 
 # A file is tested against the formats in this order: the more specific, the earlier.

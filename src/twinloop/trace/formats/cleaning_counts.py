@@ -31,11 +31,11 @@ class Tally:
             return
         key = (kind, what)
         self._counts[key] = self._counts.get(key, 0) + count
-        places = self._examples.setdefault(key, [])
+        positions = self._examples.setdefault(key, [])
         for example in examples:
-            if len(places) == EXAMPLES:
+            if len(positions) == EXAMPLES:
                 break
-            places.append(example)
+            positions.append(example)
 
     def note_lines(self, kind: CleaningKind, what: str, file: str, lines: pl.Series) -> None:
         """Add the number of affected lines of a file.

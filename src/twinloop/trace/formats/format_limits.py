@@ -11,7 +11,7 @@ from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.trace import Trace
 
 
-def note_unsupported_columns(trace: Trace, tally: Tally, **held: Collection[str]) -> None:
+def note_unsupported_columns(trace: Trace, tally: Tally, **supported: Collection[str]) -> None:
     """Count the known values in all columns that a format does not support, table by table.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "user": ["ann"], "queue": ["q"]}))
@@ -21,11 +21,11 @@ def note_unsupported_columns(trace: Trace, tally: Tally, **held: Collection[str]
     ignored 1: tasks: queue
     """
     for table, frame in trace.tables.items():
-        if table not in held:
+        if table not in supported:
             tally.note("ignored", f"table {table}", count=frame.height)
             continue
         for name, dtype in frame.schema.items():
-            if name in held[table]:
+            if name in supported[table]:
                 continue
             known = frame[name].is_not_null()
             if isinstance(dtype, pl.List):
@@ -34,7 +34,7 @@ def note_unsupported_columns(trace: Trace, tally: Tally, **held: Collection[str]
 
 
 def number_tasks(trace: Trace) -> pl.DataFrame:
-    """Return the tasks with their row number `order`; an error if ids are not unique.
+    """Return the tasks with their row number `order`; a missing or repeated id is an error.
 
     >>> number_tasks(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
     Traceback (most recent call last):
@@ -45,7 +45,7 @@ def number_tasks(trace: Trace) -> pl.DataFrame:
     if bad.height:
         name = bad["id"].to_list()[0]
         raise InputError(
-            "a task has none" if name is None else f"'{name}' occurs more than once",
+            "is missing for a task" if name is None else f"'{name}' occurs more than once",
             kind="missing-field" if name is None else "duplicate-name",
             field="tasks.id",
             remedy="check the trace, and repair or remove such tasks",

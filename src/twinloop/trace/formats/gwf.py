@@ -59,8 +59,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     log = Path(there, "tiny.gwf")
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     log = Path(temporary, "tiny.gwf")
     ...     _ = log.write_text("# a log\\n7 10 5 60 2 50 -1 2" + " -1" * 21 + "\\n")
     ...     read(log).placements.select("task", "start", "end", "cores").row(0)
     ('7', 15.0, 75.0, 2.0)
@@ -87,21 +87,21 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 def _read_rows(
     path: Path, row_filter: RowFilter, header: list[str]
 ) -> tuple[dict[str, int], Iterator[tuple[int, list[str]]]]:
-    """Return the column of each field, and the rows."""
+    """Return the column of each field, and the rows; comment lines are added to `header`."""
     content = _read_content(path, row_filter, header)
     first = next(content, None)
     if first is None:
         raise InputError("has no job", kind="empty-log", file=path)
-    named = _parse_field_names(first[1])
-    if named is not None:
-        return named, _split_cells(content, row_filter, len(named), separator=",")
+    named_columns = _parse_field_names(first[1])
+    if named_columns is not None:
+        return named_columns, _split_cells(content, row_filter, len(named_columns), separator=",")
     columns = {name: index for index, name in enumerate(FIELDS)}
 
-    def rest() -> Iterator[tuple[int, str]]:
+    def iterate_content() -> Iterator[tuple[int, str]]:
         yield first
         yield from content
 
-    return columns, _split_cells(rest(), row_filter, len(FIELDS), separator=None)
+    return columns, _split_cells(iterate_content(), row_filter, len(FIELDS), separator=None)
 
 
 def _read_content(
@@ -212,9 +212,9 @@ def _make_placements(jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _note_ignored(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
-    odd = jobs.filter(~pl.col("Status").is_in(list(_STATUSES)))
+    unknown = jobs.filter(~pl.col("Status").is_in(list(_STATUSES)))
     what = "values of Status that are not 0, 1 or 5"
-    tally.note_lines("ignored", what, path.name, odd["line"])
+    tally.note_lines("ignored", what, path.name, unknown["line"])
     kept = (*_TIMES, *_NUMBERS, *_TEXTS, *_STRUCTURE)
     for name in (*(name for name in FIELDS if name not in kept), "WorkflowID", "JobStructure"):
         values = jobs[name].drop_nulls()
@@ -226,8 +226,8 @@ def _note_ignored(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
 def _recognises(path: Path, start: bytes) -> bool:
     text = start.decode("utf-8", "replace")
     # The last line may be truncated.
-    whole = text.splitlines()[:-1] if len(start) >= 1 << 16 else text.splitlines()
-    for line in whole:
+    lines = text.splitlines()[:-1] if len(start) >= 1 << 16 else text.splitlines()
+    for line in lines:
         if line.startswith("#") or not line.strip():
             continue
         if _parse_field_names(line) is not None:

@@ -19,16 +19,16 @@ from twinloop.trace.formats.cleaning_counts import Tally
 _MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "too_long": ("is longer than 1 MiB", "lines longer than 1 MiB"),
     "field_count": ("has {found} fields, not {fields}", "lines without {fields} fields"),
-    "not_a_number": ("'{text}' is no number", "lines whose {field} is no number"),
-    "not_whole": ("'{text}' is no whole number", "lines whose {field} is no whole number"),
+    "not_a_number": ("'{text}' is not a number", "lines whose {field} is not a number"),
+    "not_whole": ("'{text}' is not a whole number", "lines whose {field} is not a whole number"),
     "out_of_range": ("'{text}' is too large or too small", "lines whose {field} is out of range"),
-    "malformed": ("is no JSON from '{text}' on", "lines that are no JSON"),
-    "not_an_object": ("is no JSON object: '{text}'", "lines that are no JSON object"),
+    "malformed": ("is not valid JSON from '{text}' on", "lines that are not valid JSON"),
+    "not_an_object": ("is not a JSON object: '{text}'", "lines that are not a JSON object"),
     "wrong_type": ("'{text}' is of the wrong type", "lines whose {field} is of the wrong type"),
     "duplicate": ("a field occurs twice: '{text}'", "lines that name a field twice"),
     "not_utf8": ("is not UTF-8 from '{text}' on", "lines that are not UTF-8"),
     "too_deep": ("is nested more than 64 deep", "lines nested more than 64 deep"),
-    "negative": ("'{text}' is below zero", "values of {field} below zero, taken as unknown"),
+    "negative": ("'{text}' is below zero", "values of {field} below zero, read as unknown"),
     "comment": ("is a comment between records", "comments that are not in the header"),
 }
 _KINDS: Final[dict[str, CleaningKind]] = {"negative": "repaired", "comment": "ignored"}
@@ -44,10 +44,10 @@ def parse_text_file(
 ) -> pl.DataFrame:
     """Parse a file into a table; invalid lines are counted, or raise an error if strict."""
     require_input(path)
-    rows, bound = 0, compute_input_limit(path)
+    rows, limit = 0, compute_input_limit(path)
     for chunk in iterate_text_chunks(path):
         rows += chunk.count(b"\n")
-        check_input_limit(path, rows * len(fields) * 8, f"has {rows:,} lines or more", bound)
+        check_input_limit(path, rows * len(fields) * 8, f"has {rows:,} lines or more", limit)
         parser.feed(chunk)
         if strict:
             _raise_first(path, parser.problems, fields)
@@ -66,10 +66,10 @@ def parse_text_file(
 
 
 def _raise_first(path: Path, problems: Sequence[LineProblem], fields: Sequence[str]) -> None:
-    real = [problem for problem in problems if problem.kind != "comment"]
-    if not real:
+    errors = [problem for problem in problems if problem.kind != "comment"]
+    if not errors:
         return
-    problem = min(real, key=lambda each: each.places[0][0])
+    problem = min(errors, key=lambda each: each.places[0][0])
     line, found, text = problem.places[0]
     shown = text.decode("utf-8", errors="replace")
     raise InputError(

@@ -33,8 +33,8 @@ def load_columns(
         required: The columns that must exist.
     """
     with _name_file_in_errors(path):
-        found, _ = _scan(path, names, required)
-        frame = found.collect()
+        scan, _ = _scan(path, names, required)
+        frame = scan.collect()
     return frame.with_row_index("line", offset=1)
 
 
@@ -43,27 +43,27 @@ def convert_column(
     names: Mapping[str, Sequence[str]],
     required: Sequence[str],
     name: str,
-    made: Callable[[pl.DataFrame], pl.Series],
+    convert: Callable[[pl.DataFrame], pl.Series],
 ) -> pl.Series:
     """Convert one column of a file, found as `load_columns` does, to numbers.
 
     The conversion is done in pieces, so that a large column is never in memory as a whole, only the
-    result.
+    result. `convert` gets a frame with the column `name` and returns numbers.
     """
     with _name_file_in_errors(path):
-        found, rows = _scan(path, names, required)
+        scan, rows = _scan(path, names, required)
     step = max(MIN_PIECE_ROWS, -(-rows // MAX_PIECES))
-    whole, unknown = None, np.zeros(rows, dtype=bool)
+    result, unknown = None, np.zeros(rows, dtype=bool)
     # An empty table has one piece, for the types.
     for begin in range(0, max(rows, 1), step):
         with _name_file_in_errors(path):
-            piece = found.select(name).slice(begin, step).collect()
-        part = made(piece)
-        if whole is None:
-            whole = np.zeros(rows, dtype=part.clear().to_numpy().dtype)
-        whole[begin : begin + step] = part.fill_null(0).to_numpy()
+            piece = scan.select(name).slice(begin, step).collect()
+        part = convert(piece)
+        if result is None:
+            result = np.zeros(rows, dtype=part.clear().to_numpy().dtype)
+        result[begin : begin + step] = part.fill_null(0).to_numpy()
         unknown[begin : begin + step] = part.is_null().to_numpy()
-    numbers = pl.Series(name, whole)
+    numbers = pl.Series(name, result)
     return numbers.set(pl.Series(unknown), None) if unknown.any() else numbers
 
 
@@ -87,9 +87,9 @@ def _scan(
     with path.open("rb") as stream:
         start = stream.read(len(MAGIC))
     if start != MAGIC:
-        raise FormatError("is no Parquet file", kind="wrong-format", file=path)
-    found = scan_parquet(path)
-    schema = found.collect_schema()
+        raise FormatError("is not a Parquet file", kind="wrong-format", file=path)
+    scan = scan_parquet(path)
+    schema = scan.collect_schema()
     chosen = {
         name: next((other for other in others if other in schema), None)
         for name, others in names.items()
@@ -103,11 +103,11 @@ def _scan(
                 remedy=f"it has: {', '.join(schema.names())}",
             )
     parts = [pl.col(other).alias(name) for name, other in chosen.items() if other is not None]
-    rows = found.select(pl.len()).collect().item()
-    wanted = found.select(parts)
-    read = {other: schema[other] for other in chosen.values() if other is not None}
-    check_table_size(path, rows, read.values(), listed=estimate_list_bytes(path, read))
-    return wanted, rows
+    rows = scan.select(pl.len()).collect().item()
+    columns = scan.select(parts)
+    selected = {other: schema[other] for other in chosen.values() if other is not None}
+    check_table_size(path, rows, selected.values(), listed=estimate_list_bytes(path, selected))
+    return columns, rows
 
 
 def list_other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:

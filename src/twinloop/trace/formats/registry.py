@@ -79,9 +79,9 @@ def list_related_files(path: Path, options: Mapping[str, Any]) -> list[Path]:
     >>> [each.as_posix() for each in list_related_files(Path("jobs.txt"), {"sstat": "samples.txt"})]
     ['samples.txt']
     """
-    found = [file for form in _FORMATS.values() for file in form.related_files(path)]
-    named = [options[name] for name in sorted(list_path_options() & options.keys())]
-    return found + [Path(each) for each in named if isinstance(each, str | Path)]
+    by_name = [file for form in _FORMATS.values() for file in form.related_files(path)]
+    by_option = [options[name] for name in sorted(list_path_options() & options.keys())]
+    return by_name + [Path(each) for each in by_option if isinstance(each, str | Path)]
 
 
 def recognise(path: str | Path) -> Format:
@@ -114,7 +114,7 @@ def recognise(path: str | Path) -> Format:
 def _suggest_remedy(binary: str) -> str:
     if binary == PARQUET_KIND:
         return (
-            "of Parquet, folders are read: a trace folder with manifest.json, or tasks.parquet and "
+            "Parquet is read from folders: a trace folder with manifest.json, or tasks.parquet and "
             "fragments.parquet of OpenDC; write any other table as CSV, and map its columns"
         )
     return "export its content as text, such as CSV"
@@ -135,7 +135,7 @@ def _describe_unknown(path: Path, start: bytes) -> str:
     whole = len(start) < 1 << 16
     if whole and {line.lstrip()[:1] for line in start.splitlines()} - {b""} == {b";"}:
         return "has no job, only comments, like the header of an SWF log"
-    return "is in no known format, by its content"
+    return "is in no known format"
 
 
 def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
@@ -199,7 +199,7 @@ def _check_options(
 
 
 def format_from_path(path: Path) -> Format:
-    """Return the format for writing to a path, by its suffix; without one, a trace folder.
+    """Return the format for writing to a path, by its suffix; a trace folder if it has none.
 
     >>> from pathlib import Path
     >>> format_from_path(Path("runs/first")).name, format_from_path(Path("log.swf.gz")).name
@@ -208,14 +208,14 @@ def format_from_path(path: Path) -> Format:
     name = path.name
     if not path.suffix:
         return get_format("trace")
-    for end in (".gz", ".zst"):
-        name = name.removesuffix(end)
+    for compression in (".gz", ".zst"):
+        name = name.removesuffix(compression)
     for form in _FORMATS.values():
         if any(name.endswith(suffix) for suffix in form.suffixes):
             return form
     known = "; ".join(f"{f.name}: {', '.join(f.suffixes)}" for f in _FORMATS.values() if f.suffixes)
     raise FormatError(
-        "has a suffix of no writable format",
+        "has a suffix that no writable format uses",
         kind="unknown-format",
         file=path,
         remedy=f"name the format with --to, or use a suffix ({known})",

@@ -46,7 +46,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         carry = block[cut:]
         if len(carry) > MAX_LINE_BYTES:
             raise InputError(
-                f"is longer than {MAX_LINE_BYTES:,} bytes: this is no text log",
+                f"is longer than {MAX_LINE_BYTES:,} bytes: this is not a text log",
                 kind="malformed-row",
                 file=path,
                 line=number + block.count(b"\n", 0, cut) + 1,
@@ -83,11 +83,11 @@ def batch_rows(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterato
     """Yield batches of rows as frames with text columns `0`, `1`... and the column `line`."""
     numbers: list[int] = []
     cells: list[Sequence[str]] = []
-    most = max(1, min(BATCH_ROWS, BATCH_CELLS // max(width, 1)))
+    max_rows = max(1, min(BATCH_ROWS, BATCH_CELLS // max(width, 1)))
     for number, row in rows:
         numbers.append(number)
         cells.append(row)
-        if len(cells) == most:
+        if len(cells) == max_rows:
             yield _make_frame(numbers, cells, width)
             numbers, cells = [], []
     if cells:
@@ -165,12 +165,12 @@ def parse_number(column: str) -> pl.Expr:
     return _strip(column).cast(pl.Float64, strict=False)
 
 
-def make_number_check(column: str, field: str, largest: float = MAX_NUMBER) -> CellCheck:
+def make_number_check(column: str, field: str, limit: float = MAX_NUMBER) -> CellCheck:
     """Make a check for cells that are neither empty nor a number in range."""
     value = parse_number(column)
-    good = value.is_finite().fill_null(False) & (value.abs() <= largest)
-    problem = "is no number" if largest == MAX_NUMBER else "is no time"
-    return CellCheck(field, problem, _strip(column).ne("") & ~good, column)
+    is_valid = value.is_finite().fill_null(False) & (value.abs() <= limit)
+    problem = "is not a number in range" if limit == MAX_NUMBER else "is not a time in range"
+    return CellCheck(field, problem, _strip(column).ne("") & ~is_valid, column)
 
 
 def parse_text(column: str) -> pl.Expr:

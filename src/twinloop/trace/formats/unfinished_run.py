@@ -13,8 +13,8 @@ from twinloop.trace.trace import Trace
 def read(path: Path, *, strict: bool = False) -> Trace:
     """Read a run up to the end of its journal; tasks that were running then are `lost`."""
     # The execution package is a higher layer, so it is imported by name, when it is used.
-    found: Trace = load_component("unfinished-run-reader")(path)
-    return found
+    trace: Trace = load_component("unfinished-run-reader")(path)
+    return trace
 
 
 FORMAT: Format = Format(

@@ -71,8 +71,8 @@ def read(
         strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     table = Path(there, "jobs.csv")
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     table = Path(temporary, "jobs.csv")
     ...     _ = table.write_text("JobID,When,NCPUS\\n7,2024-01-01T00:00:10Z,4\\n")
     ...     trace = read(table, columns={"id": "JobID", "submit": "When", "cores": "NCPUS"})
     >>> trace.tasks.select("id", "submit", "requested_cores").row(0), trace.manifest.epoch_ms
@@ -81,24 +81,24 @@ def read(
     tally = Tally()
     row_filter = RowFilter(path, tally, strict=strict)
     names, rows = _open_table(path, row_filter, separator)
-    wanted = _make_targets(path, names, columns, units or {})
+    targets = _make_targets(path, names, columns, units or {})
     frames: list[pl.DataFrame] = []
     for batch in batch_rows(rows, len(names)):
         if not frames:
-            wanted = [target.choose_unit(batch, tally) for target in wanted]
-            _check_one_clock(path, wanted)
-        checks = [check for target in wanted if (check := target.check()) is not None]
-        values = batch.with_columns(target.parse(batch) for target in wanted)
-        names_here = [target.name for target in wanted]
-        frames.append(row_filter.filter_rows(values, checks).select("line", *names_here))
+            targets = [target.choose_unit(batch, tally) for target in targets]
+            _check_one_clock(path, targets)
+        checks = [check for target in targets if (check := target.check()) is not None]
+        values = batch.with_columns(target.parse(batch) for target in targets)
+        target_names = [target.name for target in targets]
+        frames.append(row_filter.filter_rows(values, checks).select("line", *target_names))
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
         raise InputError("has no row that can be read", kind="empty-log", file=path)
-    fields = {target.field for target in wanted}
+    fields = {target.field for target in targets}
     for name in names:
         if name not in fields:
             tally.note("ignored", f"values of the column '{name}'", count=jobs.height)
-    jobs, epoch_ms = _shift_to_epoch(clear_unknown_statuses(jobs, path.name, tally), wanted, tally)
+    jobs, epoch_ms = _shift_to_epoch(clear_unknown_statuses(jobs, path.name, tally), targets, tally)
     tasks, placements = _make_tables(jobs)
     manifest = Manifest(
         source=TraceOrigin(format="csv", files=(describe_source_file(path),), header=tuple(names)),
@@ -124,9 +124,11 @@ def _open_table(
     records = _read_records(path, row_filter, separator)
     line, cells = next(records, (1, []))
     names = [cell.strip() for cell in cells]
-    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
-    if not any(names) or twice:
-        problem = f"names the column '{twice[0]}' twice" if twice else "has no names of columns"
+    duplicates = sorted(name for name, count in Counter(names).items() if name and count > 1)
+    if not any(names) or duplicates:
+        problem = (
+            f"names the column '{duplicates[0]}' twice" if duplicates else "has no names of columns"
+        )
         raise FormatError(problem, kind="wrong-columns", file=path, line=line)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
@@ -174,7 +176,7 @@ def _read_records(
 def _make_targets(
     path: Path, names: list[str], columns: Mapping[str, str] | None, units: Mapping[str, str]
 ) -> list[Target]:
-    """Make the targets of the columns, with the given units."""
+    """Make the target of each mapped column, with its unit if one is given."""
     if columns is None:
         columns = {name: name for name in names if SHORT_NAMES.get(name, name) in TARGETS}
         if not {"id", "submit"} & set(columns):
@@ -184,7 +186,7 @@ def _make_targets(
                 file=path,
                 remedy=f"map the columns: columns={{'id': ...}}; there are: {', '.join(names)}",
             )
-    chosen: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for key, field in columns.items():
         name = SHORT_NAMES.get(key, key)
         if name not in TARGETS:
@@ -202,32 +204,32 @@ def _make_targets(
                 field=key,
                 remedy=f"there are: {', '.join(names)}",
             )
-        if name in chosen:
+        if name in targets:
             raise InputError(f"'{name}' is mapped twice", kind="wrong-columns", field="columns")
-        chosen[name] = Target(name, field, str(names.index(field)), None)
-    if not chosen:
-        raise InputError("maps nothing", kind="wrong-columns", field="columns")
+        targets[name] = Target(name, field, str(names.index(field)), None)
+    if not targets:
+        raise InputError("maps no column", kind="wrong-columns", field="columns")
     for key, unit in units.items():
         name = SHORT_NAMES.get(key, key)
-        if name not in chosen:
+        if name not in targets:
             raise InputError(
                 f"gives a unit of '{key}', which is not mapped", kind="wrong-columns", field="units"
             )
-        target = Target(name, chosen[name].field, chosen[name].column, unit)
+        target = Target(name, targets[name].field, targets[name].column, unit)
         if unit not in target.units():
             allowed = ", ".join(target.units()) or "none"
             raise InputError(
-                f"'{unit}' is no unit of {key}",
+                f"'{unit}' is not a unit of {key}",
                 kind="invalid-quantity",
                 field="units",
                 remedy=allowed,
             )
-        chosen[name] = target
-    return list(chosen.values())
+        targets[name] = target
+    return list(targets.values())
 
 
-def _check_one_clock(path: Path, wanted: Sequence[Target]) -> None:
-    dates, numbers = list_time_columns(wanted, DATETIME), list_time_columns(wanted, "s")
+def _check_one_clock(path: Path, targets: Sequence[Target]) -> None:
+    dates, numbers = list_time_columns(targets, DATETIME), list_time_columns(targets, "s")
     if dates and numbers:
         raise InputError(
             f"{dates[0]} is a date and time, but {numbers[0]} is a number: two clocks",
@@ -238,12 +240,12 @@ def _check_one_clock(path: Path, wanted: Sequence[Target]) -> None:
 
 
 def _shift_to_epoch(
-    jobs: pl.DataFrame, wanted: Sequence[Target], tally: Tally
+    jobs: pl.DataFrame, targets: Sequence[Target], tally: Tally
 ) -> tuple[pl.DataFrame, int | None]:
     """Convert times to seconds since t = 0; return the jobs and the epoch in ms."""
-    dates = list_time_columns(wanted, DATETIME)
+    dates = list_time_columns(targets, DATETIME)
     if not dates:
-        numbers = list_time_columns(wanted, "s")
+        numbers = list_time_columns(targets, "s")
         return shift_to_first_time(jobs, numbers, tally) if numbers else (jobs, None)
     first = jobs.select(pl.min_horizontal(pl.col(name).min() for name in dates)).item()
     epoch_ms = 0 if first is None else first // 1000

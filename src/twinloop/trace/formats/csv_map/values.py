@@ -94,16 +94,16 @@ class Target:
         """Return the check for unreadable cells after parsing; None if every text is valid."""
         if self.unit == DATETIME:
             bad = parse_text(self.column).is_not_null() & pl.col(self.name).is_null()
-            return CellCheck(self.field, "is no date and time", bad, self.column)
+            return CellCheck(self.field, "is not a date and time", bad, self.column)
         if self.name in (*CLOCK_COLUMNS, *DURATION_COLUMNS):
             latest = MAX_LOG_TIME / TIME_UNITS[self.unit or "s"]
             return make_number_check(self.column, self.field, latest)
         if self.name in _INTEGER_COLUMNS:
-            found = make_number_check(self.column, self.field)
+            number_check = make_number_check(self.column, self.field)
             value = parse_number(self.column)
-            part = (value != value.floor()) | (value.abs() > 2**53)
-            bad = found.bad.fill_null(False) | part.fill_null(False)
-            return CellCheck(self.field, "is no whole number", bad, self.column)
+            not_whole = (value != value.floor()) | (value.abs() > 2**53)
+            bad = number_check.bad.fill_null(False) | not_whole.fill_null(False)
+            return CellCheck(self.field, "is not a whole number", bad, self.column)
         if self.name in (*MEMORY_COLUMNS, *_NUMBER_COLUMNS):
             return make_number_check(self.column, self.field)
         return None
@@ -129,9 +129,9 @@ def clear_unknown_statuses(jobs: pl.DataFrame, file: str, tally: Tally) -> pl.Da
     """Replace undefined statuses by null, and count them."""
     if "status" not in jobs.columns:
         return jobs
-    odd = jobs.filter(~pl.col("status").is_in(STATUSES))
+    unknown = jobs.filter(~pl.col("status").is_in(STATUSES))
     what = f"values of status that are none of {', '.join(STATUSES)}"
-    tally.note_lines("ignored", what, file, odd["line"])
+    tally.note_lines("ignored", what, file, unknown["line"])
     return jobs.with_columns(pl.when(pl.col("status").is_in(STATUSES)).then(pl.col("status")))
 
 

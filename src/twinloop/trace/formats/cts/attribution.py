@@ -33,8 +33,8 @@ def attribute_samples(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Se
         begin=pl.col("ts_ms") - pl.col("dt_ms").fill_null(0).clip(0),
         end="ts_ms",
     )
-    found = [runs.find_overlapping(part) for part in windows.iter_slices(_BATCH_ROWS)]
-    return pl.concat(found) if found else pl.Series(dtype=pl.UInt32)
+    rows = [runs.find_overlapping(part) for part in windows.iter_slices(_BATCH_ROWS)]
+    return pl.concat(rows) if rows else pl.Series(dtype=pl.UInt32)
 
 
 # Number of samples per batch, which limits the memory of intermediate results.
@@ -45,14 +45,16 @@ _NONE = 2**32 - 1
 _PROCESS = ("pid", "node")
 
 
-def _encode_nodes(of_samples: pl.Series, of_invocations: pl.Series) -> tuple[pl.Series, pl.Series]:
+def _encode_nodes(
+    sample_nodes: pl.Series, invocation_nodes: pl.Series
+) -> tuple[pl.Series, pl.Series]:
     """Encode nodes, including the unknown one, as numbers; all equal if nodes are not compared."""
-    both = pl.concat([of_samples, of_invocations], rechunk=False)
-    if any(side.null_count() == side.len() for side in (of_samples, of_invocations)):
-        numbers = pl.zeros(both.len(), dtype=pl.UInt32, eager=True)
+    nodes = pl.concat([sample_nodes, invocation_nodes], rechunk=False)
+    if any(side.null_count() == side.len() for side in (sample_nodes, invocation_nodes)):
+        numbers = pl.zeros(nodes.len(), dtype=pl.UInt32, eager=True)
     else:
-        numbers = both.cast(pl.Categorical).to_physical().fill_null(_NONE)
-    return numbers.head(of_samples.len()), numbers.slice(of_samples.len())
+        numbers = nodes.cast(pl.Categorical).to_physical().fill_null(_NONE)
+    return numbers.head(sample_nodes.len()), numbers.slice(sample_nodes.len())
 
 
 class _Runs:
@@ -65,7 +67,8 @@ class _Runs:
                 start=pl.col("ts_start").fill_null(_EARLIEST),
                 end=pl.col("ts_end").fill_null(_LATEST),
             )
-            # If the end is before the start (an error of another rule), they are exchanged.
+            # If the end is before the start (which the rule lifecycle-order reports), they are
+            # exchanged.
             .with_columns(
                 start=pl.min_horizontal("start", "end"), end=pl.max_horizontal("start", "end")
             )
@@ -77,12 +80,12 @@ class _Runs:
         self._starts = runs.select(*_PROCESS, "start", "run").set_sorted("start")
         self._invocations = runs["invocation"]
         self._ends = runs["end"].to_numpy()
-        of_process = runs.select(
+        by_process = runs.select(
             before=pl.col("run").shift(1).over(_PROCESS).fill_null(_NONE),
             latest=pl.col("end").cum_max().over(_PROCESS),
         )
-        self._before = of_process["before"].to_numpy()
-        self._latest = of_process["latest"].to_numpy()
+        self._previous = by_process["before"].to_numpy()
+        self._latest_end = by_process["latest"].to_numpy()
 
     def find_overlapping(self, windows: pl.DataFrame) -> pl.Series:
         """Find the invocation that each window overlaps, of several the last started.
@@ -92,22 +95,22 @@ class _Runs:
         have ended later.
         """
         run = self._find_runs(windows, until_end=False)
-        open_ = run == _NONE
-        if open_.any():
-            run[open_] = self._find_runs(windows.filter(open_), until_end=True)
-        found = pl.Series(run)
-        return self._invocations.gather(found.set(found == _NONE, None))
+        unmatched = run == _NONE
+        if unmatched.any():
+            run[unmatched] = self._find_runs(windows.filter(unmatched), until_end=True)
+        runs = pl.Series(run)
+        return self._invocations.gather(runs.set(runs == _NONE, None))
 
     def _find_runs(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
         run = self._find_last_started(windows, until_end=until_end)
         begin = windows["begin"].fill_null(_LATEST).to_numpy()
-        left = np.flatnonzero(run != _NONE)
-        while left.size:
-            left = left[self._ends[run[left]] < begin[left]]
-            hopeless = self._latest[run[left]] < begin[left]
-            run[left[hopeless]] = _NONE
-            left = left[~hopeless]
-            run[left] = self._before[run[left]]
+        pending = np.flatnonzero(run != _NONE)
+        while pending.size:
+            pending = pending[self._ends[run[pending]] < begin[pending]]
+            impossible = self._latest_end[run[pending]] < begin[pending]
+            run[pending[impossible]] = _NONE
+            pending = pending[~impossible]
+            run[pending] = self._previous[run[pending]]
         return run
 
     def _find_last_started(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:

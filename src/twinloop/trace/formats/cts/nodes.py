@@ -33,7 +33,9 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
         if isinstance(error, InputError):
             raise
         line = getattr(error, "lineno", None)
-        raise InputError(f"is no JSON: {error}", kind="not-json", file=file, line=line) from None
+        raise InputError(
+            f"is not valid JSON: {error}", kind="not-json", file=file, line=line
+        ) from None
     entries = document if isinstance(document, list) else [document]
     rows = []
     for number, entry in enumerate(entries):
@@ -50,26 +52,26 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
 
 def _make_row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
     if not isinstance(entry, Mapping):
-        raise InputError("is no JSON object", kind="not-json", field=where or "top level")
+        raise InputError("is not a JSON object", kind="not-json", field=where or "top level")
     for name in entry:
         if name != "node_id" and name not in _COLUMNS:
             tally.note("ignored", f"field '{name}' of {NODES_FILE}")
     name = entry.get("node_id")
     if name is not None and not isinstance(name, str):
         raise InputError(
-            f"{name!r} is no text", kind="invalid-value", field=f"{where}.node_id".lstrip(".")
+            f"{name!r} is not text", kind="invalid-value", field=f"{where}.node_id".lstrip(".")
         )
     figures: dict[str, float | None] = {}
     for field, column in _COLUMNS.items():
         value = entry.get(field)
-        place = f"{where}.{field}".lstrip(".")
+        address = f"{where}.{field}".lstrip(".")
         if value is None:
             figures[column] = None
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"{value!r} is no number", kind="invalid-value", field=place)
+            raise InputError(f"{value!r} is not a number", kind="invalid-value", field=address)
         if not 0 <= value <= MAX_INTEGER:
-            raise InputError(f"{value!r} is out of range", kind="invalid-value", field=place)
+            raise InputError(f"{value!r} is out of range", kind="invalid-value", field=address)
         figures[column] = float(value) * (MB if column == "memory" else 1)
     return (name, figures["cores"], figures["mhz"], figures["memory"])
 
@@ -83,4 +85,4 @@ def _refuse_repeat(_name: str) -> None:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no number in JSON")
+    raise ValueError(f"{constant} is not a number in JSON")

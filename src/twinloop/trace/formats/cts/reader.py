@@ -53,8 +53,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     folder = Path(there)
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     folder = Path(temporary)
     ...     _ = (folder / "invocations.jsonl").write_text(
     ...         '{"trace_id":"a","pid":7,"ts_enqueue":1000,"ts_start":1500,"ts_end":4000}')
     ...     _ = (folder / "proc_metrics.jsonl").write_text(
@@ -69,18 +69,18 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     """
     tally = Tally()
     files = {name: find_files(path, name) for name in FILES}
-    for name, there in files.items():
-        if len(there) > 1:
-            names = " and ".join(file.name for file in there)
+    for name, paths in files.items():
+        if len(paths) > 1:
+            names = " and ".join(file.name for file in paths)
             raise InputError(
                 f"contains both {names}",
                 kind="duplicate-name",
                 file=path,
                 remedy="remove one of them",
             )
-        if not there and name == INVOCATIONS_FILE:
+        if not paths and name == INVOCATIONS_FILE:
             raise FormatError(f"has no {name}", kind="wrong-format", file=path)
-        if not there:
+        if not paths:
             tally.note("assumed", f"there is no {name}: its values are unknown")
     invocations = _parse_lines(files[INVOCATIONS_FILE], INVOCATIONS, strict, tally)
     samples = _parse_lines(files[SAMPLES_FILE], SAMPLES, strict, tally)
@@ -95,7 +95,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
             source=TraceOrigin(
                 format="cts",
                 files=tuple(
-                    describe_source_file(file) for there in files.values() for file in there
+                    describe_source_file(file) for paths in files.values() for file in paths
                 ),
             ),
             epoch_ms=epoch,
@@ -126,7 +126,7 @@ def _parse_lines(
 
 
 def _find_epoch(invocations: pl.DataFrame, samples: pl.DataFrame) -> int | None:
-    """Return the earliest submission or, if none is known, the earliest other time."""
+    """Return the earliest submission; if none is known, the earliest start, end or sample."""
     times = (invocations["ts_enqueue"], invocations["ts_start"], invocations["ts_end"])
     for column in (*times, samples["ts_ms"]):
         earliest = column.min()

@@ -12,7 +12,7 @@ from twinloop.trace.formats.clock import scale_ticks
 KB: Final = 1 << 10
 MB: Final = 1 << 20
 
-#: Milliseconds up to this convert to seconds in a double and back without change.
+#: Whole milliseconds up to this limit convert to seconds in float64 and back without change.
 MAX_INTEGER: Final = 1 << 49
 
 
@@ -36,5 +36,5 @@ def _clear_out_of_range(values: pl.Series, limit: int, what: str, tally: Tally) 
     return values.set(beyond.fill_null(False), None)
 
 
-def _note_changed(written: pl.Series, given: pl.Series, what: str, tally: Tally) -> None:
-    tally.note("repaired", what, count=int((written != given).sum()))
+def _note_changed(written: pl.Series, values: pl.Series, what: str, tally: Tally) -> None:
+    tally.note("repaired", what, count=int((written != values).sum()))

@@ -20,7 +20,7 @@ from twinloop.trace.formats.cts.units import KB, MB, to_milliseconds, to_whole_u
 from twinloop.trace.formats.format_limits import note_unsupported_columns, number_tasks
 from twinloop.trace.trace import Trace
 
-_ROWS: Final = 1 << 16
+_BATCH_ROWS: Final = 1 << 16
 _SUPPORTED: Final = {
     "tasks": ("id", "submit", "status", "exit_code", "pid", "run_time", "line"),
     "placements": ("task", "attempt", "machine", "start", "end", "reason"),
@@ -43,9 +43,9 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
 
     >>> import tempfile
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.5], "user": ["ann"]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     notes = write(trace, Path(there, "run.cts"))
-    ...     print(Path(there, "run.cts", "invocations.jsonl").read_text().rstrip())
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     notes = write(trace, Path(temporary, "run.cts"))
+    ...     print(Path(temporary, "run.cts", "invocations.jsonl").read_text().rstrip())
     {"trace_id":"a","pid":1,"ts_enqueue":500,"ts_start":null,...,"exit_status":null}
     >>> print(*notes, sep="\\n")
     ignored 1: tasks: user
@@ -54,7 +54,9 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     """
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(
-            f"'{compression}' is no compression", kind="not-a-choice", remedy="None, 'gz' or 'zst'"
+            f"'{compression}' is not a compression",
+            kind="not-a-choice",
+            remedy="None, 'gz' or 'zst'",
         )
     tally = Tally()
     note_unsupported_columns(trace, tally, **_SUPPORTED)
@@ -62,18 +64,18 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     if epoch is None:
         tally.note("assumed", "t = 0 is 1970-01-01: the epoch of the trace is unknown")
     source = trace.manifest.source
-    foreign = source is None or source.format != "cts"
-    tasks = _add_pids(number_tasks(trace), trace.usage, tally, every=foreign)
+    is_foreign = source is None or source.format != "cts"
+    tasks = _add_pids(number_tasks(trace), trace.usage, tally, every=is_foreign)
     invocations = _make_invocations(tasks, trace.placements, epoch or 0, tally)
-    usage = _add_sizes(trace.usage, tasks, tally) if foreign else trace.usage
+    usage = _add_sizes(trace.usage, tasks, tally) if is_foreign else trace.usage
     samples = _make_samples(usage, tasks, epoch or 0, tally)
     nodes = _make_nodes(trace.nodes, tally)
-    end = "" if compression is None else COMPRESSIONS[compression]
+    suffix = "" if compression is None else COMPRESSIONS[compression]
     with write_folder_atomically(path, read_file_list) as folder:
         for name, frame in ((INVOCATIONS_FILE, invocations), (SAMPLES_FILE, samples)):
-            with write_atomically(folder / f"{name}{end}") as stream:
-                for begin in range(0, frame.height, _ROWS):
-                    stream.write(frame.slice(begin, _ROWS).write_ndjson().encode())
+            with write_atomically(folder / f"{name}{suffix}") as stream:
+                for begin in range(0, frame.height, _BATCH_ROWS):
+                    stream.write(frame.slice(begin, _BATCH_ROWS).write_ndjson().encode())
         with write_atomically(folder / NODES_FILE) as stream:
             stream.write(json.dumps(nodes, indent=2, ensure_ascii=False).encode() + b"\n")
         write_file_list(folder, "cts")
@@ -87,10 +89,10 @@ def _add_pids(
 
     If the trace is from another format, every task gets a pid, which the schema requires.
     """
-    lacking = usage.filter(pl.col("pid").is_null() & pl.col("task").is_not_null())
+    without_pid = usage.filter(pl.col("pid").is_null() & pl.col("task").is_not_null())
     needed = pl.col("pid").is_null()
     if not every:
-        needed &= pl.col("id").is_in(lacking["task"].unique().implode())
+        needed &= pl.col("id").is_in(without_pid["task"].unique().implode())
     pids = [pid for pid in (tasks["pid"].max(), usage["pid"].max(), 0) if isinstance(pid, int)]
     tally.note("invented", "process ids of tasks", count=tasks.filter(needed).height)
     unknown = tasks.filter(pl.col("pid").is_null() & ~needed).height
@@ -158,10 +160,12 @@ def _add_sizes(usage: pl.DataFrame, tasks: pl.DataFrame, tally: Tally) -> pl.Dat
         .otherwise("rss")
         .alias("rss")
     )
-    left = sized.filter(unknown).height
+    still_unknown = sized.filter(unknown).height
     what = "resident sizes of samples, from the nearest sample or the peak of the task"
-    tally.note("invented", what, count=usage.filter(unknown).height - left)
-    tally.note("noticed", "samples without a resident size, which the schema requires", count=left)
+    tally.note("invented", what, count=usage.filter(unknown).height - still_unknown)
+    tally.note(
+        "noticed", "samples without a resident size, which the schema requires", count=still_unknown
+    )
     return sized.drop("peak")
 
 
@@ -169,9 +173,9 @@ def _make_samples(
     usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally
 ) -> pl.DataFrame:
     if usage["pid"].null_count():
-        pids = tasks.select(task="id", of_task="pid")
+        pids = tasks.select(task="id", task_pid="pid")
         usage = usage.join(pids, on="task", how="left", maintain_order="left")
-        usage = usage.with_columns(pid=pl.coalesce("pid", "of_task"))
+        usage = usage.with_columns(pid=pl.coalesce("pid", "task_pid"))
     end = to_milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
     length = to_milliseconds(usage["dt"], "lengths of samples", tally)
     # Both ends of a window are rounded, so that adjacent windows stay adjacent.

@@ -19,19 +19,24 @@ def note_inconsistencies(
 
     Args:
         tasks: The tasks with the column names of OpenDC, times in ms.
-        fragments: The fragments: `task` is the row among the tasks with a submission, from 0.
-        topology: The largest and fastest hosts, if known.
+        fragments: The fragments, durations in ms; `task` is the row among the tasks with a
+            submission, from 0.
+        topology: Clock of the fastest core, cores of the largest host; None: there is no topology.
         file: Name of the file of the tasks.
         tally: Counts.
     """
 
-    def note(what: str, found: pl.DataFrame) -> None:
-        tally.note_lines("noticed", what, file, found["line"])
+    def note(what: str, rows: pl.DataFrame) -> None:
+        tally.note_lines("noticed", what, file, rows["line"])
 
     submitted = tasks.filter(pl.col("submission_time").is_not_null()).with_row_index("task")
     sums = fragments.group_by("task").agg(total=pl.col("duration").sum())
     with_sums = submitted.join(sums, on="task", how="left", maintain_order="left")
-    tally.note("assumed", "fragments follow each other from the submission", count=fragments.height)
+    tally.note(
+        "assumed",
+        "fragments are consecutive, and the first begins at the submission of its task",
+        count=fragments.height,
+    )
     note(
         "tasks without any fragment: their CPU use is unknown",
         with_sums.filter(pl.col("total").is_null()),
@@ -43,7 +48,7 @@ def note_inconsistencies(
     )
     if "mem_capacity" in tasks.columns:
         known = tasks.filter(pl.col("mem_capacity").is_not_null())
-        tally.note("assumed", "mem_capacity is in KB of 1024 bytes", count=known.height)
+        tally.note("assumed", "mem_capacity is in KiB", count=known.height)
     tally.note("assumed", "cpu_capacity and cpu_usage are in MHz", count=tasks.height)
     if topology is not None and topology.cores is not None:
         what = f"tasks that request more cores than any host has ({topology.cores:g})"
@@ -51,7 +56,7 @@ def note_inconsistencies(
     if "parents" in tasks.columns:
         edges = _list_edges(tasks, "parents")
         unknown = edges.join(tasks, left_on="other", right_on="id", how="anti")
-        note("parents that are no task", unknown)
+        note("parents that are not tasks", unknown)
         if "children" in tasks.columns:
             reverse = _list_edges(tasks, "children").rename({"id": "other", "other": "id"})
             on = ["id", "other"]
@@ -61,7 +66,7 @@ def note_inconsistencies(
                     reverse.join(edges, on=on, how="anti").select(edges.columns),
                 ]
             )
-            note("dependencies that only one of parents and children names", one_sided)
+            note("dependencies that are only in parents or only in children", one_sided)
 
 
 def _list_edges(tasks: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\s*([-+0-9.eE]+)\s*")
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of quantity: its units, and the unit of a bare number.
+    """A kind of quantity: its units, and the unit of a number without one.
 
     >>> FREQUENCY.read("2.1 GHz"), FREQUENCY.read("2100 megahertz"), FREQUENCY.read(2100)
     (2100.0, 2100.0, 2100.0)
@@ -29,23 +29,23 @@ class Quantity:
     (1024.0, 1048576.0, 200.0)
     """
 
-    #: The unit of a bare number, and its factor to the unit of Twinloop.
-    bare: str
-    worth: float
-    #: The factor of each unit of OpenDC to the unit of Twinloop.
+    #: The unit of a number without one, and its factor to the unit of Twinloop.
+    default_unit: str
+    default_factor: float
+    #: The factor of each unit of OpenDC to the unit of Twinloop, as decimal text.
     units: Mapping[str, str]
     ignore_case: bool = True
 
     def read(self, value: Any) -> float:
         """Convert a quantity to the unit of Twinloop: MHz, bytes, W."""
-        found = self._parse(value)
-        if found is None or not math.isfinite(found):
+        number = self._parse(value)
+        if number is None or not math.isfinite(number):
             raise InputError(
-                f"{_quote(value)} is no quantity",
+                f"{_quote(value)} is not a quantity",
                 kind="invalid-quantity",
-                remedy=f"write it like '100 {self.bare}'",
+                remedy=f"write it like '100 {self.default_unit}'",
             )
-        return found
+        return number
 
     def _parse(self, value: Any) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -62,7 +62,7 @@ class Quantity:
         return None
 
     def _convert_bare(self, number: str) -> float:
-        return float(_parse_decimal(number)) * self.worth
+        return float(_parse_decimal(number)) * self.default_factor
 
 
 FREQUENCY: Final = Quantity("MHz", 1.0, {"hz": "1e-6", "hertz": "1e-6"})
@@ -83,7 +83,7 @@ def _parse_decimal(text: str) -> Decimal:
             return Decimal(text)
     except ValueError:
         pass
-    raise InputError(f"'{text[:40]}' is no number", kind="invalid-quantity")
+    raise InputError(f"'{text[:40]}' is not a number", kind="invalid-quantity")
 
 
 def _quote(value: Any) -> str:

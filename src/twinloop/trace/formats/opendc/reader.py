@@ -3,7 +3,7 @@
 Tasks have a submission, a duration and a demand; fragments are consecutive periods of constant CPU
 usage. There are no start times: the fragments of a task are placed one after another from its
 submission. Older folders have `meta.parquet` and `trace.parquet`, and older column names. Durations
-are milliseconds, CPU is MHz, memory is KB (of 1024 bytes, as in `/proc`). The nodes are read from a
+are milliseconds, CPU is MHz, memory is KiB. The nodes are read from a
 `topology.json` in the same folder.
 Source of names, types and units: OpenDC's schemas (github.com/atlarge-research/opendc).
 """
@@ -66,25 +66,27 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
 
     Args:
         path: The folder, or its `tasks.parquet`.
-        reference_mhz: Clock of the core whose seconds `usage.cpu` counts. By default that of the
-            fastest core in a `topology.json` beside the tables, else the MHz per core that
-            most tasks ask for.
+        reference_mhz: Clock (MHz) of the core whose seconds `usage.cpu` counts. By default that
+            of the fastest core in a `topology.json` beside the tables, else the MHz per core that
+            most tasks request.
         strict: Raise at the first row that cannot be read, instead of skipping it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as temporary:
     ...     pl.DataFrame({"id": [1], "submission_time": [1000], "duration": [60_000],
     ...                   "cpu_count": [2], "cpu_capacity": [4000.0], "mem_capacity": [8]}
-    ...                  ).write_parquet(there + "/tasks.parquet")
+    ...                  ).write_parquet(temporary + "/tasks.parquet")
     ...     pl.DataFrame({"id": [1, 1], "duration": [20_000, 40_000], "cpu_usage": [2000.0, 1000.0]}
-    ...                  ).write_parquet(there + "/fragments.parquet")
-    ...     trace = read(Path(there))
+    ...                  ).write_parquet(temporary + "/fragments.parquet")
+    ...     trace = read(Path(temporary))
     >>> trace.usage.select("task", "t", "dt", "cpu").rows()
     [('1', 20.0, 20.0, 20.0), ('1', 60.0, 40.0, 20.0)]
     """
     if reference_mhz is not None and not 0 < reference_mhz < MAX_NUMBER:
         raise InputError(
-            f"{reference_mhz} is no clock", kind="unknown-core-speed", field="reference_mhz"
+            f"{reference_mhz} is not a clock in MHz",
+            kind="unknown-core-speed",
+            field="reference_mhz",
         )
     task_file, fragment_file = _find_files(path)
     tally = Tally()
@@ -128,20 +130,22 @@ class _TableFilter:
 
     def remove(self, frame: pl.DataFrame, bad: pl.Expr, what: str, file: Path) -> pl.DataFrame:
         mask = bad.fill_null(False)
-        found = frame.filter(mask)
-        if found.height == 0:
+        rows = frame.filter(mask)
+        if rows.height == 0:
             return frame
-        self._note(found, what, file)
+        self._note(rows, what, file)
         return frame.filter(~mask)
 
-    def limit(self, frame: pl.DataFrame, file: Path, limits: dict[str, float]) -> pl.DataFrame:
+    def clear_out_of_range(
+        self, frame: pl.DataFrame, file: Path, limits: dict[str, float]
+    ) -> pl.DataFrame:
         """Replace numbers that are not finite or too large by null."""
         for name, limit in limits.items():
-            good = pl.col(name).is_null() | pl.col(name).is_between(-limit, limit)
-            found = frame.filter(~good)
-            if found.height:
-                self._note(found, f"values of {name} that are no possible number", file)
-                frame = frame.with_columns(pl.when(good).then(pl.col(name)))
+            in_range = pl.col(name).is_null() | pl.col(name).is_between(-limit, limit)
+            rows = frame.filter(~in_range)
+            if rows.height:
+                self._note(rows, f"values of {name} that are not finite or too large", file)
+                frame = frame.with_columns(pl.when(in_range).then(pl.col(name)))
         return frame
 
     def _note(self, rows: pl.DataFrame, what: str, file: Path) -> None:
@@ -158,18 +162,18 @@ class _TableFilter:
 def _find_files(path: Path) -> tuple[Path, Path]:
     folder = path if path.is_dir() else path.parent
     for tasks, fragments in PAIRS:
-        named = path.is_dir() or path.name in (tasks, fragments)
-        if named and (folder / tasks).is_file() and (folder / fragments).is_file():
+        matches = path.is_dir() or path.name in (tasks, fragments)
+        if matches and (folder / tasks).is_file() and (folder / fragments).is_file():
             return folder / tasks, folder / fragments
     raise InputError(
-        "is no workload of OpenDC: tasks.parquet and fragments.parquet must lie together",
+        "is not a workload of OpenDC: tasks.parquet and fragments.parquet must be in one folder",
         kind="wrong-format",
         file=path,
     )
 
 
 def _read_tasks(file: Path, row_filter: _TableFilter) -> pl.DataFrame:
-    """The tasks, with times in ms since 1970, under OpenDC's current names."""
+    """Read the tasks: times in ms since 1970, columns by the current names of OpenDC."""
     raw = parquet.load_columns(file, TASK_COLUMNS, required=("id", "submission_time", "cpu_count"))
     if "duration" not in raw.columns and "stop_time" not in raw.columns:
         parquet.load_columns(file, TASK_COLUMNS, required=("duration",))
@@ -188,7 +192,7 @@ def _read_tasks(file: Path, row_filter: _TableFilter) -> pl.DataFrame:
     tasks = raw.select(parts)
     numbers = [name for name, dtype in tasks.schema.items() if dtype == pl.Float64]
     times = ("submission_time", "stop_time", "duration", "deadline")
-    tasks = row_filter.limit(
+    tasks = row_filter.clear_out_of_range(
         tasks,
         file,
         {name: MAX_LOG_TIME * 1000 if name in times else MAX_NUMBER for name in numbers},
@@ -205,15 +209,15 @@ def _read_tasks(file: Path, row_filter: _TableFilter) -> pl.DataFrame:
 
 def _read_fragments(file: Path, tasks: pl.DataFrame, row_filter: _TableFilter) -> pl.DataFrame:
     """Read the fragments with the row of their task: line, task, duration in ms and cpu_usage."""
-    first = (
+    task_rows = (
         tasks.filter(pl.col("submission_time").is_not_null())
         .with_row_index("task")
         .unique("id", keep="first")
         .select("id", "task")
     )
-    makers: dict[str, Callable[[pl.DataFrame], pl.Series]] = {
+    converters: dict[str, Callable[[pl.DataFrame], pl.Series]] = {
         "id": lambda raw: _look_up_rows(
-            raw.select(parquet.cast_text(raw, "id", file)).to_series(), first
+            raw.select(parquet.cast_text(raw, "id", file)).to_series(), task_rows
         ),
         "duration": lambda raw: raw.select(
             parquet.cast_milliseconds(raw, "duration", file)
@@ -224,12 +228,12 @@ def _read_fragments(file: Path, tasks: pl.DataFrame, row_filter: _TableFilter) -
     }
     # This table is large and mostly ids, so its columns are converted in pieces.
     columns = [
-        parquet.convert_column(file, FRAGMENT_COLUMNS, tuple(makers), name, made)
-        for name, made in makers.items()
+        parquet.convert_column(file, FRAGMENT_COLUMNS, tuple(converters), name, convert)
+        for name, convert in converters.items()
     ]
     fragments = pl.DataFrame(columns).rename({"id": "task"}).with_row_index("line", offset=1)
     del columns
-    fragments = row_filter.limit(
+    fragments = row_filter.clear_out_of_range(
         fragments, file, {"duration": MAX_LOG_TIME * 1000, "cpu_usage": MAX_NUMBER}
     )
     bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
@@ -238,19 +242,20 @@ def _read_fragments(file: Path, tasks: pl.DataFrame, row_filter: _TableFilter) -
     return row_filter.remove(fragments, unknown, "fragments of no task with a submission", file)
 
 
-def _look_up_rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
-    """Look up the `task` of each id in `first`; null if there is none."""
+def _look_up_rows(ids: pl.Series, task_rows: pl.DataFrame) -> pl.Series:
+    """Look up the `task` of each id in `task_rows`; null if there is none."""
     # Fragments of one task are mostly adjacent, so each run of equal ids is looked up once.
     begins = pl.Series([True] * min(ids.len(), 1), dtype=pl.Boolean)
     begins.append(ids[1:].ne_missing(ids[:-1]))
     runs = pl.DataFrame({"id": ids.filter(begins)})
-    runs = runs.join(first, on="id", how="left", maintain_order="left")
-    counted = pl.concat([runs["task"].clear(1), runs["task"]])  # from 1, as the sum counts
-    return counted.gather(begins.cum_sum())
+    runs = runs.join(task_rows, on="id", how="left", maintain_order="left")
+    # The sum counts runs from 1, so the first element is null.
+    tasks = pl.concat([runs["task"].clear(1), runs["task"]])
+    return tasks.gather(begins.cum_sum())
 
 
-def _sum_until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
-    """Compute the cumulative sum of durations of each task up to each of its fragments."""
+def _sum_durations(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
+    """Compute for each fragment the sum of the durations of its task up to its end."""
     rows, lengths = tasks.to_numpy(), durations.to_numpy()
     first = np.flatnonzero(np.concatenate([[True] * min(rows.size, 1), rows[1:] != rows[:-1]]))
     if np.unique(rows[first]).size < first.size:
@@ -277,8 +282,8 @@ def _choose_reference(
         return topology.mhz
     if "cpu_capacity" in tasks.columns:
         clock = pl.col("cpu_capacity") / pl.col("cpu_count")
-        asked = tasks.filter(pl.col("cpu_count") > 0).select(clock.alias("mhz"))
-        common = asked.filter(pl.col("mhz") > 0)["mhz"].value_counts().sort("count", "mhz")
+        clocks = tasks.filter(pl.col("cpu_count") > 0).select(clock.alias("mhz"))
+        common = clocks.filter(pl.col("mhz") > 0)["mhz"].value_counts().sort("count", "mhz")
         if common.height:
             mhz = float(common["mhz"][-1])
             what = f"the reference clock is {mhz:g} MHz, the most common request per core"
@@ -312,16 +317,16 @@ def _make_usage(
     submitted = tasks.filter(pl.col("submission_time").is_not_null())
     rows = fragments.drop_in_place("task")
     durations = fragments.drop_in_place("duration")
-    ends = _sum_until(durations, rows)
+    ends = _sum_durations(durations, rows)
     ends += (submitted["submission_time"] - epoch_ms).to_numpy()[rows.to_numpy()]
     ends /= 1000.0
     t, dt = pl.Series(ends), scale_ticks(durations)
     del durations
-    use = fragments.drop_in_place("cpu_usage")
-    cpu = use.to_numpy() / mhz
+    cpu_mhz = fragments.drop_in_place("cpu_usage")
+    cpu = cpu_mhz.to_numpy() / mhz
     cpu *= dt.to_numpy()
-    used = pl.Series(cpu).fill_nan(None) if use.null_count() else pl.Series(cpu)
-    del use
+    used = pl.Series(cpu).fill_nan(None) if cpu_mhz.null_count() else pl.Series(cpu)
+    del cpu_mhz
     task = submitted["id"].gather(rows)
     return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": used, "line": fragments["line"]})
 
@@ -334,22 +339,22 @@ def _make_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
         "run_time": scale_ticks_expr(pl.col("duration")),
         "line": pl.col("line"),
     }
-    there = tasks.columns
-    if "name" in there:
+    available = tasks.columns
+    if "name" in available:
         columns["name"] = pl.col("name")
-    if "cpu_capacity" in there:
+    if "cpu_capacity" in available:
         columns["requested_mhz"] = pl.col("cpu_capacity")
-    if "mem_capacity" in there:
+    if "mem_capacity" in available:
         columns["requested_memory"] = pl.col("mem_capacity") * KB
-    if "deadline" in there:
+    if "deadline" in available:
         # OpenDC writes -1 for none.
         known = pl.col("deadline") >= 0
         columns["deadline"] = pl.when(known).then(scale_ticks_expr(pl.col("deadline") - epoch_ms))
-    if "gpu_count" in there:
+    if "gpu_count" in available:
         gpu = pl.struct(pl.lit("gpu").alias("name"), pl.col("gpu_count").alias("amount"))
         gpus = pl.concat_list(gpu).cast(RESOURCES)
         columns["resources"] = pl.when(pl.col("gpu_count") > 0).then(gpus)
-    if "parents" in there:
+    if "parents" in available:
         columns["parents"] = pl.col("parents")
     return tasks.select(**columns)
 
@@ -361,7 +366,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return path.name in names and start.startswith(parquet.MAGIC) and _recognises(path.parent, b"")
 
 
-def _related_files(path: Path) -> list[Path]:
+def _list_related_files(path: Path) -> list[Path]:
     """List the other table of a pair and the topology, if they exist in the folder of a file."""
     pair = next((pair for pair in PAIRS if path.name in pair), ())
     other = [name for name in (*pair, *((TOPOLOGY_FILE,) if pair else ())) if name != path.name]
@@ -373,5 +378,5 @@ FORMAT: Format = Format(
     title="OpenDC workload (tasks.parquet and fragments.parquet)",
     recognises=_recognises,
     read=read,
-    related_files=_related_files,
+    related_files=_list_related_files,
 )

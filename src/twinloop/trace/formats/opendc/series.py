@@ -19,8 +19,8 @@ def read_carbon(path: str | Path) -> pl.DataFrame:
     """Read the carbon intensity over time: `unix_ms` (int64), ascending, and `grams_per_kwh`.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     file = there + "/carbon.parquet"
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     file = temporary + "/carbon.parquet"
     ...     pl.DataFrame({"timestamp": [0, 900_000], "carbon_intensity": [168.0, 167.5]}
     ...                  ).write_parquet(file)
     ...     read_carbon(file).rows()
@@ -35,20 +35,20 @@ def read_carbon(path: str | Path) -> pl.DataFrame:
         grams_per_kwh=parquet.cast_number(raw, "carbon_intensity", path),
     )
     _refuse(
-        series, ~pl.col("unix_ms").abs().le(MAX_LOG_TIME * 1000), path, "timestamp", "is no time"
+        series, ~pl.col("unix_ms").abs().le(MAX_LOG_TIME * 1000), path, "timestamp", "is not a time"
     )
     _refuse_negative(series, "grams_per_kwh", path, "carbon_intensity")
     backwards = pl.col("unix_ms") <= pl.col("unix_ms").shift(1)
-    _refuse(series, backwards, path, "timestamp", "is not after the one before it")
+    _refuse(series, backwards, path, "timestamp", "is not later than the one before")
     return series.select(pl.col("unix_ms").cast(pl.Int64), "grams_per_kwh")
 
 
 def read_failures(path: str | Path) -> pl.DataFrame:
-    """Read failures in order: `interval` since the last and `duration` in s, `share` of hosts.
+    """Read failures in order: `interval` since the last one, `duration` (s), `share` of hosts.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     file = there + "/failures.parquet"
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     file = temporary + "/failures.parquet"
     ...     pl.DataFrame({"failure_interval": [1000], "failure_duration": [500],
     ...                   "failure_intensity": [0.1]}).write_parquet(file)
     ...     read_failures(file).rows()
@@ -74,23 +74,23 @@ def read_failures(path: str | Path) -> pl.DataFrame:
 
 def _refuse_negative(frame: pl.DataFrame, name: str, path: Path, field: str) -> None:
     possible = pl.col(name).is_between(0, MAX_NUMBER)
-    _refuse(frame, ~possible, path, field, "is no number that is zero or more")
+    _refuse(frame, ~possible, path, field, "is not a number of 0 or more")
 
 
 def _refuse(frame: pl.DataFrame, bad: pl.Expr, path: Path, field: str, problem: str) -> None:
-    value = {
+    column = {
         "timestamp": "unix_ms",
         "carbon_intensity": "grams_per_kwh",
         "failure_intensity": "share",
     }.get(field, field.removeprefix("failure_"))
     # The condition is null in the first row, which has no predecessor; a null value is an error.
-    wrong = (bad & pl.col(value).is_not_null()) | pl.col(value).is_null()
-    found = frame.filter(wrong.fill_null(False))
-    if found.height:
+    is_bad = (bad & pl.col(column).is_not_null()) | pl.col(column).is_null()
+    rows = frame.filter(is_bad.fill_null(False))
+    if rows.height:
         raise InputError(
-            f"{found[value][0]} {problem}",
+            f"{rows[column][0]} {problem}",
             kind="invalid-value",
             file=path,
-            line=found["line"][0],
+            line=rows["line"][0],
             field=field,
         )

@@ -15,7 +15,7 @@ from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.opendc.quantities import FREQUENCY
 
 TOPOLOGY_FILE = "topology.json"
-_LIMIT = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ def read_topology_summary(folder: Path, tally: Tally) -> TopologySummary | None:
     if not file.is_file():
         return None
     try:
-        document = json.loads(read_text(file, limit=_LIMIT))
+        document = json.loads(read_text(file, limit=_MAX_BYTES))
         cpus = list(_iterate_cpus(document))
         problem = "" if cpus else "has no host with a cpu"
     except InputError as error:
         problem = error.problem
     except (ValueError, RecursionError) as error:
-        problem = f"is no JSON: {error}"
+        problem = f"is not valid JSON: {error}"
     if problem:
         tally.note(
             "ignored", f"the topology beside the tables: {problem}", examples=[TOPOLOGY_FILE]
@@ -61,8 +61,8 @@ def _iterate_cpus(document: Any) -> Iterator[tuple[float | None, float | None]]:
             if isinstance(cpu, dict):
                 cores = _positive_or_none(cpu.get("coreCount"))
                 sockets = _positive_or_none(cpu.get("count", 1))
-                whole = cores * sockets if cores is not None and sockets is not None else None
-                yield _parse_mhz(cpu.get("coreSpeed")), whole
+                total = cores * sockets if cores is not None and sockets is not None else None
+                yield _parse_mhz(cpu.get("coreSpeed")), total
 
 
 def _get_list(document: Any, key: str) -> list[Any]:

@@ -64,8 +64,8 @@ def read(
         strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     log = Path(there, "jobs.txt")
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     log = Path(temporary, "jobs.txt")
     ...     _ = log.write_text("JobID|Submit|Start|Elapsed|State|AllocCPUS|MaxRSS\\n"
     ...         "7|2024-01-01T00:00:00|2024-01-01T00:01:00|00:02:00|COMPLETED|4|\\n"
     ...         "7.batch|2024-01-01T00:01:00|2024-01-01T00:01:00|00:02:00|COMPLETED|4|2K\\n")
@@ -153,12 +153,12 @@ def _find_columns(path: Path, names: list[str]) -> dict[str, str]:
             )
         if name in _FIELDS:
             columns[name] = str(index)
-    few = len(columns) < 2
+    too_few = len(columns) < 2
     if "JobID" not in columns and "JobIDRaw" in columns:
         columns["JobID"] = columns["JobIDRaw"]
-    if "JobID" not in columns or few:
+    if "JobID" not in columns or too_few:
         raise FormatError(
-            "the first line does not name the fields of sacct, JobID among them",
+            "the first line does not contain the names of sacct fields, including JobID",
             kind="wrong-format",
             file=path,
             line=1,
@@ -179,27 +179,31 @@ def _parse_batch(
             continue
         column = columns[name]
         value = values.parse_cell(column)
-        there = value.is_not_null()
+        is_given = value.is_not_null()
         if name in _TIMES:
             times = parse_unix_us(batch.select(value).to_series(), utc_offset=utc_offset)
             parsed.append(times.alias(name))
-            checks.append(CellCheck(name, "is no date and time", there & _is_unread(name), column))
+            checks.append(
+                CellCheck(name, "is not a date and time", is_given & _is_unread(name), column)
+            )
             continue
         if name in _LENGTHS:
-            limited = there & ~value.is_in(values.NO_LIMIT)
+            limited = is_given & ~value.is_in(values.NO_LIMIT)
             value = values.duration_to_seconds(column)
             checks.append(
-                CellCheck(name, "is no length of time", limited & _is_unread(name), column)
+                CellCheck(name, "is not a length of time", limited & _is_unread(name), column)
             )
         elif name in _NUMBERS:
             value = parse_number(column)
             checks.append(make_number_check(column, name))
         elif name in _MEMORY:
-            bad = there & values.memory_to_bytes(name).is_null()
-            checks.append(CellCheck(name, "is no amount of memory", bad, column))
+            bad = is_given & values.memory_to_bytes(name).is_null()
+            checks.append(CellCheck(name, "is not an amount of memory", bad, column))
         elif name == "ExitCode":
             value = values.parse_exit_code(column)
-            checks.append(CellCheck(name, "is no exit code", there & _is_unread(name), column))
+            checks.append(
+                CellCheck(name, "is not an exit code", is_given & _is_unread(name), column)
+            )
         elif name == "State":
             value = values.parse_state(column)
         parsed.append(value.alias(name))
@@ -252,8 +256,8 @@ def _merge_steps(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFram
 
 
 def _shift_to_epoch(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
-    anything = pl.min_horizontal(pl.col(name).min() for name in _TIMES)
-    first = jobs.select(pl.coalesce(pl.col("Submit").min(), anything)).item()
+    first_time = pl.min_horizontal(pl.col(name).min() for name in _TIMES)
+    first = jobs.select(pl.coalesce(pl.col("Submit").min(), first_time)).item()
     epoch_ms = None if first is None else first // 1000
     zero = 0 if epoch_ms is None else epoch_ms * 1000
     return jobs.with_columns(
@@ -269,17 +273,17 @@ def _make_tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     last = last.join(first, on="job", how="left", maintain_order="left")
     ended = pl.col("State").is_in(list(values.STATUS_OF_STATE))
     started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
-    span = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
+    length = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
     # Without any start, a job that was cancelled while pending has an elapsed time of zero.
     only_elapsed = (pl.col("Start").count() == 0) & (pl.col("Elapsed") > 0)
     nodes, cores = pl.coalesce("ReqNodes", "NNodes"), pl.coalesce("ReqCPUS", "AllocCPUS", "NCPUS")
-    per = values.parse_memory_basis("ReqMem")
-    times = pl.when(per == "n").then(nodes).when(per == "c").then(cores).otherwise(1.0)
-    asked = values.memory_to_bytes("ReqMem", default="M")
+    basis = values.parse_memory_basis("ReqMem")
+    multiplier = pl.when(basis == "n").then(nodes).when(basis == "c").then(cores).otherwise(1.0)
+    requested = values.memory_to_bytes("ReqMem", default="M")
     # Memory in TRES, allocated or requested, is for the whole job.
     tres = pl.coalesce("ReqTRES", "AllocTRES").str.extract(r"(?:^|,)mem=([^,]+)")
     last = last.with_columns(tres_memory=tres)
-    whole = values.memory_to_bytes("tres_memory", default="M")
+    tres_bytes = values.memory_to_bytes("tres_memory", default="M")
     return last.select(
         id=pl.col("job"),
         name=pl.col("JobName"),
@@ -293,10 +297,13 @@ def _make_tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         requested_cores=pl.col("ReqCPUS"),
         requested_nodes=nodes.round().cast(pl.Int64, strict=False),
         # Zero requests all memory of a node.
-        requested_memory=pl.when(asked > 0).then(asked * times).when(asked.is_null()).then(whole),
+        requested_memory=pl.when(requested > 0)
+        .then(requested * multiplier)
+        .when(requested.is_null())
+        .then(tres_bytes),
         requested_time=pl.col("Timelimit"),
         resources=_parse_resources(last),
-        run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(span),
+        run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(length),
         cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
         memory_used=pl.col("rss"),
         status=pl.col("State").replace_strict(
@@ -309,12 +316,12 @@ def _make_tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
 
 
 def _parse_resources(jobs: pl.DataFrame) -> pl.Series:
-    asked = jobs.select(pl.coalesce("ReqTRES", "AllocTRES").alias("tres"))
+    texts = jobs.select(pl.coalesce("ReqTRES", "AllocTRES").alias("tres"))
     # Each distinct list is parsed once.
-    different = asked["tres"].drop_nulls().unique()
-    taken_apart = pl.Series([values.parse_resources(text) for text in different], dtype=RESOURCES)
-    known = pl.DataFrame({"tres": different, "resources": taken_apart})
-    return asked.join(known, on="tres", how="left", maintain_order="left")["resources"]
+    distinct = texts["tres"].drop_nulls().unique()
+    parsed = pl.Series([values.parse_resources(text) for text in distinct], dtype=RESOURCES)
+    known = pl.DataFrame({"tres": distinct, "resources": parsed})
+    return texts.join(known, on="tres", how="left", maintain_order="left")["resources"]
 
 
 def _make_placements(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -361,7 +368,7 @@ def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
             "jobs that have not ended: their end is unknown",
             state.is_in(values.UNFINISHED_STATES),
         ),
-        ("ignored", "states that are not known", ~state.is_in(known)),
+        ("ignored", "unknown states", ~state.is_in(known)),
         ("assumed", "further records of a job, read as its next attempts", pl.col("attempt") > 0),
         ("assumed", "records of several array members, kept as one task", job.str.contains(r"_\[")),
         ("assumed", "parts of heterogeneous jobs, read as jobs", job.str.contains(r"\+[0-9]+$")),
@@ -374,12 +381,12 @@ def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
         ),
         (
             "assumed",
-            "the nodes of a job are those it asked for, as there is no field ReqNodes",
+            "allocated nodes are read as requested nodes, because there is no field ReqNodes",
             pl.col("NNodes").is_not_null() & pl.col("ReqNodes").is_null(),
         ),
         (
             "assumed",
-            "the account is the group, as there is no field Group",
+            "the account is read as the group, because there is no field Group",
             pl.col("Account").is_not_null() & pl.col("Group").is_null(),
         ),
     ):

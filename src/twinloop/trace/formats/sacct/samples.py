@@ -35,7 +35,7 @@ from twinloop.trace.tables import TABLES
 FIELDS: Final[tuple[str, ...]] = ("Time", "JobID", "AveCPU", "AveRSS", "MaxRSS", "NTasks")
 _REQUIRED: Final = ("JobID", "AveCPU", "NTasks")
 _SPELLING: Final = {name.lower(): name for name in FIELDS}
-#: sacct truncates to whole seconds, so that a job may have ended up to one later.
+#: sacct truncates to whole seconds, so that a job may have ended up to one second later.
 _RESOLUTION_S: Final = 1.0
 
 
@@ -56,17 +56,17 @@ def read_usage(
         jobs: A row per record of a job: `job`, `raw` (its number), `attempt`, `Start` and `End` in
             seconds since t = 0, `TotalCPU`, `cores`, `machine`.
         epoch_ms: Unix time of t = 0.
-        zoned: Whether the times of the jobs have a zone.
-        utc_offset: The zone of times without one.
+        zoned: Whether the times of all jobs have a zone.
+        utc_offset: Hours that times without a zone are ahead of UTC.
         strict: Raise at the first line that cannot be read.
         tally: Counts.
     """
     require_input(path)
     row_filter = RowFilter(path, tally, strict=strict)
     names, rows = _read_rows(path, row_filter)
-    places = {name: str(names.index(name)) for name in FIELDS if name in names}
+    columns = {name: str(names.index(name)) for name in FIELDS if name in names}
     frames = [
-        _parse_batch(batch, places, row_filter, utc_offset)
+        _parse_batch(batch, columns, row_filter, utc_offset)
         for batch in batch_rows(rows, len(names))
     ]
     if not frames:
@@ -74,7 +74,7 @@ def read_usage(
     samples = pl.concat(frames)
     _check_one_clock(path, samples, zoned, utc_offset)
     for name in names:
-        if name not in places or name == "MaxRSS":
+        if name not in columns or name == "MaxRSS":
             tally.note(
                 "ignored", f"values of the field {name} of {path.name}", count=samples.height
             )
@@ -82,7 +82,7 @@ def read_usage(
     samples = _join_jobs(samples, jobs, path, tally)
     windows = _compute_windows(samples, path, tally)
     usage = pl.concat([windows, _compute_last_windows(windows, jobs, tally)], how="diagonal")
-    usage = usage.filter(~pl.col("down")).sort("job", "t").rename({"job": "task"})
+    usage = usage.filter(~pl.col("decreased")).sort("job", "t").rename({"job": "task"})
     return usage.select(name for name in TABLES["usage"] if name in usage.columns)
 
 
@@ -101,7 +101,7 @@ def _read_rows(
     missing = [name for name in _REQUIRED if name not in names]
     if missing or len(set(names)) < len(names) or len(names) != len(cells):
         raise FormatError(
-            f"has {len(cells)} fields, and not a time and {', '.join(FIELDS[1:])}",
+            f"has {len(cells)} fields, which are not a time and {', '.join(FIELDS[1:])}",
             kind="wrong-format",
             file=path,
             line=first[0],
@@ -113,27 +113,29 @@ def _read_rows(
         if not headed:
             yield first[0], cells
         for line, text in numbered:
-            found = text.split("|")
+            row = text.split("|")
             if not row_filter.is_readable(line, text):
                 continue
-            if len(found) == len(names):
-                yield line, found
+            if len(row) == len(names):
+                yield line, row
             else:
-                problem = f"has {len(found)} fields, not {len(names)}"
+                problem = f"has {len(row)} fields, not {len(names)}"
                 row_filter.reject(line, problem, what=f"lines without {len(names)} fields")
 
     return names, rows()
 
 
 def _parse_batch(
-    batch: pl.DataFrame, places: Mapping[str, str], row_filter: RowFilter, utc_offset: float | None
+    batch: pl.DataFrame, columns: Mapping[str, str], row_filter: RowFilter, utc_offset: float | None
 ) -> pl.DataFrame:
-    time, job, cpu, tasks = (places[name] for name in ("Time", "JobID", "AveCPU", "NTasks"))
+    time, job, cpu, tasks = (columns[name] for name in ("Time", "JobID", "AveCPU", "NTasks"))
     texts = batch.select(parse_text(time)).to_series()
     dates = parse_unix_us(texts, utc_offset=utc_offset or 0.0).alias("dates")
     clock = pl.coalesce(parse_number(time), pl.col("dates") / 1e6)
     memory = (
-        values.memory_to_bytes(places["AveRSS"]) if "AveRSS" in places else pl.lit(None, pl.Float64)
+        values.memory_to_bytes(columns["AveRSS"])
+        if "AveRSS" in columns
+        else pl.lit(None, pl.Float64)
     )
     has_zone = values.has_time_zone(time) | parse_number(time).is_not_null()
     batch = batch.with_columns(dates).with_columns(
@@ -146,20 +148,20 @@ def _parse_batch(
     )
     bad_time = pl.col("unix").is_null() | ~(pl.col("unix").abs() <= MAX_LOG_TIME)
     checks = [
-        CellCheck("time", "is no time", bad_time, time),
+        CellCheck("time", "is not a time", bad_time, time),
         CellCheck("JobID", "is empty", pl.col("raw").is_null(), job),
         CellCheck(
             "AveCPU",
-            "is no length of time",
+            "is not a length of time",
             values.parse_cell(cpu).is_not_null() & values.duration_to_seconds(cpu).is_null(),
             cpu,
         ),
         make_number_check(tasks, "NTasks"),
     ]
-    if "AveRSS" in places:
-        rss = places["AveRSS"]
+    if "AveRSS" in columns:
+        rss = columns["AveRSS"]
         bad = values.parse_cell(rss).is_not_null() & values.memory_to_bytes(rss).is_null()
-        checks.append(CellCheck("AveRSS", "is no amount of memory", bad, rss))
+        checks.append(CellCheck("AveRSS", "is not an amount of memory", bad, rss))
     return row_filter.filter_rows(batch, checks).select(
         "line", "unix", "zoned", "raw", "step", "cpu", "rss"
     )
@@ -189,17 +191,17 @@ def _check_one_clock(
 
 def _join_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     """Join the samples with the attempt of their job that was running."""
-    absent = samples.filter(pl.col("cpu").is_null())
+    incomplete = samples.filter(pl.col("cpu").is_null())
     what = "samples without AveCPU or NTasks"
-    tally.note_lines("ignored", what, path.name, absent["line"])
+    tally.note_lines("ignored", what, path.name, incomplete["line"])
     samples = samples.filter(pl.col("cpu").is_not_null())
     numbers = jobs.select("raw", "job").unique("raw", keep="first", maintain_order=True)
-    strange = samples.join(numbers, on="raw", how="anti", maintain_order="left")
+    unknown = samples.join(numbers, on="raw", how="anti", maintain_order="left")
     what = "samples of jobs that are not in the log"
-    tally.note_lines("ignored", what, path.name, strange["line"])
+    tally.note_lines("ignored", what, path.name, unknown["line"])
     attempts = jobs.select("job", "attempt", "machine", "Start", "End")
     attempts = attempts.drop_nulls("Start").sort("Start")
-    found = (
+    joined = (
         samples.join(numbers, on="raw", maintain_order="left")
         .sort("t", maintain_order=True)
         .join_asof(
@@ -213,26 +215,26 @@ def _join_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tal
     )
     end = pl.col("End").fill_null(float("inf"))
     inside = (pl.col("t") > pl.col("Start")) & (pl.col("t") <= end + _RESOLUTION_S)
-    outside = found.filter(~inside.fill_null(False))
+    outside = joined.filter(~inside.fill_null(False))
     what = "samples outside the execution of their job"
     tally.note_lines("ignored", what, path.name, outside["line"].sort())
-    found = found.filter(inside).with_columns(t=pl.min_horizontal("t", end))
-    return found.filter(pl.col("t") > pl.col("Start"))
+    joined = joined.filter(inside).with_columns(t=pl.min_horizontal("t", end))
+    return joined.filter(pl.col("t") > pl.col("Start"))
 
 
 def _compute_windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     """Compute the usage of each job between two samples, summed over its steps."""
     step, job = ["job", "attempt", "step"], ["job", "attempt"]
     samples = samples.sort(*step, "t", "line")
-    again = samples.filter(pl.struct(*step, "t").is_last_distinct().not_())
-    what = "samples of a step with another of the same time after them"
-    tally.note_lines("removed", what, path.name, again["line"].sort())
+    duplicates = samples.filter(pl.struct(*step, "t").is_last_distinct().not_())
+    what = "samples of a step that another one of the same time follows"
+    tally.note_lines("removed", what, path.name, duplicates["line"].sort())
     samples = samples.unique([*step, "t"], keep="last", maintain_order=True)
     used = pl.col("cpu") - pl.col("cpu").shift(1).over(step).fill_null(0.0)
     samples = samples.with_columns(used=used)
-    down = samples.filter(pl.col("used") < 0)
-    what = "samples of a step whose CPU time has gone down: that window is left out"
-    tally.note_lines("noticed", what, path.name, down["line"].sort())
+    decreased = samples.filter(pl.col("used") < 0)
+    what = "samples of a step with less CPU time than before: their windows are left out"
+    tally.note_lines("noticed", what, path.name, decreased["line"].sort())
     rss = pl.when(pl.col("rss").null_count() == 0).then(pl.col("rss").sum())
     windows = (
         samples.group_by(*job, "t", maintain_order=True)
@@ -240,7 +242,7 @@ def _compute_windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.Data
             pl.col("Start", "machine").first(),
             cpu=pl.col("used").sum(),
             rss=rss,
-            down=(pl.col("used") < 0).any(),
+            decreased=(pl.col("used") < 0).any(),
             line=pl.col("line").min(),
         )
         .sort(*job, "t")
@@ -252,18 +254,20 @@ def _compute_windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.Data
 def _compute_last_windows(windows: pl.DataFrame, jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     """Compute the usage from the last sample of a job to its end, from the accounting."""
     sampled = windows.group_by("job").agg(
-        last=pl.col("t").max(), seen=pl.col("cpu").sum(), whole=~pl.col("down").any()
+        last=pl.col("t").max(), sampled_cpu=pl.col("cpu").sum(), complete=~pl.col("decreased").any()
     )
-    once = jobs.filter(pl.len().over("job") == 1).drop_nulls(["End", "TotalCPU"])
-    rest = once.join(sampled, on="job").filter("whole", pl.col("End") > pl.col("last"))
-    left, length = pl.col("TotalCPU") - pl.col("seen"), pl.col("End") - pl.col("last")
-    most = (pl.col("cores") * length).fill_null(float("inf"))
-    fits = (left >= 0) & (left <= most)
-    rest = rest.with_columns(t="End", cpu=left, dt=length, fits=fits)
+    single_attempts = jobs.filter(pl.len().over("job") == 1).drop_nulls(["End", "TotalCPU"])
+    rest = single_attempts.join(sampled, on="job").filter(
+        "complete", pl.col("End") > pl.col("last")
+    )
+    rest_cpu, length = pl.col("TotalCPU") - pl.col("sampled_cpu"), pl.col("End") - pl.col("last")
+    max_cpu = (pl.col("cores") * length).fill_null(float("inf"))
+    fits = (rest_cpu >= 0) & (rest_cpu <= max_cpu)
+    rest = rest.with_columns(t="End", cpu=rest_cpu, dt=length, fits=fits)
     what = "jobs whose samples contradict TotalCPU: their end has no usage"
-    odd = rest.filter(~pl.col("fits"))
-    tally.note("noticed", what, count=odd.height, examples=odd["job"].head(3))
+    contradicting = rest.filter(~pl.col("fits"))
+    tally.note("noticed", what, count=contradicting.height, examples=contradicting["job"].head(3))
     rest = rest.filter("fits")
     what = "usage from the last sample to the end of a job: TotalCPU minus the samples"
     tally.note("assumed", what, count=rest.height, examples=rest["job"].head(3))
-    return rest.select("job", "machine", "t", "dt", "cpu", pl.lit(False).alias("down"))
+    return rest.select("job", "machine", "t", "dt", "cpu", pl.lit(False).alias("decreased"))

@@ -101,8 +101,8 @@ def parse_resources(text: str | None) -> list[dict[str, Any]]:
     plain: dict[str, float] = {}
     typed: dict[str, float] = {}
     for entry in (text or "").split(","):
-        if found := _TRES.match(entry.strip()):
-            name, kind, amount = found.groups()
+        if match := _TRES.match(entry.strip()):
+            name, kind, amount = match.groups()
             table = typed if kind else plain
             table[name] = table.get(name, 0.0) + float(amount)
     return [{"name": name, "amount": amount} for name, amount in {**typed, **plain}.items()]

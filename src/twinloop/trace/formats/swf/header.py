@@ -47,16 +47,16 @@ def parse_header(header: Iterable[str]) -> dict[str, Any]:
     >>> parse_header([" MaxProcs: 100", " Queue:  0  interactive  ", " Note: free text"])
     {'max_procs': 100, 'queues': {'0': 'interactive'}}
     """
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for line in header:
         label, value = _split_label(line)
         if label in _TEXTS and value:
-            found.setdefault(_TEXTS[label], value)
+            facts.setdefault(_TEXTS[label], value)
         elif label in _NUMBERS and (number := _NUMBER.fullmatch(value)):
-            found.setdefault(_NUMBERS[label], int(number[1]))
+            facts.setdefault(_NUMBERS[label], int(number[1]))
         elif label in _LISTS and (entry := _NUMBERED.fullmatch(value)):
-            found.setdefault(_LISTS[label], {}).setdefault(entry[1], entry[2])
-    return found
+            facts.setdefault(_LISTS[label], {}).setdefault(entry[1], entry[2])
+    return facts
 
 
 def make_header(
@@ -68,19 +68,19 @@ def make_header(
     the names that were numbered, from 1, by column.
     """
     manifest = trace.manifest
-    truth = {"UnixStartTime": epoch_s}
+    actual = {"UnixStartTime": epoch_s}
     if manifest.source is not None and manifest.source.format == "swf":
         lines = list(manifest.source.header)
         if manifest.edits:
-            truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records}
-        lines = _correct(lines, truth)
+            actual |= {"MaxJobs": trace.tasks.height, "MaxRecords": records}
+        lines = _correct_labels(lines, actual)
         lines += [
             f" Note: {edit.operation} {_format_plain(edit.parameters)}" for edit in manifest.edits
         ]
     else:
-        truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records, **_get_size(trace)}
+        actual |= {"MaxJobs": trace.tasks.height, "MaxRecords": records, **_get_size(trace)}
         lines = [" Version: 2.2", f" Conversion: twinloop {__version__}{_format_origin(manifest)}"]
-        lines += [f" {label}: {value}" for label, value in truth.items() if value is not None]
+        lines += [f" {label}: {value}" for label, value in actual.items() if value is not None]
     for column, values in names.items():
         if len(values) > MAX_LISTED_NAMES:
             lines.append(f" Note: {column}s are numbered in order of appearance")
@@ -94,20 +94,20 @@ def make_header(
     return lines
 
 
-def _correct(lines: Sequence[str], truth: Mapping[str, int | None]) -> list[str]:
-    written = []
+def _correct_labels(lines: Sequence[str], actual: Mapping[str, int | None]) -> list[str]:
+    corrected = []
     seen = set()
     for line in lines:
         label, value = _split_label(line)
-        if label in truth and truth[label] is not None and label not in seen:
+        if label in actual and actual[label] is not None and label not in seen:
             seen.add(label)
             number = _NUMBER.fullmatch(value)
-            if number is None or int(number[1]) != truth[label]:
-                line = f" {label}: {truth[label]}"
-        written.append(line)
-    return written + [
+            if number is None or int(number[1]) != actual[label]:
+                line = f" {label}: {actual[label]}"
+        corrected.append(line)
+    return corrected + [
         f" {label}: {value}"
-        for label, value in truth.items()
+        for label, value in actual.items()
         if value is not None and label not in seen
     ]
 

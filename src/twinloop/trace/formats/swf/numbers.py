@@ -26,15 +26,15 @@ def find_shortest_decimal(estimate: pl.Series, holds: Callable[[Floats], Bools])
     552.21
     """
     known = estimate.is_not_null().to_numpy()
-    wanted = estimate.fill_null(0.0).to_numpy()
-    result = wanted.copy()
-    found = ~known
+    target = estimate.fill_null(0.0).to_numpy()
+    result = target.copy()
+    done = ~known
     with np.errstate(over="ignore", invalid="ignore"):
-        for values in _iterate_candidates(wanted):
-            fits = holds(values) & ~found
+        for values in _iterate_candidates(target):
+            fits = holds(values) & ~done
             result[fits] = values[fits]
-            found |= fits
-            if found.all():
+            done |= fits
+            if done.all():
                 break
     return pl.Series(estimate.name, result).set(pl.Series(~known), None)
 

@@ -55,8 +55,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     log = Path(there, "log.swf")
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     log = Path(temporary, "log.swf")
     ...     _ = log.write_text("1 0 5 60 4 -1 -1 4 90 -1 1 7 1 -1 0 -1 -1 -1")
     ...     trace = read(log)
     >>> trace.tasks.select("id", "user", "queue", "run_time", "status").row(0)
@@ -76,7 +76,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     if facts.get("max_records", records.height) != records.height:
         tally.note(
             "noticed",
-            f"MaxRecords of the header is {facts['max_records']:,}, the log has {records.height:,}",
+            f"MaxRecords is {facts['max_records']:,}, but the log has {records.height:,} records",
         )
     _note_ignored(records, path.name, tally)
     jobs, parts = _split_records(records, tally)
@@ -97,8 +97,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
 
 def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
-    of_used = pl.col("cpu_time").is_not_null() | pl.col("memory").is_not_null()
-    of_asked = pl.col("requested_memory").is_not_null()
+    has_used = pl.col("cpu_time").is_not_null() | pl.col("memory").is_not_null()
+    has_requested = pl.col("requested_memory").is_not_null()
     for what, condition in {
         "status codes that the format does not have": ~pl.col("status").is_between(0, 5),
         "waits of jobs whose submission is unknown": (
@@ -107,7 +107,8 @@ def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
             & ~pl.col("status").is_between(CONTINUES, FAILS).fill_null(False)
         ),
         "CPU time or memory per processor where the processors are unknown": (
-            (of_used & USED_PROCESSORS.is_null()) | (of_asked & REQUESTED_PROCESSORS.is_null())
+            (has_used & USED_PROCESSORS.is_null())
+            | (has_requested & REQUESTED_PROCESSORS.is_null())
         ),
     }.items():
         lines = records.filter(condition)["line"]
@@ -142,7 +143,7 @@ def _split_records(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, p
         "CPU time and memory of partial executions; those of their jobs are kept",
         count=parts.filter(known).height,
     )
-    alone = (
+    summaries = (
         parts.join(jobs, on="job", how="anti", nulls_equal=True)
         .group_by("job", maintain_order=True)
         .agg(
@@ -155,16 +156,16 @@ def _split_records(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, p
     tally.note(
         "invented",
         "summaries of jobs that have only partial executions: the run times added up",
-        count=alone.height,
+        count=summaries.height,
     )
-    return pl.concat([jobs, alone]).sort("line"), parts
+    return pl.concat([jobs, summaries]).sort("line"), parts
 
 
 def _numbers_to_text(numbers: pl.Series) -> pl.Series:
     """Convert numbers to text; if they are small, each distinct number is formatted once."""
-    largest = numbers.max()
-    if isinstance(largest, int) and largest < numbers.len():
-        return pl.int_range(largest + 1, eager=True).cast(pl.String).gather(numbers)
+    maximum = numbers.max()
+    if isinstance(maximum, int) and maximum < numbers.len():
+        return pl.int_range(maximum + 1, eager=True).cast(pl.String).gather(numbers)
     return numbers.cast(pl.String)
 
 
@@ -210,22 +211,22 @@ def _make_placements(jobs: pl.DataFrame, tasks: pl.DataFrame, parts: pl.DataFram
     recorded = pl.col("cores").is_not_null() | pl.col("start").is_not_null()
     if not parts.height:
         return placements.filter(recorded)
-    executions = _time_executions(parts)
+    executions = _compute_part_times(parts)
     whole = placements.filter(recorded).join(executions, on="task", how="anti")
     return pl.concat([whole, executions])
 
 
-def _time_executions(parts: pl.DataFrame) -> pl.DataFrame:
+def _compute_part_times(parts: pl.DataFrame) -> pl.DataFrame:
     """Compute the times of partial executions: each wait counts from the previous end."""
     starts: list[float | None] = []
     ends: list[float | None] = []
-    last: dict[int | None, float | None] = {}
+    last_ends: dict[int | None, float | None] = {}
     for job, submit, wait, run_time in parts.select("job", "submit", "wait", "run_time").rows():
-        since = last.get(job, submit)
+        since = last_ends.get(job, submit)
         start = None if since is None or wait is None else since + wait
-        last[job] = None if start is None or run_time is None else start + run_time
+        last_ends[job] = None if start is None or run_time is None else start + run_time
         starts.append(start)
-        ends.append(last[job])
+        ends.append(last_ends[job])
     return parts.select(
         task=pl.col("job").cast(pl.String),
         attempt=pl.int_range(pl.len()).over("job"),

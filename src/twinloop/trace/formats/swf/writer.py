@@ -25,8 +25,8 @@ from twinloop.trace.formats.swf.reader import (
 from twinloop.trace.trace import Trace
 
 _CODES: Final = {"completed": 1, "failed": 0, "cancelled": 5, "killed": 0, "lost": 0, "rejected": 5}
-_ROWS: Final = 1 << 16
-_LARGEST: Final = 2.0**53  # the limit of the reader
+_BATCH_ROWS: Final = 1 << 16
+_MAX_NUMBER: Final = 2.0**53  # the limit of the reader
 
 _RECORD: Final = (
     *("job", "submit", "wait", "run_time", "allocated", "cpu", "memory", "requested"),
@@ -55,13 +55,13 @@ def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
 
     Names that are not numbers are numbered in order of appearance; the header lists them. Numbers
     are written with the fewest digits that read back to the same values, except for the last bit of
-    a total that is no multiple of its processors.
+    a total that is not a multiple of its processors.
 
     >>> import tempfile
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.5], "user": ["ann"]}))
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     notes = write(trace, Path(there, "log.swf"))
-    ...     print(Path(there, "log.swf").read_text().splitlines()[-1])
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     notes = write(trace, Path(temporary, "log.swf"))
+    ...     print(Path(temporary, "log.swf").read_text().splitlines()[-1])
     1 0.5 -1 -1 -1 -1 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1
     >>> print(*notes, sep="\\n")
     assumed 1: jobs numbered in order of appearance
@@ -69,18 +69,18 @@ def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     """
     tally = Tally()
     note_unsupported_columns(trace, tally, **_SUPPORTED)
-    tasks, moved = _shift_to_zero(number_tasks(trace), tally)
-    executions = _merge_placements(trace, moved)
+    tasks, shift = _shift_to_zero(number_tasks(trace), tally)
+    executions = _merge_placements(trace, shift)
     names: dict[str, list[str]] = {}
     jobs = _compute_fields(_number_names(tasks, executions, names, tally), tally)
     records = _add_parts(jobs, executions)
-    epoch = _get_epoch_s(trace, moved, tally)
+    epoch = _get_epoch_s(trace, shift, tally)
     lines = pl.concat_str([format_column(name) for name in _RECORD], separator=" ")
     with write_atomically(path) as stream:
         for line in make_header(trace, epoch, records.height, names):
             stream.write(f";{line}\n".encode())
-        for begin in range(0, records.height, _ROWS):
-            block: str = records.slice(begin, _ROWS).select(lines.str.join("\n")).item()
+        for begin in range(0, records.height, _BATCH_ROWS):
+            block: str = records.slice(begin, _BATCH_ROWS).select(lines.str.join("\n")).item()
             stream.write(block.encode() + b"\n")
     return tally.cleanings()
 
@@ -90,33 +90,33 @@ def _shift_to_zero(tasks: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int
     first = tasks["submit"].min()
     if not isinstance(first, float) or first >= 0.0:
         return tasks, 0
-    moved = int(-(first // 1))
-    what = f"submissions moved {moved} s later, so that none is before 0"
+    shift = int(-(first // 1))
+    what = f"submissions moved {shift} s later, so that none is before 0"
     tally.note("repaired", what, count=tasks.height)
-    return tasks.with_columns(pl.col("submit") + moved), moved
+    return tasks.with_columns(pl.col("submit") + shift), shift
 
 
-def _merge_placements(trace: Trace, moved: int) -> pl.DataFrame:
+def _merge_placements(trace: Trace, shift: int) -> pl.DataFrame:
     """Aggregate the placements of each attempt of a task over its machines."""
     return (
         trace.placements.group_by("task", "attempt", maintain_order=True)
         .agg(
             pl.when(pl.col("cores").null_count() < pl.len()).then(pl.col("cores").sum()),
-            pl.col("start").min() + moved,
-            pl.col("end").max() + moved,
+            pl.col("start").min() + shift,
+            pl.col("end").max() + shift,
             pl.col("reason").last(),
         )
         .sort("task", "attempt")
     )
 
 
-def _get_epoch_s(trace: Trace, moved: int, tally: Tally) -> int | None:
+def _get_epoch_s(trace: Trace, shift: int, tally: Tally) -> int | None:
     epoch = trace.manifest.epoch_ms
     if epoch is None:
         return None
     if epoch % 1000:
         tally.note("ignored", "milliseconds of the epoch")
-    return epoch // 1000 - moved
+    return epoch // 1000 - shift
 
 
 def _number_names(
@@ -125,19 +125,19 @@ def _number_names(
     """Number all names, and join the first execution of each task."""
     first = executions.group_by("task", maintain_order=True).first()
     jobs = tasks.join(first, left_on="id", right_on="task", how="left", maintain_order="left")
-    several = jobs["parents"].list.len().fill_null(0) > 1
-    tally.note("ignored", "parents beyond the first", count=int(several.sum()))
+    has_several = jobs["parents"].list.len().fill_null(0) > 1
+    tally.note("ignored", "parents beyond the first", count=int(has_several.sum()))
     jobs = jobs.with_columns(preceding=pl.col("parents").list.first())
     numbers = _names_to_numbers(jobs["id"], "job", names, tally)
     jobs = jobs.with_columns(job=numbers)
     if "job" in names:
-        known = pl.DataFrame({"preceding": jobs["id"], "number": numbers})
-        found = jobs.select("preceding").join(
-            known, on="preceding", how="left", maintain_order="left"
+        numbering = pl.DataFrame({"preceding": jobs["id"], "number": numbers})
+        joined = jobs.select("preceding").join(
+            numbering, on="preceding", how="left", maintain_order="left"
         )
-        lost = found.filter(pl.col("number").is_null() & pl.col("preceding").is_not_null())
-        tally.note("ignored", "parents that are no task of the trace", count=lost.height)
-        jobs = jobs.with_columns(preceding=found["number"])
+        lost = joined.filter(pl.col("number").is_null() & pl.col("preceding").is_not_null())
+        tally.note("ignored", "parents that are not tasks of the trace", count=lost.height)
+        jobs = jobs.with_columns(preceding=joined["number"])
     else:
         jobs = jobs.with_columns(
             preceding=_names_to_numbers(jobs["preceding"], "parent", names, tally)
@@ -183,7 +183,7 @@ def _compute_fields(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         "killed and lost tasks written as failed, rejected ones as cancelled",
         count=jobs.filter(pl.col("status").is_in(["killed", "lost", "rejected"])).height,
     )
-    used, asked = jobs.select(
+    used, requested = jobs.select(
         USED_PROCESSORS.alias("used"), REQUESTED_PROCESSORS.alias("asked")
     ).get_columns()
     figures = {
@@ -193,7 +193,7 @@ def _compute_fields(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         "cpu": _divide(jobs["cpu_time"], used, tally),
         "memory": _divide(jobs["memory_used"], KB * used, tally),
         "requested_time": jobs["requested_time"],
-        "requested_memory": _divide(jobs["requested_memory"], KB * asked, tally),
+        "requested_memory": _divide(jobs["requested_memory"], KB * requested, tally),
         "think_time": jobs["think_time"],
     }
     return jobs.with_columns(
@@ -202,13 +202,15 @@ def _compute_fields(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
 
 
 def _round_up(cores: pl.Series, what: str, tally: Tally) -> pl.Series:
-    up = cores.ceil()
-    tally.note("repaired", f"{what} rounded up to whole ones", count=int((up != cores).sum()))
-    return _clear_out_of_range(up, what, tally)
+    rounded = cores.ceil()
+    tally.note(
+        "repaired", f"{what} rounded up to whole numbers", count=int((rounded != cores).sum())
+    )
+    return _clear_out_of_range(rounded, what, tally)
 
 
 def _clear_out_of_range(values: pl.Series, what: str, tally: Tally) -> pl.Series:
-    beyond = ~values.is_between(0.0, _LARGEST)
+    beyond = ~values.is_between(0.0, _MAX_NUMBER)
     tally.note("ignored", f"{what} below zero or too large", count=int(beyond.sum()))
     return values.set(beyond.fill_null(False), None)
 
@@ -222,8 +224,8 @@ def _divide(total: pl.Series, processors: pl.Series, tally: Tally) -> pl.Series:
     """Divide a total by the number of processors, which the reader multiplies with it again."""
     lost = total.is_not_null() & processors.is_null()
     tally.note("ignored", f"{total.name} where the processors are unknown", count=int(lost.sum()))
-    by, whole = processors.fill_null(1.0).to_numpy(), total.fill_null(0.0).to_numpy()
-    return find_shortest_decimal(total / processors, lambda each: each * by == whole)
+    divisors, totals = processors.fill_null(1.0).to_numpy(), total.fill_null(0.0).to_numpy()
+    return find_shortest_decimal(total / processors, lambda each: each * divisors == totals)
 
 
 def _add_parts(jobs: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:

@@ -12,21 +12,21 @@ from twinloop.description.json_text import object_from_pairs
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.text_rows import MAX_NUMBER
 
-# A tree of Python objects is twenty times the size of its text.
-_LIMIT: Final = 64 << 20
+# Limit of the text (bytes): a tree of Python objects is twenty times as large.
+_MAX_BYTES: Final = 64 << 20
 
 
 def parse_json_file(path: Path) -> Any:
     """Parse the JSON document in a file; a repeated name in one object is an error."""
     try:
         return json.loads(
-            read_text(path, limit=_LIMIT),
+            read_text(path, limit=_MAX_BYTES),
             object_pairs_hook=_make_object,
             parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
         raise InputError(
-            f"is no JSON: {error.msg}", kind="not-json", file=path, line=error.lineno
+            f"is not valid JSON: {error.msg}", kind="not-json", file=path, line=error.lineno
         ) from None
     except InputError as error:
         raise InputError(
@@ -38,9 +38,7 @@ def parse_json_file(path: Path) -> Any:
             remedy=error.remedy,
         ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"is no JSON that can be read: {error}", kind="not-json", file=path
-        ) from None
+        raise InputError(f"cannot be read as JSON: {error}", kind="not-json", file=path) from None
 
 
 class FieldReader:
@@ -54,51 +52,51 @@ class FieldReader:
         self.tally = tally
         self.strict = strict
 
-    def wrong(self, problem: str, where: str) -> FormatError:
-        """Make the error for a field, with its path in the document."""
+    def make_error(self, problem: str, where: str) -> FormatError:
+        """Make the error for a field; `where` is its path in the document."""
         return FormatError(problem, kind="wrong-format", file=self.path, field=where)
 
-    def table(self, value: Any, where: str) -> dict[str, Any]:
+    def read_object(self, value: Any, where: str) -> dict[str, Any]:
         """Return a value that must be an object."""
         if not isinstance(value, dict):
-            raise self.wrong("is no object", where)
+            raise self.make_error("is not an object", where)
         return value
 
-    def rows(self, value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
+    def read_objects(self, value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
         """Return a list of objects, each with its path; empty if absent."""
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self.wrong("is no list", where)
-        places = [f"{where}[{index}]" for index in range(len(value))]
-        return [(at, self.table(row, at)) for at, row in zip(places, value, strict=True)]
+            raise self.make_error("is not a list", where)
+        paths = [f"{where}[{index}]" for index in range(len(value))]
+        return [(path, self.read_object(row, path)) for path, row in zip(paths, value, strict=True)]
 
-    def name(self, value: Any, where: str) -> str:
+    def read_name(self, value: Any, where: str) -> str:
         """Return a text that must not be empty."""
-        found = self.name_or_none(value, where)
-        if found is None:
-            raise self.wrong("is missing", where)
-        return found
+        text = self.read_optional_name(value, where)
+        if text is None:
+            raise self.make_error("is missing", where)
+        return text
 
-    def name_or_none(self, value: Any, where: str) -> str | None:
+    def read_optional_name(self, value: Any, where: str) -> str | None:
         """Return a text, or None if it is absent."""
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            raise self.wrong(f"{_quote(value)} is no text", where)
+            raise self.make_error(f"{_quote(value)} is not text", where)
         if any("\ud800" <= character <= "\udfff" for character in value):
-            raise self.wrong(f"{_quote(value)} is no text in Unicode", where)
+            raise self.make_error(f"{_quote(value)} is not valid Unicode", where)
         return value
 
-    def names(self, value: Any, where: str) -> list[str]:
+    def read_names(self, value: Any, where: str) -> list[str]:
         """Return a list of texts; empty if absent."""
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self.wrong("is no list", where)
-        return [self.name(item, f"{where}[{index}]") for index, item in enumerate(value)]
+            raise self.make_error("is not a list", where)
+        return [self.read_name(item, f"{where}[{index}]") for index, item in enumerate(value)]
 
-    def number(self, value: Any, where: str) -> float | None:
+    def read_number(self, value: Any, where: str) -> float | None:
         """Return a number that is not negative; None if it is absent or invalid."""
         if value is None:
             return None
@@ -106,9 +104,9 @@ class FieldReader:
         if plain and 0 <= value <= MAX_NUMBER:
             return float(value)
         if self.strict:
-            raise self.wrong(f"{_quote(value)} is no number that is zero or more", where)
+            raise self.make_error(f"{_quote(value)} is not a number of 0 or more", where)
         field = where.rpartition(".")[2]
-        what = f"values of {field} that are no number, read as unknown"
+        what = f"values of {field} that are not numbers of 0 or more, read as unknown"
         self.tally.note("skipped", what, examples=[where])
         return None
 
@@ -128,4 +126,4 @@ def _refuse_repeat(name: str) -> None:
 
 
 def _refuse_constant(name: str) -> float:
-    raise InputError(f"{name} is no number in JSON", kind="not-json")
+    raise InputError(f"{name} is not a number in JSON", kind="not-json")

@@ -45,8 +45,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         strict: Raise at the first value that cannot be read, instead of treating it as unknown.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     file = Path(there, "two.json")
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     file = Path(temporary, "two.json")
     ...     _ = file.write_text('''{"name": "two", "schemaVersion": "1.4", "workflow": {"tasks": [
     ...         {"name": "a", "runtimeInSeconds": 2.5, "parents": [], "files": [
     ...             {"link": "output", "name": "x", "sizeInBytes": 10}]},
@@ -78,7 +78,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         cleaned=tally.cleanings(),
         facts={} if workflow.makespan is None else {"makespan": workflow.makespan},
     )
-    return Trace(manifest=manifest, **workflow.tables())
+    return Trace(manifest=manifest, **workflow.make_tables())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _TaskRun:
     cores: float | None
     run_time: float | None
     date: str | None
-    at_date: str
+    date_path: str
 
 
 class _Workflow:
@@ -104,8 +104,8 @@ class _Workflow:
         self.task_files: dict[tuple[str, str, str], None] = {}
         #: Ids by which tasks refer to each other before 1.5, if different from their names.
         self.aliases: dict[str, str] = {}
-        top = fields.table(document, "the document")
-        flow = fields.table(top.get("workflow"), "workflow")
+        top = fields.read_object(document, "the document")
+        flow = fields.read_object(top.get("workflow"), "workflow")
         version = top.get("schemaVersion")
         self.header = tuple(
             f"{key}: {top[key]}"
@@ -115,53 +115,59 @@ class _Workflow:
         #: Whether memory is in kilobytes, as before 1.4.
         self.old_memory = version in ("1.0", "1.1", "1.2", "1.3")
         if "specification" in flow:
-            ran = fields.table(flow.get("execution") or {}, "workflow.execution")
-            self._start(ran)
-            self._read_split(fields.table(flow["specification"], "workflow.specification"), ran)
+            execution = fields.read_object(flow.get("execution") or {}, "workflow.execution")
+            self._read_execution(execution)
+            self._read_split(
+                fields.read_object(flow["specification"], "workflow.specification"), execution
+            )
         else:
-            self._start(flow)
+            self._read_execution(flow)
             self._read_joint(flow)
         if not self.tasks:
-            raise fields.wrong("has no task", "workflow")
-        self.placements = self._placements()
+            raise fields.make_error("has no task", "workflow")
+        self.placements = self._make_placements()
         self._merge_children()
 
-    def _start(self, ran: dict[str, Any]) -> None:
-        makespan = ran.get("makespanInSeconds", ran.get("makespan"))
-        self.makespan = self.fields.number(makespan, "workflow.makespan")
-        at_date = "workflow.executedAt"
-        date = self.fields.name_or_none(ran.get("executedAt"), at_date)
-        (started,) = self._unix_us([date], [at_date])
-        self.epoch_ms = None if started is None else started // 1000
+    def _read_execution(self, execution: dict[str, Any]) -> None:
+        makespan = execution.get("makespanInSeconds", execution.get("makespan"))
+        self.makespan = self.fields.read_number(makespan, "workflow.makespan")
+        date_path = "workflow.executedAt"
+        date = self.fields.read_optional_name(execution.get("executedAt"), date_path)
+        (start_us,) = self._parse_dates([date], [date_path])
+        self.epoch_ms = None if start_us is None else start_us // 1000
         self.nodes = [
-            self._node(machine, at)
-            for at, machine in self.fields.rows(ran.get("machines"), "workflow.machines")
+            self._read_node(machine, path)
+            for path, machine in self.fields.read_objects(
+                execution.get("machines"), "workflow.machines"
+            )
         ]
-        self._unique([(node["node"], "workflow.machines") for node in self.nodes], "machines")
+        self._check_unique([(node["node"], "workflow.machines") for node in self.nodes], "machines")
 
-    def _read_split(self, specification: dict[str, Any], ran: dict[str, Any]) -> None:
+    def _read_split(self, specification: dict[str, Any], execution: dict[str, Any]) -> None:
         """Read version 1.5 and later."""
         fields = self.fields
-        at_files = "workflow.specification.files"
-        for at, file in fields.rows(specification.get("files"), at_files):
-            name = fields.name(file.get("id"), f"{at}.id")
-            size = fields.number(file.get("sizeInBytes"), f"{at}.sizeInBytes")
+        files_path = "workflow.specification.files"
+        for path, file in fields.read_objects(specification.get("files"), files_path):
+            name = fields.read_name(file.get("id"), f"{path}.id")
+            size = fields.read_number(file.get("sizeInBytes"), f"{path}.sizeInBytes")
             if name in self.sizes:
-                raise fields.wrong(f"the file '{name}' is there twice", f"{at}.id")
+                raise fields.make_error(f"the file '{name}' is listed twice", f"{path}.id")
             self.sizes[name] = size
         executed: dict[str, tuple[str, dict[str, Any]]] = {}
-        for at, task in fields.rows(ran.get("tasks"), "workflow.execution.tasks"):
-            name = fields.name(task.get("id"), f"{at}.id")
+        for path, task in fields.read_objects(execution.get("tasks"), "workflow.execution.tasks"):
+            name = fields.read_name(task.get("id"), f"{path}.id")
             if name in executed:
-                raise fields.wrong(f"the task '{name}' is there twice", f"{at}.id")
-            executed[name] = (at, task)
-        rows = fields.rows(specification.get("tasks"), "workflow.specification.tasks")
-        ids = [fields.name(task.get("id"), f"{at}.id") for at, task in rows]
-        self._unique([(name, at) for name, (at, _) in zip(ids, rows, strict=True)], "tasks")
-        for name, (at, task) in zip(ids, rows, strict=True):
-            self._add(name, task, at, *executed.pop(name, (at, {})))
+                raise fields.make_error(f"the task '{name}' is listed twice", f"{path}.id")
+            executed[name] = (path, task)
+        rows = fields.read_objects(specification.get("tasks"), "workflow.specification.tasks")
+        ids = [fields.read_name(task.get("id"), f"{path}.id") for path, task in rows]
+        self._check_unique(
+            [(name, path) for name, (path, _) in zip(ids, rows, strict=True)], "tasks"
+        )
+        for name, (path, task) in zip(ids, rows, strict=True):
+            self._add_task(name, task, path, *executed.pop(name, (path, {})))
             for key, access in (("inputFiles", "read"), ("outputFiles", "write")):
-                for used in fields.names(task.get(key), f"{at}.{key}"):
+                for used in fields.read_names(task.get(key), f"{path}.{key}"):
                     self.sizes.setdefault(used, None)
                     self.task_files[name, used, access] = None
         what = "tasks that were executed, but are not specified"
@@ -171,82 +177,86 @@ class _Workflow:
         """Read version 1.4 and before: `name` identifies tasks, which contain their files."""
         fields = self.fields
         key = "tasks" if "tasks" in flow else "jobs"
-        rows = fields.rows(flow.get(key), f"workflow.{key}")
-        names = [fields.name(task.get("name"), f"{at}.name") for at, task in rows]
+        rows = fields.read_objects(flow.get(key), f"workflow.{key}")
+        names = [fields.read_name(task.get("name"), f"{path}.name") for path, task in rows]
         by_id = len(set(names)) < len(names)
         ids = [
-            fields.name(task.get("id"), f"{at}.id") if by_id else name
-            for name, (at, task) in zip(names, rows, strict=True)
+            fields.read_name(task.get("id"), f"{path}.id") if by_id else name
+            for name, (path, task) in zip(names, rows, strict=True)
         ]
-        self._unique([(name, at) for name, (at, _) in zip(ids, rows, strict=True)], "tasks")
+        self._check_unique(
+            [(name, path) for name, (path, _) in zip(ids, rows, strict=True)], "tasks"
+        )
         self.aliases = {
             task["id"]: name
             for name, (_, task) in zip(ids, rows, strict=True)
             if isinstance(task.get("id"), str)
         }
-        for name, (at, task) in zip(ids, rows, strict=True):
-            self._add(name, task, at, at, task)
-            for at_file, file in fields.rows(task.get("files"), f"{at}.files"):
-                self._add_file(name, file, at_file)
+        for name, (path, task) in zip(ids, rows, strict=True):
+            self._add_task(name, task, path, path, task)
+            for file_path, file in fields.read_objects(task.get("files"), f"{path}.files"):
+                self._add_file(name, file, file_path)
 
-    def _add_file(self, task: str, file: dict[str, Any], at: str) -> None:
-        name = self.fields.name(file.get("name"), f"{at}.name")
-        name = (self.fields.name_or_none(file.get("path"), f"{at}.path") or "") + name
-        size = self.fields.number(file.get("sizeInBytes", file.get("size")), f"{at}.size")
+    def _add_file(self, task: str, file: dict[str, Any], path: str) -> None:
+        name = self.fields.read_name(file.get("name"), f"{path}.name")
+        name = (self.fields.read_optional_name(file.get("path"), f"{path}.path") or "") + name
+        size = self.fields.read_number(file.get("sizeInBytes", file.get("size")), f"{path}.size")
         known = self.sizes.get(name)
         if known is None:
             self.sizes[name] = size
         elif size is not None and size != known:
             what = "sizes of a file that differ from the first one, which is kept"
-            self.fields.tally.note("repaired", what, examples=[at])
+            self.fields.tally.note("repaired", what, examples=[path])
         link = file.get("link")
         if link not in ("input", "output"):
-            raise self.fields.wrong("is neither 'input' nor 'output'", f"{at}.link")
+            raise self.fields.make_error("is neither 'input' nor 'output'", f"{path}.link")
         self.task_files[task, name, "read" if link == "input" else "write"] = None
 
-    def _add(
-        self, task: str, spec: dict[str, Any], at: str, ran_at: str, ran: dict[str, Any]
+    def _add_task(
+        self, task: str, spec: dict[str, Any], path: str, run_path: str, run: dict[str, Any]
     ) -> None:
         fields = self.fields
-        runtime = ran.get("runtimeInSeconds", ran.get("runtime"))
-        run_time = fields.number(runtime, f"{ran_at}.runtimeInSeconds")
-        cores = fields.number(ran.get("coreCount", ran.get("cores")), f"{ran_at}.coreCount")
-        percent = fields.number(ran.get("avgCPU"), f"{ran_at}.avgCPU")
-        command = ran.get("command")
+        runtime = run.get("runtimeInSeconds", run.get("runtime"))
+        run_time = fields.read_number(runtime, f"{run_path}.runtimeInSeconds")
+        cores = fields.read_number(run.get("coreCount", run.get("cores")), f"{run_path}.coreCount")
+        percent = fields.read_number(run.get("avgCPU"), f"{run_path}.avgCPU")
+        command = run.get("command")
         program = command.get("program") if isinstance(command, dict) else None
         program = program or spec.get("category") or spec.get("name")
         children = spec.get("children")
         self.tasks.append(
             {
                 "id": task,
-                "name": fields.name_or_none(program, f"{ran_at}.command.program"),
+                "name": fields.read_optional_name(program, f"{run_path}.command.program"),
                 "submit": 0.0,
                 "requested_cores": cores,
                 "run_time": run_time,
                 "cpu_time": None
                 if percent is None or run_time is None
                 else percent / 100 * run_time,
-                "memory_used": self._memory(ran, ran_at),
-                "parents": fields.names(spec.get("parents"), f"{at}.parents"),
-                "children": None if children is None else fields.names(children, f"{at}.children"),
+                "memory_used": self._read_memory(run, run_path),
+                "parents": fields.read_names(spec.get("parents"), f"{path}.parents"),
+                "children": None
+                if children is None
+                else fields.read_names(children, f"{path}.children"),
             }
         )
-        for key in {*spec, *ran} - _READ_FROM_TASK:
+        for key in {*spec, *run} - _READ_FROM_TASK:
             fields.tally.note("ignored", f"values of {ascii(key)[1:-1][:80]} of a task")
-        single = fields.name_or_none(ran.get("machine"), f"{ran_at}.machine")
-        several = fields.names(ran.get("machines"), f"{ran_at}.machines")
+        single = fields.read_optional_name(run.get("machine"), f"{run_path}.machine")
+        several = fields.read_names(run.get("machines"), f"{run_path}.machines")
         machines: list[str | None] = [*several] or [single]
-        at_date = f"{ran_at}.executedAt"
-        date = fields.name_or_none(ran.get("executedAt"), at_date)
-        self.executions.append(_TaskRun(task, machines, cores, run_time, date, at_date))
+        date_path = f"{run_path}.executedAt"
+        date = fields.read_optional_name(run.get("executedAt"), date_path)
+        self.executions.append(_TaskRun(task, machines, cores, run_time, date, date_path))
 
-    def _placements(self) -> list[dict[str, Any]]:
+    def _make_placements(self) -> list[dict[str, Any]]:
         """Make the placements of the tasks whose machine or start is known."""
-        began = self._unix_us(
-            [run.date for run in self.executions], [run.at_date for run in self.executions]
+        starts_us = self._parse_dates(
+            [run.date for run in self.executions], [run.date_path for run in self.executions]
         )
         placements: list[dict[str, Any]] = []
-        for run, date in zip(self.executions, began, strict=True):
+        for run, date in zip(self.executions, starts_us, strict=True):
             start = None
             if date is not None and self.epoch_ms is not None:
                 start = (date - self.epoch_ms * 1000) / 1e6
@@ -265,57 +275,63 @@ class _Workflow:
             ]
         return placements
 
-    def _node(self, machine: dict[str, Any], at: str) -> dict[str, Any]:
-        cpu = self.fields.table(machine.get("cpu") or {}, f"{at}.cpu")
+    def _read_node(self, machine: dict[str, Any], path: str) -> dict[str, Any]:
+        cpu = self.fields.read_object(machine.get("cpu") or {}, f"{path}.cpu")
         return {
-            "node": self.fields.name(machine.get("nodeName"), f"{at}.nodeName"),
-            "cores": self.fields.number(cpu.get("coreCount", cpu.get("count")), f"{at}.coreCount"),
-            "mhz": self.fields.number(cpu.get("speedInMHz", cpu.get("speed")), f"{at}.speedInMHz"),
-            "memory": self._memory(machine, at),
+            "node": self.fields.read_name(machine.get("nodeName"), f"{path}.nodeName"),
+            "cores": self.fields.read_number(
+                cpu.get("coreCount", cpu.get("count")), f"{path}.coreCount"
+            ),
+            "mhz": self.fields.read_number(
+                cpu.get("speedInMHz", cpu.get("speed")), f"{path}.speedInMHz"
+            ),
+            "memory": self._read_memory(machine, path),
         }
 
-    def _memory(self, row: dict[str, Any], at: str) -> float | None:
+    def _read_memory(self, row: dict[str, Any], path: str) -> float | None:
         if "memory" in row and self.old_memory:
-            kilobytes = self.fields.number(row["memory"], f"{at}.memory")
+            kilobytes = self.fields.read_number(row["memory"], f"{path}.memory")
             return None if kilobytes is None else kilobytes * _KB
-        return self.fields.number(row.get("memoryInBytes"), f"{at}.memoryInBytes")
+        return self.fields.read_number(row.get("memoryInBytes"), f"{path}.memoryInBytes")
 
-    def _unix_us(self, dates: list[str | None], places: list[str]) -> list[int | None]:
+    def _parse_dates(self, dates: list[str | None], paths: list[str]) -> list[int | None]:
         text = pl.Series(dates, dtype=pl.String)
         long = text.str.strip_chars().str.replace(_BASIC_TIME, "$1-$2-${3}T$4:$5:$6$7")
-        found = parse_unix_us(long)
-        unread = [places[at] for at in (found.is_null() & text.is_not_null()).arg_true()]
+        times = parse_unix_us(long)
+        unread = [paths[row] for row in (times.is_null() & text.is_not_null()).arg_true()]
         if unread and self.fields.strict:
-            first = dates[places.index(unread[0])]
-            raise self.fields.wrong(f"{ascii(first)[:80]} is no date and time", unread[0])
+            first = dates[paths.index(unread[0])]
+            raise self.fields.make_error(f"{ascii(first)[:80]} is not a date and time", unread[0])
         what = "dates that cannot be read, treated as unknown"
         self.fields.tally.note("ignored", what, count=len(unread), examples=unread)
-        return found.to_list()
+        return times.to_list()
 
-    def _unique(self, names: Iterable[tuple[str, str]], kind: str) -> None:
+    def _check_unique(self, names: Iterable[tuple[str, str]], kind: str) -> None:
         seen: set[str] = set()
-        for name, at in names:
+        for name, path in names:
             if name in seen:
-                raise self.fields.wrong(f"two {kind} are called '{name}'", at)
+                raise self.fields.make_error(f"two {kind} are called '{name}'", path)
             seen.add(name)
 
     def _merge_children(self) -> None:
         """Merge the dependencies given as parents and as children."""
         named = {task["id"] for task in self.tasks}
 
-        def own(name: str) -> str:
+        def resolve(name: str) -> str:
             return name if name in named else self.aliases.get(name, name)
 
-        parents = {task["id"]: [own(name) for name in task["parents"]] for task in self.tasks}
+        parents = {task["id"]: [resolve(name) for name in task["parents"]] for task in self.tasks}
         repeated = sum(len(names) - len(set(names)) for names in parents.values())
-        self.fields.tally.note("repaired", "parents named twice by a task", count=repeated)
+        self.fields.tally.note(
+            "repaired", "parents that a task lists more than once", count=repeated
+        )
         parents = {task: list(dict.fromkeys(names)) for task, names in parents.items()}
         children = {
-            task["id"]: {own(name) for name in task["children"]}
+            task["id"]: {resolve(name) for name in task["children"]}
             for task in self.tasks
             if task["children"] is not None
         }
-        given = {task: set(names) for task, names in parents.items()}
+        given_parents = {task: set(names) for task, names in parents.items()}
         one_sided = [
             f"{parent} -> {task}"
             for task, names in parents.items()
@@ -324,20 +340,20 @@ class _Workflow:
         ]
         for parent, names in children.items():
             for child in sorted(names):
-                if child in parents and parent not in given[child]:
+                if child in parents and parent not in given_parents[child]:
                     parents[child].append(parent)
                     one_sided.append(f"{parent} -> {child}")
                 elif child not in parents:
-                    what = "children that are no task of the workflow"
+                    what = "children that are not tasks of the workflow"
                     self.fields.tally.note("ignored", what, examples=[f"{parent} -> {child}"])
-        what = "dependencies that only one of the two tasks names, kept"
+        what = "dependencies that only one of the two tasks lists, kept"
         self.fields.tally.note("repaired", what, count=len(one_sided), examples=one_sided)
         for task in self.tasks:
             task["parents"] = parents[task["id"]]
             del task["children"]
 
     def find_cycle(self) -> list[str]:
-        """Find a cycle of dependencies, with its first task repeated at the end, or nothing."""
+        """Find a cycle of dependencies, with its first task repeated at the end; empty if none."""
         rows = {task["id"]: row for row, task in enumerate(self.tasks)}
         edges = [
             (rows[parent], row)
@@ -359,7 +375,7 @@ class _Workflow:
             for parent in task["parents"]
             if parent not in named
         ]
-        what = "parents that are no task of the workflow, kept unchanged"
+        what = "parents that are not tasks of the workflow, kept unchanged"
         tally.note("noticed", what, count=len(unknown_parents), examples=unknown_parents)
         sizes = [name for name, size in self.sizes.items() if size is None]
         tally.note("noticed", "files of unknown size", count=len(sizes), examples=sizes)
@@ -372,7 +388,7 @@ class _Workflow:
             what = "memory is in KB of 1000 bytes, as in all versions before 1.4"
             tally.note("assumed", what, count=len(self.tasks))
 
-    def tables(self) -> dict[str, pl.DataFrame]:
+    def make_tables(self) -> dict[str, pl.DataFrame]:
         """Return the tables of the Trace."""
         files = [{"file": name, "size": size} for name, size in self.sizes.items()]
         uses = [
