@@ -114,7 +114,8 @@ def test_processes_sampled_at_the_same_time_add_up():
 def test_samples_without_length_or_cpu_are_counted():
     workload = run([(1.0, 0.0, 1.0), (2.0, 2.0, -1.0), (10.0, 10.0, 5.0)])
     assert fragments(workload) == [(10.0, 0.5)]
-    assert notes(workload, "skipped") == {"samples without a duration or without CPU time": 2}
+    what = "samples without a positive duration or a valid CPU time"
+    assert notes(workload, "skipped") == {what: 2}
 
 
 def test_rates_are_in_reference_cores():

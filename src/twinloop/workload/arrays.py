@@ -95,8 +95,8 @@ def workload_to_arrays(workload: Workload) -> WorkloadArrays:
     _check_demand(tasks)
     durations = workload.durations()
     requested = tasks["requested_time"].fill_null(np.nan).to_numpy()
-    parent_offsets, parents = _parents(tasks)
-    resources, amounts = _resources(tasks)
+    parent_offsets, parents = _resolve_parents(tasks)
+    resources, amounts = _make_amounts(tasks)
     return WorkloadArrays(
         ids=tasks["id"],
         submit=tasks["submit"].to_numpy(),
@@ -153,7 +153,7 @@ def _to_categorical(column: pl.Series) -> CategoricalColumn:
     return CategoricalColumn(find_rows(names, column).astype(np.int32), tuple(names))
 
 
-def _resources(tasks: pl.DataFrame) -> tuple[tuple[str, ...], Floats]:
+def _make_amounts(tasks: pl.DataFrame) -> tuple[tuple[str, ...], Floats]:
     column = tasks["resources"]
     if column.null_count() == column.len():
         return (), np.zeros((0, tasks.height))
@@ -165,12 +165,14 @@ def _resources(tasks: pl.DataFrame) -> tuple[tuple[str, ...], Floats]:
     )
     names = tuple(table["name"].unique(maintain_order=True))
     amounts = np.zeros((len(names), tasks.height))
-    places = find_rows(pl.Series(names, dtype=pl.String), table["name"])
-    np.add.at(amounts, (places, table["row"].to_numpy()), table["amount"].fill_null(0).to_numpy())
+    resource_rows = find_rows(pl.Series(names, dtype=pl.String), table["name"])
+    np.add.at(
+        amounts, (resource_rows, table["row"].to_numpy()), table["amount"].fill_null(0).to_numpy()
+    )
     return names, amounts
 
 
-def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
+def _resolve_parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
     column, count = tasks["parents"], tasks.height
     offsets = np.zeros(count + 1, dtype=np.int64)
     if column.null_count() == count:
@@ -180,11 +182,11 @@ def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
     child = table["row"].to_numpy()
     parents = find_rows(tasks["id"], table["parent"])
     if (parents < 0).any():
-        at = int(np.argmax(parents < 0))
+        row = int(np.argmax(parents < 0))
         raise InputError(
-            f"{table['parent'][at]!r} is not a task",
+            f"{table['parent'][row]!r} is not a task",
             kind="unknown-reference",
-            field=f"task {tasks['id'][int(child[at])]!r}: parents",
+            field=f"task {tasks['id'][int(child[row])]!r}: parents",
         )
     np.cumsum(np.bincount(child, minlength=count), out=offsets[1:])
     _check_acyclic(tasks["id"], parents, child)

@@ -37,72 +37,82 @@ class Clocks:
                 kind="unknown-core-speed",
                 field="reference_mhz",
             )
-        recorded = trace.manifest.reference_mhz
+        recorded_mhz = trace.manifest.reference_mhz
         nodes = trace.nodes.filter(pl.col("mhz") > 0)
         highest = nodes["mhz"].max()
         self.reference: float | None = (
-            reference_mhz or recorded or (float(highest) if isinstance(highest, float) else None)
+            reference_mhz
+            or recorded_mhz
+            or (float(highest) if isinstance(highest, float) else None)
         )
-        self._recorded = recorded
+        self._recorded_mhz = recorded_mhz
         unknown = self.reference is None
         relative = pl.lit(1.0) if unknown else pl.col("mhz") / self.reference
         self._nodes = nodes.select(pl.col("node").alias("machine"), relative.alias("speed"))
         given = trace.manifest.facts.get(NODE_SPEEDS)
-        self._given = given is not None
+        self._speeds_given = given is not None
         if given is not None:
-            self._nodes = _given_speeds(given)
+            self._nodes = _parse_node_speeds(given)
         speeds = self._nodes["speed"].unique()
         #: The speed of the nodes, if it is the same for all.
-        self._common = float(speeds[0]) if speeds.len() == 1 else None
-        self._differ = speeds.len() > 1
+        self._common_speed = float(speeds[0]) if speeds.len() == 1 else None
+        self._speeds_differ = speeds.len() > 1
         self._placements = trace.placements.select("task", "attempt", "machine")
 
     def node_speeds(self, names: Iterable[str]) -> dict[str, float]:
-        """The speed of a core of each of these nodes.
+        """Return the speed of a core of each of these nodes, in reference cores.
+
+        A node of unknown speed has the speed that all others have in common, else 1. If the CPU
+        seconds of the trace are those of a reference clock, every node has the speed of that clock.
 
         >>> nodes = pl.DataFrame({"node": ["slow", "fast"], "mhz": [1200.0, 2400.0]})
         >>> Clocks(Trace(nodes=nodes), None).node_speeds(["slow", "other"])
         {'slow': 0.5, 'other': 1.0}
         """
-        if self._recorded is not None and self.reference is not None and not self._given:
-            return dict.fromkeys(names, self._recorded / self.reference)
-        other = 1.0 if self._common is None else self._common
-        known = dict(self._nodes.iter_rows())
-        return {name: known.get(name, other) for name in names}
+        if self._recorded_mhz is not None and self.reference is not None and not self._speeds_given:
+            return dict.fromkeys(names, self._recorded_mhz / self.reference)
+        default = 1.0 if self._common_speed is None else self._common_speed
+        speeds = dict(self._nodes.iter_rows())
+        return {name: speeds.get(name, default) for name in names}
 
     def to_reference(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
         """Convert the rates of samples to reference cores."""
-        if self._recorded is not None and self.reference is not None and not self._given:
-            factor = self._recorded / self.reference
-        elif self._differ:
-            return self._by_machine(usage)
+        if self._recorded_mhz is not None and self.reference is not None and not self._speeds_given:
+            factor = self._recorded_mhz / self.reference
+        elif self._speeds_differ:
+            return self._convert_by_machine(usage)
         else:
-            factor = 1.0 if self._common is None else self._common
+            factor = 1.0 if self._common_speed is None else self._common_speed
         if factor == 1.0:
             return usage, []
         return usage.with_columns(pl.col("rate") * factor), []
 
     def task_speeds(self, tasks: pl.Series) -> tuple[pl.Series, tuple[Cleaning, ...]]:
-        """The speed of the cores of each task; null if unknown."""
-        if self._recorded is not None and self.reference is not None and not self._given:
-            return self._repeat(tasks, self._recorded / self.reference), ()
-        if not self._differ:
-            return self._repeat(tasks, self._common), ()
-        last = pl.col("attempt").fill_null(0)
-        ran = self._placements.filter(last == last.max().over("task")).join(
+        """Return the speed of the cores of each task, in reference cores; null if unknown."""
+        if self._recorded_mhz is not None and self.reference is not None and not self._speeds_given:
+            return self._repeat(tasks, self._recorded_mhz / self.reference), ()
+        if not self._speeds_differ:
+            return self._repeat(tasks, self._common_speed), ()
+        attempt = pl.col("attempt").fill_null(0)
+        placements = self._placements.filter(attempt == attempt.max().over("task")).join(
             self._nodes, on="machine"
         )
-        slowest = ran.group_by("task").agg(pl.min("speed"), pl.col("speed").n_unique().alias("n"))
-        found = pl.DataFrame({"task": tasks}).join(
+        slowest = placements.group_by("task").agg(
+            pl.min("speed"), pl.col("speed").n_unique().alias("n")
+        )
+        joined = pl.DataFrame({"task": tasks}).join(
             slowest, on="task", how="left", maintain_order="left"
         )
-        mixed = found.filter(pl.col("n") > 1)["task"]
-        what = "tasks on nodes with different clocks: the lowest clock is used"
-        unknown = found.filter(pl.col("n").is_null())["task"]
-        which = "tasks on nodes with unknown clock: the reference clock is used"
-        return found["speed"], (note("assumed", what, mixed), note("assumed", which, unknown))
+        mixed = joined.filter(pl.col("n") > 1)["task"]
+        mixed_note = "tasks on nodes with different clocks: the lowest clock is used"
+        unknown = joined.filter(pl.col("n").is_null())["task"]
+        unknown_note = "tasks on nodes with unknown clock: the reference clock is used"
+        return joined["speed"], (
+            note("assumed", mixed_note, mixed),
+            note("assumed", unknown_note, unknown),
+        )
 
-    def _by_machine(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
+    def _convert_by_machine(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
         placed = self._placements.group_by("task").agg(
             pl.when(pl.col("machine").n_unique() == 1)
             .then(pl.col("machine").first())
@@ -123,8 +133,8 @@ class Clocks:
         return pl.Series("speed", [speed], dtype=pl.Float64).new_from_index(0, tasks.len())
 
 
-def _given_speeds(given: Any) -> pl.DataFrame:
-    """Check the speeds of nodes in the facts of a manifest."""
+def _parse_node_speeds(given: Any) -> pl.DataFrame:
+    """Parse the speeds of nodes in the facts of a manifest; an invalid speed is an error."""
     kinds = {"machine": pl.String, "speed": pl.Float64}
     rows = list(given.items()) if isinstance(given, Mapping) else [("", None)]
     for name, speed in rows:

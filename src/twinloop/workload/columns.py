@@ -82,21 +82,21 @@ def check(tasks: pl.DataFrame) -> None:
     for field in ("id", "submit"):
         if tasks[field].null_count():
             row = int(tasks[field].is_null().arg_true()[0])
-            name = repr(tasks["id"][row]) if field == "submit" else f"in row {row}"
+            name = repr(tasks["id"][row]) if field == "submit" else f"in row {row + 1}"
             raise InputError("is missing", kind="missing-field", field=f"task {name}: {field}")
-    twice = tasks["id"].is_duplicated()
-    if twice.any():
-        name = tasks["id"].filter(twice)[0]
+    duplicates = tasks["id"].is_duplicated()
+    if duplicates.any():
+        name = tasks["id"].filter(duplicates)[0]
         raise InputError(
-            f"is not unique: {int(twice.sum())} tasks share an id, such as {name!r}",
+            f"is not unique: {int(duplicates.sum())} tasks share an id, such as {name!r}",
             kind="duplicate-name",
             field="id",
             remedy="give each task an id of its own",
         )
     rules = [(field, _is_too_late(field), _describe_too_late) for field in _TIMES]
-    rules += [(field, _is_wrong(field), _describe_wrong) for field in _NUMBERS]
+    rules += [(field, _is_invalid(field), _describe_invalid) for field in _NUMBERS]
     # All rules in one pass, because query planning dominates for small tables.
-    broken = tasks.select(rule.any().alias(str(at)) for at, (_, rule, _) in enumerate(rules))
+    broken = tasks.select(rule.any().alias(str(index)) for index, (_, rule, _) in enumerate(rules))
     for (field, rule, describe), (is_broken,) in zip(rules, broken.iter_columns(), strict=True):
         if is_broken:
             row = int(tasks.select(rule.arg_true().first()).item())
@@ -115,11 +115,11 @@ def _describe_too_late(field: str, value: float) -> str:
     return f"{value:g} s is beyond {MAX_TIME:g} s, the latest time"
 
 
-def _is_wrong(field: str) -> pl.Expr:
+def _is_invalid(field: str) -> pl.Expr:
     """Whether a number is not finite, or negative where this is not allowed; null is allowed."""
-    wrong = ~pl.col(field).is_finite()
-    return wrong if field == "submit" else wrong | (pl.col(field) < 0)
+    not_finite = ~pl.col(field).is_finite()
+    return not_finite if field == "submit" else not_finite | (pl.col(field) < 0)
 
 
-def _describe_wrong(field: str, value: float) -> str:
+def _describe_invalid(field: str, value: float) -> str:
     return f"{value} is not a finite{'' if field == 'submit' else ', non-negative'} number"

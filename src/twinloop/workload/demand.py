@@ -40,7 +40,8 @@ def demand_from_samples(samples: pl.DataFrame) -> Demand:
 
     Args:
         samples: A row per sample: the `row` of the task, `machine` and `pid`, the window of the
-            sample (`begin`, `end`), its `rate` and `rss`, and `start` and `stop` of the task.
+            sample (`begin`, `end`), its `rate` (reference cores) and `rss` (bytes), and `start`
+            and `stop` of the task. Times are in seconds.
 
     >>> samples = pl.DataFrame({"row": [0, 0], "machine": ["n", "n"], "pid": [7, 7],
     ...     "begin": [2.0, 3.0], "end": [3.0, 4.0], "rate": [1.0, 0.5], "rss": [10.0, 20.0],
@@ -53,20 +54,23 @@ def demand_from_samples(samples: pl.DataFrame) -> Demand:
     invented 1: tails of 0.500 s in all, after the last sample of a task, with its rate
     """
     kept, cleaned = _clip_samples(samples)
-    # Gaps below the tolerance belong to the sample after them.
-    near = pl.col("from") - pl.col("free") <= TIME_TOLERANCE
-    close = pl.col("last") & (pl.col("stop") - pl.col("to") <= TIME_TOLERANCE)
+    # Gaps below the tolerance are closed: by the sample after them or, at the end of the task, by
+    # the last sample.
+    starts_near = pl.col("from") - pl.col("covered_until") <= TIME_TOLERANCE
+    ends_near = pl.col("last") & (pl.col("stop") - pl.col("to") <= TIME_TOLERANCE)
     kept = kept.with_columns(
-        pl.when(near).then("free").otherwise("from").alias("from"),
-        pl.when(close).then("stop").otherwise("to").alias("to"),
+        pl.when(starts_near).then("covered_until").otherwise("from").alias("from"),
+        pl.when(ends_near).then("stop").otherwise("to").alias("to"),
     )
-    uncovered = kept.filter(pl.col("from") > pl.col("free"))
+    uncovered = kept.filter(pl.col("from") > pl.col("covered_until"))
     heads, gaps = uncovered.filter("first"), uncovered.filter(~pl.col("first"))
     tails = kept.filter(pl.col("last") & (pl.col("stop") > pl.col("to")))
     pieces = pl.concat(
         [
             kept.select("row", "stream", "from", "to", "rate"),
-            uncovered.select("row", "stream", pl.col("free").alias("from"), to="from", rate="rate"),
+            uncovered.select(
+                "row", "stream", pl.col("covered_until").alias("from"), to="from", rate="rate"
+            ),
             tails.select("row", "stream", pl.col("to").alias("from"), to="stop", rate="rate"),
         ]
     ).sort("stream", "from")
@@ -78,10 +82,14 @@ def demand_from_samples(samples: pl.DataFrame) -> Demand:
     )
     filled = (
         _note_filled(
-            "heads", heads, "free", "from", "before the first sample of a task, with its rate"
+            "heads",
+            heads,
+            "covered_until",
+            "from",
+            "before the first sample of a task, with its rate",
         ),
         _note_filled(
-            "gaps", gaps, "free", "from", "between samples, with the rate of the next one"
+            "gaps", gaps, "covered_until", "from", "between samples, with the rate of the next one"
         ),
         _note_filled(
             "tails", tails, "to", "stop", "after the last sample of a task, with its rate"
@@ -92,7 +100,11 @@ def demand_from_samples(samples: pl.DataFrame) -> Demand:
 
 
 def _clip_samples(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
-    """Clip samples to the execution of their task and to the end of earlier samples."""
+    """Clip samples to the execution of their task and to the end of earlier samples.
+
+    The columns `from` and `to` are the clipped window, `covered_until` is the end of the sample
+    before it or the start of the task, `first` and `last` mark the ends of a stream (one process).
+    """
     inside = (pl.col("end") > pl.col("start") + TIME_TOLERANCE) & (
         pl.col("begin") < pl.col("stop") - TIME_TOLERANCE
     )
@@ -103,16 +115,16 @@ def _clip_samples(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, 
         streams.with_row_index("stream"), on=["row", "machine", "pid"], nulls_equal=True
     ).sort("stream", "end", "begin")
     # Sorted by end: the sample before has the latest end so far.
-    before = pl.col("end").shift(1).over("stream")
+    previous_end = pl.col("end").shift(1).over("stream")
     kept = kept.with_columns(
-        pl.max_horizontal("begin", "start", before).alias("from"),
+        pl.max_horizontal("begin", "start", previous_end).alias("from"),
         pl.min_horizontal("end", "stop").alias("to"),
     )
     used = kept.filter(pl.col("to") - pl.col("from") > TIME_TOLERANCE)
-    lost = (pl.col("from") - pl.col("begin")) + (pl.col("end") - pl.col("to"))
-    cut = used.filter(lost > TIME_TOLERANCE).select((pl.col("rate") * lost).alias("cpu"))
+    cut_off = (pl.col("from") - pl.col("begin")) + (pl.col("end") - pl.col("to"))
+    cut = used.filter(cut_off > TIME_TOLERANCE).select((pl.col("rate") * cut_off).alias("cpu"))
     used = used.with_columns(
-        pl.coalesce(pl.col("to").shift(1).over("stream"), "start").alias("free"),
+        pl.coalesce(pl.col("to").shift(1).over("stream"), "start").alias("covered_until"),
         pl.col("stream").is_first_distinct().alias("first"),
         pl.col("stream").is_last_distinct().alias("last"),
     )
@@ -134,13 +146,13 @@ def _clip_samples(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, 
 
 
 def _add_streams(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces of each task, with the rates of its streams (processes) added."""
+    """Add the rates of the streams (processes) of each task."""
     several = pieces.select("row", "stream").unique().filter(pl.len().over("row") > 1)
     if several.is_empty():
         return pieces
-    together = pieces.join(several, on="stream", how="semi")
+    parallel = pieces.join(several, on="stream", how="semi")
     times = pl.concat(
-        [together.select("row", "from"), together.select("row", pl.col("to").alias("from"))]
+        [parallel.select("row", "from"), parallel.select("row", pl.col("to").alias("from"))]
     )
     steps = (
         times.unique()
@@ -152,7 +164,7 @@ def _add_streams(pieces: pl.DataFrame) -> pl.DataFrame:
         several.join(steps, on="row")
         .sort("from")
         .join_asof(
-            together.select("stream", "from", "rate").sort("from"),
+            parallel.select("stream", "from", "rate").sort("from"),
             on="from",
             by="stream",
             check_sortedness=False,
@@ -161,8 +173,8 @@ def _add_streams(pieces: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.sum("rate"))
         .sort("row", "from")
     )
-    alone = pieces.join(several, on="stream", how="anti")
-    return pl.concat([alone.drop("stream"), rates], how="diagonal")
+    single = pieces.join(several, on="stream", how="anti")
+    return pl.concat([single.drop("stream"), rates], how="diagonal")
 
 
 def _note(kind: CleaningKind, count: int, what: str) -> Cleaning:

@@ -20,7 +20,7 @@ def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
     >>> find_rows(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
-    # Names come in runs, one per task: only the first name of a run is looked up.
+    # Equal names are mostly adjacent, so each run of equal names is looked up once.
     starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
     starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
@@ -29,24 +29,28 @@ def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
     runs = pl.DataFrame({"id": names.gather(starts)}).join(
         table, on="id", how="left", maintain_order="left"
     )
-    found = runs["row"].fill_null(-1).to_numpy()
-    return np.repeat(found, np.diff(np.concatenate([starts, [names.len()]])))
+    rows = runs["row"].fill_null(-1).to_numpy()
+    return np.repeat(rows, np.diff(np.concatenate([starts, [names.len()]])))
 
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
     """The fragments of tasks, grouped by task in the order of their first fragment.
 
-    >>> some = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
-    >>> some.tasks.tolist(), some.offsets.tolist()
+    >>> fragments = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
+    >>> fragments.tasks.tolist(), fragments.offsets.tolist()
     ([1, 0], [0, 2, 3])
-    >>> some.work().tolist(), some.limit().tolist(), some.length().tolist()
+    >>> fragments.work().tolist(), fragments.limit().tolist(), fragments.length().tolist()
     ([20.0, 10.0], [1.0, 2.0], [30.0, 5.0])
     """
 
+    #: Row of each task with fragments.
     tasks: Rows
+    #: Offset of the fragments of each of these tasks, and the number of all fragments.
     offsets: Rows
+    #: Duration of each fragment (s).
     durations: Floats
+    #: Rate of each fragment (reference cores).
     rates: Floats
 
     @classmethod
@@ -55,13 +59,13 @@ class Fragments:
         row = np.asarray(rows, dtype=np.int64)
         duration = np.asarray(durations, dtype=np.float64)
         rate = np.asarray(rates, dtype=np.float64)
-        tasks, starts = _runs(row)
+        tasks, starts = _find_runs(row)
         if len(np.unique(tasks)) < len(tasks):
             # Move the fragments of a task to its first fragment.
             _, first, inverse = np.unique(row, return_index=True, return_inverse=True)
             order = np.argsort(first[inverse], kind="stable")
             row, duration, rate = row[order], duration[order], rate[order]
-            tasks, starts = _runs(row)
+            tasks, starts = _find_runs(row)
         offsets = np.concatenate([starts, [len(row)]]).astype(np.int64)
         for column in (tasks, offsets, duration, rate):
             column.flags.writeable = False
@@ -70,8 +74,8 @@ class Fragments:
     def renumber(self, rows: Rows) -> Fragments:
         """Renumber the tasks: task i gets row `rows[i]`; with a negative row it is removed.
 
-        >>> some = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
-        >>> moved = some.renumber(np.array([-1, 4]))
+        >>> fragments = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
+        >>> moved = fragments.renumber(np.array([-1, 4]))
         >>> moved.tasks.tolist(), moved.durations.tolist()
         ([4], [10.0, 20.0])
         """
@@ -79,9 +83,9 @@ class Fragments:
         if (tasks >= 0).all():
             tasks.flags.writeable = False
             return Fragments(tasks, self.offsets, self.durations, self.rates)
-        each = np.repeat(tasks, np.diff(self.offsets))
-        kept = each >= 0
-        return Fragments.from_rows(each[kept], self.durations[kept], self.rates[kept])
+        fragment_rows = np.repeat(tasks, np.diff(self.offsets))
+        kept = fragment_rows >= 0
+        return Fragments.from_rows(fragment_rows[kept], self.durations[kept], self.rates[kept])
 
     def check(self, ids: pl.Series) -> None:
         """Check tasks, durations and rates; an error names the task."""
@@ -95,10 +99,10 @@ class Fragments:
             )
         for field, values in (("duration", self.durations), ("rate", self.rates)):
             if len(values) and not (values.min() >= 0 and np.isfinite(values.max())):
-                at = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
-                task = self.tasks[np.searchsorted(self.offsets, at, side="right") - 1]
+                index = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
+                task = self.tasks[np.searchsorted(self.offsets, index, side="right") - 1]
                 raise InputError(
-                    f"{values[at]} is not a finite, non-negative number",
+                    f"{values[index]} is not a finite, non-negative number",
                     kind="out-of-range",
                     field=f"fragment of task {ids[int(task)]!r}: {field}",
                 )
@@ -108,7 +112,7 @@ class Fragments:
         return self._reduce(np.add, self.durations * self.rates)
 
     def limit(self) -> Floats:
-        """The highest rate of each task, in the order of `tasks`."""
+        """The highest rate of each task (reference cores), in the order of `tasks`."""
         return self._reduce(np.maximum, self.rates)
 
     def length(self) -> Floats:
@@ -142,9 +146,9 @@ class Fragments:
             return offsets, self.durations, self.rates
         starts = np.zeros(count, dtype=np.int64)
         starts[self.tasks] = self.offsets[:-1]
-        take = np.repeat(starts - offsets[:-1], lengths)
-        take += np.arange(len(take))
-        return offsets, self.durations[take], self.rates[take]
+        indices = np.repeat(starts - offsets[:-1], lengths)
+        indices += np.arange(len(indices))
+        return offsets, self.durations[indices], self.rates[indices]
 
     def frame(self, ids: pl.Series) -> pl.DataFrame:
         """Convert to a table with the ids of the tasks."""
@@ -158,7 +162,7 @@ class Fragments:
         return result
 
 
-def _runs(rows: Rows) -> tuple[Rows, Rows]:
+def _find_runs(rows: Rows) -> tuple[Rows, Rows]:
     if not len(rows):
         return rows.copy(), rows.copy()
     starts = np.concatenate([[0], np.flatnonzero(rows[1:] != rows[:-1]) + 1]).astype(np.int64)

@@ -1,7 +1,7 @@
 """Writer of OpenDC's workload files: tasks.parquet, fragments.parquet and topology.json.
 
 In these files, durations are whole milliseconds, CPU usage is in MHz over all cores, memory is in
-KB (1,024 bytes), and the id of a task is a number below 2^31. Durations are rounded so that the end
+KiB, and the id of a task is a number below 2^31. Durations are rounded so that the end
 of every fragment is exact to half a millisecond: rounding errors do not accumulate.
 """
 
@@ -65,7 +65,8 @@ def write(
             a trace that was read from this format stay without fragments; others get a synthetic
             fragment, because OpenDC drops tasks without fragments.
         platform: The platform of the topology; by default the nodes of the trace, if it has any.
-        reference_mhz: Clock of the reference core, if it is unknown otherwise.
+        reference_mhz: Clock of the reference core (MHz), see `Workload.from_trace`. For a workload,
+            it is used only if the workload has none.
 
     >>> import tempfile, polars as pl
     >>> log = Trace(tasks=pl.DataFrame({"id": ["7"], "submit": [0.0], "requested_cores": [2.0],
@@ -96,18 +97,18 @@ def write(
         if platform is None:
             topology = trace.manifest.facts.get("opendc", {}).get("topology")
         if platform is None and topology is None:
-            platform, more = _platform(trace)
+            platform, more = _make_platform(trace)
             notes += more
-    numbers, renamed = _numbers(workload.tasks)
+    numbers, renamed = _number_tasks(workload.tasks)
     notes += renamed
-    tasks, more = _tasks(workload, numbers, mhz)
+    tasks, more = _make_tasks(workload, numbers, mhz)
     notes += more
-    fragments, more = _fragments(workload, numbers, mhz)
+    fragments, more = _make_fragments(workload, numbers, mhz)
     notes += more
-    return [*notes, *_save(path, tasks, fragments, platform, topology)]
+    return [*notes, *_write_folder(path, tasks, fragments, platform, topology)]
 
 
-def _platform(trace: Trace) -> tuple[Platform | None, list[Cleaning]]:
+def _make_platform(trace: Trace) -> tuple[Platform | None, list[Cleaning]]:
     nodes = trace.nodes
     incomplete = nodes.filter(pl.col("mhz").is_null() | pl.col("memory").is_null())
     if nodes.height and incomplete.is_empty():
@@ -117,8 +118,8 @@ def _platform(trace: Trace) -> tuple[Platform | None, list[Cleaning]]:
     return None, [note("ignored", what, incomplete["node"], count=1)]
 
 
-def _numbers(tasks: pl.DataFrame) -> tuple[pl.Series, list[Cleaning]]:
-    """A number per task: its id, if all ids are numbers, else its row."""
+def _number_tasks(tasks: pl.DataFrame) -> tuple[pl.Series, list[Cleaning]]:
+    """Return a number per task: its id if all ids are numbers below 2^31, else its row."""
     numbers = tasks["id"].cast(pl.Int32, strict=False)
     if (numbers.cast(pl.String) == tasks["id"]).fill_null(value=False).all():
         return numbers, []
@@ -127,7 +128,7 @@ def _numbers(tasks: pl.DataFrame) -> tuple[pl.Series, list[Cleaning]]:
     return order, [note("repaired", what, tasks["id"])]
 
 
-def _tasks(
+def _make_tasks(
     workload: Workload, numbers: pl.Series, mhz: float
 ) -> tuple[pl.DataFrame, list[Cleaning]]:
     tasks = workload.tasks
@@ -141,55 +142,55 @@ def _tasks(
     cores = tasks["cores"].ceil()
     memory = (tasks["memory"] / KB).round(6).ceil()
     length = tasks["run_time"].fill_null(pl.Series(workload.durations()).fill_nan(None))
-    resources, gpus = _gpus(tasks)
+    resources, gpus = _count_gpus(tasks)
     table = pl.DataFrame(
         [
             numbers.alias("id"),
             *([name] if name.null_count() < name.len() else []),
-            _milliseconds(tasks["submit"], workload.epoch_ms).alias("submission_time"),
-            _milliseconds(length.fill_null(0.0)).alias("duration"),
-            _whole(cores.fill_null(1), ids, "cores", pl.Int32).alias("cpu_count"),
+            _to_milliseconds(tasks["submit"], workload.epoch_ms).alias("submission_time"),
+            _to_milliseconds(length.fill_null(0.0)).alias("duration"),
+            _cast_whole(cores.fill_null(1), ids, "cores", pl.Int32).alias("cpu_count"),
             capacity.fill_null(cores.fill_null(1) * mhz).alias("cpu_capacity"),
-            _whole(memory.fill_null(0), ids, "memory", pl.Int64).alias("mem_capacity"),
+            _cast_whole(memory.fill_null(0), ids, "memory", pl.Int64).alias("mem_capacity"),
             *gpus,
-            *_relations(tasks, numbers),
+            *_make_relations(tasks, numbers),
         ]
     )
     if tasks["deadline"].null_count() < tasks.height:
-        deadline = _milliseconds(tasks["deadline"], workload.epoch_ms).alias("deadline")
+        deadline = _to_milliseconds(tasks["deadline"], workload.epoch_ms).alias("deadline")
         table = table.with_columns(deadline)
     return table, [
         note("repaired", "fractions of a core, rounded up", ids.filter(cores != tasks["cores"])),
-        note("invented", "unknown numbers of cores, as 1", ids.filter(cores.is_null())),
-        note("invented", "unknown memory, as 0", ids.filter(memory.is_null())),
+        note("invented", "unknown numbers of cores, set to 1", ids.filter(cores.is_null())),
+        note("invented", "unknown memory, set to 0", ids.filter(memory.is_null())),
         note("ignored", "resources other than CPU, memory and gpu", resources),
         note("ignored", "names of programs", programs.drop_nulls() if renamed else None),
         note("ignored", "files, which the format cannot represent", workload.files["file"]),
     ]
 
 
-def _whole(
+def _cast_whole(
     column: pl.Series, ids: pl.Series, field: str, dtype: type[pl.Int32] | type[pl.Int64]
 ) -> pl.Series:
     """Convert a column to whole numbers; a number beyond the range of OpenDC is an error."""
-    largest = 2**31 - 1 if dtype is pl.Int32 else 2**63 - 1
-    beyond = (column >= float(largest + 1)).fill_null(value=False)
-    if beyond.any():
-        row = int(beyond.arg_true()[0])
+    limit = 2**31 - 1 if dtype is pl.Int32 else 2**63 - 1
+    above = (column >= float(limit + 1)).fill_null(value=False)
+    if above.any():
+        row = int(above.arg_true()[0])
         raise InputError(
-            f"{column[row]:g} is above {largest:,}, the maximum of OpenDC",
+            f"{column[row]:g} is above {limit:,}, the maximum of OpenDC",
             kind="not-representable",
             field=f"task {ids[row]!r}: {field}",
         )
     return column.cast(dtype)
 
 
-def _milliseconds(seconds: pl.Series, epoch_ms: int | None = None) -> pl.Series:
+def _to_milliseconds(seconds: pl.Series, epoch_ms: int | None = None) -> pl.Series:
     return (seconds * 1000).round().cast(pl.Int64) + (epoch_ms or 0)
 
 
-def _gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
-    """The tasks with unsupported resources, and a column of GPUs if there are any."""
+def _count_gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
+    """Return the tasks with unsupported resources, and a column of GPUs if there are any."""
     row = pl.int_range(pl.len(), dtype=pl.Int64).alias("row")
     table = tasks.select(row, "id", "resources").explode("resources").unnest("resources")
     table = table.filter(pl.col("amount") > 0)
@@ -200,11 +201,11 @@ def _gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
     count = np.zeros(tasks.height)
     np.add.at(count, gpus["row"].to_numpy(), gpus["amount"].to_numpy())
     amounts = pl.Series("gpu_count", np.ceil(count))
-    return others, [_whole(amounts, tasks["id"], "resources: gpu", pl.Int32)]
+    return others, [_cast_whole(amounts, tasks["id"], "resources: gpu", pl.Int32)]
 
 
-def _relations(tasks: pl.DataFrame, numbers: pl.Series) -> list[pl.Series]:
-    """The columns of parents and children; none if there are no dependencies."""
+def _make_relations(tasks: pl.DataFrame, numbers: pl.Series) -> list[pl.Series]:
+    """Make the columns of parents and children; none if there are no dependencies."""
     edges = (
         pl.DataFrame({"child": numbers, "parent": tasks["parents"]})
         .explode("parent")
@@ -212,22 +213,22 @@ def _relations(tasks: pl.DataFrame, numbers: pl.Series) -> list[pl.Series]:
     )
     if edges.is_empty():
         return []
-    known = pl.DataFrame({"parent": tasks["id"], "number": numbers})
-    edges = edges.join(known, on="parent", maintain_order="left")
+    numbering = pl.DataFrame({"parent": tasks["id"], "number": numbers})
+    edges = edges.join(numbering, on="parent", maintain_order="left")
     lists = []
     for column, key, value in (("parents", "child", "number"), ("children", "number", "child")):
         grouped = edges.group_by(key, maintain_order=True).agg(pl.col(value).alias(column))
-        found = pl.DataFrame({key: numbers}).join(
+        joined = pl.DataFrame({key: numbers}).join(
             grouped, on=key, how="left", maintain_order="left"
         )
-        lists.append(found[column].fill_null([]))
+        lists.append(joined[column].fill_null([]))
     return lists
 
 
-def _fragments(
+def _make_fragments(
     workload: Workload, numbers: pl.Series, mhz: float
 ) -> tuple[pl.DataFrame, list[Cleaning]]:
-    varying = _with_constant(workload)
+    varying = _add_constant_fragments(workload)
     counts = np.diff(varying.offsets)
     group = np.repeat(np.arange(len(counts)), counts)
     table = pl.DataFrame({"group": group, "duration": varying.durations}).with_columns(
@@ -237,16 +238,16 @@ def _fragments(
         (pl.col("end") - pl.col("end").shift(1, fill_value=0).over("group")).alias("whole")
     )
     rounded = (table["duration"] * 1000 - table["whole"]).abs() > 1e-6
-    worst = float(((table["duration"] * 1000 - table["whole"]).abs()).max() or 0.0)  # type: ignore[arg-type]
+    max_error = float(((table["duration"] * 1000 - table["whole"]).abs()).max() or 0.0)  # type: ignore[arg-type]
     ids = numbers.gather(varying.tasks).gather(group)
-    what = f"durations of fragments, rounded to milliseconds, by {worst:.3f} ms at most"
+    what = f"durations of fragments, rounded to milliseconds, by {max_error:.3f} ms at most"
     return pl.DataFrame(
         {"id": ids, "duration": table["whole"], "cpu_usage": varying.rates * mhz}
     ), [note("repaired", what, count=int(rounded.sum()))]
 
 
-def _with_constant(workload: Workload) -> Fragments:
-    """The fragments, with one for each task of constant demand, sorted by task."""
+def _add_constant_fragments(workload: Workload) -> Fragments:
+    """Return the fragments, with one for each task of constant demand, sorted by task."""
     constant = workload.tasks["work"].is_not_null().to_numpy().copy()
     constant[workload.fragment_arrays.tasks] = False
     if not constant.any():
@@ -262,7 +263,7 @@ def _with_constant(workload: Workload) -> Fragments:
     return Fragments.from_rows(rows[order], durations[order], rates[order])
 
 
-def _save(
+def _write_folder(
     path: Path,
     tasks: pl.DataFrame,
     fragments: pl.DataFrame,
@@ -273,11 +274,11 @@ def _save(
     notes: tuple[Cleaning, ...] = ()
     if platform is not None:
         topology, notes = export_topology(platform, path)
-    with write_folder_atomically(path, read_file_list) as new:
-        tasks.write_parquet(to_exact_path(new / TASKS))
-        fragments.write_parquet(to_exact_path(new / FRAGMENTS))
+    with write_folder_atomically(path, read_file_list) as folder:
+        tasks.write_parquet(to_exact_path(folder / TASKS))
+        fragments.write_parquet(to_exact_path(folder / FRAGMENTS))
         if topology is not None:
             text = json.dumps(topology, indent=2) + "\n"
-            (new / TOPOLOGY).write_text(text, encoding="utf-8")
-        write_file_list(new, "opendc")
+            (folder / TOPOLOGY).write_text(text, encoding="utf-8")
+        write_file_list(folder, "opendc")
     return notes

@@ -19,12 +19,13 @@ from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats, Fragments, Rows, find_rows
 
-#: A node that uses this share of its cores is busy; below 1, because samples have blurred ends.
+#: A node that uses this share of its cores is busy. It is below 1, because the windows of samples
+#: are not exact.
 BUSY: Final = 0.9
-#: A task with at least this part of its fair share had a higher demand.
+#: A task with at least this part of its fair share is assumed to have had a higher demand.
 NEARLY_FAIR: Final = 0.8
 
-_SUPPLY: Final = (
+_RAISED_LIMITS: Final = (
     "tasks sampled on oversubscribed nodes: their work is kept, and their limit is all their cores"
 )
 
@@ -37,7 +38,7 @@ class _Integral(NamedTuple):
 
     @classmethod
     def from_intervals(cls, begin: Floats, end: Floats, rate: Floats) -> _Integral:
-        """The integral of rates, each constant from a begin to an end."""
+        """Integrate the sum of rates, each constant from a begin to an end."""
         times = np.concatenate([begin, end])
         order = np.argsort(times, kind="stable")
         times = times[order]
@@ -46,9 +47,9 @@ class _Integral(NamedTuple):
         return cls(times, np.concatenate([[0.0], np.cumsum(steps)]))
 
     def mean(self, begin: Floats, end: Floats) -> Floats:
-        """The mean rate between two times."""
-        found = np.interp(end, self.times, self.sums) - np.interp(begin, self.times, self.sums)
-        result: Floats = found / (end - begin)
+        """Return the mean rate between two times."""
+        difference = np.interp(end, self.times, self.sums) - np.interp(begin, self.times, self.sums)
+        result: Floats = difference / (end - begin)
         return result
 
 
@@ -71,51 +72,52 @@ def lift_limits(
     ...                         "dt": [4.0, 4.0], "cpu": [2.0, 2.0]}))
     >>> tasks = pl.DataFrame({"id": ["a", "b"], "cores": [1.0, 1.0], "speed": [1.0, 1.0],
     ...                       "start": [0.0, 0.0]})
-    >>> found, note = lift_limits(trace, tasks, Fragments.from_rows([0, 1], [4.0, 4.0], [0.5, 0.5]))
-    >>> found.durations.tolist(), found.rates.tolist(), note.count
+    >>> sampled = Fragments.from_rows([0, 1], [4.0, 4.0], [0.5, 0.5])
+    >>> raised, note = lift_limits(trace, tasks, sampled)
+    >>> raised.durations.tolist(), raised.rates.tolist(), note.count
     ([2.0, 2.0], [1.0, 1.0], 2)
     """
     placements = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
-    crowded = find_oversubscribed_nodes(trace.nodes, placements)
-    if not crowded:
-        return fragments, note("assumed", _SUPPLY)
-    each = np.repeat(fragments.tasks, np.diff(fragments.offsets))
-    alone = placements.filter(pl.col("machine").n_unique().over("task") == 1)
-    place = find_rows(alone["task"], tasks["id"])
-    machine = pl.Series([*alone["machine"], None], dtype=pl.String).gather(
-        np.where(place < 0, alone.height, place)
+    oversubscribed = find_oversubscribed_nodes(trace.nodes, placements)
+    if not oversubscribed:
+        return fragments, note("assumed", _RAISED_LIMITS)
+    task_rows = np.repeat(fragments.tasks, np.diff(fragments.offsets))
+    single_node = placements.filter(pl.col("machine").n_unique().over("task") == 1)
+    placement_rows = find_rows(single_node["task"], tasks["id"])
+    machine = pl.Series([*single_node["machine"], None], dtype=pl.String).gather(
+        np.where(placement_rows < 0, single_node.height, placement_rows)
     )
     durations, rates = fragments.durations.copy(), fragments.rates.copy()
     cores = (tasks["cores"] * tasks["speed"].fill_null(1.0)).fill_null(np.nan).to_numpy()
-    begin = _begins(tasks["start"].fill_null(np.nan).to_numpy(), fragments)
+    begin = _compute_begins(tasks["start"].fill_null(np.nan).to_numpy(), fragments)
     changed = np.zeros(len(durations), dtype=bool)
-    by_node = placements.partition_by("machine", as_dict=True)
+    placements_by_node = placements.partition_by("machine", as_dict=True)
     usage = trace.usage.filter(pl.col("dt") > 0).drop_nulls(["machine", "t", "cpu"])
-    used_by = usage.partition_by("machine", as_dict=True)
-    numbers = find_rows(pl.Series([name for name, _ in crowded]), machine)
-    mine_by = _group_rows(numbers[each], durations > 0, len(crowded))
-    for (name, size), mine in zip(crowded, mine_by, strict=True):
-        placements_here = by_node[name,]
-        placed = _Integral.from_intervals(
-            *(placements_here[column].to_numpy() for column in ("start", "end", "cores"))
+    usage_by_node = usage.partition_by("machine", as_dict=True)
+    numbers = find_rows(pl.Series([name for name, _ in oversubscribed]), machine)
+    rows_by_node = _group_rows(numbers[task_rows], durations > 0, len(oversubscribed))
+    for (name, size), rows in zip(oversubscribed, rows_by_node, strict=True):
+        node_placements = placements_by_node[name,]
+        allocation = _Integral.from_intervals(
+            *(node_placements[column].to_numpy() for column in ("start", "end", "cores"))
         )
-        a, b = begin[mine], begin[mine] + durations[mine]
-        asked = placed.mean(a, b)
-        used = _integrate_usage(used_by.get((name,))).mean(a, b)
-        wanted = cores[each][mine]
-        fair = wanted * size / np.maximum(asked, size)
-        short = (
-            (asked > size * (1 + 1e-9))
+        begins, ends = begin[rows], begin[rows] + durations[rows]
+        allocated = allocation.mean(begins, ends)
+        used = _integrate_usage(usage_by_node.get((name,))).mean(begins, ends)
+        full_rate = cores[task_rows][rows]
+        fair_share = full_rate * size / np.maximum(allocated, size)
+        limited = (
+            (allocated > size * (1 + 1e-9))
             & (used >= BUSY * size)
-            & (rates[mine] >= NEARLY_FAIR * fair)
-            & (rates[mine] < wanted)
+            & (rates[rows] >= NEARLY_FAIR * fair_share)
+            & (rates[rows] < full_rate)
         )
-        changed[mine[short]] = True
-    wanted = cores[each][changed]
-    durations[changed] *= rates[changed] / wanted
-    rates[changed] = wanted
-    names = tasks["id"].gather(np.unique(each[changed]))
-    return Fragments.from_rows(each, durations, rates), note("assumed", _SUPPLY, names)
+        changed[rows[limited]] = True
+    full_rate = cores[task_rows][changed]
+    durations[changed] *= rates[changed] / full_rate
+    rates[changed] = full_rate
+    names = tasks["id"].gather(np.unique(task_rows[changed]))
+    return Fragments.from_rows(task_rows, durations, rates), note("assumed", _RAISED_LIMITS, names)
 
 
 def find_oversubscribed_nodes(
@@ -132,37 +134,41 @@ def find_oversubscribed_nodes(
     ...                                     "start": [0.0, 1.0], "end": [2.0, 3.0]}))
     [('n', 1.0)]
     """
-    begins = placements.select("machine", t="start", by="cores")
-    ends = placements.select("machine", t="end", by=-pl.col("cores"))
-    most = (
+    begins = placements.select("machine", t="start", change="cores")
+    ends = placements.select("machine", t="end", change=-pl.col("cores"))
+    max_allocated = (
         pl.concat([begins, ends])
-        .sort("t", "by")
+        .sort("t", "change")
         .group_by("machine")
-        .agg(pl.col("by").cum_sum().max().alias("most"))
+        .agg(pl.col("change").cum_sum().max().alias("max_allocated"))
     )
     nodes = nodes.filter(pl.col("cores") > 0).select("node", "cores")
-    found = nodes.join(most, left_on="node", right_on="machine", maintain_order="left")
-    return found.filter(pl.col("most") > pl.col("cores") * (1 + 1e-9)).select(nodes.columns).rows()
+    joined = nodes.join(max_allocated, left_on="node", right_on="machine", maintain_order="left")
+    return (
+        joined.filter(pl.col("max_allocated") > pl.col("cores") * (1 + 1e-9))
+        .select(nodes.columns)
+        .rows()
+    )
 
 
 def _group_rows(numbers: Rows, wanted: NDArray[np.bool_], count: int) -> list[Rows]:
-    """The wanted rows of each number from 0 on."""
-    places = np.flatnonzero(wanted & (numbers >= 0))
-    order = places[np.argsort(numbers[places], kind="stable")]
+    """List the wanted rows of each number from 0 to `count` - 1."""
+    rows = np.flatnonzero(wanted & (numbers >= 0))
+    order = rows[np.argsort(numbers[rows], kind="stable")]
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))
     return [order[bounds[i] : bounds[i + 1]] for i in range(count)]
 
 
 def _integrate_usage(samples: pl.DataFrame | None) -> _Integral:
-    """The integral of the CPU usage of a node."""
+    """Integrate the CPU usage of a node."""
     if samples is None:
         return _Integral(np.zeros(1), np.zeros(1))
     t, dt, cpu = (samples[column].to_numpy() for column in ("t", "dt", "cpu"))
     return _Integral.from_intervals(t - dt, t, cpu / dt)
 
 
-def _begins(start: Floats, fragments: Fragments) -> Floats:
-    """The start of each fragment; fragments are consecutive from the start of their task."""
+def _compute_begins(start: Floats, fragments: Fragments) -> Floats:
+    """Compute the start of each fragment; they are consecutive from the start of their task."""
     ends = np.cumsum(fragments.durations)
     lengths = np.diff(fragments.offsets)
     before = np.repeat(np.concatenate([[0.0], ends])[fragments.offsets[:-1]], lengths)

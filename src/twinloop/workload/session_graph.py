@@ -94,16 +94,16 @@ class SessionGraphs:
     def statistics(self) -> pl.DataFrame:
         """Return a row per user: jobs, sessions, edges (without the root), longest path, arity."""
         users = self.partition.user_offsets
-        first, out = users[:-1], np.diff(self.successors[0])
-        per_user = np.zeros(0, dtype=np.int64)
+        first, successor_counts = users[:-1], np.diff(self.successors[0])
+        empty = np.zeros(0, dtype=np.int64)
         return pl.DataFrame(
             {
                 "user": pl.Series(self.users, dtype=pl.String),
                 "jobs": np.diff(self.partition.offsets[users]),
                 "sessions": np.diff(users),
                 "edges": np.diff(self.offsets[users]),
-                "longest_path": np.maximum.reduceat(self.depths, first) if len(first) else per_user,
-                "arity": np.maximum.reduceat(out, first) if len(first) else per_user,
+                "longest_path": np.maximum.reduceat(self.depths, first) if len(first) else empty,
+                "arity": np.maximum.reduceat(successor_counts, first) if len(first) else empty,
             }
         )
 
@@ -156,23 +156,23 @@ class SessionGraph:
         >>> SessionGraphs.from_log(log)["ann"].sessions.rows()
         [(0, 5.0, 55.0, ['1', '2'], [0.0, 10.0])]
         """
-        found, span = self._graphs.partition, slice(self._first, self._end)
-        bounds = found.offsets[self._first : self._end + 1]
+        partition, span = self._graphs.partition, slice(self._first, self._end)
+        bounds = partition.offsets[self._first : self._end + 1]
         jobs = slice(int(bounds[0]), int(bounds[-1]))
         counts = np.diff(bounds)
         each = pl.DataFrame(
             {
                 "session": np.repeat(np.arange(len(counts)), counts),
-                "jobs": found.ids[jobs],
-                "submits": found.submit[jobs] - np.repeat(found.start[span], counts),
+                "jobs": partition.ids[jobs],
+                "submits": partition.submit[jobs] - np.repeat(partition.start[span], counts),
             }
         )
         lists = each.group_by("session", maintain_order=True).agg("jobs", "submits")
         return pl.DataFrame(
             {
                 "session": lists["session"],
-                "start": found.start[span],
-                "finish": found.finish[span],
+                "start": partition.start[span],
+                "finish": partition.finish[span],
                 "jobs": lists["jobs"],
                 "submits": lists["submits"],
             }
@@ -183,15 +183,15 @@ class SessionGraph:
         """A row per edge: predecessor (null: the root), successor, think time."""
         graphs, count = self._graphs, self._end - self._first
         bounds = graphs.offsets[self._first : self._end + 1]
-        span, waits = slice(int(bounds[0]), int(bounds[-1])), np.diff(bounds)
+        span, counts = slice(int(bounds[0]), int(bounds[-1])), np.diff(bounds)
         inner = pl.DataFrame(
             {
                 "before": graphs.predecessors[span] - self._first,
-                "after": np.repeat(np.arange(count), waits),
+                "after": np.repeat(np.arange(count), counts),
                 "think_time": graphs.think_times[span],
             }
         )
-        roots = np.flatnonzero(waits == 0)
+        roots = np.flatnonzero(counts == 0)
         start = graphs.partition.start[self._first : self._end]
         outer = pl.DataFrame(
             {
@@ -232,7 +232,7 @@ class SessionGraph:
         return f"<SessionGraph of user {self.user}: {sessions}>"
 
 
-def _reduce_transitively(found: SessionPartition) -> tuple[Rows, Rows]:
+def _reduce_transitively(partition: SessionPartition) -> tuple[Rows, Rows]:
     """Compute the offsets and direct predecessors of every session (transitive reduction).
 
     Let f be finishes and s starts, sessions be numbered by user and start, and P(j) be the i < j
@@ -242,18 +242,18 @@ def _reduce_transitively(found: SessionPartition) -> tuple[Rows, Rows]:
     of a user in the order of (f, number), P(j) is the part before (s(j), j), and the direct
     predecessors are the end of this part.
     """
-    count = len(found)
+    count = len(partition)
     if not count:
         return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     number = np.arange(count)
-    user = np.repeat(np.arange(len(found.users)), np.diff(found.user_offsets))
+    user = np.repeat(np.arange(len(partition.users)), np.diff(partition.user_offsets))
     # One sort of three marks per session: its finish, its start as a bound for f(i) <= s(j) with
     # i < j, and its start as a bound for f(i) <= s(x) with any i.
     order = np.lexsort(
         (
             np.repeat([1, 0, 0], count),
             np.concatenate([number, number, np.full(count, count)]),
-            np.concatenate([found.finish, found.start, found.start]),
+            np.concatenate([partition.finish, partition.start, partition.start]),
             np.tile(user, 3),
         )
     )
@@ -262,12 +262,12 @@ def _reduce_transitively(found: SessionPartition) -> tuple[Rows, Rows]:
     rank[order] = finished
     by_finish = order[order < count]
     until, past = rank[count : 2 * count], rank[2 * count :]
-    some = until > found.user_offsets[user]
+    has_predecessor = until > partition.user_offsets[user]
     # Sessions are sorted by user, so the largest number so far belongs to this user.
-    x = np.where(some, np.maximum.accumulate(by_finish)[until - 1], 0)
-    begin = np.where(some, np.minimum(past[x], until), until)
+    x = np.where(has_predecessor, np.maximum.accumulate(by_finish)[until - 1], 0)
+    begin = np.where(has_predecessor, np.minimum(past[x], until), until)
     # A session of zero length finishes at its own start, so it is not in that range.
-    extra = some & (found.finish[x] <= found.start[x])
+    extra = has_predecessor & (partition.finish[x] <= partition.start[x])
     widths = until - begin
     after = np.concatenate([np.repeat(number, widths), number[extra]])
     shift = np.repeat(begin - np.concatenate([[0], np.cumsum(widths)[:-1]]), widths)

@@ -38,8 +38,8 @@ class SessionPartition:
     >>> log = Trace(tasks=pl.DataFrame({
     ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 60.0, 3660.0],
     ...     "requested_cores": [1.0] * 3, "run_time": [30.0] * 3}))
-    >>> found = find_sessions(log, by="arrival", threshold=3600)
-    >>> found.offsets.tolist(), found.start.tolist(), found.finish.tolist()
+    >>> partition = find_sessions(log, by="arrival", threshold=3600)
+    >>> partition.offsets.tolist(), partition.start.tolist(), partition.finish.tolist()
     ([0, 2, 3], [0.0, 3660.0], [90.0, 3690.0])
     """
 
@@ -71,12 +71,12 @@ def find_sessions(
         threshold: Minimum gap between two sessions (s).
     """
     if by not in get_args(Delimitation):
-        known = ", ".join(get_args(Delimitation))
+        choices = ", ".join(get_args(Delimitation))
         raise InputError(
             f"unknown delimitation {by!r}",
             kind="not-a-choice",
             field="by",
-            remedy=f"one of: {known}",
+            remedy=f"one of: {choices}",
         )
     if not 0 <= threshold < float("inf"):
         raise InputError(
@@ -85,11 +85,11 @@ def find_sessions(
             field="threshold",
         )
     workload = log if isinstance(log, Workload) else Workload.from_trace(log)
-    jobs, cleaned = _jobs(workload)
+    jobs, cleaned = _list_jobs(workload)
     users = jobs["first_row"].to_numpy()
     new_user = np.diff(users, prepend=-1) != 0
-    new = new_user | (_gaps(jobs, by) >= threshold)
-    begins = np.flatnonzero(new)
+    starts_session = new_user | (_compute_gaps(jobs, by) >= threshold)
+    begins = np.flatnonzero(starts_session)
     offsets = np.concatenate([begins, [jobs.height]]).astype(np.int64)
     end = jobs["end"].to_numpy()
     first_jobs = np.flatnonzero(new_user)
@@ -107,21 +107,21 @@ def find_sessions(
     )
 
 
-def _jobs(workload: Workload) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
-    """Row, id, user, submit and end of every job, in the order of `SessionPartition`."""
+def _list_jobs(workload: Workload) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+    """List row, id, user, submit and end of every job, in the order of `SessionPartition`."""
     tasks = workload.tasks
-    ended = tasks["end_recorded"]
-    alone = tasks["user"].is_null()
-    early = ended < tasks["submit"]
-    alike = pl.Series(workload.durations()).fill_nan(None)
-    least = pl.col("submit") + pl.coalesce("run_time", alike, 0.0)
+    recorded_end = tasks["end_recorded"]
+    without_user = tasks["user"].is_null()
+    ends_early = recorded_end < tasks["submit"]
+    durations = pl.Series(workload.durations()).fill_nan(None)
+    estimated_end = pl.col("submit") + pl.coalesce("run_time", durations, 0.0)
     jobs = tasks.select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
         "id",
         pl.coalesce("user", pl.format("unknown ({})", "id")).alias("user"),
         pl.when(pl.col("user").is_null()).then("id").alias("anonymous"),
         "submit",
-        pl.max_horizontal(pl.coalesce("end_recorded", least), "submit").alias("end"),
+        pl.max_horizontal(pl.coalesce("end_recorded", estimated_end), "submit").alias("end"),
     )
     # Users are ordered by their first job in the log.
     jobs = jobs.with_columns(pl.col("row").first().over("user", "anonymous").alias("first_row"))
@@ -132,25 +132,25 @@ def _jobs(workload: Workload) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
             note(
                 "assumed",
                 "jobs without a recorded end: it is set to submission plus run time",
-                tasks["id"].filter(ended.is_null()),
+                tasks["id"].filter(recorded_end.is_null()),
             ),
             note(
                 "repaired",
                 "jobs that ended before their submission: the end is set to the submission",
-                tasks["id"].filter(early),
+                tasks["id"].filter(ends_early),
             ),
             note(
                 "assumed",
                 "jobs of an unknown user: each gets a user of its own",
-                tasks["id"].filter(alone),
+                tasks["id"].filter(without_user),
             ),
         )
         if cleaning.count
     )
 
 
-def _gaps(jobs: pl.DataFrame, by: Delimitation) -> Floats:
-    """The gap before each job (s); meaningless for the first job of a user."""
+def _compute_gaps(jobs: pl.DataFrame, by: Delimitation) -> Floats:
+    """Compute the gap before each job (s); it is meaningless for the first job of a user."""
     submit = jobs["submit"].to_numpy()
     if by == "arrival":
         before = submit

@@ -12,7 +12,7 @@ from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats
 from twinloop.workload.workload import Workload
 
-_SAME_NAME = (
+_COMMON_COLUMNS = (
     *("id", "name", "user", "group", "queue", "partition", "array", "submit", "requested_time"),
     *("requested_mhz", "resources", "kind", "deadline", "parents", "think_time"),
     *COMMAND_COLUMNS,
@@ -23,15 +23,15 @@ def workload_to_trace(workload: Workload) -> Trace:
     """Convert a workload to a trace; see `Workload.to_trace`."""
     tasks = workload.tasks
     durations = workload.durations()
-    known = pl.Series(durations).fill_nan(None)
+    known_durations = pl.Series(durations).fill_nan(None)
     # In a trace with usage, a task without samples would be treated as not sampled.
     sampled = not _has_default_demand(workload, durations)
     speeds = tasks["id"].filter(tasks["speed"].fill_null(1.0) != 1.0)
     ends = tasks["id"].filter(tasks["end_recorded"].is_not_null())
     # A run time without samples would be treated as unknown work.
-    idle = (known == 0).fill_null(value=False)
+    idle = (known_durations == 0).fill_null(value=False)
     without_work = tasks["id"].filter(idle & (tasks["run_time"] > 0))
-    lost = (
+    losses = (
         note("ignored", "speeds of the reference cores of tasks", speeds),
         note("ignored", "recorded ends of tasks", ends),
         note("ignored", "run times of tasks without work", without_work),
@@ -41,18 +41,21 @@ def workload_to_trace(workload: Workload) -> Trace:
             kind="generated",
             epoch_ms=workload.epoch_ms,
             reference_mhz=workload.reference_mhz,
-            cleaned=(*workload.cleaned, *(cleaning for cleaning in lost if cleaning.count)),
+            cleaned=(*workload.cleaned, *(cleaning for cleaning in losses if cleaning.count)),
         ),
         tasks=tasks.select(
-            *_SAME_NAME,
+            *_COMMON_COLUMNS,
             pl.col("cores").alias("requested_cores"),
             pl.col("nodes").alias("requested_nodes"),
             pl.col("memory").alias("requested_memory"),
-            pl.when(idle).then(0.0).otherwise(pl.coalesce("run_time", known)).alias("run_time"),
+            pl.when(idle)
+            .then(0.0)
+            .otherwise(pl.coalesce("run_time", known_durations))
+            .alias("run_time"),
         ),
         files=workload.files,
         task_files=workload.task_files,
-        **({"usage": _usage(workload, durations)} if sampled else {}),
+        **({"usage": _make_usage(workload, durations)} if sampled else {}),
     )
 
 
@@ -66,8 +69,8 @@ def _has_default_demand(workload: Workload, durations: Floats) -> bool:
     return not len(workload.fragment_arrays.tasks) and bool(same.all())
 
 
-def _usage(workload: Workload, durations: Floats) -> pl.DataFrame:
-    """The demand as consecutive samples from the submission on."""
+def _make_usage(workload: Workload, durations: Floats) -> pl.DataFrame:
+    """Convert the demand to consecutive samples from the submission on."""
     tasks = workload.tasks
     constant = np.ones(tasks.height, dtype=bool)
     constant[workload.fragment_arrays.tasks] = False

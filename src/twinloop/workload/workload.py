@@ -69,10 +69,10 @@ class Workload:
     ) -> None:
         tasks = columns.conform("tasks", tasks)
         if not isinstance(fragments, Fragments):
-            fragments = _fragments(tasks["id"], fragments)
+            fragments = _make_fragments(tasks["id"], fragments)
         fragments.check(tasks["id"])
         self._fragments = fragments
-        self._tasks = _with_totals(tasks, fragments)
+        self._tasks = _add_totals(tasks, fragments)
         columns.check(self._tasks)
         self._files = columns.conform(
             "files", make_empty_table("files") if files is None else files
@@ -104,8 +104,8 @@ class Workload:
             missing: Treatment of tasks without samples in a trace with usage. `synthetic`: half a
                 core for their run time; `drop`: they are left out; `leave`: they stay without
                 work, so they can be written but not run.
-            reference_mhz: Clock of the reference core, if the trace has none; by default the
-                highest clock of its nodes.
+            reference_mhz: Clock of the reference core (MHz); by default that of the manifest, else
+                the highest clock of a node.
 
         >>> import polars as pl
         >>> log = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0],
@@ -146,7 +146,7 @@ class Workload:
         return self._task_files.clone()
 
     def durations(self) -> Floats:
-        """The run time of each task on unshared cores of its speed (s); NaN if unknown."""
+        """Compute the run time of each task on unshared cores of its `speed` (s); NaN: unknown."""
         work = self._tasks["work"].fill_null(np.nan).to_numpy()
         limit = self._tasks["limit"].fill_null(np.nan).to_numpy()
         result = np.full(len(work), np.nan)
@@ -156,7 +156,7 @@ class Workload:
         return result
 
     def capacities(self) -> Floats:
-        """The 95th percentile of the demand of each task in cores; NaN if unknown.
+        """Compute the 95th percentile of the demand of each task (reference cores); NaN if unknown.
 
         See `Fragments.capacity` for the percentile. For a constant demand it is the limit.
         """
@@ -270,7 +270,7 @@ class Workload:
         return f"<Workload of {text}>"
 
 
-def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
+def _make_fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
     if frame is None:
         return Fragments.from_rows([], [], [])
     frame = columns.conform("fragments", frame)
@@ -297,16 +297,16 @@ def _check_totals(tasks: pl.DataFrame, fragments: Fragments) -> None:
         given = tasks[field].gather(fragments.tasks).fill_null(np.nan).to_numpy()
         wrong = ~np.isnan(given) & ~np.isclose(given, totals, rtol=1e-9, atol=0.0)
         if wrong.any():
-            at = int(np.argmax(wrong))
+            index = int(np.argmax(wrong))
             raise InputError(
-                f"is {given[at]:g}, but its fragments give {totals[at]:g}",
+                f"is {given[index]:g}, but its fragments give {totals[index]:g}",
                 kind="inconsistent-values",
-                field=f"task {tasks['id'][int(fragments.tasks[at])]!r}: {field}",
+                field=f"task {tasks['id'][int(fragments.tasks[index])]!r}: {field}",
                 remedy="create a Workload(tasks=..., fragments=...) with other fragments",
             )
 
 
-def _with_totals(tasks: pl.DataFrame, fragments: Fragments) -> pl.DataFrame:
+def _add_totals(tasks: pl.DataFrame, fragments: Fragments) -> pl.DataFrame:
     if not len(fragments.tasks):
         return tasks
     totals = pl.DataFrame(

@@ -48,7 +48,7 @@ class Arrays(arrivals.PoissonGenerator):
     )
 
     @model_validator(mode="after")
-    def _one_rate(self) -> Self:
+    def _check_rate(self) -> Self:
         self._rate_for(self.rate, self.expected_size)
         return self
 
@@ -59,48 +59,51 @@ class Arrays(arrivals.PoissonGenerator):
         >>> Arrays(sizes="zipf", exponent=0, largest=9).expected_size
         5.0
         """
-        weights = self._weights()
+        weights = self._compute_weights()
         sizes = np.arange(1.0, weights.size + 1.0)
         return float(np.cumsum(weights * sizes)[-1] / np.cumsum(weights)[-1])
 
-    def _weights(self) -> Floats:
+    def _compute_weights(self) -> Floats:
         if self.sizes == "zipf":
             return exp(-self.exponent * log(np.arange(1.0, self.largest + 1.0)))
-        left = np.full(self.largest, 1.0 - 1.0 / self.mean_size)
-        left[0] = 1.0
-        return np.cumprod(left)
+        ratios = np.full(self.largest, 1.0 - 1.0 / self.mean_size)
+        ratios[0] = 1.0
+        return np.cumprod(ratios)
 
     def _tasks(self, seed: int) -> Mapping[str, Any]:
-        submit, size = self._arrays(seed)
+        submit, size = self._draw_arrays(seed)
         count = size.size
         drawn = self._stream(seed, "lengths").lognormal(count, self.mean_length, self.cv)
         cores = mix.draw(self.cores, self._stream(seed, "cores"), count)
         users = self._stream(seed, "users").integers(1, self.users, count)
-        of_array = np.repeat(np.arange(count), size)
+        array_index = np.repeat(np.arange(count), size)
         first = np.cumsum(size) - size
-        index = pl.Series(np.arange(of_array.size) - first[of_array] + 1)
-        array = pl.Series(of_array + 1).cast(pl.String)
-        asked = self._requests(seed, self._round_lengths(drawn), cores)
+        index = pl.Series(np.arange(array_index.size) - first[array_index] + 1)
+        array = pl.Series(array_index + 1).cast(pl.String)
+        requests = self._requests(seed, self._round_lengths(drawn), cores)
         return {
             "id": array + "_" + index.cast(pl.String),
             "array": array,
-            "user": "user" + pl.Series(users[of_array]).cast(pl.String),
-            "submit": submit[of_array],
-            **{name: None if of is None else of[of_array] for name, of in asked.items()},
+            "user": "user" + pl.Series(users[array_index]).cast(pl.String),
+            "submit": submit[array_index],
+            **{
+                name: None if values is None else values[array_index]
+                for name, values in requests.items()
+            },
         }
 
-    def _arrays(self, seed: int) -> tuple[Floats, Integers]:
-        """The arrival and the size of each array."""
-        most, mean = self._max_tasks, self.expected_size
-        if most is None and self.horizon is not None:
+    def _draw_arrays(self, seed: int) -> tuple[Floats, Integers]:
+        """Draw the arrival and the size of each array."""
+        max_tasks, mean = self._max_tasks, self.expected_size
+        if max_tasks is None and self.horizon is not None:
             arrivals.check_task_count(self._rate_for(self.rate, mean) * self.horizon * mean)
         # There are at most as many arrays as tasks.
         submit = arrivals.draw_arrivals(
-            self._stream(seed, "arrivals"), self._rate_for(self.rate, mean), most, self.horizon
+            self._stream(seed, "arrivals"), self._rate_for(self.rate, mean), max_tasks, self.horizon
         )
-        size = self._stream(seed, "sizes").choice(self._weights(), submit.size) + 1
-        if most is not None:
-            through = np.cumsum(size)
-            size = size - np.clip(through - most, 0, size)
+        size = self._stream(seed, "sizes").choice(self._compute_weights(), submit.size) + 1
+        if max_tasks is not None:
+            cumulative = np.cumsum(size)
+            size = size - np.clip(cumulative - max_tasks, 0, size)
             submit, size = submit[size > 0], size[size > 0]
         return self._round_down(submit), size

@@ -60,14 +60,14 @@ class PoissonGenerator(BoundedGenerator):
     users: int = parameter(10, "number of users, with equal probabilities", ge=1, le=MAX_TASKS)
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_fit(self) -> Self:
         largest = max(cores for cores, _ in self.cores)
         if largest > self.machine:
             raise ValueError(f"tasks of {largest} cores never fit a machine of {self.machine}")
         return self
 
     def _rate_for(self, rate: float | None, tasks_per_arrival: float) -> float:
-        """The arrivals per second: the given rate, or the rate of the load."""
+        """Return the arrivals per second: the given rate, or the rate of the load."""
         if rate is not None and self.load is not None:
             raise ValueError("give a rate or a load, not both")
         if rate is not None:
@@ -77,25 +77,28 @@ class PoissonGenerator(BoundedGenerator):
 
 
 def draw_arrivals(
-    stream: RandomStream, rate: float, most: int | None, horizon: float | None
+    stream: RandomStream, rate: float, max_tasks: int | None, horizon: float | None
 ) -> Floats:
-    """Draw the arrivals of a Poisson process from t = 0, by number or up to the horizon.
+    """Draw the arrivals of a Poisson process from t = 0.
+
+    There are `max_tasks` of them or, if it is None, all before the horizon (s); with both, those of
+    them before the horizon. The rate is in arrivals per second.
 
     >>> draw_arrivals(RandomStream(1, "arrivals"), 0.1, 3, None).size
     3
     """
-    if most is None:
+    if max_tasks is None:
         assert horizon is not None
         expected = rate * horizon
         check_task_count(expected)
         block = int(expected + 6.0 * float(np.sqrt(expected))) + 16
     else:
-        block = most
+        block = max_tasks
     parts = [np.cumsum(stream.exponential(block)) / rate]
-    while most is None and horizon is not None and parts[-1][-1] < horizon:
+    while max_tasks is None and horizon is not None and parts[-1][-1] < horizon:
         parts.append(parts[-1][-1] + np.cumsum(stream.exponential(block)) / rate)
-    found = np.concatenate(parts)
-    return found if horizon is None else found[found < horizon]
+    times = np.concatenate(parts)
+    return times if horizon is None else times[times < horizon]
 
 
 def check_task_count(expected: float) -> None:

@@ -27,7 +27,7 @@ PHASES: Final[Mapping[str, tuple[tuple[float, float], ...]]] = {
     **dict.fromkeys(("cpu", "memory", "stream", "cache"), ((1.0, 1.0),)),
     "mixed": ((0.4, 1.0), (0.2, 0.0), (0.4, 1.0)),
     "sleep": ((1.0, 0.0),),
-    # A typical value: it mostly waits for its pace and for the disk.
+    # A typical value: it mostly waits for its timer and for the disk.
     "io": ((1.0, 0.01),),
 }
 
@@ -40,18 +40,18 @@ def _parse_kinds(value: Any) -> tuple[tuple[str, float], ...]:
         value = [part.split(":") if ":" in part else (part, 1.0) for part in value.split(",")]
     pairs = value.items() if isinstance(value, Mapping) else value
     try:
-        found = tuple((str(kind), float(share)) for kind, share in pairs)
+        kinds = tuple((str(kind), float(share)) for kind, share in pairs)
     except (TypeError, ValueError):
         raise ValueError("kinds are written as kind:share,kind:share") from None
-    names = [kind for kind, _ in found]
+    names = [kind for kind, _ in kinds]
     for kind in names:
         if kind not in PHASES:
             raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(PHASES)}")
-    if not found or len(set(names)) < len(names):
+    if not kinds or len(set(names)) < len(names):
         raise ValueError("give at least one kind, and each kind once")
-    if not all(0.0 < share <= 1e9 for _, share in found):
-        raise ValueError("the shares of kinds are positive")
-    return found
+    if not all(0.0 < share <= 1e9 for _, share in kinds):
+        raise ValueError("the shares of kinds must be positive")
+    return kinds
 
 
 class Burn(RequestGenerator):
@@ -131,14 +131,14 @@ class Burn(RequestGenerator):
         """Generate the tasks of a seed; `usage` has the demand of kinds with idle phases.
 
         >>> from twinloop.workload import Workload
-        >>> made = Burn(kinds="mixed", tasks=1, shortest=10, longest=10).generate(seed=1)
-        >>> Workload.from_trace(made).tasks["work"].to_list()
+        >>> generated = Burn(kinds="mixed", tasks=1, shortest=10, longest=10).generate(seed=1)
+        >>> Workload.from_trace(generated).tasks["work"].to_list()
         [8.0]
         """
         trace = super().generate(seed)
         if all(PHASES[kind] == PHASES["cpu"] for kind, _ in self.kinds):
             return trace
-        return trace.replace(usage=_usage(trace.tasks))
+        return trace.replace(usage=_make_usage(trace.tasks))
 
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         names = [kind for kind, _ in self.kinds]
@@ -148,12 +148,12 @@ class Burn(RequestGenerator):
         drawn = self._stream(seed, "lengths").uniform(self.count)
         run_time = self._round_lengths(self.shortest + (self.longest - self.shortest) * drawn)
         cores = mix.draw(self.cores, self._stream(seed, "cores"), self.count)
-        submit, user = self._submissions(seed, run_time)
+        submit, user = self._draw_submissions(seed, run_time)
         # Sort by submission, after all values of the tasks are drawn.
         order = np.argsort(submit, kind="stable")
         kind, run_time, cores = kind[order], run_time[order], cores[order]
         kinds = pl.Series(names).gather(kind)
-        parents = {"parents": self._parents(seed)} if self.shape == "dag" else {}
+        parents = {"parents": self._draw_parents(seed)} if self.shape == "dag" else {}
         return {
             "name": pl.Series([PROGRAM]).new_from_index(0, self.count),
             "user": "user" + pl.Series(user[order] + 1).cast(pl.String),
@@ -161,14 +161,14 @@ class Burn(RequestGenerator):
             "submit": submit[order],
             "requested_nodes": np.full(self.count, self.nodes),
             **self._requests(seed, run_time, cores * self.nodes),
-            "command": _commands(kinds, run_time, cores),
+            "command": _make_commands(kinds, run_time, cores),
             **parents,
         }
 
-    def _submissions(self, seed: int, run_time: Floats) -> tuple[Floats, Integers]:
-        """The submission time and the user of each task."""
+    def _draw_submissions(self, seed: int, run_time: Floats) -> tuple[Floats, Integers]:
+        """Draw the submission time and the user of each task."""
         if self.shape == "sessions":
-            return self._sessions(seed, run_time)
+            return self._draw_sessions(seed, run_time)
         slots = np.arange(self.count)
         user = self._stream(seed, "users").integers(0, self.users - 1, self.count)
         if self.shape != "bursts":
@@ -177,9 +177,9 @@ class Burn(RequestGenerator):
         submit = np.sort(self._round_down(planned), kind="stable")
         return submit, user
 
-    def _sessions(self, seed: int, run_time: Floats) -> tuple[Floats, Integers]:
+    def _draw_sessions(self, seed: int, run_time: Floats) -> tuple[Floats, Integers]:
         user = np.arange(self.count) % self.users
-        place = np.arange(self.count) // self.users % self.size
+        position = np.arange(self.count) // self.users % self.size
         rounds = -(-self.count // (self.users * self.size))
         think = self._stream(seed, "think times").uniform(rounds * self.users)
         think = think.reshape(rounds, self.users)
@@ -188,25 +188,25 @@ class Burn(RequestGenerator):
         for number in range(rounds):
             first = number * self.users * self.size
             rows = np.arange(first, min(first + self.users * self.size, self.count))
-            submit[rows] = self._round_down(begin[user[rows]] + place[rows] * self.interval)
+            submit[rows] = self._round_down(begin[user[rows]] + position[rows] * self.interval)
             end = np.zeros(self.users)
             np.maximum.at(end, user[rows], submit[rows] + run_time[rows])
             if number + 1 < rounds:
                 begin = self._round_up(end + self.think_time * (0.5 + think[number + 1]))
         return submit, user
 
-    def _parents(self, seed: int) -> pl.Series:
+    def _draw_parents(self, seed: int) -> pl.Series:
         drawn = self._stream(seed, "parents").integers(0, self.width - 1, self.count * self.parents)
-        found = []
+        parents = []
         for task, chosen in enumerate(drawn.reshape(self.count, self.parents)):
             layer = task // self.width
             before = (layer - 1) * self.width
-            found.append([str(before + each + 1) for each in np.unique(chosen)] if layer else [])
-        return pl.Series(found, dtype=pl.List(pl.String))
+            parents.append([str(before + each + 1) for each in np.unique(chosen)] if layer else [])
+        return pl.Series(parents, dtype=pl.List(pl.String))
 
 
-def _commands(kinds: pl.Series, run_time: Floats, cores: Floats) -> pl.Series:
-    """The command on each node of a task; the number of the task is the seed of its work."""
+def _make_commands(kinds: pl.Series, run_time: Floats, cores: Floats) -> pl.Series:
+    """Make the command of each task on each of its nodes; its number is the seed of its work."""
     each = zip(kinds, run_time, cores, strict=True)
     return pl.Series(
         [
@@ -220,8 +220,8 @@ def _commands(kinds: pl.Series, run_time: Floats, cores: Floats) -> pl.Series:
     )
 
 
-def _usage(tasks: pl.DataFrame) -> pl.DataFrame:
-    """The usage of the tasks by phase, from their submission on, without contention."""
+def _make_usage(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Make the usage of the tasks by phase, from their submission on, without contention."""
     phases = pl.DataFrame(
         [(kind, share, level) for kind, parts in PHASES.items() for share, level in parts],
         schema=["kind", "share", "level"],

@@ -32,13 +32,13 @@ class BurstKind(BaseModel):
 def _parse_kinds(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    found = []
+    kinds = []
     for part in value.split(","):
         fields = part.split(":")
         if len(fields) != len(BurstKind.model_fields):
             raise ValueError("kinds are written as name:cores:share:pace,name:cores:share:pace")
-        found.append(dict(zip(BurstKind.model_fields, fields, strict=True)))
-    return found
+        kinds.append(dict(zip(BurstKind.model_fields, fields, strict=True)))
+    return kinds
 
 
 def _parse_lengths(value: Any) -> Any:
@@ -98,23 +98,23 @@ class Bursts(RequestGenerator):
         count = self.bursts * self.size
         slots = np.arange(count)
         planned = (slots // self.size) * self.period + (slots % self.size) * self.interval
-        late = self.jitter * self._stream(seed, "jitter").uniform(count)
-        submit = np.sort(self._round_down(planned + late), kind="stable")
+        delay = self.jitter * self._stream(seed, "jitter").uniform(count)
+        submit = np.sort(self._round_down(planned + delay), kind="stable")
         shares = apportion(count, np.array([kind.share for kind in self.kinds]))
         kind = np.repeat(np.arange(len(self.kinds)), shares)
         kind = kind[self._stream(seed, "kinds").permutation(count)]
-        worked_on = np.array(self.lengths)[
+        input_length = np.array(self.lengths)[
             self._stream(seed, "lengths").integers(0, len(self.lengths) - 1, count)
         ]
-        run_time = self._round_lengths(self._of_kind("pace")[kind] * worked_on)
+        run_time = self._round_lengths(self._list_by_kind("pace")[kind] * input_length)
         names = pl.Series([kind.name for kind in self.kinds]).gather(kind)
         return {
             "name": names,
             "kind": names,
             "submit": submit,
-            **self._requests(seed, run_time, self._of_kind("cores")[kind]),
+            **self._requests(seed, run_time, self._list_by_kind("cores")[kind]),
         }
 
-    def _of_kind(self, attribute: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        figures: Sequence[float] = [getattr(kind, attribute) for kind in self.kinds]
-        return np.array(figures, dtype=np.float64)
+    def _list_by_kind(self, attribute: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        values: Sequence[float] = [getattr(kind, attribute) for kind in self.kinds]
+        return np.array(values, dtype=np.float64)

@@ -70,23 +70,23 @@ class Generator(BaseModel, ABC):
 
     @classmethod
     def parameters(cls) -> tuple[GeneratorParameter, ...]:
-        """The parameters: first those of the class, then the inherited ones.
+        """Return the parameters: first those of the class, then the inherited ones.
 
         >>> from twinloop.workload.generators import list_generators
         >>> print(list_generators()["bursts"].parameters()[0])
         GeneratorParameter(name='bursts', default=10, unit='', meaning='number of bursts')
         """
-        found: dict[str, GeneratorParameter] = {}
+        parameters: dict[str, GeneratorParameter] = {}
         for kind in cls.__mro__:
             for name in getattr(kind, "__annotations__", {}):
                 field = cls.model_fields.get(name)
                 # An inherited parameter with another default belongs to the class.
-                if name not in found and field and isinstance(field.json_schema_extra, dict):
+                if name not in parameters and field and isinstance(field.json_schema_extra, dict):
                     unit = str(field.json_schema_extra["unit"])
-                    found[name] = GeneratorParameter(
+                    parameters[name] = GeneratorParameter(
                         name, field.default, unit, field.description or ""
                     )
-        return tuple(found.values())
+        return tuple(parameters.values())
 
     def generate(self, seed: int) -> Trace:
         """Generate the workload of a seed.
@@ -111,13 +111,16 @@ class Generator(BaseModel, ABC):
         facts = {"generator": {"name": self.name, "parameters": self.model_dump(mode="json")}}
         manifest = Manifest(kind="generated", seed=seed, facts=facts)
         if "parents" not in tasks.columns:
-            none = pl.Series("parents", [[]], dtype=pl.List(pl.String))
-            tasks = tasks.with_columns(none.new_from_index(0, tasks.height))
+            no_parents = pl.Series("parents", [[]], dtype=pl.List(pl.String))
+            tasks = tasks.with_columns(no_parents.new_from_index(0, tasks.height))
         return Trace(tasks=tasks, manifest=manifest)
 
     @abstractmethod
     def _tasks(self, seed: int) -> Mapping[str, Any]:
-        """The columns of the tasks, in the order of their submission; without ids, 1, 2, 3..."""
+        """Draw the columns of the tasks, in the order of submission.
+
+        If there is no column `id`, the ids are 1, 2, 3...
+        """
 
     def _stream(self, seed: int, stream: str) -> RandomStream:
         return RandomStream(seed, f"{self.name}/{stream}")
@@ -144,10 +147,10 @@ class Generator(BaseModel, ABC):
     @classmethod
     def _convert_error(cls, error: ValidationError) -> InputError:
         first = error.errors(include_url=False)[0]
-        place = [str(part) for part in first["loc"]]
-        field = ".".join([cls.name, *place])
+        path = [str(part) for part in first["loc"]]
+        field = ".".join([cls.name, *path])
         if first["type"] == "extra_forbidden":
-            remedy = suggest_name(place[0], [found.name for found in cls.parameters()])
+            remedy = suggest_name(path[0], [known.name for known in cls.parameters()])
             return InputError(
                 f"is not a parameter of '{cls.name}'",
                 kind="unknown-field",
@@ -155,7 +158,7 @@ class Generator(BaseModel, ABC):
                 remedy=remedy,
             )
         problem = first["msg"].removeprefix("Value error, ")
-        if place and not isinstance(first["input"], dict):
+        if path and not isinstance(first["input"], dict):
             problem = f"{first['input']!r}: {problem[:1].lower()}{problem[1:]}"
         kind = classify_validation_error(first["type"])
         return InputError(problem, kind=kind, field=field)

@@ -83,7 +83,7 @@ def log_gamma(a: float) -> float:
     series = 0.0
     for factor in _STIRLING_SERIES:
         series = series / (a * a) + factor
-    return (a - 0.5) * _one(log, a) - a + _HALF_LN_2PI + series / a - _one(log, product)
+    return (a - 0.5) * _evaluate(log, a) - a + _HALF_LN_2PI + series / a - _evaluate(log, product)
 
 
 def gamma_cdf(x: npt.ArrayLike, shape: float, scale: float = 1.0) -> Floats:
@@ -111,5 +111,5 @@ def _horner(series: tuple[float, ...], x: Floats) -> Floats:
     return total
 
 
-def _one(function: Any, x: float) -> float:
+def _evaluate(function: Any, x: float) -> float:
     return float(function(x))

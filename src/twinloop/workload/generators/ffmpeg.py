@@ -23,13 +23,13 @@ PATTERNS: Final = ("gradient", "noise", "moving", "mandelbrot", "plasma")
 LENGTHS: Final = (30.0, 60.0, 120.0, 180.0)
 #: Lines of a source video, and of the smaller output.
 SOURCE_HEIGHT: Final = 1080
-_SMALL: Final = 480
+_SMALL_HEIGHT: Final = 480
 #: Frames per second.
 RATE: Final = 30
 #: Limit of the number of tasks of a real run.
 _MAX_TASKS: Final = 1_000_000
 #: CPU seconds of a transcoding before its first frame.
-_START: Final = 0.2
+_STARTUP_CPU: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Transcoding:
 
 #: The types of tasks by name. The paces are rough: they were measured once, on one machine.
 TRANSCODINGS: Final[Mapping[str, Transcoding]] = {
-    "light1c": Transcoding(3, 1, _SMALL, "libx264", "veryfast", (0.4, 0.6, 0.5, 0.5, 0.6)),
-    "medium480p": Transcoding(3, 2, _SMALL, "libx264", "medium", (0.5, 1.3, 0.6, 0.9, 0.8)),
+    "light1c": Transcoding(3, 1, _SMALL_HEIGHT, "libx264", "veryfast", (0.4, 0.6, 0.5, 0.5, 0.6)),
+    "medium480p": Transcoding(3, 2, _SMALL_HEIGHT, "libx264", "medium", (0.5, 1.3, 0.6, 0.9, 0.8)),
     "fast1080p": Transcoding(2, 2, SOURCE_HEIGHT, "libx264", "fast", (1.9, 3.7, 1.9, 3.3, 3.4)),
     "hevc1080p": Transcoding(2, 4, SOURCE_HEIGHT, "libx265", "medium", (3.0, 18.0, 4.0, 4.5, 8.0)),
 }
@@ -167,9 +167,9 @@ class FFmpeg(RequestGenerator):
         70
         """
         trace = super().generate(seed)
-        wanted = {name: of_type.cores for name, of_type in TRANSCODINGS.items()}
-        needed = trace.tasks["kind"].replace_strict(wanted, return_dtype=pl.Float64)
-        capped = trace.tasks.filter(trace.tasks["requested_cores"] < needed)["id"]
+        cores_by_type = {name: transcoding.cores for name, transcoding in TRANSCODINGS.items()}
+        type_cores = trace.tasks["kind"].replace_strict(cores_by_type, return_dtype=pl.Float64)
+        capped = trace.tasks.filter(trace.tasks["requested_cores"] < type_cores)["id"]
         if not len(capped):
             return trace
         note = Cleaning(
@@ -185,57 +185,59 @@ class FFmpeg(RequestGenerator):
         slots = np.arange(count)
         planned = (slots // self.size) * self.period + (slots % self.size) * self.interval
         types = list(TRANSCODINGS.values())
-        of_type = np.repeat(
+        type_index = np.repeat(
             np.arange(len(types)), apportion(count, np.array([kind.share for kind in types]) * 1.0)
         )[self._stream(seed, "kinds").permutation(count)]
-        pattern, length = self._videos(seed, count)
-        cores = np.array([min(kind.cores, self.most_cores) for kind in types])[of_type] * 1.0
-        names = pl.Series(list(TRANSCODINGS)).gather(of_type)
-        choice = (of_type * len(PATTERNS) + pattern) * len(self.lengths) + length
+        pattern, length = self._draw_videos(seed, count)
+        cores = np.array([min(kind.cores, self.most_cores) for kind in types])[type_index] * 1.0
+        names = pl.Series(list(TRANSCODINGS)).gather(type_index)
+        choice = (type_index * len(PATTERNS) + pattern) * len(self.lengths) + length
         return {
             "name": names,
             "kind": names,
             "submit": planned * self.scale,
             **self._requests(
-                seed, self._round_lengths(self._work(of_type, pattern, length) / cores), cores
+                seed,
+                self._round_lengths(self._compute_work(type_index, pattern, length) / cores),
+                cores,
             ),
-            "command": pl.Series(self._commands(), dtype=pl.List(pl.String)).gather(choice),
+            "command": pl.Series(self._make_commands(), dtype=pl.List(pl.String)).gather(choice),
         }
 
-    def _videos(self, seed: int, count: int) -> tuple[Integers, Integers]:
-        """The pattern and the length of the video of each task."""
+    def _draw_videos(self, seed: int, count: int) -> tuple[Integers, Integers]:
+        """Draw the pattern and the length of the video of each task, as indices."""
         pool = len(PATTERNS) * len(self.lengths)
         rounds = -(-count // pool)
         drawn = self._stream(seed, "videos").uniform(rounds * pool).reshape(rounds, pool)
         video = np.argsort(drawn, axis=1, kind="stable").ravel()[:count]
         return video // len(self.lengths), video % len(self.lengths)
 
-    def _work(self, of_type: Integers, pattern: Integers, length: Integers) -> Floats:
-        """The expected CPU seconds of each task."""
+    def _compute_work(self, type_index: Integers, pattern: Integers, length: Integers) -> Floats:
+        """Compute the expected CPU seconds of each task."""
         paces = np.array([kind.paces for kind in TRANSCODINGS.values()])
         area = (self.height / SOURCE_HEIGHT) ** 2
         seconds = np.array(self.scaled_lengths)[length]
-        work: Floats = self.pace * (_START + area * paces[of_type, pattern] * seconds)
+        work: Floats = self.pace * (_STARTUP_CPU + area * paces[type_index, pattern] * seconds)
         return work
 
-    def _commands(self) -> list[list[str]]:
-        """The command for each type, pattern and length, in this order."""
+    def _make_commands(self) -> list[list[str]]:
+        """Make the command for each type, pattern and length, in this order."""
         return [
-            self._command(kind, f"{self.videos}/{video_name(pattern, length)}")
+            self._make_command(kind, f"{self.videos}/{video_name(pattern, length)}")
             for kind in TRANSCODINGS.values()
             for pattern in PATTERNS
             for length in self.scaled_lengths
         ]
 
-    def _command(self, kind: Transcoding, video: str) -> list[str]:
+    def _make_command(self, kind: Transcoding, video: str) -> list[str]:
         threads = str(min(kind.cores, self.most_cores))
         lines = round_to_even(kind.height * self.height / SOURCE_HEIGHT)
         # x265 has its own thread pool and verbose log.
-        own = ["-x265-params", f"pools={threads}:log-level=error"]
+        x265_options = ["-x265-params", f"pools={threads}:log-level=error"]
         return [
             *("ffmpeg", "-nostdin", "-loglevel", "error", "-threads", threads, "-i", video),
             *("-an", "-vf", f"scale=-2:{lines}", "-filter_threads", threads),
             *("-c:v", kind.codec, "-preset", kind.preset, "-threads", threads),
-            *(own if kind.codec == "libx265" else []),
+            *(x265_options if kind.codec == "libx265" else []),
             *("-f", "null", "-"),
         ]  # fmt: skip

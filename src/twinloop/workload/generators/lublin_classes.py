@@ -17,9 +17,9 @@ import numpy as np
 from twinloop.workload.generators.elementary import Floats, exp, gamma_cdf, log
 
 #: Maximum of the logarithm of a run time (about two days); larger draws are rejected.
-LONGEST_RUN: Final = 12.0
-#: Maximum of the logarithm of a gap between two arrivals (about five days).
-LONGEST_GAP: Final = 13.0
+MAX_LOG_RUN_TIME: Final = 12.0
+#: Maximum of the logarithm of a gap between two arrivals (about five days), likewise.
+MAX_LOG_GAP: Final = 13.0
 #: Slots of half an hour per day, and the first slot of the published day.
 SLOTS: Final = 48
 SLOT_SECONDS: Final = 1800.0
@@ -38,6 +38,7 @@ class JobClass:
     """
 
     name: str
+    #: Probability of one core, and of a size that is rounded to a power of two.
     serial: float
     power_of_two: float
     #: log2 of the size: from `low` to the change with this probability, else up to the largest.
@@ -59,7 +60,7 @@ class JobClass:
     day: tuple[float, float]
 
     def sizes_below(self, machine: int) -> tuple[float, float, float]:
-        """log2 of the smallest parallel job, of the change and of the largest job."""
+        """Return log2 of the smallest parallel job, of the change and of the largest job."""
         high = float(log(machine) / log(2.0)) - self.largest_below
         return self.low, max(self.low, high - self.change_below), high
 
@@ -68,16 +69,16 @@ class JobClass:
         return np.array(_day_weights(*self.day))
 
     def mean_gap(self) -> float:
-        """Mean time between two arrivals, over whole days."""
+        """Compute the mean time between two arrivals (s), over whole days."""
         shape, scale = self.gap[0] * self.gap_stretch, self.gap[1]
-        whole, below = _exponential_moments(shape, scale, LONGEST_GAP)
+        whole, below = _exponential_moments(shape, scale, MAX_LOG_GAP)
         return whole / below
 
     def mean_work(self, machine: int) -> float:
-        """Mean of size x run time, in core-seconds."""
+        """Compute the mean of size x run time (core-seconds)."""
         sizes = np.arange(1, machine + 1)
-        short, short_below = _exponential_moments(*self.short, LONGEST_RUN)
-        long, long_below = _exponential_moments(*self.long, LONGEST_RUN)
+        short, short_below = _exponential_moments(*self.short, MAX_LOG_RUN_TIME)
+        long, long_below = _exponential_moments(*self.long, MAX_LOG_RUN_TIME)
         p = self.short_probability(sizes.astype(np.float64))
         run = (p * short + (1.0 - p) * long) / (p * short_below + (1.0 - p) * long_below)
         return float(np.cumsum(self.size_probabilities(machine) * sizes * run)[-1])
@@ -97,9 +98,9 @@ class JobClass:
         powers = np.zeros(machine)
         powers[(1 << np.arange(top + 1)) - 1] = np.diff(self._two_stage_cdf(steps, machine))
         rest = 1.0 - self.serial - self.power_of_two
-        found = self.power_of_two * powers + rest * any_size
-        found[0] += self.serial
-        return found
+        probabilities = self.power_of_two * powers + rest * any_size
+        probabilities[0] += self.serial
+        return probabilities
 
     def _two_stage_cdf(self, x: Floats, machine: int) -> Floats:
         low, change, high = self.sizes_below(machine)
@@ -118,8 +119,8 @@ def _day_weights(shape: float, scale: float) -> tuple[float, ...]:
 @cache
 def _exponential_moments(shape: float, scale: float, below: float) -> tuple[float, float]:
     """For a gamma variate g: E[exp(g); g < below] and P(g < below)."""
-    stretch = 1.0 - scale
-    moment = exp(-shape * log(stretch)) * gamma_cdf(below, shape, scale / stretch)
+    tilt = 1.0 - scale
+    moment = exp(-shape * log(tilt)) * gamma_cdf(below, shape, scale / tilt)
     return float(moment), float(gamma_cdf(below, shape, scale))
 
 

@@ -21,36 +21,36 @@ def _parse_mix(value: Any) -> tuple[tuple[int, float], ...]:
         value = [part.split(":") if ":" in part else (part, 1.0) for part in value.split(",")]
     pairs = value.items() if isinstance(value, Mapping) else value
     try:
-        found = tuple((_whole(cores), float(weight)) for cores, weight in pairs)
+        parsed = tuple((_parse_whole(cores), float(weight)) for cores, weight in pairs)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("is not a mix of cores; write it as cores:weight,cores:weight") from None
-    if not found or not all(1 <= cores <= _MAX_CORES for cores, _ in found):
+    if not parsed or not all(1 <= cores <= _MAX_CORES for cores, _ in parsed):
         raise ValueError("a mix needs at least one number of cores, each at least 1")
-    if len({cores for cores, _ in found}) < len(found):
-        raise ValueError("a mix has each number of cores once")
-    if not all(0.0 < weight <= 1e9 for _, weight in found):
-        raise ValueError("the weights of a mix are positive")
-    return found
+    if len({cores for cores, _ in parsed}) < len(parsed):
+        raise ValueError("a mix must list each number of cores once")
+    if not all(0.0 < weight <= 1e9 for _, weight in parsed):
+        raise ValueError("the weights of a mix must be positive")
+    return parsed
 
 
-def _whole(figure: Any) -> int:
-    if float(figure) != int(figure):
+def _parse_whole(value: Any) -> int:
+    if float(value) != int(value):
         raise ValueError
-    return int(figure)
+    return int(value)
 
 
 #: Pairs of a number of cores and its weight; also given as a dict, a number or text.
 Mix = Annotated[tuple[tuple[int, float], ...], BeforeValidator(_parse_mix)]
 
 
-def draw(mix: tuple[tuple[int, float], ...], draws: RandomStream, count: int) -> Floats:
+def draw(mix: tuple[tuple[int, float], ...], stream: RandomStream, count: int) -> Floats:
     """Draw numbers of cores from a mix.
 
     >>> draw(((4, 1.0),), RandomStream(1, "cores"), 2).tolist()
     [4.0, 4.0]
     """
     cores = np.array([cores for cores, _ in mix], dtype=np.float64)
-    return cores[draws.choice([weight for _, weight in mix], count)]
+    return cores[stream.choice([weight for _, weight in mix], count)]
 
 
 def mean(mix: tuple[tuple[int, float], ...]) -> float:
@@ -59,9 +59,9 @@ def mean(mix: tuple[tuple[int, float], ...]) -> float:
     >>> mean(((1, 3.0), (5, 1.0)))
     2.0
     """
-    whole = 0.0
+    total = 0.0
     weights = 0.0
     for cores, weight in mix:
-        whole += cores * weight
+        total += cores * weight
         weights += weight
-    return whole / weights
+    return total / weights

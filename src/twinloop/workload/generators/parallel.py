@@ -51,13 +51,13 @@ class ParallelTasks(Generator):
         in_set = np.arange(self.tasks) // self.parallel
         start = start[np.lexsort((start, in_set))]
         return {
-            "submit": start + self._begins(start, length)[in_set],
+            "submit": start + self._compute_set_starts(start, length)[in_set],
             "requested_cores": np.ones(self.tasks),
             "run_time": length,
         }
 
-    def _begins(self, start: Floats, length: Floats) -> Floats:
-        """The start of each set, after the sets before and their pauses."""
+    def _compute_set_starts(self, start: Floats, length: Floats) -> Floats:
+        """Compute the start of each set, after the sets before and their pauses."""
         width = min(self.parallel, self.tasks)
         sets = -(-self.tasks // width)
         # The last set is padded with tasks without work at its start, which do not extend it.
@@ -65,6 +65,6 @@ class ParallelTasks(Generator):
         starts, work = np.zeros(shape), np.zeros(shape)
         starts.flat[: self.tasks] = start
         work.flat[: self.tasks] = length
-        still_to_do = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
-        lasts = self._round_up((starts + still_to_do).max(axis=1) + self.pause)
-        return np.concatenate([[0.0], np.cumsum(lasts)[:-1]])
+        remaining_work = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
+        lengths = self._round_up((starts + remaining_work).max(axis=1) + self.pause)
+        return np.concatenate([[0.0], np.cumsum(lengths)[:-1]])

@@ -28,7 +28,7 @@ class PoissonTasks(arrivals.PoissonGenerator):
     )
 
     @model_validator(mode="after")
-    def _one_rate(self) -> Self:
+    def _check_rate(self) -> Self:
         self._rate_for(self.rate, 1.0)
         return self
 

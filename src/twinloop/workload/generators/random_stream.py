@@ -23,8 +23,8 @@ class RandomStream:
     Streams with different names are independent: drawing from one stream (the lengths, say) does
     not change the numbers of another one (the arrivals).
 
-    >>> one, other = (RandomStream(7, "lengths").uniform(2).tolist() for _ in range(2))
-    >>> one == other
+    >>> first, second = (RandomStream(7, "lengths").uniform(2).tolist() for _ in range(2))
+    >>> first == second
     True
     """
 
@@ -46,9 +46,9 @@ class RandomStream:
 
     def choice(self, weights: npt.ArrayLike, count: int) -> Integers:
         """Draw indices of `weights` with probabilities in proportion to the weights."""
-        reach = np.cumsum(np.asarray(weights, dtype=np.float64))
-        drawn = np.searchsorted(reach, self.uniform(count) * reach[-1], side="right")
-        return np.asarray(np.minimum(drawn, reach.size - 1), dtype=np.int64)
+        cumulative = np.cumsum(np.asarray(weights, dtype=np.float64))
+        drawn = np.searchsorted(cumulative, self.uniform(count) * cumulative[-1], side="right")
+        return np.asarray(np.minimum(drawn, cumulative.size - 1), dtype=np.int64)
 
     def exponential(self, count: int, *, below: float | None = None) -> Floats:
         """Draw from the exponential distribution with mean 1, truncated at `below` if given."""
@@ -58,16 +58,16 @@ class RandomStream:
     def normal(self, count: int) -> Floats:
         """Draw from the standard normal distribution, by Marsaglia's polar method."""
         pairs = (count + 1) // 2
-        found = []
+        parts = []
         while pairs > 0:
             x, y = 2.0 * self.uniform(2 * pairs).reshape(2, -1) - 1.0
             square = x * x + y * y
             inside = (square < 1.0) & (square > 0.0)
             x, y, square = x[inside], y[inside], square[inside]
-            stretch = np.sqrt(-2.0 * log(square) / square)
-            found += [x * stretch, y * stretch]
+            factor = np.sqrt(-2.0 * log(square) / square)
+            parts += [x * factor, y * factor]
             pairs -= square.size
-        return np.concatenate(found)[:count] if found else np.empty(0)
+        return np.concatenate(parts)[:count] if parts else np.empty(0)
 
     def lognormal(self, count: int, mean: npt.ArrayLike, cv: float) -> Floats:
         """Draw from the lognormal distribution with this mean and coefficient of variation."""
@@ -82,13 +82,13 @@ class RandomStream:
         d = shape - 1.0 / 3.0
         c = 1.0 / np.sqrt(9.0 * d)
 
-        def attempt(places: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
-            x = self.normal(places.size)
-            cube = 1.0 + c[places] * x
+        def attempt(indices: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+            x = self.normal(indices.size)
+            cube = 1.0 + c[indices] * x
             positive = cube > 0.0
             v = np.where(positive, cube * cube * cube, 1.0)
-            bound = 0.5 * x * x + d[places] * (1.0 - v + log(v))
-            return d[places] * v, positive & (log(1.0 - self.uniform(places.size)) < bound)
+            bound = 0.5 * x * x + d[indices] * (1.0 - v + log(v))
+            return d[indices] * v, positive & (log(1.0 - self.uniform(indices.size)) < bound)
 
         return sample_by_rejection(shape.size, attempt)
 
@@ -98,13 +98,13 @@ def sample_by_rejection(
 ) -> Floats:
     """Rejection sampling: `attempt` draws for some indices and returns which are accepted.
 
-    >>> sample_by_rejection(2, lambda places: (places + 0.5, places >= 0)).tolist()
+    >>> sample_by_rejection(2, lambda indices: (indices + 0.5, indices >= 0)).tolist()
     [0.5, 1.5]
     """
-    figures = np.empty(count)
-    places = np.arange(count, dtype=np.int64)
-    while places.size:
-        drawn, accepted = attempt(places)
-        figures[places[accepted]] = drawn[accepted]
-        places = places[~accepted]
-    return figures
+    values = np.empty(count)
+    indices = np.arange(count, dtype=np.int64)
+    while indices.size:
+        drawn, accepted = attempt(indices)
+        values[indices[accepted]] = drawn[accepted]
+        indices = indices[~accepted]
+    return values

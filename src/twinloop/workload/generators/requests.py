@@ -26,10 +26,10 @@ def round_up_to_usual(times: Floats) -> Floats:
     >>> round_up_to_usual(np.array([59.0, 60.0, 61.0, 300000.0])).tolist()  # the last: four days
     [60.0, 60.0, 120.0, 345600.0]
     """
-    ladder = np.array(USUAL_TIMES)
-    place = np.searchsorted(ladder, times, side="left")
+    usual = np.array(USUAL_TIMES)
+    index = np.searchsorted(usual, times, side="left")
     days = np.ceil(times / _DAY) * _DAY
-    return np.where(place < ladder.size, ladder[np.minimum(place, ladder.size - 1)], days)
+    return np.where(index < usual.size, usual[np.minimum(index, usual.size - 1)], days)
 
 
 class RequestGenerator(Generator):
@@ -49,7 +49,7 @@ class RequestGenerator(Generator):
     )
 
     def _requests(self, seed: int, run_time: Floats, cores: Floats) -> dict[str, Any]:
-        """The columns of the requests: cores, time and memory, and the run time."""
+        """Return the columns of the requests (cores, time and memory) and of the run time."""
         factor = 1.0 + self.overestimate * self._stream(seed, "requests").uniform(run_time.size)
         requested = self._round_up(run_time * factor)
         memory = None if self.memory_per_core is None else self.memory_per_core * cores

@@ -93,9 +93,9 @@ class SessionTasks(RequestGenerator):
 
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         ranks = np.arange(1.0, self.users + 1.0)
-        of_user = apportion(self.tasks, exp(-self.activity * log(ranks)))
-        user = np.repeat(np.arange(self.users), of_user)
-        submit = self._submissions(seed, user)
+        tasks_of_user = apportion(self.tasks, exp(-self.activity * log(ranks)))
+        user = np.repeat(np.arange(self.users), tasks_of_user)
+        submit = self._draw_submissions(seed, user)
         own_length = self._stream(seed, "users").lognormal(
             self.users, self.mean_length, self.user_cv
         )
@@ -110,63 +110,65 @@ class SessionTasks(RequestGenerator):
             **self._requests(seed, self._round_lengths(drawn[order]), own_cores[user[order]]),
         }
 
-    def _submissions(self, seed: int, user: Integers) -> Floats:
-        """The submission time of each task; tasks are sorted by user."""
+    def _draw_submissions(self, seed: int, user: Integers) -> Floats:
+        """Draw the submission time of each task; tasks are sorted by user."""
         new_user = np.diff(user, prepend=-1) > 0
-        leaves = self._stream(seed, "sizes").uniform(user.size) < 1.0 / self.session_size
-        new_session = new_user | np.concatenate([[False], leaves[:-1]])
+        ends_session = self._stream(seed, "sizes").uniform(user.size) < 1.0 / self.session_size
+        new_session = new_user | np.concatenate([[False], ends_session[:-1]])
         # Slightly below the threshold (and slightly above it for absences), so that rounding errors
         # neither split nor join sessions.
-        longest = self.threshold * (1.0 - 1e-6)
+        max_pause = self.threshold * (1.0 - 1e-6)
         pause = self.think_time * self._stream(seed, "pauses").exponential(
-            user.size, below=longest / self.think_time
+            user.size, below=max_pause / self.think_time
         )
         pause = np.where(new_session, 0.0, self._round_down(pause))
         session = np.cumsum(new_session) - 1
         since_first = np.cumsum(pause)
         since_begin = since_first - since_first[new_session][session]
-        begin = self._begins(seed, user[new_session], _last(since_begin, session))
+        begin = self._draw_begins(seed, user[new_session], _take_last(since_begin, session))
         return np.asarray(begin[session] + since_begin)
 
-    def _begins(self, seed: int, user: Integers, span: Floats) -> Floats:
-        """The start of each session; the sessions of a user are a threshold apart."""
-        wanted = self._round_down(self._by_day(self._stream(seed, "begins").uniform(user.size)))
-        wanted = wanted[np.lexsort((wanted, user))]
+    def _draw_begins(self, seed: int, user: Integers, span: Floats) -> Floats:
+        """Draw the start of each session; sessions of a user are more than a threshold apart."""
+        drawn = self._round_down(
+            self._compute_quantile(self._stream(seed, "begins").uniform(user.size))
+        )
+        drawn = drawn[np.lexsort((drawn, user))]
         absence = np.floor(self.threshold) + 1.0
         begin = np.empty(user.size)
         bounds = np.append(np.flatnonzero(np.diff(user, prepend=-1) > 0), user.size)
         for first, end in pairwise(bounds):
             busy = np.cumsum(span[first:end] + absence)
             before = np.concatenate([[0.0], busy[:-1]])
-            begin[first:end] = before + np.maximum.accumulate(wanted[first:end] - before)
+            begin[first:end] = before + np.maximum.accumulate(drawn[first:end] - before)
         return begin
 
-    def _by_day(self, share: Floats) -> Floats:
-        """The quantile function of the starts of sessions, with days and nights."""
+    def _compute_quantile(self, share: Floats) -> Floats:
+        """Compute the quantile function of the starts of sessions (s), with days and nights."""
         start, end = self.day_start * _HOUR, self.day_end * _HOUR
         morning, day = self.night * start, end - start
-        whole = morning + day + self.night * (_DAY - end)
+        day_weight = morning + day + self.night * (_DAY - end)
         full_days = np.floor(self.days)
         # The last day may be partial.
         rest = (self.days - full_days) * _DAY
         last = self.night * min(rest, start) + min(max(rest - start, 0.0), day)
         last += self.night * max(rest - end, 0.0)
-        done = share * (full_days * whole + last)
-        number = np.floor(done / whole)
-        of_day = np.maximum(done - number * whole, 0.0)
+        weight = share * (full_days * day_weight + last)
+        full_day = np.floor(weight / day_weight)
+        weight_of_day = np.maximum(weight - full_day * day_weight, 0.0)
         at_night = max(self.night, 1e-300)
         time = np.where(
-            of_day < morning,
-            of_day / at_night,
+            weight_of_day < morning,
+            weight_of_day / at_night,
             np.where(
-                of_day < morning + day,
-                start + (of_day - morning),
-                end + (of_day - morning - day) / at_night,
+                weight_of_day < morning + day,
+                start + (weight_of_day - morning),
+                end + (weight_of_day - morning - day) / at_night,
             ),
         )
-        return np.asarray(number * _DAY + np.minimum(time, _DAY))
+        return np.asarray(full_day * _DAY + np.minimum(time, _DAY))
 
 
-def _last(figures: Floats, group: Integers) -> Floats:
-    """The last value of each group."""
+def _take_last(figures: Floats, group: Integers) -> Floats:
+    """Return the last value of each group."""
     return figures[np.flatnonzero(np.diff(group, append=group[-1] + 1) > 0)]

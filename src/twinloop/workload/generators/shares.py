@@ -18,7 +18,7 @@ def apportion(whole: int, shares: Floats) -> Integers:
     """
     ideal = whole * shares / np.cumsum(shares)[-1]
     parts: Integers = np.floor(ideal).astype(np.int64)
-    left = whole - int(parts.sum())
+    remainder = whole - int(parts.sum())
     order = np.argsort(parts - ideal, kind="stable")
-    parts[order[:left]] += 1
+    parts[order[:remainder]] += 1
     return parts
