@@ -53,21 +53,21 @@ def demand_from_samples(samples: pl.DataFrame) -> Demand:
     invented 1: heads of 2.000 s in all, before the first sample of a task, with its rate
     invented 1: tails of 0.500 s in all, after the last sample of a task, with its rate
     """
-    kept, cleaned = _clip_samples(samples)
+    clipped, cleaned = _clip_samples(samples)
     # Gaps below the tolerance are closed: by the sample after them or, at the end of the task, by
     # the last sample.
     starts_near = pl.col("from") - pl.col("covered_until") <= TIME_TOLERANCE
     ends_near = pl.col("last") & (pl.col("stop") - pl.col("to") <= TIME_TOLERANCE)
-    kept = kept.with_columns(
+    clipped = clipped.with_columns(
         pl.when(starts_near).then("covered_until").otherwise("from").alias("from"),
         pl.when(ends_near).then("stop").otherwise("to").alias("to"),
     )
-    uncovered = kept.filter(pl.col("from") > pl.col("covered_until"))
+    uncovered = clipped.filter(pl.col("from") > pl.col("covered_until"))
     heads, gaps = uncovered.filter("first"), uncovered.filter(~pl.col("first"))
-    tails = kept.filter(pl.col("last") & (pl.col("stop") > pl.col("to")))
+    tails = clipped.filter(pl.col("last") & (pl.col("stop") > pl.col("to")))
     pieces = pl.concat(
         [
-            kept.select("row", "stream", "from", "to", "rate"),
+            clipped.select("row", "stream", "from", "to", "rate"),
             uncovered.select(
                 "row", "stream", pl.col("covered_until").alias("from"), to="from", rate="rate"
             ),
@@ -96,7 +96,7 @@ def demand_from_samples(samples: pl.DataFrame) -> Demand:
         ),
     )
     notes = tuple(note for note in (*cleaned, *filled) if note.count)
-    return Demand(fragments, kept.group_by("row").agg(pl.max("rss").alias("memory")), notes)
+    return Demand(fragments, clipped.group_by("row").agg(pl.max("rss").alias("memory")), notes)
 
 
 def _clip_samples(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
@@ -147,10 +147,10 @@ def _clip_samples(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, 
 
 def _add_streams(pieces: pl.DataFrame) -> pl.DataFrame:
     """Add the rates of the streams (processes) of each task."""
-    several = pieces.select("row", "stream").unique().filter(pl.len().over("row") > 1)
-    if several.is_empty():
+    multiple = pieces.select("row", "stream").unique().filter(pl.len().over("row") > 1)
+    if multiple.is_empty():
         return pieces
-    parallel = pieces.join(several, on="stream", how="semi")
+    parallel = pieces.join(multiple, on="stream", how="semi")
     times = pl.concat(
         [parallel.select("row", "from"), parallel.select("row", pl.col("to").alias("from"))]
     )
@@ -161,7 +161,7 @@ def _add_streams(pieces: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls("to")
     )
     rates = (
-        several.join(steps, on="row")
+        multiple.join(steps, on="row")
         .sort("from")
         .join_asof(
             parallel.select("stream", "from", "rate").sort("from"),
@@ -173,7 +173,7 @@ def _add_streams(pieces: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.sum("rate"))
         .sort("row", "from")
     )
-    single = pieces.join(several, on="stream", how="anti")
+    single = pieces.join(multiple, on="stream", how="anti")
     return pl.concat([single.drop("stream"), rates], how="diagonal")
 
 

@@ -135,7 +135,7 @@ def _compute_sampled_demand(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -
     usage = trace.usage
     rows = find_rows(tasks["id"], usage["task"])
     usage = usage.with_columns(pl.Series("row", rows), (pl.col("cpu") / pl.col("dt")).alias("rate"))
-    known = rows >= 0
+    has_task = rows >= 0
     del rows
     usable = (
         ((usage["dt"] > 0) & usage["rate"].is_finite() & (usage["rate"] >= 0))
@@ -143,15 +143,15 @@ def _compute_sampled_demand(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -
         .to_numpy()
     )
     notes = [
-        note("skipped", "samples of unknown or skipped tasks", count=int((~known).sum())),
+        note("skipped", "samples of unknown or skipped tasks", count=int((~has_task).sum())),
         note(
             "skipped",
             "samples without a positive duration or a valid CPU time",
-            count=int((known & ~usable).sum()),
+            count=int((has_task & ~usable).sum()),
         ),
     ]
-    if not (known & usable).all():
-        usage = usage.filter(pl.Series(known & usable))
+    if not (has_task & usable).all():
+        usage = usage.filter(pl.Series(has_task & usable))
     usage, more = clocks.to_reference(usage)
     notes += more
     has_times = tasks["start"].is_not_null()

@@ -123,18 +123,18 @@ def _find_common_origin(logs: list[Trace]) -> TraceOrigin | None:
 
 def _align_epochs(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     epochs = [log.manifest.epoch_ms for log in logs]
-    known = [epoch for epoch in epochs if epoch is not None]
-    if len(known) < len(logs):
-        if known:
+    known_epochs = [epoch for epoch in epochs if epoch is not None]
+    if len(known_epochs) < len(logs):
+        if known_epochs:
             what = "logs whose epoch is ignored, because other logs have none"
-            notes.append(Cleaning(kind="assumed", what=what, count=len(known)))
+            notes.append(Cleaning(kind="assumed", what=what, count=len(known_epochs)))
         return [log.with_manifest(epoch_ms=None) for log in logs]
-    first = min(known)
+    first = min(known_epochs)
     return [
         shift_times(log, (epoch - first) / 1000).with_manifest(epoch_ms=first)
         if epoch != first
         else log
-        for log, epoch in zip(logs, known, strict=True)
+        for log, epoch in zip(logs, known_epochs, strict=True)
     ]
 
 

@@ -59,13 +59,13 @@ def check_acyclic(prepared: PreparedTables) -> Iterator[Violations]:
 def check_parents_first(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `parents-first`."""
     spans = prepared.spans
-    known = (
+    edges = (
         prepared.edges.drop_nulls("parent_row")
         .join(spans.select(row="task_row", start="start"), on="row")
         .join(spans.select(parent_row="task_row", parent_end="end"), on="parent_row")
     )
-    if known.height:
-        late = select_rows(known, pl.col("parent_end") - pl.col("start") > TIME_TOLERANCE)
+    if edges.height:
+        late = select_rows(edges, pl.col("parent_end") - pl.col("start") > TIME_TOLERANCE)
         rows = (
             late.sort("parent_end")
             .group_by("row")
@@ -75,7 +75,7 @@ def check_parents_first(prepared: PreparedTables) -> Iterator[Violations]:
         message = (
             "task '{id}' starts at {start} s, but its parent '{parent}' ends at {parent_end} s"
         )
-        yield Violations("tasks", known["row"].n_unique(), rows, message)
+        yield Violations("tasks", edges["row"].n_unique(), rows, message)
 
 
 def check_known_files(prepared: PreparedTables) -> Iterator[Violations]:

@@ -256,7 +256,7 @@ def _shift_to_epoch(
 
 
 def _make_tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    own = [name for name in jobs.columns if name not in PLACEMENT_COLUMNS]
+    task_columns = [name for name in jobs.columns if name not in PLACEMENT_COLUMNS]
     placed = any(name in jobs.columns for name in PLACEMENT_COLUMNS)
     jobs = jobs.with_columns(
         pl.lit(None, dtype=pl.String if name in ("id", "machine", "status") else pl.Float64).alias(
@@ -268,7 +268,7 @@ def _make_tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     start = pl.coalesce("start", pl.col("submit") + pl.col("wait"))
     end = pl.coalesce("end", start + pl.col("run_time"))
     run_time = pl.coalesce("run_time", pl.col("end") - start)
-    tasks = jobs.with_columns(run_time=run_time).select({*own, "run_time"})
+    tasks = jobs.with_columns(run_time=run_time).select({*task_columns, "run_time"})
     if not placed:
         return tasks, jobs.clear().select(task=pl.col("id"))
     return tasks, jobs.select(

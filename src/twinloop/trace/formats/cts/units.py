@@ -18,16 +18,16 @@ MAX_INTEGER: Final = 1 << 49
 
 def to_milliseconds(values: pl.Series, what: str, tally: Tally, *, zero: int = 0) -> pl.Series:
     """Convert seconds to whole milliseconds after `zero`; changed values are counted."""
-    whole = _clear_out_of_range((values * 1000.0).round(), MAX_INTEGER - abs(zero), what, tally)
-    _note_changed(scale_ticks(whole), values, f"{what} rounded to milliseconds", tally)
-    return whole.cast(pl.Int64) + zero
+    rounded = _clear_out_of_range((values * 1000.0).round(), MAX_INTEGER - abs(zero), what, tally)
+    _note_changed(scale_ticks(rounded), values, f"{what} rounded to milliseconds", tally)
+    return rounded.cast(pl.Int64) + zero
 
 
 def to_whole_units(values: pl.Series, unit: int, what: str, tally: Tally) -> pl.Series:
     """Convert values to whole multiples of a power of two; changed values are counted."""
-    whole = _clear_out_of_range((values / unit).round(), MAX_INTEGER, what, tally)
-    _note_changed(whole * unit, values, f"{what} rounded to whole units", tally)
-    return whole.cast(pl.Int64)
+    rounded = _clear_out_of_range((values / unit).round(), MAX_INTEGER, what, tally)
+    _note_changed(rounded * unit, values, f"{what} rounded to whole units", tally)
+    return rounded.cast(pl.Int64)
 
 
 def _clear_out_of_range(values: pl.Series, limit: int, what: str, tally: Tally) -> pl.Series:

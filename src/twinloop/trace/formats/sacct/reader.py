@@ -271,7 +271,7 @@ def _make_tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     last = jobs.unique("job", keep="last", maintain_order=True)
     first = jobs.group_by("job", maintain_order=True).agg(first_submit=pl.col("Submit").min())
     last = last.join(first, on="job", how="left", maintain_order="left")
-    ended = pl.col("State").is_in(list(values.STATUS_OF_STATE))
+    is_final = pl.col("State").is_in(list(values.STATUS_OF_STATE))
     started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
     length = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
     # Without any start, a job that was cancelled while pending has an elapsed time of zero.
@@ -303,14 +303,14 @@ def _make_tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         .then(tres_bytes),
         requested_time=pl.col("Timelimit"),
         resources=_parse_resources(last),
-        run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(length),
-        cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
+        run_time=pl.when(is_final & (pl.col("Start").is_not_null() | only_elapsed)).then(length),
+        cpu_time=pl.when(is_final).then(pl.col("TotalCPU")),
         memory_used=pl.col("rss"),
         status=pl.col("State").replace_strict(
             values.STATUS_OF_STATE, default=None, return_dtype=pl.String
         ),
         # sacct prints exit code 0 for a job that was cancelled before it started.
-        exit_code=pl.when(ended & started).then(pl.col("ExitCode")),
+        exit_code=pl.when(is_final & started).then(pl.col("ExitCode")),
         line=pl.col("line"),
     )
 
@@ -326,8 +326,8 @@ def _parse_resources(jobs: pl.DataFrame) -> pl.Series:
 
 def _make_placements(jobs: pl.DataFrame) -> pl.DataFrame:
     """Return a row per record of a job that was started."""
-    ended = pl.col("State").is_in([*values.STATUS_OF_STATE, "REQUEUED"])
-    several = pl.col("NodeList").str.contains(r"[\[,]")
+    is_over = pl.col("State").is_in([*values.STATUS_OF_STATE, "REQUEUED"])
+    has_several_nodes = pl.col("NodeList").str.contains(r"[\[,]")
     reason = pl.when(pl.col("State").is_in(["PREEMPTED", "REQUEUED"])).then(pl.lit("preempted"))
     status = pl.col("State").replace_strict(
         values.STATUS_OF_STATE, default=None, return_dtype=pl.String
@@ -335,17 +335,17 @@ def _make_placements(jobs: pl.DataFrame) -> pl.DataFrame:
     return jobs.filter(pl.col("Start").is_not_null()).select(
         task=pl.col("job"),
         attempt=pl.col("attempt"),
-        machine=pl.when(~several).then(pl.col("NodeList")),
+        machine=pl.when(~has_several_nodes).then(pl.col("NodeList")),
         cores=pl.coalesce("AllocCPUS", "NCPUS"),
         start=pl.col("Start"),
-        end=pl.when(ended).then(pl.coalesce("End", pl.col("Start") + pl.col("Elapsed"))),
+        end=pl.when(is_over).then(pl.coalesce("End", pl.col("Start") + pl.col("Elapsed"))),
         reason=reason.otherwise(status),
     )
 
 
 def _list_executions(jobs: pl.DataFrame) -> pl.DataFrame:
     """Return a row per record of a job, for the attribution of samples."""
-    several = pl.col("NodeList").str.contains(r"[\[,]")
+    has_several_nodes = pl.col("NodeList").str.contains(r"[\[,]")
     return jobs.select(
         "job",
         "attempt",
@@ -355,7 +355,7 @@ def _list_executions(jobs: pl.DataFrame) -> pl.DataFrame:
         # sstat identifies a member of a job array by its own number only.
         raw=pl.coalesce(pl.col("JobIDRaw").str.extract(r"^([^.]+)"), "job"),
         cores=pl.coalesce("AllocCPUS", "NCPUS"),
-        machine=pl.when(~several).then(pl.col("NodeList")),
+        machine=pl.when(~has_several_nodes).then(pl.col("NodeList")),
     )
 
 

@@ -315,10 +315,10 @@ class _Workflow:
 
     def _merge_children(self) -> None:
         """Merge the dependencies given as parents and as children."""
-        named = {task["id"] for task in self.tasks}
+        task_ids = {task["id"] for task in self.tasks}
 
         def resolve(name: str) -> str:
-            return name if name in named else self.aliases.get(name, name)
+            return name if name in task_ids else self.aliases.get(name, name)
 
         parents = {task["id"]: [resolve(name) for name in task["parents"]] for task in self.tasks}
         repeated = sum(len(names) - len(set(names)) for names in parents.values())
@@ -368,12 +368,12 @@ class _Workflow:
     def note_missing(self) -> None:
         """Count references to missing objects, and missing values."""
         tally = self.fields.tally
-        named = {task["id"] for task in self.tasks}
+        task_ids = {task["id"] for task in self.tasks}
         unknown_parents = [
             f"{parent} -> {task['id']}"
             for task in self.tasks
             for parent in task["parents"]
-            if parent not in named
+            if parent not in task_ids
         ]
         what = "parents that are not tasks of the workflow, kept unchanged"
         tally.note("noticed", what, count=len(unknown_parents), examples=unknown_parents)
