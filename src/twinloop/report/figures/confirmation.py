@@ -80,7 +80,7 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
         meta={"columns": _name_columns(metric)},
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": f"{label_kpi(metric)}, less {escape_label(baseline)}"}},
+        xaxis={"title": {"text": f"{label_kpi(metric)}, difference to {escape_label(baseline)}"}},
         yaxis={
             "tickvals": rows["place"].to_list(),
             "ticktext": [escape_label(name) for name in rows["one"]],
