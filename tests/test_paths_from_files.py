@@ -193,7 +193,7 @@ def test_no_path_in_the_table_of_a_confirmation_leaves_its_folder(
         for hostile in (str(outside), "../" * 30 + str(outside).lstrip("/"), "..", "runs/../.."):
             frame = pl.read_parquet(before).with_columns(trace=pl.lit(hostile))
             frame.write_parquet(table)
-            with pytest.raises(InputError, match="is no name of a part"):
+            with pytest.raises(InputError, match="is not a valid name inside this folder"):
                 assert Confirmation.load(folder).traces
     finally:
         table.write_bytes(before)
@@ -231,14 +231,14 @@ def test_the_name_of_a_probe_is_no_path(name: str, tmp_path: Path) -> None:
         "probes": {name: {"policy": "easy"}},
         "factors": {"policy": ["fifo"]},
     }
-    with pytest.raises(InputError, match="is no name of a part"):
+    with pytest.raises(InputError, match="is not a valid name inside this folder"):
         LoopPlan.from_dict(plan)
     # Also for a plan that was not checked.
     sound = LoopPlan.from_dict(plan | {"probes": {"a": {"policy": "easy"}}})
     odd = sound.model_copy(update={"probes": {name: {"policy": "easy"}}})
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "manifest.json").touch()
-    with pytest.raises(InputError, match="is no name of a part"):
+    with pytest.raises(InputError, match="is not a valid name inside this folder"):
         loop(odd, tmp_path / "out", traces=tmp_path)
     assert not (tmp_path / "out").exists()
 
@@ -251,7 +251,7 @@ def test_a_black_box_writes_and_reads_in_its_scratch_folder_only(tmp_path: Path)
         with pytest.raises(InputError, match="must be a name in the scratch folder"):
             Command(command=["true"], files={name: "text"})
         # A value of a case may be part of a name.
-        with pytest.raises(InputError, match="is no name of a part"):
+        with pytest.raises(InputError, match="is not a valid name inside this folder"):
             Command(command=["true"], reads="{case.file}")({}, {"file": name})
 
 

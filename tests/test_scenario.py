@@ -373,7 +373,7 @@ def test_short_forms_are_written_short() -> None:
             HEAD + "model:\n  overrides:\n    clusters[0].hosts[0].mhz: 3 GHzz\n",
             6,
             'model.overrides["clusters[0].hosts[0].mhz"]',
-            "'GHzz' is no unit of frequency",
+            "'GHzz' is not a unit for a frequency",
         ),
         (
             TASKS + "  - {id: a, command: echo hello}\n",
@@ -400,7 +400,7 @@ def test_short_forms_are_written_short() -> None:
             HEAD + "model:\n  overrides: {'..': 3}\n",
             5,
             'model.overrides[".."]',
-            "is no path",
+            "is not a path",
         ),
     ],
 )

@@ -251,7 +251,7 @@ def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
         ("x: {linear: [1]}", "p.yaml:2: parameters.x.linear: must be a list of two ends"),
         ("x: {linear: [1, a]}", "p.yaml:2: parameters.x.linear[1]: must be a number, not 'a'"),
         ("x: {linear: [1s, 1GiB]}", "p.yaml:2: parameters.x.linear: mixes duration and amount"),
-        ("x: {linear: [1s, 2parsec]}", "p.yaml:2: parameters.x.linear[1]: 'parsec' is no unit"),
+        ("x: {linear: [1s, 2parsec]}", "p.yaml:2: parameters.x.linear[1]: 'parsec' is not a unit"),
         ("x: {exponential: [0, 1]}", "p.yaml:2: parameters.x.exponential: must have positive"),
         ("x: {exponents: [1s, 2]}", "p.yaml:2: parameters.x.exponents[0]: must be a number"),
         ("x: {lineal: [1, 2]}", "p.yaml:2: parameters.x: must have exactly one kind of parameter"),

@@ -314,7 +314,11 @@ def test_an_error_in_a_campaign_says_what_ran_and_for_what() -> None:
         ("command: [sim]\ntimeout: soon", "2: timeout: must be a duration, not 'soon'"),
         ("command: [sim]\nfiles:\n  ../x: ''", '3: files["../x"]: must be a name in the scratch'),
         ("command: [sim]\nreads: /etc/passwd", "2: reads: must be stdout or a name in the scratch"),
-        ("command: [sim]\nfile: {}", "2: file: is no field of the command (did you mean 'files'"),
+        ("command: [sim]\nreads: ''", "2: reads: must be a text of at least 1 character, not ''"),
+        (
+            "command: [sim]\nfile: {}",
+            "2: file: is not a field of the command (did you mean 'files'",
+        ),
     ],
 )
 def test_a_description_that_is_wrong_is_refused_by_place(text: str, problem: str) -> None:

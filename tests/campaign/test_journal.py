@@ -116,7 +116,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
     [
         ({"seed": 2}, "seed: was 1 when the journal was created, and is 2 now"),
         ({"space": {"speed": [0.5, 3.0]}}, r"space.speed\[1\]: was 2.0 .* is 3.0 now"),
-        ({"budget": 5}, "budget: was not there .* is 5 now"),
+        ({"budget": 5}, "budget: was not set .* is 5 now"),
         ({"loss": None}, "loss: was NaN .* is null now"),
     ],
 )
@@ -137,7 +137,7 @@ def test_another_header_is_refused_by_the_field_that_differs(
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, content: str) -> None:
     path = tmp_path / "file"
     path.write_text(content)
-    with pytest.raises(InputError, match="is no journal"):
+    with pytest.raises(InputError, match="is not a journal"):
         CampaignJournal.open(path, {})
     assert path.read_text() == content
 

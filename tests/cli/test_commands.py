@@ -228,7 +228,7 @@ def test_the_error_for_an_unknown_format_describes_the_file(
 def test_a_binary_file_is_no_text_log_under_any_name(tmp_path: Path, form: str) -> None:
     pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "log.swf")
     error = run("inspect", tmp_path / "log.swf", "--format", form, ends_with=2).stderr
-    assert "log.swf: is a Parquet file, not a text" in error
+    assert "log.swf: is a Parquet file, not a text file" in error
 
 
 def test_the_error_for_a_log_in_place_of_a_scenario_names_the_option(

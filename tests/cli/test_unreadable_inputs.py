@@ -64,8 +64,8 @@ def test_an_input_that_is_no_file_is_refused_by_every_command(command: str, tmp_
 def test_the_error_for_a_pipe_or_a_device_has_a_remedy(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     text = run_refused("inspect @", str(tmp_path / "pipe"), tmp_path)
-    assert "is a pipe, no file and no folder (save its content as a file first)" in text
-    assert "/dev/zero: is a device, no file" in run_refused("simulate @", "/dev/zero", tmp_path)
+    assert "is a pipe, not a file or a folder (save its content as a file first)" in text
+    assert "/dev/zero: is a device, not a file" in run_refused("simulate @", "/dev/zero", tmp_path)
     assert "cannot be read or written: File name too long" in run_refused(
         "report @", "x" * 300, tmp_path
     )

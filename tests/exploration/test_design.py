@@ -142,7 +142,7 @@ factors:
         ("factors:\n  policy: [a, a]", "f.yaml:2: .*contains 'a' twice"),
         ("factors: {}", "there is no factor"),
         ("factors:\n  seed: [1, 2]", "is the name of a column .*seeds"),
-        ("factors:\n  policy: [fifo]\nsedes: 3", "f.yaml:3: sedes: is no field .*'seeds'"),
+        ("factors:\n  policy: [fifo]\nsedes: 3", "f.yaml:3: sedes: is not a field .*'seeds'"),
         (
             "factors:\n  policy: [fifo]\n  overcommit: {levels: [1], when: {policy: easy}}",
             "f.yaml:3: factors.overcommit.when.policy: has no level 'easy' .known: fifo",

@@ -428,7 +428,7 @@ def test_a_row_of_a_study_has_the_right_types(tmp_path: Path, field: str, value:
         lambda: tl.Study.load(tmp_path / "s"),
         lambda: tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s"),
     ):
-        with pytest.raises(tl.InputError, match=r"journal.jsonl:2: .* \(cut the file off"):
+        with pytest.raises(tl.InputError, match=r"journal.jsonl:2: .* \(truncate the file"):
             read()
     assert journal.read_bytes() == kept
 

@@ -27,8 +27,8 @@ def test_the_defaults_equal_those_of_the_thesis() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("waits: {p51: 0.1}", r"c\.yaml:1: waits\.p51: is no field"),
-        ("wait: {}", r"c\.yaml:1: wait: is no field of the criteria \(did you mean 'waits'"),
+        ("waits: {p51: 0.1}", r"c\.yaml:1: waits\.p51: is not a field"),
+        ("wait: {}", r"c\.yaml:1: wait: is not a field of the criteria \(did you mean 'waits'"),
         ("waits:\n  p50: -0.1", r"c\.yaml:2: waits\.p50"),
         ("power: {segment: 0s}", r"power\.segment: must be positive"),
         ("usage: {pearson: 1.5}", r"usage\.pearson"),

@@ -81,16 +81,16 @@ def test_scalars_follow_yaml_1_2(text: str, value: object) -> None:
     ("text", "line", "said"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, "'a' occurs twice"),
-        ("a: 1\nb: [1,\n", 3, "is no YAML"),
+        ("a: 1\nb: [1,\n", 3, "is not valid YAML"),
         ("a: 1\nb: !!python/object:os.system x\n", 2, "tag"),
         ("a: 1\nb: !thing {}\n", 2, "tag !thing"),
         ("a: 1\n? [1, 2]\n: 3\n", 2, "a key must be a plain text"),
-        ("a: 1\nb: *nothing\n", 2, "is no YAML"),
-        ("a: 1\n---\nb: 2\n", 2, "is no YAML"),
+        ("a: 1\nb: *nothing\n", 2, "is not valid YAML"),
+        ("a: 1\n---\nb: 2\n", 2, "is not valid YAML"),
         ("a: 1\nb: 1e999\n", 2, "out of range"),
         (f"a: 1\nb: {'9' * 30}\n", 2, "out of range"),
-        (f"a: 1\nb: {'9' * 5000}\n", 2, "does not match its tag"),
-        ("a: 1\nb: \x07\n", 2, "is no YAML"),
+        (f"a: 1\nb: {'9' * 5000}\n", 2, "out of range"),
+        ("a: 1\nb: \x07\n", 2, "is not valid YAML"),
         ("a: 1\nb: !!int x\n", 2, "does not match its tag"),
     ],
 )
@@ -108,13 +108,14 @@ def test_a_yaml_text_that_cannot_be_used_is_refused_by_line(
     [
         ('{\n"a": 1,\n"b": 2,\n"a": 3}', 4, "'a' occurs twice"),
         ('{"x": {\n"a": 1},\n"y": [{"a": 1,\n"a": 2}]}', 4, "'a' occurs twice"),
-        ('{\n"a": 1,,\n}', 2, "is no JSON"),
+        ('{\n"a": 1,,\n}', 2, "is not valid JSON"),
         ('{\n"a": NaN}', None, "NaN"),
         ('{\n"a": 1e999}', 2, "out of range"),
         ('{\n"a": [0,\n' + "9" * 40 + "]}", 3, "out of range"),
         ("[" * 100_000, None, "nested deeper"),
         ("[" * 70 + "]" * 70, None, "nested deeper"),
-        ("", 1, "is no JSON"),
+        ("", 1, "is not valid JSON"),
+        (f'{{"a": {"9" * 5000}}}', None, "cannot be read: Exceeds the limit"),
     ],
 )
 def test_a_json_text_that_cannot_be_used_is_refused_by_line(

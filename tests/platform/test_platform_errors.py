@@ -133,6 +133,12 @@ HEAD = "clusters:\n- name: a\n  hosts:\n  - name: h\n    count: 2\n    cores: 8\
         (HEAD.replace("2", "1e9"), 5, "clusters[0].hosts[0].count", "must be at most 1000000"),
         (HEAD.replace("name: h", "name: 7"), 4, "clusters[0].hosts[0].name", "must be a text"),
         (HEAD.replace("name: h", "name: ' '"), 4, "clusters[0].hosts[0].name", "must be a name"),
+        (
+            HEAD.replace("name: h", f"name: {'h' * 201}"),
+            4,
+            "clusters[0].hosts[0].name",
+            "must be a text of at most 200 characters, not 'hhh",
+        ),
         (HEAD.replace("cores", "core"), 4, "clusters[0].hosts[0].cores", "is missing"),
         (HEAD.replace("cores", "core"), 6, "clusters[0].hosts[0].core", "did you mean 'cores'?"),
         (HEAD + "    zzzzzz: 1\n", 7, "clusters[0].hosts[0].zzzzzz", "known: name, count"),
@@ -144,7 +150,7 @@ HEAD = "clusters:\n- name: a\n  hosts:\n  - name: h\n    count: 2\n    cores: 8\
         (HEAD + "    mhz: 2400 mhz\n", 7, "clusters[0].hosts[0].mhz", "did you mean 'MHz'?"),
         (HEAD + "    mhz: fast\n", 7, "clusters[0].hosts[0].mhz", "must be a frequency"),
         (HEAD + "    mhz: 0 GHz\n", 7, "clusters[0].hosts[0].mhz", "must be positive"),
-        (HEAD + "    memory: 64G\n", 7, "clusters[0].hosts[0].memory", "'G' is no unit of"),
+        (HEAD + "    memory: 64G\n", 7, "clusters[0].hosts[0].memory", "'G' is not a unit for"),
         (HEAD + "    names: [x]\n", 5, "clusters[0].hosts[0].count", "but there are 1 names"),
         (
             HEAD + "    power: {model: linaer, idle: 1, max: 2}\n",
@@ -222,7 +228,7 @@ def test_a_call_reports_its_problems_as_a_file_does() -> None:
         Host(cores=0, mzh=3)
     assert str(caught.value) == (
         "cores: must be positive, not 0 [TL0206]\n"
-        "mzh: is no field of the host (did you mean 'mhz'?) [TL0203]"
+        "mzh: is not a field of the host (did you mean 'mhz'?) [TL0203]"
     )
 
 

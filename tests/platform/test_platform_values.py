@@ -109,7 +109,10 @@ def test_an_invalid_shorthand_is_refused(text: str) -> None:
         ("2x1@-2GHz", "the clock in '2x1@-2GHz': must be positive, not -2000"),
         ("2x1@fast", "the clock in '2x1@fast': must be a frequency"),
         ("2x1/0", "the memory in '2x1/0': must be positive, not 0"),
-        ("2x1@1GHz/1gb", "the memory in '2x1@1GHz/1gb': 'gb' is no unit of amount of memory"),
+        (
+            "2x1@1GHz/1gb",
+            "the memory in '2x1@1GHz/1gb': 'gb' is not a unit for an amount of memory",
+        ),
     ],
 )
 def test_the_part_of_a_shorthand_that_is_wrong_is_named(text: str, said: str) -> None:
@@ -275,7 +278,7 @@ def test_values_are_replaced_by_their_paths_and_checked_as_a_whole() -> None:
         ("clusters.hosts", "is a list"),
         ("clusters[0].carbon.x", "is not set"),
         ("clusters[0].hosts[0].cores.x", "is one value"),
-        ("clusters[0].hosts[0].core", "is no field of the host"),
+        ("clusters[0].hosts[0].core", "is not a field of the host"),
     ],
 )
 def test_an_unknown_path_is_refused(path: str, said: str) -> None:

@@ -130,7 +130,7 @@ def test_all_problems_of_the_options_are_reported_at_once() -> None:
         ("fair-share", {"share_by": "queue"}, "share_by: must be one of user, group"),
         ("pack-ic", {"overcommit": 0}, "overcommit: must be positive"),
         ("filter", {"filters": {"vcpu": 0}}, r"filters\.vcpu: must be positive"),
-        ("filter", {"weighers": {"vcpus": 1}}, r"weighers\.vcpus: is no field .*mean 'vcpu'"),
+        ("filter", {"weighers": {"vcpus": 1}}, r"weighers\.vcpus: is not a field .*mean 'vcpu'"),
         ("filter", {"pick": "random", "subset": 2}, "subset: has no effect with pick: random"),
         ("filter", {"pick": "random", "weighers": {"ram": 1}}, "weighers: have no effect with"),
     ],

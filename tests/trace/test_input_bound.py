@@ -77,7 +77,7 @@ def test_the_setting_is_a_size(
 ) -> None:
     monkeypatch.setenv(MAX_INPUT_VARIABLE, text)
     if size is None:
-        with pytest.raises(InputError, match=f"{MAX_INPUT_VARIABLE}: '{text}' is no size"):
+        with pytest.raises(InputError, match=f"{MAX_INPUT_VARIABLE}: '{text}' is not a size"):
             compute_input_limit(tmp_path)
     else:
         assert compute_input_limit(tmp_path) == size

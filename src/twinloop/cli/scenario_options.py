@@ -131,7 +131,7 @@ def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
         first = address_from_path(name)[0]
         if first not in known:
             raise InputError(
-                "is no field of a scenario",
+                "is not a field of a scenario",
                 kind="unknown-field",
                 field=f"--set {name}",
                 remedy=suggest_name(str(first), known),

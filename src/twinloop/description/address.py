@@ -44,7 +44,7 @@ def address_from_path(path: str) -> Address:
         step = _STEP.match(path, end)
         if step is None or (path[end] == ".") != (bool(end) and step[1] is not None):
             raise InputError(
-                f"'{path}' is no path",
+                f"'{path}' is not a path",
                 kind="invalid-path",
                 remedy="write it like clusters[0].hosts[2].cores",
             )
@@ -69,38 +69,48 @@ def _unquote(quoted: str, path: str) -> str:
     try:
         return str(json.loads(quoted))
     except ValueError:
-        raise InputError(f"'{path}' is no path: {quoted} is no text", kind="invalid-path") from None
+        raise InputError(
+            f"'{path}' is not a path: {quoted} is not a valid JSON string",
+            kind="invalid-path",
+            remedy="escape backslashes and quotes as in JSON",
+        ) from None
 
 
-def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
-    """Copy plain data with one value set; every step of the address but the last must exist."""
-    here = address_to_path(above) or None
+def set_value(data: Any, address: Address, value: Any, parent: Address = ()) -> Any:
+    """Copy plain data with one value set.
+
+    Every step of the address must exist, except that the last one may be a new key of a mapping.
+    `parent` is the address of `data` in the whole document, for error messages.
+    """
+    parent_path = address_to_path(parent) or None
     step, rest = address[0], address[1:]
     if isinstance(data, dict) and isinstance(step, str):
         if rest and step not in data:
             raise InputError(
                 f"has no '{step}'",
                 kind="invalid-path",
-                field=here,
+                field=parent_path,
                 remedy=suggest_name(step, list(data)),
             )
-        inner = set_value(data[step], rest, value, (*above, step)) if rest else value
+        inner = set_value(data[step], rest, value, (*parent, step)) if rest else value
         return {**data, step: inner}
     if isinstance(data, list) and isinstance(step, int):
         if step >= len(data):
             raise InputError(
-                f"has no item {step}: it has {len(data)}", kind="invalid-path", field=here
+                f"has no item {step}: it has {len(data)} items",
+                kind="invalid-path",
+                field=parent_path,
             )
-        inner = set_value(data[step], rest, value, (*above, step)) if rest else value
+        inner = set_value(data[step], rest, value, (*parent, step)) if rest else value
         return [*data[:step], inner, *data[step + 1 :]]
     if data is None:
         raise InputError(
             "is not set, so no field of it can be set",
             kind="invalid-path",
-            field=here,
+            field=parent_path,
             remedy="set the whole value",
         )
-    kind = (
+    data_type = (
         "a list"
         if isinstance(data, list)
         else "a mapping"
@@ -108,12 +118,14 @@ def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> A
         else "one value"
     )
     raise InputError(
-        f"is {kind}, which has no {address_to_path((step,))}", kind="invalid-path", field=here
+        f"is {data_type}, which has no {address_to_path((step,))}",
+        kind="invalid-path",
+        field=parent_path,
     )
 
 
 def suggest_name(name: str, known: Sequence[str]) -> str:
-    """Return the remedy for an unknown name: the closest known name, or a list of all.
+    """Return the remedy for an unknown name: the closest known name, or a list of them.
 
     >>> suggest_name("core", ["cores", "memory"])
     "did you mean 'cores'?"

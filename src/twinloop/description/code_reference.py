@@ -1,4 +1,4 @@
-"""The reference of codes: look up one, and the page of all of them."""
+"""Reference of the codes of problems: lookup of an entry, and the documentation page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXAMPLE: Final = "log.swf: does not exist [TL0101]"
 
 
 def find_code(word: str) -> ProblemCode:
-    """Find an entry of the table by its code or its name, in capitals or not.
+    """Find an entry of the table by its code or its name; upper and lower case are the same.
 
     >>> find_code("tl0101").name, find_code("file-not-found").code
     ('file-not-found', 'TL0101')

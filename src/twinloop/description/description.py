@@ -27,7 +27,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from twinloop.description import address
-from twinloop.description import text as text_of
+from twinloop.description import text as text_module
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
@@ -115,8 +115,8 @@ class TextAlternative:
 class _DescriptionMeta(_ModelMetaclass):
     """Metaclass that makes constructor calls raise the same errors as reading from a file."""
 
-    def __call__(cls, *texts: Any, **values: Any) -> Any:
-        if texts:
+    def __call__(cls, *positional: Any, **values: Any) -> Any:
+        if positional:
             name = cls.__name__
             raise InputError(
                 f"{name} takes keyword arguments only",
@@ -129,9 +129,9 @@ class _DescriptionMeta(_ModelMetaclass):
 class Description(BaseModel, metaclass=_DescriptionMeta):
     """Base class of descriptions: immutable, validated as a whole, without unknown fields.
 
-    Descriptions are made by a call, from plain values (`from_dict`), from YAML or JSON text
-    (`from_text`) or from a file (`load`). A `DescriptionError` lists all problems at once, each
-    with its path and, in a text, its line.
+    A description is made by its constructor, from plain values (`from_dict`), from YAML or JSON
+    text (`from_text`) or from a file (`load`). A `DescriptionError` lists all problems at once,
+    each with its path and, in a text, its line.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -157,21 +157,21 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
     @classmethod
     def from_text(cls, text: str, *, file: str | None = None) -> Self:
         """Make a description from YAML or JSON text; `file` is its name in error messages."""
-        return cls._read(text_of.parse_document(text, file), Path())
+        return cls._read(text_module.parse_document(text, file), Path())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a description from a YAML or JSON file; paths in it are relative to its folder."""
         path = Path(path)
-        return cls._read(text_of.load_document(path), path.parent)
+        return cls._read(text_module.load_document(path), path.parent)
 
     @classmethod
     def _read(cls, source: ParsedDocument, folder: Path) -> Self:
-        reading = ReadContext(folder)
+        context = ReadContext(folder)
         try:
-            return cls.model_validate(source.data, context=reading)
+            return cls.model_validate(source.data, context=context)
         except ValidationError as error:
-            problems = problems_from_validation_error(error, source, reading.classes)
+            problems = problems_from_validation_error(error, source, context.classes)
         raise DescriptionError(problems)
 
     @model_validator(mode="before")
@@ -192,7 +192,10 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
         return re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__.removesuffix("Description")).lower()
 
     def to_dict(self, *, complete: bool = False) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back: without defaults, or all."""
+        """Return plain values that `from_dict` reads back.
+
+        Fields with their default value are left out, unless `complete` is set.
+        """
         if complete:
             return _use_integers(self.model_dump(mode="json"))  # type: ignore[no-any-return]
         return _dump_short(self, Path())  # type: ignore[no-any-return]
@@ -226,21 +229,22 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
         """
         values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         for path, value in changes.items():
-            name, *rest = where = address.address_from_path(path)
+            name, *rest = full_address = address.address_from_path(path)
             if name not in values:
-                known = list(values)
                 raise InputError(
-                    f"is no field of the {self.noun()}",
+                    f"is not a field of the {self.noun()}",
                     kind="unknown-field",
                     field=path,
-                    remedy=address.suggest_name(str(name), known),
+                    remedy=address.suggest_name(str(name), list(values)),
                 )
             if not rest:
                 values[str(name)] = value
             else:
-                whole = _dump(values[str(name)])
+                field_data = _dump(values[str(name)])
                 try:
-                    values = address.set_value({**values, str(name): whole}, where, _dump(value))
+                    values = address.set_value(
+                        {**values, str(name): field_data}, full_address, _dump(value)
+                    )
                 except InputError as error:
                     problem = f"{error.field} {error.problem}"
                     raise InputError(
@@ -258,6 +262,7 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
 
 
 def _dump(value: Any) -> Any:
+    """Convert descriptions inside a value to plain values."""
     if isinstance(value, Description):
         return value.to_dict(complete=True)
     if isinstance(value, tuple | list):

@@ -14,7 +14,7 @@ _CODE: Final = re.compile(r" \[TL\d{4}\]")
 
 
 class TwinloopError(Exception):
-    """Base class of the errors that Twinloop raises about its input."""
+    """Base class of the errors of Twinloop, most of which are about its input."""
 
     #: The module that users import it from, shown in tracebacks.
     __module__ = "twinloop"
@@ -42,10 +42,10 @@ class InputError(TwinloopError, ValueError):
         field: The field of a row, or the path of a value in a description.
         remedy: What to do.
 
-    >>> error = InputError("'abc' is no number", kind="invalid-value", file="log.swf", line=17,
+    >>> error = InputError("'abc' is not a number", kind="invalid-value", file="log.swf", line=17,
     ...                    field="run time", remedy="write -1 where it is unknown")
     >>> print(error)
-    log.swf:17: run time: 'abc' is no number (write -1 where it is unknown) [TL0305]
+    log.swf:17: run time: 'abc' is not a number (write -1 where it is unknown) [TL0305]
     """
 
     __module__ = "twinloop"
@@ -75,10 +75,10 @@ class InputError(TwinloopError, ValueError):
         return CODES.get(self.kind, CODES["invalid-input"]).code
 
     def __str__(self) -> str:
-        place = self.file or ""
+        position = self.file or ""
         if self.line is not None:
-            place = f"{place}:{self.line}" if place else f"line {self.line}"
-        text = ": ".join(part for part in (place, self.field, self.problem) if part)
+            position = f"{position}:{self.line}" if position else f"line {self.line}"
+        text = ": ".join(part for part in (position, self.field, self.problem) if part)
         remedy = f" ({self.remedy})" if self.remedy else ""
         return f"{escape_name(text + remedy)} [{self.code}]"
 
@@ -104,16 +104,21 @@ def input_error_from_os_error(
 ) -> InputError:
     """Convert an error of the operating system into an error that names the file.
 
+    A name of more than 200 characters is shortened.
+
     >>> print(input_error_from_os_error(PermissionError(13, "Permission denied", "log.swf")))
     log.swf: cannot be read or written: Permission denied [TL0103]
     """
+    # The second name of an error is the target of a renaming.
     names = (
         [getattr(error, name, None) for name in ("filename2", "filename")]
         if file is None
         else [file]
     )
-    text = next((os.fsdecode(name) for name in names if isinstance(name, str | bytes | Path)), None)
-    if text is not None and len(text) > 200:
-        text = f"{text[:100]}...{text[-60:]}"
+    shown = next(
+        (os.fsdecode(name) for name in names if isinstance(name, str | bytes | Path)), None
+    )
+    if shown is not None and len(shown) > 200:
+        shown = f"{shown[:100]}...{shown[-60:]}"
     reason = getattr(error, "strerror", None) or str(error)
-    return InputError(f"cannot be read or written: {reason}", kind="cannot-read", file=text)
+    return InputError(f"cannot be read or written: {reason}", kind="cannot-read", file=shown)

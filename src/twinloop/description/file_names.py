@@ -1,7 +1,8 @@
 """Safe joining of a folder and a name that was read from a file.
 
-A folder that another user sent may name `../../.ssh/id_rsa` as one of its parts. Every name of a
-part in a manifest, a plan, a table or an address is turned into a path here, or rejected.
+A folder from another user may contain a file that lists `../../.ssh/id_rsa` as one of its entries.
+Every name of an entry in a manifest, a plan, a table or an address of a page is converted to a path
+here, or rejected.
 """
 
 from __future__ import annotations
@@ -34,16 +35,24 @@ def join_below(
     PosixPath('confirmed/runs/01-easy-1')
     >>> join_below(Path("study"), "../../important", field="fit")
     Traceback (most recent call last):
-    twinloop.InputError: fit: '../../important' is no name of a part of this folder ...
+    twinloop.InputError: fit: '../../important' is not a valid name inside this folder ...
     """
     check_entry_name(name, deep=deep, file=file, field=field)
     path = folder / str(name)
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError) as error:
-        raise _make_error(name, f"cannot be followed: {error}", file, field) from None
+        raise _make_error(
+            name, f"cannot be resolved: {error}", file, field, "remove the link"
+        ) from None
     if not inside:
-        raise _make_error(name, "is a link that leads out of this folder", file, field)
+        raise _make_error(
+            name,
+            "is a link to a path outside of this folder",
+            file,
+            field,
+            "replace the link by the files",
+        )
     return path
 
 
@@ -55,11 +64,18 @@ def check_entry_name(
     >>> check_entry_name("two per core")
     >>> check_entry_name("a/b")
     Traceback (most recent call last):
-    twinloop.InputError: 'a/b' is no name of a part of this folder ...
+    twinloop.InputError: 'a/b' is not a valid name inside this folder ...
     """
     parts = name.split("/") if isinstance(name, str) and deep else [name]
     if not all(_is_entry_name(part) for part in parts):
-        raise _make_error(name, "is no name of a part of this folder", file, field)
+        form = "a relative path" if deep else "a name without slash"
+        raise _make_error(
+            name,
+            "is not a valid name inside this folder",
+            file,
+            field,
+            f"use {form}: no .., no backslash, at most {MAX_NAME_BYTES} bytes per name",
+        )
 
 
 def _is_entry_name(part: Any) -> bool:
@@ -73,12 +89,12 @@ def _is_entry_name(part: Any) -> bool:
     return size <= MAX_NAME_BYTES and not set(part) & {"/", "\\", "\0"}
 
 
-def _make_error(name: Any, problem: str, file: Path | None, field: str) -> InputError:
+def _make_error(name: Any, problem: str, file: Path | None, field: str, remedy: str) -> InputError:
     shown = ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."
     return InputError(
         f"{shown} {problem}",
         kind="unsafe-name",
         file=file,
         field=field or None,
-        remedy="a plain name: no slash, no .., at most 255 bytes",
+        remedy=remedy,
     )

@@ -10,6 +10,7 @@ def belongs_to_user(path: Path) -> bool:
     """Whether a file or folder belongs to the current user; links are not followed.
 
     Used before leftovers are removed: in a shared folder, files of other users must stay.
+    On a system without user ids (Windows), every existing file belongs to the current user.
 
     >>> belongs_to_user(Path("/nowhere"))
     False

@@ -85,7 +85,7 @@ class SourceFile(BaseModel):
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a regular file; false also for an invalid name (too long)."""
+    """Whether a path is a regular file; False also if it is inaccessible or its name too long."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -101,7 +101,7 @@ def require_input(path: Path, *, folder: bool = False) -> None:
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode) and folder:
-            os.scandir(path).close()
+            os.scandir(path).close()  # an error if the folder may not be listed
     except FileNotFoundError:
         raise InputError("does not exist", kind="file-not-found", file=path) from None
     except (OSError, ValueError) as error:
@@ -111,42 +111,46 @@ def require_input(path: Path, *, folder: bool = False) -> None:
             raise InputError("is a folder, not a file", kind="wrong-file-type", file=path)
     elif not stat.S_ISREG(mode):
         kind = next((name for test, name in _SPECIAL_FILES if test(mode)), "a special file")
-        wanted = "no file and no folder" if folder else "no file"
+        expected = "a file or a folder" if folder else "a file"
         raise FormatError(
-            f"is {kind}, {wanted}",
+            f"is {kind}, not {expected}",
             kind="wrong-file-type",
             file=path,
             remedy="save its content as a file first",
         )
 
 
-#: Limits of a folder that is read as a log.
+#: Limits of a folder that is read as a log: number of files, and levels of subfolders.
 MAX_FILES: Final = 10_000
 MAX_FOLDER_DEPTH: Final = 4
 
 
 def list_input_files(folder: Path) -> list[Path]:
-    """List the regular files below a folder, sorted; too large a folder is an InputError."""
-    found: list[Path] = []
-    waiting = [(folder, 0)]
-    while waiting:
-        here, depth = waiting.pop()
+    """List the regular files below a folder, sorted; links to folders are not followed.
+
+    Raises:
+        InputError: The folder exceeds a limit, or cannot be read.
+    """
+    files: list[Path] = []
+    pending = [(folder, 0)]
+    while pending:
+        current, depth = pending.pop()
         try:
-            entries = sorted(here.iterdir())
+            entries = sorted(current.iterdir())
         except OSError as error:
-            raise input_error_from_os_error(error, here) from None
-        found += [entry for entry in entries if is_file(entry)]
-        below = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
-        waiting += [(entry, depth + 1) for entry in below]
-        if len(found) > MAX_FILES or (below and depth + 1 > MAX_FOLDER_DEPTH):
+            raise input_error_from_os_error(error, current) from None
+        files += [entry for entry in entries if is_file(entry)]
+        subfolders = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+        pending += [(entry, depth + 1) for entry in subfolders]
+        if len(files) > MAX_FILES or (subfolders and depth + 1 > MAX_FOLDER_DEPTH):
             raise InputError(
-                f"holds more than {MAX_FILES:,} files, or folders more than {MAX_FOLDER_DEPTH} "
-                "deep: that is no log",
+                f"contains more than {MAX_FILES:,} files, or subfolders more than "
+                f"{MAX_FOLDER_DEPTH} levels deep, so it is not read as a log",
                 kind="too-large",
                 file=folder,
                 remedy="name the folder of the log itself",
             )
-    return sorted(found)
+    return sorted(files)
 
 
 def detect_binary_kind(start: bytes) -> str | None:
@@ -158,11 +162,12 @@ def detect_binary_kind(start: bytes) -> str | None:
     kind = next((kind for magic, kind in _BINARY_KINDS.items() if start.startswith(magic)), None)
     if kind is None and start[257:262] == b"ustar":
         return "a tar archive"
-    # A damaged text can contain a few NULs; UTF-16 text contains many.
-    text = start.startswith((b"\xff\xfe", b"\xfe\xff"))
+    # A text can start with these two or three letters.
     if kind in ("a program of Windows", "an ORC file") and b"\0" not in start:
         return None
-    if kind is None and not text and start.count(b"\0") > len(start) // 8:
+    # A damaged text can contain a few NULs; UTF-16 text contains many.
+    is_utf16 = start.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if kind is None and not is_utf16 and start.count(b"\0") > len(start) // 8:
         return "a binary file of an unknown kind"
     return kind
 
@@ -176,17 +181,17 @@ def iterate_chunks(path: Path) -> Iterator[bytes]:
     require_input(path)
     total = 0
     try:
-        packed, bound = path.stat().st_size, compute_input_limit(path)
+        compressed_size, limit = path.stat().st_size, compute_input_limit(path)
         with path.open("rb") as raw, _open_decompressed(raw) as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 total += len(chunk)
-                if total > bound:
+                if total > limit:
                     check_input_limit(
-                        path, total, f"has {total:,} bytes or more when decompressed", bound
+                        path, total, f"has {total:,} bytes or more when decompressed", limit
                     )
                 yield chunk
             if isinstance(stream, zstandard.ZstdDecompressionReader):
-                _check_zstd_frames(raw, packed)
+                _check_zstd_frames(raw, compressed_size)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         raise InputError(
             f"cannot be read to its end: {error}", kind="cannot-read", file=path
@@ -198,13 +203,13 @@ def iterate_text_chunks(path: Path) -> Iterator[bytes]:
     first = True
     for chunk in iterate_chunks(path):
         if first and (kind := detect_binary_kind(chunk[: 1 << 16])) is not None:
-            raise FormatError(f"is {kind}, not a text", kind="wrong-format", file=path)
+            raise FormatError(f"is {kind}, not a text file", kind="wrong-format", file=path)
         first = False
         yield chunk
 
 
 def read_first_bytes(path: Path, count: int = 1 << 16) -> bytes:
-    """Read the first bytes of a file, decompressed; fewer if it is short or damaged."""
+    """Read the first bytes of a file, decompressed; fewer if it is short, damaged or unreadable."""
     start = b""
     try:
         for chunk in iterate_chunks(path):
@@ -229,7 +234,7 @@ def read_text(path: Path, *, limit: int = 1 << 30) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
-            "is not UTF-8", kind="not-utf8", file=path, line=line, remedy="convert it first"
+            "is not UTF-8", kind="not-utf8", file=path, line=line, remedy="convert it to UTF-8"
         ) from None
 
 
@@ -289,12 +294,12 @@ def write_folder_atomically(path: Path, owner: OwnershipRule) -> Iterator[Path]:
     if path.name in ("", "..") or (path.is_symlink() and path.is_dir()):
         path = path.resolve()
     check_replaceable(path, owner)
-    there = path.is_dir()
-    with hold_lock(path) if there else nullcontext():
+    exists = path.is_dir()
+    with hold_lock(path) if exists else nullcontext():
         check_replaceable(path, owner, ours=(LOCK_FILE,))
-        with _temporary_folder(path) as work:
+        with _make_temporary_folder(path) as work:
             yield work / "new"
-            if there:
+            if exists:
                 check_replaceable(path, owner, ours=(LOCK_FILE,))
                 _exchange_folders(work, path)
             else:
@@ -302,7 +307,7 @@ def write_folder_atomically(path: Path, owner: OwnershipRule) -> Iterator[Path]:
 
 
 @contextmanager
-def _temporary_folder(path: Path) -> Iterator[Path]:
+def _make_temporary_folder(path: Path) -> Iterator[Path]:
     """Create a temporary folder beside `path` with an empty folder `new`; remove it at the end."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -332,9 +337,9 @@ def _exchange_folders(work: Path, path: Path) -> None:
 
 
 def _move_to(new: Path, path: Path) -> None:
-    """Rename a new folder, unless the name has been taken in the meantime."""
+    """Rename a new folder; an error if another process has created `path` in the meantime."""
     try:
-        new.rename(path)  # this replaces an empty folder
+        new.rename(path)  # an empty folder of this name is replaced
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
@@ -359,11 +364,12 @@ def make_write_error(path: Path, error: Exception, remedy: str | None = None) ->
     if isinstance(error, OSError):
         problem = f"cannot be written: {error.strerror or error}"
         return UnwritableError(problem, kind="cannot-write", file=path, remedy=remedy)
-    # Polars has the message of the system only in its text, and for some parts not even there.
-    found = re.search(r"([^:]*) \(os error \d+\)", str(error))
-    if found is None and _THRIFT_ERROR not in str(error):
+    # The error of Polars contains the message of the operating system as text, or, for a page
+    # header or the footer, not at all.
+    system_message = re.search(r"([^:]*) \(os error \d+\)", str(error))
+    if system_message is None and _THRIFT_ERROR not in str(error):
         return error
-    reason = " the disk may be full" if found is None else found[1]
+    reason = " the disk may be full" if system_message is None else system_message[1]
     return UnwritableError(
         f"cannot be written:{reason}", kind="cannot-write", file=path, remedy=remedy
     )
@@ -376,16 +382,17 @@ def _make_temporary_name(path: Path) -> Path:
 
 def _remove_leftovers(path: Path) -> None:
     """Remove the temporary files of killed processes that were writing `path`."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
-        process = _TEMPORARY_SUFFIX.match(left.name.removeprefix(f".{path.name}-"))
-        if process is None or _is_running(int(process[1])) or not belongs_to_user(left):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}-*"):
+        suffix = _TEMPORARY_SUFFIX.match(leftover.name.removeprefix(f".{path.name}-"))
+        if suffix is None or _is_running(int(suffix[1])) or not belongs_to_user(leftover):
             continue
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            leftover.unlink(missing_ok=True)
 
 
+#: The end of a temporary name: the process id and random digits.
 _TEMPORARY_SUFFIX = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}$")
 
 
@@ -395,18 +402,18 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass
+        pass  # it is running, but belongs to another user
     return True
 
 
-def _exchange_names(one: Path, other: Path) -> bool:
-    """Exchange two names atomically; false where the system cannot do that."""
+def _exchange_names(first: Path, second: Path) -> bool:
+    """Exchange the names of two folders atomically; False if the system cannot do that."""
     try:
-        call = ctypes.CDLL(None, use_errno=True).renameat2
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
         return False
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
-    return bool(call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+    cwd, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    return bool(renameat2(cwd, os.fsencode(first), cwd, os.fsencode(second), exchange) == 0)
 
 
 def _open_decompressed(raw: IO[bytes]) -> IO[bytes]:
@@ -427,27 +434,27 @@ def _open_decompressed(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _check_zstd_frames(raw: IO[bytes], size: int) -> None:
-    """Raise EOFError if the last frame is truncated, which the reader takes for the end.
+    """Raise EOFError if the last frame is truncated; the zstd reader reports no error then.
 
     A frame is a header, blocks with their length and a flag for the last one, and an optional
     checksum (RFC 8878).
     """
-    at = 0
-    while at < size:
-        raw.seek(at)
+    offset = 0
+    while offset < size:
+        raw.seek(offset)
         start = raw.read(18)  # the longest header
         if start[1:4] == b"\x2a\x4d\x18":  # a skippable frame
-            at += 8 + int.from_bytes(start[4:8], "little")
+            offset += 8 + int.from_bytes(start[4:8], "little")
         else:
-            at += zstandard.frame_header_size(start)
-            last = False
-            while not last and at < size:
-                raw.seek(at)
+            offset += zstandard.frame_header_size(start)
+            is_last = False
+            while not is_last and offset < size:
+                raw.seek(offset)
                 block = int.from_bytes(raw.read(3), "little")
-                last, repeated = bool(block & 1), block >> 1 & 3 == 1
-                at += 3 + (1 if repeated else block >> 3)
-            at += 4 if zstandard.get_frame_parameters(start).has_checksum else 0
-            if not last:
-                at = size + 1
-    if at > size:
+                is_last, is_repeated_byte = bool(block & 1), block >> 1 & 3 == 1
+                offset += 3 + (1 if is_repeated_byte else block >> 3)
+            offset += 4 if zstandard.get_frame_parameters(start).has_checksum else 0
+            if not is_last:  # the file ends before the last block
+                offset = size + 1
+    if offset > size:
         raise EOFError("the last zstd frame is truncated")

@@ -20,7 +20,7 @@ from twinloop.description.errors import InputError
 #: The environment variable that sets the limit: a size such as 16GiB, or `none`.
 MAX_INPUT_VARIABLE: Final = "TWINLOOP_MAX_INPUT"
 
-#: Memory that any input may take.
+#: Memory that any input may take, unless the environment variable sets another limit.
 MAX_INPUT_BYTES: Final = 8 << 30
 #: Memory that a small file may take, and for a larger file the multiple of its own size. The text
 #: of a log compresses by a factor of 5 to 50; a far higher ratio indicates a decompression bomb.
@@ -35,7 +35,7 @@ _UNITS: Final[dict[str, int]] = {"": 1} | {
 
 
 def compute_input_limit(path: Path) -> float:
-    """Return the number of bytes of memory that a file may take."""
+    """Return the memory that the content of a file may take (bytes); infinite if set to `none`."""
     setting = os.environ.get(MAX_INPUT_VARIABLE, "").strip()
     if setting:
         return _parse_size(setting)
@@ -44,6 +44,12 @@ def compute_input_limit(path: Path) -> float:
 
 def check_input_limit(path: Path, estimate: float, what: str, bound: float | None = None) -> None:
     """Raise an InputError if the content of a file takes more memory than the limit.
+
+    Args:
+        path: The file.
+        estimate: Memory that the content takes (bytes).
+        what: The size of the content, the start of the message: `has 9 rows`.
+        bound: The limit (bytes); by default that of `compute_input_limit`.
 
     >>> check_input_limit(Path("log.swf"), 3e9, "has 9 rows", bound=1e9)
     Traceback (most recent call last):
@@ -73,7 +79,8 @@ def check_table_size(path: Path, rows: int, *types: Iterable[Any], listed: int =
         types: Column types of each stage of reading; the widest stage counts.
         listed: Memory of the list values in its rows, in addition (bytes).
     """
-    widths = [[16 if each in (pl.String, pl.Binary) else 8 for each in held] for held in types]
+    # Polars stores a text as a view of 16 bytes, and a number in at most 8 bytes.
+    widths = [[16 if kind in (pl.String, pl.Binary) else 8 for kind in stage] for stage in types]
     widest = max(widths, key=sum)
     what = f"has {rows:,} rows of {len(widest)} columns" + (", with long lists" if listed else "")
     check_input_limit(path, rows * sum(widest) + listed, what)
@@ -82,16 +89,16 @@ def check_table_size(path: Path, rows: int, *types: Iterable[Any], listed: int =
 def _parse_size(setting: str) -> float:
     if setting.lower() == "none":
         return float("inf")
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([KMGT]?(?:i?B)?)", setting)
-    unit = None if found is None else found[2].removesuffix("B") if found[2] == "B" else found[2]
-    if found is None or unit not in _UNITS:
+    size = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([KMGT]?(?:i?B)?)", setting)
+    unit = None if size is None else "" if size[2] == "B" else size[2]
+    if size is None or unit not in _UNITS:
         raise InputError(
-            f"{setting!r} is no size",
+            f"{setting!r} is not a size",
             kind="invalid-quantity",
             field=MAX_INPUT_VARIABLE,
             remedy="write a size such as 16GiB, or none",
         )
-    return float(found[1]) * float(_UNITS[unit])
+    return float(size[1]) * float(_UNITS[unit])
 
 
 def _format_size(size: float) -> str:

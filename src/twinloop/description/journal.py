@@ -16,23 +16,28 @@ from twinloop.description.errors import InputError
 from twinloop.description.locks import lock_file
 
 #: Remedy for a record that cannot be used.
-TRUNCATE_REMEDY: Final = "cut the file off before this line to go on from there"
+TRUNCATE_REMEDY: Final = "truncate the file before this line to resume from there"
 #: The start of every journal with a header.
 _MAGIC: Final = b'{"twinloop journal":1,"header":'
-_LONGEST_VALUE: Final = 60
+#: Longest text of a value in an error (characters).
+_MAX_VALUE_LENGTH: Final = 60
 
 
 class JournalError(OSError):
-    """A record could not be written to a journal; no part of it is in the file."""
+    """A record could not be written, or the journal could not be synchronised to the disk.
+
+    A record that could not be written is not in the file, not even in part.
+    """
 
 
 class Journal:
     """An append-only file of JSON objects, one per line.
 
-    The operating system has a record when `append` returns, so that the death of this process
-    loses none. A record that cannot be written completely is removed from the file. A last line
-    that is incomplete because a process or a machine died is removed when the journal is opened
-    again. Numbers read back bit for bit; NaN, Infinity and -Infinity are written as Python does.
+    When `append` returns, the record has been passed to the operating system, so that no record is
+    lost if this process dies. A record that cannot be written completely is removed from the file.
+    A last line that is incomplete because a process or a machine died is removed when the journal
+    is opened again. Numbers read back bit for bit; NaN, Infinity and -Infinity are written as by
+    Python's `json`, although JSON does not define them.
 
     Args:
         path: The file.
@@ -44,12 +49,12 @@ class Journal:
         escape: Whether characters outside of ASCII are escaped.
 
     Raises:
-        InputError: The file is no journal, is damaged, has another header or is locked.
+        InputError: The file is not a journal, is damaged, has another header or is locked.
         JournalError: The file cannot be written.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     path = Path(there, "journal")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "journal")
     ...     with Journal(path, header={"seed": 7}) as journal:
     ...         journal.append({"loss": 0.5})
     ...     path.read_text().splitlines()
@@ -69,15 +74,15 @@ class Journal:
         self.torn = 0
         #: Number of records that were appended since the journal was opened.
         self.lines = 0
-        self._encode = _escaping if escape else _plain
+        self._encode = _encode_ascii if escape else _encode_unicode
         self._sync_every = sync_every
-        self._file = _create(path) if header is None else self._open_locked()
+        self._file = _create_file(path) if header is None else self._open_locked()
         self._size = 0
         self._synced = time.monotonic()
         if header is None:
             return
         try:
-            self._begin(_MAGIC + self._encode(header).encode() + b"}\n")
+            self._start_or_resume(_MAGIC + self._encode(header).encode() + b"}\n")
         except BaseException:
             self.close()
             raise
@@ -86,7 +91,8 @@ class Journal:
         """Add a record.
 
         Raises:
-            JournalError: It could not be written; the journal is as it was before.
+            JournalError: The record could not be written, and the journal is unchanged; or it was
+                written, but could not be synchronised to the disk.
         """
         self._write(self._encode(record).encode() + b"\n")
         self.lines += 1
@@ -102,7 +108,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Synchronise the records if that is asked for, and unlock the file; may be repeated."""
+        """Synchronise the records if `sync_every` is set, and unlock the file; may be repeated."""
         if self._file >= 0:
             try:
                 if self._sync_every is not None:
@@ -122,7 +128,7 @@ class Journal:
         self.close()
 
     def _open_locked(self) -> int:
-        """Open or create a file for this process alone."""
+        """Open or create the file, and lock it for this process alone."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -154,8 +160,8 @@ class Journal:
             raise self.make_write_error(error) from None
         self._size = size
 
-    def _begin(self, line: bytes) -> None:
-        """Write the header, or continue a journal that has it."""
+    def _start_or_resume(self, line: bytes) -> None:
+        """Write the header line, or check that the journal has it and resume from its records."""
         self._size = os.fstat(self._file).st_size
         if self._has_header():
             self._resume(json.loads(line)["header"])
@@ -168,66 +174,73 @@ class Journal:
         self._synced = time.monotonic()
 
     def _has_header(self) -> bool:
-        """Whether the file has a complete header; False also if the header is incomplete."""
+        """Whether the file has a complete header; False if it is empty or its header incomplete.
+
+        Raises:
+            InputError: The file is not a journal.
+        """
         with self.path.open("rb") as stream:
             first = stream.readline()
         if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
             raise InputError(
-                "is no journal, so nothing is added to it",
+                "is not a journal, so nothing is added to it",
                 kind="damaged-file",
                 file=self.path,
-                remedy="choose another",
+                remedy="choose another file",
             )
         return first.endswith(b"\n")
 
     def _resume(self, header: Any) -> None:
         """Check the header and the records, and remove an incomplete end."""
-        end, bad = 0, 0
+        valid_size, first_bad_line = 0, 0
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 record = parse_record(line)
                 if record is None:
-                    bad = bad or number
+                    first_bad_line = first_bad_line or number
                     self.torn += 1
-                elif bad:
+                elif first_bad_line:
                     raise InputError(
-                        "is damaged in the middle: no row can be read here, but later ones can",
+                        "is damaged in the middle: this line cannot be read, but later lines can",
                         kind="damaged-file",
                         file=self.path,
-                        line=bad,
+                        line=first_bad_line,
                         remedy=TRUNCATE_REMEDY,
                     )
                 else:
                     if number == 1:
-                        self._compare(record.get("header"), header)
-                    end += len(line)
-        if bad == 1:
+                        self._check_header(record.get("header"), header)
+                    valid_size += len(line)
+        if first_bad_line == 1:
             raise InputError(
-                "has a header that cannot be read", kind="damaged-file", file=self.path
+                "has a header that cannot be read",
+                kind="damaged-file",
+                file=self.path,
+                remedy="start in another folder",
             )
-        if bad:
-            os.ftruncate(self._file, end)
-            self._size = end
+        if first_bad_line:
+            os.ftruncate(self._file, valid_size)
+            self._size = valid_size
 
-    def _compare(self, before: Any, now: Any) -> None:
-        for address, old, new in _differences(before, now):
+    def _check_header(self, before: Any, now: Any) -> None:
+        for address, old, new in _find_differences(before, now):
             raise InputError(
                 f"was {old} when the journal was created, and is {new} now",
                 kind="different-inputs",
                 file=self.path,
                 field=address_to_path(address) or "header",
-                remedy="go on with what it was, or begin elsewhere",
+                remedy="resume with the earlier value, or start in another folder",
             )
 
 
 def read_records(path: Path, *, header: bool) -> Iterator[dict[str, Any] | None]:
-    """Yield the records of a journal that a process may be writing; None: a line that is none.
+    """Yield the records of a journal that a process may be writing; None for a damaged line.
 
     A last line that is not complete yet is left out.
 
     Args:
         path: The file.
-        header: Whether the journal has a header, which is not one of its records.
+        header: Whether the journal has a header, which is not yielded.
 
     Raises:
         InputError: The file has no header, but should have one.
@@ -235,10 +248,10 @@ def read_records(path: Path, *, header: bool) -> Iterator[dict[str, Any] | None]
     with path.open("rb") as lines:
         if header and not next(lines, b"").startswith(_MAGIC):
             raise InputError(
-                "is no journal, or a damaged one",
+                "is not a journal, or is damaged",
                 kind="damaged-file",
                 file=path,
-                remedy="give what made it once more, in another folder",
+                remedy="run the command that wrote it again, with another folder",
             )
         for line in lines:
             if line.endswith(b"\n"):
@@ -246,11 +259,11 @@ def read_records(path: Path, *, header: bool) -> Iterator[dict[str, Any] | None]
 
 
 def parse_record(line: bytes, *, finite: bool = False) -> dict[str, Any] | None:
-    r"""Parse a line of a journal; None if it is incomplete or no JSON object.
+    r"""Parse a line of a journal; None if it is incomplete or not a JSON object.
 
     Args:
         line: The line, with its end.
-        finite: Whether NaN and infinities are damage.
+        finite: Whether a line with NaN or an infinity counts as damaged.
 
     >>> parse_record(b'{"t":1.0}\n'), parse_record(b'{"t":1.0}'), parse_record(b'{"t":1')
     ({'t': 1.0}, None, None)
@@ -270,44 +283,51 @@ def _refuse_constant(name: str) -> None:
 
 
 def _to_python(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's."""
+    """Convert a number or an array of NumPy to Python values."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"a journal cannot hold a {type(value).__name__}")
+    raise TypeError(f"a journal cannot store a value of type {type(value).__name__}")
 
 
-_escaping = json.JSONEncoder(separators=(",", ":"), default=_to_python).encode
-_plain = json.JSONEncoder(separators=(",", ":"), default=_to_python, ensure_ascii=False).encode
+_encode_ascii = json.JSONEncoder(separators=(",", ":"), default=_to_python).encode
+_encode_unicode = json.JSONEncoder(
+    separators=(",", ":"), default=_to_python, ensure_ascii=False
+).encode
 
 
-def _differences(before: Any, now: Any, above: Address = ()) -> Iterator[tuple[Address, str, str]]:
-    """Where two plain values differ, and the text of each there."""
+def _find_differences(
+    before: Any, now: Any, parent: Address = ()
+) -> Iterator[tuple[Address, str, str]]:
+    """Yield the address of every difference between two plain values, and both texts."""
     if isinstance(before, dict) and isinstance(now, dict):
         for name in {**before, **now}:
             if name not in before:
-                yield (*above, name), "not there", _shorten(now[name])
+                yield (*parent, name), "not set", _shorten(now[name])
             elif name not in now:
-                yield (*above, name), _shorten(before[name]), "not there"
+                yield (*parent, name), _shorten(before[name]), "not set"
             else:
-                yield from _differences(before[name], now[name], (*above, name))
+                yield from _find_differences(before[name], now[name], (*parent, name))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for position, (one, other) in enumerate(zip(before, now, strict=True)):
-            yield from _differences(one, other, (*above, position))
-    elif _escaping(before) != _escaping(now):
-        yield above, _shorten(before), _shorten(now)
+        for index, (old, new) in enumerate(zip(before, now, strict=True)):
+            yield from _find_differences(old, new, (*parent, index))
+    elif _encode_ascii(before) != _encode_ascii(now):
+        yield parent, _shorten(before), _shorten(now)
 
 
 def _shorten(value: Any) -> str:
-    text = _escaping(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    text = _encode_ascii(value)
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
 
 
-def _create(path: Path) -> int:
+def _create_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the name of a new file on the disk, where the system can open folders."""
+    """Synchronise a folder to the disk, so that the name of a new file is not lost in a crash.
+
+    Nothing is done on systems that cannot open folders.
+    """
     with suppress(OSError):
         file = os.open(folder, os.O_RDONLY)
         try:

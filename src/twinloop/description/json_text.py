@@ -21,32 +21,37 @@ from twinloop.description.errors import InputError
 
 def parse_json(text: str, file: str | None) -> ParsedDocument:
     """Parse JSON text; a key that occurs twice in one object is an error."""
-    twice: list[str] = []
+    repeated_keys: list[str] = []
 
     def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return object_from_pairs(pairs, on_repeat=twice.append)
+        return object_from_pairs(pairs, on_repeat=repeated_keys.append)
 
     def refuse(constant: str) -> Any:
-        raise InputError(f"{constant} is no number in JSON", kind="not-json", file=file)
+        raise InputError(f"{constant} is not a number in JSON", kind="not-json", file=file)
 
     try:
         data = json.loads(text, object_pairs_hook=make_object, parse_constant=refuse)
     except json.JSONDecodeError as error:
         raise InputError(
-            f"is no JSON: {error.msg}", kind="not-json", file=file, line=error.lineno
+            f"is not valid JSON: {error.msg}", kind="not-json", file=file, line=error.lineno
         ) from None
     except RecursionError:
         raise make_depth_error(file) from None
     except InputError:
         raise
-    except ValueError as error:  # an integer of thousands of digits
-        raise InputError(f"is no JSON: {error}", kind="not-json", file=file) from None
-    if twice:
-        line = next((at for name, at in _find_repeats(text) if name == twice[0]), None)
-        raise InputError(
-            f"the key '{twice[0]}' occurs twice", kind="duplicate-name", file=file, line=line
+    except ValueError as error:  # an integer with more digits than Python converts
+        raise InputError(f"cannot be read: {error}", kind="not-json", file=file) from None
+    if repeated_keys:
+        line = next(
+            (number for name, number in _find_repeats(text) if name == repeated_keys[0]), None
         )
-    document = ParsedDocument(data, file, lambda: _number_lines(text))
+        raise InputError(
+            f"the key '{repeated_keys[0]}' occurs twice",
+            kind="duplicate-name",
+            file=file,
+            line=line,
+        )
+    document = ParsedDocument(data, file, lambda: _find_lines(text))
     _check_values(document)
     return document
 
@@ -75,7 +80,7 @@ def object_from_pairs(
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-def _number_lines(text: str) -> dict[Address, int]:
+def _find_lines(text: str) -> dict[Address, int]:
     lines: dict[Address, int] = {}
     for address, line in _list_addresses(text):
         lines.setdefault(address, line)
@@ -93,41 +98,44 @@ def _find_repeats(text: str) -> list[tuple[str, int]]:
 
 
 def _list_addresses(text: str) -> list[tuple[Address, int]]:
-    """List all values of a valid JSON text with their lines; a member has the line of its name."""
-    found: list[tuple[Address, int]] = []
-    place: list[str | int] = []  # the open member or item of each open object or list
-    open_objects: list[bool] = []
-    line, counted = 1, 0
-    name_next = False
+    """List the address and line of every value of a valid JSON text.
+
+    The line of a member of an object is that of its key.
+    """
+    addresses: list[tuple[Address, int]] = []
+    address: list[str | int] = []  # the current key or index in each open object or list
+    is_object: list[bool] = []  # for each open object or list, whether it is an object
+    line, counted_to = 1, 0
+    key_expected = False
     for token in _TOKEN.finditer(text):
-        line += text.count("\n", counted, token.start())
-        counted = token.start()
-        mark = token[0]
-        if mark in "}]":
-            open_objects.pop()
-            place.pop()
-            name_next = False
-        elif mark == ",":
-            name_next = open_objects[-1]
-            if not name_next:
-                place[-1] = int(place[-1]) + 1
-        elif mark == ":":
-            name_next = False
-        elif name_next:
-            place[-1] = json.loads(mark)
-            found.append((tuple(place), line))
+        line += text.count("\n", counted_to, token.start())
+        counted_to = token.start()
+        token_text = token[0]
+        if token_text in "}]":
+            is_object.pop()
+            address.pop()
+            key_expected = False
+        elif token_text == ",":
+            key_expected = is_object[-1]
+            if not key_expected:
+                address[-1] = int(address[-1]) + 1
+        elif token_text == ":":
+            key_expected = False
+        elif key_expected:
+            address[-1] = json.loads(token_text)
+            addresses.append((tuple(address), line))
         else:
-            if not open_objects or not open_objects[-1]:
-                found.append((tuple(place), line))
-            if mark in "{[":
-                name_next = mark == "{"
-                open_objects.append(name_next)
-                place.append("" if name_next else 0)
-    return found
+            if not is_object or not is_object[-1]:
+                addresses.append((tuple(address), line))
+            if token_text in "{[":
+                key_expected = token_text == "{"
+                is_object.append(key_expected)
+                address.append("" if key_expected else 0)
+    return addresses
 
 
 def _check_values(document: ParsedDocument) -> None:
-    """Raise an error for data that is nested too deep and for numbers that no field can hold."""
+    """Raise an error for data nested too deep, and for numbers not finite or beyond 64 bits."""
     rest: list[tuple[Any, Address]] = [(document.data, ())]
     while rest:
         value, address = rest.pop()

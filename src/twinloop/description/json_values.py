@@ -16,9 +16,9 @@ def to_json_values(value: Any) -> Any:
     {'1': [None, 2.5], 'a': [None, 'b']}
     """
     if isinstance(value, Mapping):
-        return {str(name): to_json_values(each) for name, each in value.items()}
+        return {str(name): to_json_values(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json_values(each) for each in value]
+        return [to_json_values(item) for item in value]
     if isinstance(value, np.generic):
         return to_json_values(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -26,14 +26,14 @@ class FolderLock:
     folder in the same process is an error as well.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     lock = FolderLock.acquire(Path(there))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lock = FolderLock.acquire(Path(folder))
     ...     try:
-    ...         FolderLock.acquire(Path(there))
+    ...         FolderLock.acquire(Path(folder))
     ...     except InputError as error:
     ...         print(error.problem.partition(" process")[0])
     ...     lock.release()
-    ...     list(Path(there).iterdir())
+    ...     list(Path(folder).iterdir())
     is in use by
     []
     """
@@ -41,7 +41,7 @@ class FolderLock:
     def __init__(self, path: Path, file: int) -> None:
         self._path = path
         self._file = file
-        self._closed = weakref.finalize(self, os.close, file)
+        self._close_file = weakref.finalize(self, os.close, file)
 
     @classmethod
     def acquire(cls, folder: Path) -> Self:
@@ -70,11 +70,11 @@ class FolderLock:
 
     def release(self) -> None:
         """Release the lock and remove its file."""
-        if self._closed.alive:
+        if self._close_file.alive:
             with suppress(OSError):  # the folder was replaced, or cannot be written any more
                 if os.path.samestat(os.fstat(self._file), self._path.lstat()):
                     self._path.unlink()
-            self._closed()
+            self._close_file()
 
 
 @contextmanager
@@ -88,9 +88,10 @@ def hold_lock(folder: Path) -> Iterator[None]:
 
 
 def lock_file(file: int) -> str | None:
-    """Lock an open file exclusively, without waiting; return the holder if it is locked.
+    """Lock an open file exclusively, without waiting.
 
-    On file systems without locks (Lustre without `-o flock`, some NFS), nothing is locked.
+    Returns None, or the process that has locked the file. On Windows and on file systems without
+    locks (Lustre without `-o flock`, some NFS), nothing is locked and the result is None.
     """
     if sys.platform == "win32":
         return None
@@ -133,7 +134,7 @@ def _make_in_use_error(folder: Path, holder: str) -> InputError:
 
 
 def _find_holder(inode: int) -> str:
-    """Return the process that holds the lock of a file, if `/proc/locks` lists it."""
+    """Return the process that holds the lock of a file; its id only if `/proc/locks` lists it."""
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()

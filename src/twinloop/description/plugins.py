@@ -1,8 +1,7 @@
-"""The registry: objects that installed packages, Twinloop included, offer under a name.
+"""Objects that installed packages, including Twinloop, register under a name as entry points.
 
-They are entry points of Python packages. A plug-in registers a policy, a loss or an optimiser in
-this way, and a higher package of Twinloop registers what a lower one needs but may not import, such
-as the figures of a trace.
+A plug-in registers a policy, a loss or an optimiser in this way. A higher package of Twinloop
+registers an object that a lower package needs but may not import, such as the plots of a trace.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from twinloop.description.errors import InputError
 #: Pattern of a name that refers to Python code: `module:name`.
 CODE_PATTERN: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
-#: The entry points by which packages of Twinloop offer objects to the packages below them.
+#: The group of entry points by which packages of Twinloop register objects for lower packages.
 COMPONENTS: Final = "twinloop.components"
 
 
 def list_plugins(group: str) -> list[str]:
-    """The names that are registered in a group."""
+    """Return the names that are registered in a group of entry points."""
     return [entry.name for entry in entry_points(group=group)]
 
 
@@ -34,18 +33,18 @@ def load_plugin(group: str, name: str, kind: str, field: str | None = None) -> A
     Args:
         group: The group of entry points, such as `twinloop.policies`.
         name: A registered name.
-        kind: What the object should be, for messages: `policy`.
-        field: The field of the description that has the name, for messages.
+        kind: What kind of object it is, for messages: `policy`.
+        field: The field of the description that contains the name, for messages.
     """
-    offered = {entry.value: entry for entry in entry_points(group=group) if entry.name == name}
-    if len(offered) > 1:
+    candidates = {entry.value: entry for entry in entry_points(group=group) if entry.name == name}
+    if len(candidates) > 1:
         raise InputError(
-            f"several plug-ins define the {kind} '{name}': {', '.join(sorted(offered))}",
+            f"several plug-ins define the {kind} '{name}': {', '.join(sorted(candidates))}",
             kind="plugin-error",
             field=field,
             remedy="uninstall all but one",
         )
-    ((value, entry),) = offered.items()
+    ((value, entry),) = candidates.items()
     try:
         return entry.load()
     except Exception as error:  # any exception can occur while foreign code is imported
@@ -63,13 +62,13 @@ def load_component(name: str) -> Any:
     >>> load_component("trace-plots").__name__
     'Plots'
     """
-    found = {entry.value: entry for entry in entry_points(group=COMPONENTS, name=name)}
-    if len(found) != 1:
+    registered = {entry.value: entry for entry in entry_points(group=COMPONENTS, name=name)}
+    if len(registered) != 1:
         raise ImportError(
-            f"{len(found)} components are registered as '{name}': the installation of twinloop is "
-            "out of date (install it again)"
+            f"{len(registered)} components are registered as '{name}': the installation of "
+            "twinloop is out of date (install it again)"
         )
-    return next(iter(found.values())).load()
+    return next(iter(registered.values())).load()
 
 
 def import_code(name: str, field: str | None = None) -> Any:

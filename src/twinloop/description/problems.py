@@ -13,11 +13,12 @@ from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import number_to_text, quote_value
 
+#: Number of problems that the text of an error lists.
 _MAX_LISTED = 20
 
 
 class DescriptionError(InputError):
-    """A description is invalid; `problems` has all errors, the own fields repeat the first one.
+    """A description is invalid; `problems` has all errors, and the other fields those of the first.
 
     >>> from twinloop.platform import Platform
     >>> text = "clusters:\\n- hosts:\\n  - cores: 0\\n    core: 8\\n"
@@ -26,7 +27,7 @@ class DescriptionError(InputError):
     ... except DescriptionError as error:
     ...     print(error)
     p.yaml:3: clusters[0].hosts[0].cores: must be positive, not 0 [TL0206]
-    p.yaml:4: clusters[0].hosts[0].core: is no field of the host (did you mean 'cores'?) [TL0203]
+    p.yaml:4: clusters[0].hosts[0].core: is not a field of the host (did you mean 'cores'?) [TL0203]
     """
 
     __module__ = "twinloop.description"
@@ -54,16 +55,16 @@ class DescriptionError(InputError):
 
 
 class ProblemCollector:
-    """Collector of the problems of a whole description whose single fields are valid."""
+    """Collector of problems that concern several fields, each of which is valid by itself."""
 
     def __init__(self) -> None:
-        self._found: list[InitErrorDetails] = []
+        self._problems: list[InitErrorDetails] = []
 
     def add(self, address: Address, problem: str, remedy: str | None = None, *, kind: str) -> None:
         """Add a problem of the value at this address, relative to the description."""
         context = {"problem": problem, "remedy": remedy, "kind": kind}
         error = PydanticCustomError("finding", "{problem}", context)
-        self._found.append(InitErrorDetails(type=error, loc=address, input=None))
+        self._problems.append(InitErrorDetails(type=error, loc=address, input=None))
 
     def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
         """Add a problem for every name that repeats an earlier one."""
@@ -77,8 +78,8 @@ class ProblemCollector:
 
     def check(self) -> None:
         """Raise a validation error if there are any problems."""
-        if self._found:
-            raise ValidationError.from_exception_data("description", self._found)
+        if self._problems:
+            raise ValidationError.from_exception_data("description", self._problems)
 
 
 def problems_from_validation_error(
@@ -86,12 +87,13 @@ def problems_from_validation_error(
 ) -> list[InputError]:
     """Convert the errors of pydantic into problems with path and line.
 
-    `classes` has the class that each mapping of the document was read as.
+    `classes` maps the `id` of each mapping of the document to the class that it was read as.
     """
     problems: list[InputError] = []
     for details in error.errors(include_url=False):
         context = details.get("ctx", {})
-        # Pydantic does not count invalid items, which have errors of their own.
+        # Pydantic does not count invalid items, so a list can be too short only because of them;
+        # they have errors of their own.
         if details["type"] == "too_short" and len(details["input"]) >= context["min_length"]:
             continue
         address, parent = _locate(details, document.data)
@@ -122,13 +124,14 @@ def _locate(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
     """
     address: list[str | int] = []
     parent, node = None, data
-    named = details["type"] in ("missing", "finding")
+    # The location of these errors may end with a field that the document does not contain.
+    may_be_absent = details["type"] in ("missing", "finding")
     for step in details["loc"]:
         if (isinstance(node, dict) and step in node) or (
             isinstance(node, list | tuple) and isinstance(step, int) and step < len(node)
         ):
             parent, node = node, node[step]  # type: ignore[index]
-        elif named and not (isinstance(node, dict) and step in _list_texts(node)):
+        elif may_be_absent and not (isinstance(node, dict) and step in _list_texts(node)):
             parent, node = node, None
         else:
             continue
@@ -140,6 +143,7 @@ def _locate(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
 
 
 def _list_texts(node: Mapping[str, Any]) -> list[str]:
+    """List the texts of a mapping, one of which may be the tag that selects a member of a union."""
     return [value for value in node.values() if isinstance(value, str)]
 
 
@@ -160,9 +164,9 @@ def _explain(
             return "is missing", None, "missing-field"
         case "extra_forbidden":
             known = list(cls.model_fields) if cls is not None else []
-            whole = f"the {cls.noun()}" if cls is not None else "the description"
+            owner = f"the {cls.noun()}" if cls is not None else "the description"
             remedy = suggest_name(str(address[-1]), known) if known else None
-            return f"is no field of {whole}", remedy, "unknown-field"
+            return f"is not a field of {owner}", remedy, "unknown-field"
         case "literal_error" | "union_tag_invalid":
             expected = _split_expected(context.get("expected", context.get("expected_tags", "")))
             given = context.get("tag", details["input"])
@@ -170,9 +174,14 @@ def _explain(
             problem = f"must be one of {', '.join(expected)}, not {quote_value(given)}"
             return problem, remedy, "not-a-choice"
         case "too_short":
-            return f"must have at least {_count_items(context['min_length'])}", None, "wrong-count"
+            return (
+                f"must have at least {_count(context['min_length'], 'item')}",
+                None,
+                "wrong-count",
+            )
         case "too_long":
-            return f"must have at most {_count_items(context['max_length'])}", None, "wrong-count"
+            items = _count(context["max_length"], "item")
+            return f"must have at most {items}", None, "wrong-count"
         case kind:
             requirement = _describe_requirement(kind, context, details["msg"])
             return f"{requirement}, not {value}", None, classify_validation_error(kind)
@@ -219,8 +228,12 @@ def _describe_requirement(kind: str, context: Mapping[str, Any], message: str) -
             return "must be true or false"
         case "string_type":
             return "must be a text (in quotes if it looks like a number)"
-        case "string_too_short" | "string_too_long" | "string_pattern_mismatch":
-            return "must be a name: 1 to 200 characters, no blank at its ends"
+        case "string_too_short":
+            return f"must be a text of at least {_count(context['min_length'], 'character')}"
+        case "string_too_long":
+            return f"must be a text of at most {_count(context['max_length'], 'character')}"
+        case "string_pattern_mismatch":
+            return "must be a name without control characters, and without blanks at its ends"
         case "model_type" | "dict_type" | "model_attributes_type":
             return "must be a mapping of names to values"
         case "tuple_type" | "list_type":
@@ -229,17 +242,17 @@ def _describe_requirement(kind: str, context: Mapping[str, Any], message: str) -
             return message.replace("Input should", "must")
 
 
-def _count_items(count: int) -> str:
-    return f"{count} item{'' if count == 1 else 's'}"
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def find_unknown_names(
     given: Sequence[str], known: Sequence[str], what: str
 ) -> list[tuple[int, str]]:
     """Return position and remedy of every name that is not a known `what`."""
-    everything = set(known)
+    known_set = set(known)
     return [
         (position, suggest_name(name, known) if known else f"there is no {what}")
         for position, name in enumerate(given)
-        if name not in everything
+        if name not in known_set
     ]

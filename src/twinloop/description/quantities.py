@@ -22,8 +22,8 @@ _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
 _MAX_TEXT = 80
 
-#: Times (s) and powers (W) above these are rejected: added to them, other values of a run would
-#: lose their digits.
+#: Larger times (s) and powers (W) are rejected: in a sum with them, the other values of a run would
+#: lose their precision.
 MAX_TIME: Final = 1e15
 MAX_POWER: Final = 1e15
 
@@ -32,12 +32,16 @@ MAX_POWER: Final = 1e15
 class Unit:
     """A kind of quantity: its units, and the unit of stored values and of bare numbers."""
 
+    #: The quantity with its article, for messages: `a frequency`.
     what: str
+    #: The unit of stored values and of numbers without a unit.
     stored: str
+    #: The size of each unit, in the stored unit.
     factors: Mapping[str, Decimal]
-    several: bool = False
-    #: The largest value that is accepted.
-    largest: float = math.inf
+    #: Whether a text may be a sum: `1h30m`.
+    is_sum_allowed: bool = False
+    #: The largest absolute value that is accepted, in the stored unit.
+    max_value: float = math.inf
 
     def read(self, value: Any) -> float:
         """Convert a number or a text to the stored unit.
@@ -49,7 +53,7 @@ class Unit:
             raise InputError(
                 f"must be {self.what}, not {quote_value(value)}",
                 kind="invalid-quantity",
-                remedy=self._remedy(),
+                remedy=self._make_remedy(),
             )
         if not isinstance(value, str):
             try:
@@ -59,13 +63,15 @@ class Unit:
         parts = self._split(value)
         if len(parts) == 1 and not parts[0][1]:
             parts = [(parts[0][0], self.stored)]
-        total = sum((Decimal(number) * self._factor(unit) for number, unit in parts), Decimal())
+        total = sum(
+            (Decimal(number) * self._find_factor(unit) for number, unit in parts), Decimal()
+        )
         return self._check_range(float(total))
 
     def _check_range(self, value: float) -> float:
-        if math.isfinite(value) and abs(value) > self.largest:
+        if math.isfinite(value) and abs(value) > self.max_value:
             raise InputError(
-                f"{value:g} {self.stored} is beyond {self.largest:g} {self.stored}, the largest "
+                f"{value:g} {self.stored} is beyond {self.max_value:g} {self.stored}, the largest "
                 f"{self.what.split(' ', 1)[1]}",
                 kind="out-of-range",
             )
@@ -76,65 +82,67 @@ class Unit:
         while end < len(text) <= _MAX_TEXT and (part := _PART.match(text, end)):
             parts.append((part[1], part[2]))
             end = part.end()
-        if not parts or end < len(text) or (len(parts) > 1 and not self.several):
+        if not parts or end < len(text) or (len(parts) > 1 and not self.is_sum_allowed):
             raise InputError(
                 f"must be {self.what}, not {quote_value(text)}",
                 kind="invalid-quantity",
-                remedy=self._remedy(),
+                remedy=self._make_remedy(),
             )
         if not all(math.isfinite(float(number)) for number, _ in parts):
             raise InputError("is a number out of range", kind="out-of-range")
         return parts
 
-    def _factor(self, unit: str) -> Decimal:
+    def _find_factor(self, unit: str) -> Decimal:
         if unit in self.factors:
             return self.factors[unit]
         if not unit:
             raise InputError(
-                "has a number without a unit", kind="invalid-quantity", remedy=self._remedy()
+                "has a number without a unit", kind="invalid-quantity", remedy=self._make_remedy()
             )
         alike = [known for known in self.factors if known.casefold() == unit.casefold()]
         remedy = f"did you mean '{alike[0]}'?" if alike else suggest_name(unit, list(self.factors))
         raise InputError(
-            f"'{unit}' is no unit of {self.what.split(' ', 1)[1]}",
+            f"'{unit}' is not a unit for {self.what}",
             kind="invalid-quantity",
             remedy=remedy,
         )
 
-    def _remedy(self) -> str:
+    def _make_remedy(self) -> str:
         return f"write a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
 
     def schema(self, *, positive: bool) -> dict[str, Any]:
         """Return the JSON Schema of such a field."""
         bound = {"exclusiveMinimum": 0} if positive else {"minimum": 0}
         unit = f"({'|'.join(self.factors)})"
-        one = rf"[0-9.]+([eE][-+]?[0-9]+)?\s*{unit}"
+        part = rf"[0-9.]+([eE][-+]?[0-9]+)?\s*{unit}"
         pattern = (
-            rf"^\s*(({one}\s*)+|[0-9.eE+-]+)\s*$"
-            if self.several
-            else (rf"^\s*({one}|[0-9.eE+-]+)\s*$")
+            rf"^\s*(({part}\s*)+|[0-9.eE+-]+)\s*$"
+            if self.is_sum_allowed
+            else (rf"^\s*({part}|[0-9.eE+-]+)\s*$")
         )
         return {"anyOf": [{"type": "number", **bound}, {"type": "string", "pattern": pattern}]}
 
 
-def _decimals(**factors: str) -> dict[str, Decimal]:
+def _make_factors(**factors: str) -> dict[str, Decimal]:
     return {unit: Decimal(factor) for unit, factor in factors.items()}
 
 
-FREQUENCY = Unit("a frequency", "MHz", _decimals(Hz="1e-6", kHz="1e-3", MHz="1", GHz="1e3"))
+FREQUENCY = Unit("a frequency", "MHz", _make_factors(Hz="1e-6", kHz="1e-3", MHz="1", GHz="1e3"))
 MEMORY = Unit(
     "an amount of memory",
     "B",
-    _decimals(B="1", kB="1e3", KB="1e3", MB="1e6", GB="1e9", TB="1e12", PB="1e15")
-    | {f"{p}iB": Decimal(1024) ** n for n, p in enumerate("KMGTP", start=1)},
+    _make_factors(B="1", kB="1e3", KB="1e3", MB="1e6", GB="1e9", TB="1e12", PB="1e15")
+    | {f"{prefix}iB": Decimal(1024) ** power for power, prefix in enumerate("KMGTP", start=1)},
 )
-POWER = Unit("a power", "W", _decimals(mW="1e-3", W="1", kW="1e3", MW="1e6"), largest=MAX_POWER)
+POWER = Unit(
+    "a power", "W", _make_factors(mW="1e-3", W="1", kW="1e3", MW="1e6"), max_value=MAX_POWER
+)
 DURATION = Unit(
     "a duration",
     "s",
-    _decimals(ms="1e-3", s="1", sec="1", min="60", m="60", h="3600", d="86400", w="604800"),
-    several=True,
-    largest=MAX_TIME,
+    _make_factors(ms="1e-3", s="1", sec="1", min="60", m="60", h="3600", d="86400", w="604800"),
+    is_sum_allowed=True,
+    max_value=MAX_TIME,
 )
 
 MHz = Annotated[

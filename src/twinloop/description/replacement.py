@@ -26,12 +26,13 @@ from twinloop.description.locks import LOCK_FILE, check_unlocked
 FILE_LIST: Final = ".twinloop.json"
 #: Files that a process locks while it works in a folder.
 _LOCKED_FILES: Final = (LOCK_FILE, "journal.jsonl", "power-journal.jsonl")
-#: Name of the folder for replaced files, in the pattern of temporary names.
-_ASIDE: Final = "replaced"
-#: Temporary names, which a killed process leaves behind: the final name and the process id.
+#: Start of the name of the folder for replaced files, which is a temporary name.
+_ASIDE_NAME: Final = "replaced"
+#: Temporary names, which a killed process leaves behind: the final name, the process id and random
+#: digits.
 _TEMPORARY_NAME: Final = re.compile(r"\.(?P<name>.+)-[0-9]{1,9}-[0-9a-f]{8}")
 #: Number of foreign files that an error lists.
-_LISTED: Final = 5
+_MAX_LISTED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -66,18 +67,21 @@ class OwnedFiles:
         """Whether a file is owned, or is the temporary file of an owned one."""
         if path in self.files:
             return True
-        above, _, name = path.rpartition("/")
-        left = _TEMPORARY_NAME.fullmatch(name)
-        written = left["name"] if left else name.removeprefix(".")
-        return written != name and (f"{above}/{written}" if above else written) in self.files
+        parent, _, name = path.rpartition("/")
+        temporary = _TEMPORARY_NAME.fullmatch(name)
+        final_name = temporary["name"] if temporary else name.removeprefix(".")
+        final_path = f"{parent}/{final_name}" if parent else final_name
+        return final_name != name and final_path in self.files
 
     def has_tree(self, path: str) -> bool:
-        """Whether a subfolder is owned with all its content."""
-        above, _, name = path.rpartition("/")
-        left = _TEMPORARY_NAME.fullmatch(name)
-        written = left["name"] if left else name
-        whole = f"{above}/{written}" if above else written
-        return whole in self.trees or (left is not None and left["name"] == _ASIDE)
+        """Whether a subfolder is owned with all its content, or is left by a killed `set_aside`."""
+        parent, _, name = path.rpartition("/")
+        temporary = _TEMPORARY_NAME.fullmatch(name)
+        final_name = temporary["name"] if temporary else name
+        final_path = f"{parent}/{final_name}" if parent else final_name
+        return final_path in self.trees or (
+            temporary is not None and temporary["name"] == _ASIDE_NAME
+        )
 
 
 #: Returns the owned files of a folder; raises an error if it is not a folder of the right kind.
@@ -88,10 +92,10 @@ def find_foreign_files(folder: Path, owned: OwnedFiles) -> list[str]:
     """List the files of a folder that are not owned, by their relative paths.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("plan.json", "thesis.tex", ".plan.json-17-0123abcd"):
-    ...         Path(there, name).touch()
-    ...     find_foreign_files(Path(there), OwnedFiles.of(["plan.json"]))
+    ...         Path(folder, name).touch()
+    ...     find_foreign_files(Path(folder), OwnedFiles.of(["plan.json"]))
     ['thesis.tex']
     """
     return [path for path in _iterate_files(folder, owned) if not owned.has(path)]
@@ -117,7 +121,7 @@ def check_replaceable(
         return
     if not path.is_dir():
         raise InputError(
-            "exists and is no folder, so it is not replaced",
+            "exists and is not a folder, so it is not replaced",
             kind="not-replaceable",
             file=path,
             remedy="choose another name, or remove it yourself",
@@ -128,22 +132,22 @@ def check_replaceable(
             return
         owned = owner(path) | OwnedFiles.of([LOCK_FILE])  # a killed process leaves it
         foreign = find_foreign_files(path, owned)
-        locks = [
-            each for each in _iterate_files(path, owned) if each.rpartition("/")[2] in _LOCKED_FILES
+        lock_files = [
+            file for file in _iterate_files(path, owned) if file.rpartition("/")[2] in _LOCKED_FILES
         ]
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise InputError(problem, kind="not-replaceable", file=path) from None
     if foreign:
-        more = ", ..." if len(foreign) > _LISTED else ""
+        more = ", ..." if len(foreign) > _MAX_LISTED else ""
         raise InputError(
             "exists and contains other files, so it is not replaced: "
-            f"{', '.join(foreign[:_LISTED])}{more}",
+            f"{', '.join(foreign[:_MAX_LISTED])}{more}",
             kind="not-replaceable",
             file=path,
             remedy="choose another name, or move these files away",
         )
-    check_unlocked(path, [each for each in locks if each not in ours])
+    check_unlocked(path, [file for file in lock_files if file not in ours])
 
 
 def check_not_input(path: Path, inputs: Iterable[Path]) -> None:
@@ -153,22 +157,20 @@ def check_not_input(path: Path, inputs: Iterable[Path]) -> None:
     Traceback (most recent call last):
     twinloop.InputError: runs/real: contains the input runs/real/manifest.json ...
     """
-    place = path.resolve()
+    resolved = path.resolve()
     for given in inputs:
-        other = given.resolve()
-        if place == other or _is_same_file(path, given):
+        resolved_input = given.resolve()
+        if resolved == resolved_input or _is_same_file(path, given):
             raise InputError(
-                "is the input", kind="output-is-input", file=path, remedy="write to another place"
+                "is the input", kind="output-is-input", file=path, remedy="write to another path"
             )
-        if other.is_relative_to(place):
+        if resolved_input.is_relative_to(resolved):
             problem = f"contains the input {given}"
-        elif given.is_dir() and place.is_relative_to(other):
+        elif given.is_dir() and resolved.is_relative_to(resolved_input):
             problem = f"is inside the input {given}"
         else:
             continue
-        raise InputError(
-            problem, kind="output-is-input", file=path, remedy="write to another place"
-        )
+        raise InputError(problem, kind="output-is-input", file=path, remedy="write to another path")
 
 
 def check_regular_file(path: Path) -> None:
@@ -176,7 +178,7 @@ def check_regular_file(path: Path) -> None:
 
     >>> check_regular_file(Path("/dev/null"))
     Traceback (most recent call last):
-    twinloop.InputError: /dev/null: is no regular file, so it is not replaced ...
+    twinloop.InputError: /dev/null: is not a regular file, so it is not replaced ...
     """
     try:
         mode = path.lstat().st_mode
@@ -186,7 +188,7 @@ def check_regular_file(path: Path) -> None:
         return
     what = "is a folder" if stat.S_ISDIR(mode) else "is a link" if stat.S_ISLNK(mode) else ""
     raise InputError(
-        f"{what or 'is no regular file'}, so it is not replaced",
+        f"{what or 'is not a regular file'}, so it is not replaced",
         kind="not-replaceable",
         file=path,
         remedy="choose another name, or remove it yourself",
@@ -203,19 +205,19 @@ def set_aside(folder: Path, keep: Collection[str] = (LOCK_FILE,)) -> Iterator[No
     the lock.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     old = Path(there, "old")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     old = Path(folder, "old")
     ...     old.touch()
     ...     try:
-    ...         with set_aside(Path(there)):
-    ...             Path(there, "new").touch()
+    ...         with set_aside(Path(folder)):
+    ...             Path(folder, "new").touch()
     ...             raise OSError(28, "No space left on device")
     ...     except OSError:
-    ...         print([entry.name for entry in Path(there).iterdir()])
+    ...         print([entry.name for entry in Path(folder).iterdir()])
     ['old']
     """
     entries = [entry for entry in folder.iterdir() if entry.name not in keep]
-    aside = folder / f".{_ASIDE}-{os.getpid()}-{secrets.token_hex(4)}"
+    aside = folder / f".{_ASIDE_NAME}-{os.getpid()}-{secrets.token_hex(4)}"
     aside.mkdir()
     try:
         for entry in entries:
@@ -239,8 +241,8 @@ def is_set_aside(name: str) -> bool:
     >>> is_set_aside(".replaced-4711-0123abcd"), is_set_aside("replaced")
     (True, False)
     """
-    left = _TEMPORARY_NAME.fullmatch(name)
-    return left is not None and left["name"] == _ASIDE
+    temporary = _TEMPORARY_NAME.fullmatch(name)
+    return temporary is not None and temporary["name"] == _ASIDE_NAME
 
 
 def remove_path(path: Path) -> None:
@@ -254,38 +256,38 @@ def remove_path(path: Path) -> None:
 def write_file_list(folder: Path, kind: str) -> None:
     """Write the list of all files of a folder, by which `read_file_list` recognises them."""
     files = {
-        each: _hash_regular_file(folder / each)
-        for each in sorted(_iterate_files(folder, OwnedFiles()))
-        if each != FILE_LIST
+        file: _hash_regular_file(folder / file)
+        for file in sorted(_iterate_files(folder, OwnedFiles()))
+        if file != FILE_LIST
     }
     document = {"twinloop": kind, "files": files}
     (folder / FILE_LIST).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def read_file_list(folder: Path) -> OwnedFiles:
-    """Read the files that the list of a folder names and that are unchanged since.
+    """Return the files in the file list of a folder that have not changed since it was written.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there:
+    >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("tasks.parquet", "topology.json"):
-    ...         Path(there, name).touch()
-    ...     write_file_list(Path(there), "opendc")
-    ...     _ = Path(there, "topology.json").write_text("changed by hand")
-    ...     find_foreign_files(Path(there), read_file_list(Path(there)))
+    ...         Path(folder, name).touch()
+    ...     write_file_list(Path(folder), "opendc")
+    ...     _ = Path(folder, "topology.json").write_text("changed by hand")
+    ...     find_foreign_files(Path(folder), read_file_list(Path(folder)))
     ['topology.json']
     """
     try:
         document = json.loads((folder / FILE_LIST).read_bytes())
-        known = dict(document["files"]) if isinstance(document["twinloop"], str) else {}
+        hashes = dict(document["files"]) if isinstance(document["twinloop"], str) else {}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return OwnedFiles()  # without a list, all files are foreign
-    held = set(_iterate_files(folder, OwnedFiles()))
-    return OwnedFiles.of(
-        [FILE_LIST, *(n for n in held & known.keys() if _hash_regular_file(folder / n) == known[n])]
-    )
+    listed = set(_iterate_files(folder, OwnedFiles())) & hashes.keys()
+    unchanged = [file for file in listed if _hash_regular_file(folder / file) == hashes[file]]
+    return OwnedFiles.of([FILE_LIST, *unchanged])
 
 
 def _hash_regular_file(file: Path) -> str | None:
+    """Compute the SHA-256 of a file; None if it is a link or not a regular file."""
     if file.is_symlink() or not file.is_file():
         return None
     with file.open("rb") as stream:
@@ -293,25 +295,28 @@ def _hash_regular_file(file: Path) -> str | None:
 
 
 def _iterate_files(folder: Path, owned: OwnedFiles) -> Iterator[str]:
-    """Yield all files below a folder, except in subfolders that are owned as a whole."""
-    for place, inner, names in os.walk(folder, onerror=_raise):
-        above = Path(place).relative_to(folder)
-        walked = []
-        for name in sorted(inner):
-            path = (above / name).as_posix()
-            if (Path(place) / name).is_symlink():
+    """Yield all files below a folder, except in subfolders that are owned as a whole.
+
+    A link to a folder counts as a file.
+    """
+    for current, subfolders, names in os.walk(folder, onerror=_raise):
+        relative = Path(current).relative_to(folder)
+        entered = []
+        for name in sorted(subfolders):
+            path = (relative / name).as_posix()
+            if (Path(current) / name).is_symlink():
                 yield path
             elif not owned.has_tree(path):
-                walked.append(name)
-        inner[:] = walked
-        yield from ((above / name).as_posix() for name in sorted(names))
+                entered.append(name)
+        subfolders[:] = entered
+        yield from ((relative / name).as_posix() for name in sorted(names))
 
 
 def _raise(error: OSError) -> None:
     raise error
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
+def _is_same_file(first: Path, second: Path) -> bool:
     with suppress(OSError):
-        return one.samefile(other)
+        return first.samefile(second)
     return False

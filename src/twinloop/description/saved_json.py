@@ -29,8 +29,8 @@ def read_stored_json(path: Path, shape: type[Shape], remedy: str | None = None) 
     >>> import tempfile
     >>> class Size(StoredJson):
     ...     cores: int
-    >>> with tempfile.TemporaryDirectory() as there:
-    ...     file = Path(there, "size.json")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "size.json")
     ...     _ = file.write_text('{"cores": "many"}')
     ...     read_stored_json(file, Size)
     Traceback (most recent call last):
@@ -43,7 +43,10 @@ def read_stored_json(path: Path, shape: type[Shape], remedy: str | None = None) 
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"cannot be read: it is no JSON: {error}", kind="damaged-file", file=path, remedy=remedy
+            f"cannot be read: it is not valid JSON: {error}",
+            kind="damaged-file",
+            file=path,
+            remedy=remedy,
         ) from None
     return check_shape(document, shape, path, remedy)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinloop.description import files
-from twinloop.description.document import MAX_JSON_BYTES, MAX_YAML_BYTES, ParsedDocument
+from twinloop.description.document import MAX_JSON_BYTES, MAX_YAML_LENGTH, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input
 from twinloop.description.json_text import parse_json
@@ -30,6 +30,6 @@ def parse_document(text: str, file: str | None = None) -> ParsedDocument:
         try:
             return parse_json(text, file)
         except InputError:
-            if len(text) > MAX_YAML_BYTES:
+            if len(text) > MAX_YAML_LENGTH:
                 raise
     return parse_yaml(text, file)

@@ -13,8 +13,8 @@ import yaml
 
 from twinloop.description.document import (
     MAX_DEPTH,
-    MAX_VALUES,
-    MAX_YAML_BYTES,
+    MAX_YAML_LENGTH,
+    MAX_YAML_VALUES,
     Address,
     ParsedDocument,
     is_representable,
@@ -27,6 +27,7 @@ _CORE = "tag:yaml.org,2002:"
 
 
 def _use_core_schema(cls: Any) -> None:
+    """Replace the rules of YAML 1.1 by which PyYAML recognises the type of a scalar."""
     cls.yaml_implicit_resolvers = {}
     for tag, pattern, first in (
         ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
@@ -81,9 +82,9 @@ def dump_yaml(data: Any) -> str:
 
 def parse_yaml(text: str, file: str | None) -> ParsedDocument:
     """Parse YAML text; a repeated key and a tag are errors."""
-    if len(text) > MAX_YAML_BYTES:
+    if len(text) > MAX_YAML_LENGTH:
         raise InputError(
-            f"is larger than {MAX_YAML_BYTES:,} characters, the limit of a YAML description",
+            f"is larger than {MAX_YAML_LENGTH:,} characters, the limit of a YAML description",
             kind="too-large",
             file=file,
             remedy="write it as JSON, whose limit is higher",
@@ -98,50 +99,55 @@ def parse_yaml(text: str, file: str | None) -> ParsedDocument:
         mark = error.problem_mark or error.context_mark
         problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = None if mark is None else mark.line + 1
-        raise InputError(f"is no YAML: {problem}", kind="not-yaml", file=file, line=line) from None
+        raise InputError(
+            f"is not valid YAML: {problem}", kind="not-yaml", file=file, line=line
+        ) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise InputError(
-            f"is no YAML: {error.reason}", kind="not-yaml", file=file, line=line
+            f"is not valid YAML: {error.reason}", kind="not-yaml", file=file, line=line
         ) from None
     except InputError as error:
         raise InputError(error.problem, kind=error.kind, file=file) from None
     lines: dict[Address, int] = {}
-    data = None if root is None else _NodeReader(file, lines).value(root, ())
+    data = None if root is None else _NodeConverter(file, lines).convert(root, ())
     return ParsedDocument(data, file, lambda: lines)
 
 
-class _NodeReader:
-    """Conversion of YAML nodes to plain values, with aliases expanded."""
+class _NodeConverter:
+    """Converter of YAML nodes to plain values, with aliases expanded."""
 
     def __init__(self, file: str | None, lines: dict[Address, int]) -> None:
         self.file = file
         self.lines = lines
 
-    def value(self, node: yaml.Node, address: Address) -> Any:
-        self.lines.setdefault(address, _line(node))
+    def convert(self, node: yaml.Node, address: Address) -> Any:
+        self.lines.setdefault(address, _get_line(node))
         if len(address) > MAX_DEPTH:
             raise make_depth_error(self.file)
-        if len(self.lines) > MAX_VALUES:
+        if len(self.lines) > MAX_YAML_VALUES:
             raise InputError(
-                f"has more than {MAX_VALUES:,} values, aliases expanded",
+                f"has more than {MAX_YAML_VALUES:,} values, aliases expanded",
                 kind="too-large",
                 file=self.file,
             )
         if isinstance(node, yaml.MappingNode) and node.tag == _CORE + "map":
-            return self._mapping(node, address)
+            return self._convert_mapping(node, address)
         if isinstance(node, yaml.SequenceNode) and node.tag == _CORE + "seq":
-            return [self.value(item, (*address, i)) for i, item in enumerate(node.value)]
+            return [self.convert(item, (*address, i)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            return self._convert_scalar(node)
         raise self._make_tag_error(node)
 
-    def _mapping(self, node: yaml.MappingNode, address: Address) -> dict[str, Any]:
+    def _convert_mapping(self, node: yaml.MappingNode, address: Address) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise InputError(
-                    "a key must be a plain text", kind="not-yaml", file=self.file, line=_line(key)
+                    "a key must be a plain text",
+                    kind="not-yaml",
+                    file=self.file,
+                    line=_get_line(key),
                 )
             name = key.value
             if name in values:
@@ -149,13 +155,13 @@ class _NodeReader:
                     f"the key '{name}' occurs twice",
                     kind="duplicate-name",
                     file=self.file,
-                    line=_line(key),
+                    line=_get_line(key),
                 )
-            self.lines[(*address, name)] = _line(key)
-            values[name] = self.value(item, (*address, name))
+            self.lines[(*address, name)] = _get_line(key)
+            values[name] = self.convert(item, (*address, name))
         return values
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
+    def _convert_scalar(self, node: yaml.ScalarNode) -> Any:
         text: str = node.value
         try:
             match node.tag.removeprefix(_CORE):
@@ -174,14 +180,16 @@ class _NodeReader:
         except InputError:
             raise
         except ValueError:
+            if text.lstrip("+-").isdecimal():  # an integer with more digits than Python converts
+                raise make_range_error(self.file, _get_line(node)) from None
             raise InputError(
                 f"'{text[:40]}' does not match its tag",
                 kind="not-yaml",
                 file=self.file,
-                line=_line(node),
+                line=_get_line(node),
             ) from None
         if not is_representable(number):
-            raise make_range_error(self.file, _line(node))
+            raise make_range_error(self.file, _get_line(node))
         return number
 
     def _make_tag_error(self, node: yaml.Node) -> InputError:
@@ -189,9 +197,9 @@ class _NodeReader:
             f"the tag {node.tag.replace(_CORE, '!!')} is not allowed in a description",
             kind="not-yaml",
             file=self.file,
-            line=_line(node),
+            line=_get_line(node),
         )
 
 
-def _line(node: yaml.Node) -> int:
+def _get_line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
