@@ -1,4 +1,4 @@
-"""Data cleaning notes: rows that a reader skipped, repaired, invented or assumed, with counts."""
+"""Data cleaning notes: what a reader or an operation changed or assumed, with counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CleaningKind = Literal[
 ]
 
 
-#: Number of examples that a note lists.
+#: Largest number of examples in a note.
 EXAMPLES: Final = 3
 
 
@@ -38,5 +38,5 @@ class Cleaning(BaseModel):
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        where = f" ({', '.join(self.examples)})" if self.examples else ""
-        return escape_name(f"{self.kind} {self.count:,}: {self.what}{where}")
+        examples = f" ({', '.join(self.examples)})" if self.examples else ""
+        return escape_name(f"{self.kind} {self.count:,}: {self.what}{examples}")

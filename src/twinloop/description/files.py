@@ -324,7 +324,7 @@ def _make_temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def _exchange_folders(work: Path, path: Path) -> None:
-    """Put the new folder in the place of the old one, which moves into `work`."""
+    """Replace the old folder `path` by the new one; the old folder moves into `work`."""
     new, old = work / "new", work / "old"
     if _exchange_names(new, path):
         return

@@ -51,9 +51,9 @@ def escape_json(text: str) -> str:
     >>> escape_json('{"a": "\\x9b\u202e"}')
     '{"a": "\\\\u009b\\\\u202e"}'
     """
-    return _IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _IN_TEXT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _escape_match(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return _SHORT.get(found[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+def _escape_match(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _SHORT.get(match[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
