@@ -5,12 +5,12 @@
     trace = tl.read("log.swf.gz")        # any log, in any known format -> Trace
     print(tl.check(trace))               # the quality gate
     scenario = tl.load("scenario.yaml")  # platform + workload + source + policy + model + seed
-    run = tl.simulate(scenario)          # what would happen -> Trace
-    real = tl.execute(scenario)          # what happens, with real processes -> Trace
-    print(tl.assess(real, run))          # how far the one can be trusted to be the other
-    fit = tl.calibrate(real)             # the values that make it so, and how sure they are
+    run = tl.simulate(scenario)          # simulated run -> Trace
+    real = tl.execute(scenario)          # run with real processes -> Trace
+    print(tl.assess(real, run))          # does the simulation match the real run?
+    fit = tl.calibrate(real)             # fitted values of the model, with uncertainty
     study = tl.explore(scenario, factors, fit)    # what-if study: KPIs, rankings with uncertainty
-    check = tl.confirm(study.top(3))     # run the best for real, and say which of them hold
+    check = tl.confirm(study.top(3))     # run the best for real: which predictions hold?
 
 The event-level kernel is in `twinloop.engine`.
 """

@@ -4,8 +4,12 @@ import sys
 from types import TracebackType
 
 
-def show_error(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
-    """Print an error that is not foreseen, with what it repeats of files escaped.
+def show_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print an unexpected error with its traceback, control characters escaped.
+
+    The message may repeat names from files, whose control characters a terminal would execute.
 
     >>> from contextlib import redirect_stderr
     >>> with redirect_stderr(sys.stdout):
@@ -17,7 +21,7 @@ def show_error(kind: type[BaseException], error: BaseException, at: TracebackTyp
     from twinloop.description.safe_text import escape_controls
 
     print(
-        escape_controls("".join(traceback.format_exception(kind, error, at))),
+        escape_controls("".join(traceback.format_exception(kind, error, trace))),
         end="",
         file=sys.stderr,
     )
@@ -32,9 +36,9 @@ def main() -> None:
     ...     main()
     twinloop ...
     """
-    sys.excepthook = show_error  # before typer is loaded, which calls the one that it finds
+    sys.excepthook = show_error  # before the import of Typer, which stores the hook that it finds
     try:
-        # Imported here, because it takes a moment in which the user may change their mind.
+        # Imported here, because the import takes time, in which Ctrl-C must not print a traceback.
         from twinloop.cli import app
         from twinloop.cli.interrupt import DeferredInterrupt
 
