@@ -185,7 +185,7 @@ def test_an_invalid_picture_or_user_is_refused(log: Path, tmp_path: Path) -> Non
     )
     assert (tmp_path / "load.html").read_text() == "mine"
     refused = run("convert", log, tmp_path / "out.trace", "--user", "nine", ends_with=2)
-    assert "--user nine: no task has it" in refused.stderr
+    assert "--user nine: no task has this user" in refused.stderr
 
 
 def test_names_with_brackets_are_not_markup(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import polars as pl
 import pytest
+import typer
 
 from twinloop.cli.interrupt import DeferredInterrupt
+from twinloop.cli.recording_options import print_resume_hint
 
 #: The Rust code of Polars builds its types in Python, where an error would be a panic.
 FRAME = pl.DataFrame({"a": [[1]], "b": [{"x": 1.0, "y": "z"}], "c": [[[0.5]]]})
@@ -93,3 +96,15 @@ def test_only_the_handler_of_python_is_replaced() -> None:
     with handling(signal.default_int_handler):
         handler.install()
         assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_the_hint_after_an_interrupt_names_the_folder_if_there_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for output, hint in ((tmp_path, f"the same command resumes from {tmp_path}"), (None, "saved")):
+        with pytest.raises(typer.Exit), print_resume_hint(output):
+            raise KeyboardInterrupt
+        text = capsys.readouterr().err.replace("\n", "")
+        assert text.startswith("interrupted: ")
+        assert hint in text
+        assert "None" not in text

@@ -304,7 +304,7 @@ def test_an_input_and_folders_above_and_below_it_are_not_replaced() -> None:
         (("simulate", "--workload", "data.trace", *SIMULATE[3:], "-o", "data.trace"), "input"),
         (("execute", "--workload", "real", "--platform", "2x1", "--policy", "fifo", "-o", "real"),
          "contains the input"),
-        (("simulate", *SIMULATE[1:], "--picture", "log.swf/../log.swf"), "HTML"),
+        (("simulate", *SIMULATE[1:], "--picture", "log.swf/../log.swf"), "must end with .html"),
     ):  # fmt: skip
         assert message in run(*words, "--overwrite", ends_with=2).stderr
     assert before == (read_content(Path("data.trace")), read_content(Path("real")))

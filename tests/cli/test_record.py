@@ -103,7 +103,7 @@ def test_unknown_values_are_reported_as_unknown(
     facts = {"recording": {"share_of_core": None}}
     _show(tl.Trace(manifest=Manifest(kind="recorded", facts=facts), tasks=tasks), tmp_path)
     printed = capsys.readouterr().err
-    assert "short: recorded, length unknown, CPU time unknown, memory unknown" in printed
+    assert "short: recorded, run time unknown, CPU time unknown, memory unknown" in printed
     assert "long: recorded, 2.000 s, 2.000 CPU s, at most 1.0 MiB" in printed
 
 

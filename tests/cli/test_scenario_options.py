@@ -6,7 +6,7 @@ import pytest
 
 import twinloop as tl
 from tests.cli.test_commands import answer, run
-from twinloop.cli.scenario_options import scenario_of
+from twinloop.cli.scenario_options import make_scenario
 
 TASKS = {"tasks": [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(3)]}
 
@@ -18,14 +18,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_an_option_leaves_the_others_of_the_file(file: Path) -> None:
-    made = scenario_of(file, {}, {"depth": "3"}, {})
+    made = make_scenario(file, {}, {"depth": "3"}, {})
     assert made.policy.name == "fair-share"
     assert made.policy.options == {"depth": 3, "backfill": "easy"}
     # Another policy has other options.
-    other = scenario_of(file, {"policy": "easy"}, {"depth": "3"}, {})
+    other = make_scenario(file, {"policy": "easy"}, {"depth": "3"}, {})
     assert (other.policy.name, other.policy.options) == ("easy", {"depth": 3})
     # The same policy as in the file keeps its options.
-    same = scenario_of(file, {"policy": "fair-share"}, {"depth": "3"}, {})
+    same = make_scenario(file, {"policy": "fair-share"}, {"depth": "3"}, {})
     assert same.policy.options == {"depth": 3, "backfill": "easy"}
 
 
@@ -73,6 +73,6 @@ def test_conflicting_or_unreadable_options_are_an_input_error(
 
 
 def test_dates_and_numbers_are_set_as_in_a_file(file: Path) -> None:
-    made = scenario_of(file, {}, {}, {"start": "2024-07-01", "time_scale": "1e1", "name": "no"})
+    made = make_scenario(file, {}, {}, {"start": "2024-07-01", "time_scale": "1e1", "name": "no"})
     assert (made.start, made.time_scale, made.name) == ("2024-07-01T00:00:00Z", 10.0, "no")
     assert answer("simulate", file, "--set", "time_scale=2")["completed"] == 3

@@ -24,11 +24,11 @@ from twinloop.description.errors import InputError
 if TYPE_CHECKING:
     from twinloop.fidelity import Verdict
 
-_REPORTS = (".md", ".html")
+_REPORT_SUFFIXES = (".md", ".html")
 
 
-def _print_criteria(wanted: bool) -> None:
-    if wanted:
+def _print_criteria(requested: bool) -> None:
+    if requested:
         from twinloop.fidelity import Criteria
 
         typer.echo(Criteria().to_commented_yaml(), nl=False)
@@ -88,21 +88,23 @@ def assess(
 
     with report_errors(json):
         if output is not None:
-            if output.suffix.lower() not in _REPORTS:
+            if output.suffix.lower() not in _REPORT_SUFFIXES:
                 raise InputError(
                     "is not a supported report format",
                     kind="unsupported-page",
                     file=output,
-                    remedy=" or ".join(_REPORTS),
+                    remedy=" or ".join(_REPORT_SUFFIXES),
                 )
             refuse_page(output, overwrite, real, twin, criteria, *(repeat or ()))
-        demanded = Criteria.resolve(criteria)
-        truth, simulated = (read_trace(path, None, strict) for path in (real, twin))
-        others = [read_trace(path, None, strict) for path in repeat or ()]
+        resolved_criteria = Criteria.resolve(criteria)
+        real_trace, twin_trace = (read_trace(path, None, strict) for path in (real, twin))
+        repetitions = [read_trace(path, None, strict) for path in repeat or ()]
         with show_status("assessing"):
-            verdict = assess_traces(truth, simulated, criteria=demanded, repeats=others)
+            verdict = assess_traces(
+                real_trace, twin_trace, criteria=resolved_criteria, repeats=repetitions
+            )
             if output is not None:
-                _write(verdict, output)
+                _write_report(verdict, output)
         if json:
             paths = {"real": str(real), "twin": str(twin), "repeated": list(map(str, repeat or ()))}
             written = {"report": None if output is None else str(output)}
@@ -114,7 +116,7 @@ def assess(
     raise typer.Exit(verdict.exit_code)
 
 
-def _write(verdict: Verdict, path: Path) -> None:
+def _write_report(verdict: Verdict, path: Path) -> None:
     if path.suffix.lower() == ".html":
         # Imported here, because figures are slow to import.
         from twinloop.report.pages.assessment import write_assessment_page

@@ -69,7 +69,7 @@ def burn(
     # Imported here, because --help should not wait for it.
     from twinloop.execution.burn_program import find_burn_program
 
-    given = {
+    options = {
         "--seconds": seconds,
         "--work": work,
         "--threads": threads,
@@ -77,12 +77,12 @@ def burn(
         "--rates": rates,
     }
     with report_errors(json):
-        path = find_burn_program()
-    words = [f"{option}={value}" for option, value in given.items() if value is not None]
+        program = find_burn_program()
+    words = [f"{option}={value}" for option, value in options.items() if value is not None]
     flags = ["--calibrate"] if calibrate else []
     with report_errors(json):
         for word in (*(kind or []), *words):
             if escape_name(word) != word:
                 raise InputError(f"{word!r} contains control characters", kind="invalid-command")
     sys.stdout.flush()
-    os.execv(path, [path.name, *flags, *(kind or []), *words])
+    os.execv(program, [program.name, *flags, *(kind or []), *words])

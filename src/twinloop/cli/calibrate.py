@@ -22,8 +22,8 @@ from twinloop.cli.output import (
     require_positive,
     show_status,
 )
-from twinloop.cli.recording_options import DryRun, print_commands, resume_hint
-from twinloop.cli.scenario_options import AllowCode, find_code
+from twinloop.cli.recording_options import DryRun, print_commands, print_resume_hint
+from twinloop.cli.scenario_options import AllowCode, add_import_path
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def calibrate(
                     "--dry-run applies to --black-box: a fit to runs starts no command",
                     kind="inapplicable-option",
                 )
-            print_commands({"": _survey(BlackBoxCalibration.load(black_box))}, json)
+            print_commands({"": _survey_commands(BlackBoxCalibration.load(black_box))}, json)
             return
         if output is None:
             raise InputError("an output folder is needed", kind="missing-argument", remedy="-o fit")
@@ -120,7 +120,7 @@ def calibrate(
         refuse_existing(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"resuming from {output / JOURNAL}"), soft_wrap=True)
-        find_code(allow_code)
+        add_import_path(allow_code)
         if black_box is not None:
             for option, given in {
                 "REAL": real, "--scenario": scenario, "--validate": validate, "--loss": loss,
@@ -145,8 +145,8 @@ def calibrate(
             )
         else:
             fit = _fit_runs(
-                _read(real or [], strict),
-                _read(validate or [], strict),
+                _read_runs(real or [], strict),
+                _read_runs(validate or [], strict),
                 hold_out,
                 output,
                 parameters=params,
@@ -170,16 +170,17 @@ def calibrate(
             out.print(str(fit), markup=False, soft_wrap=True)
 
 
-def _read(paths: list[Path], strict: bool) -> dict[str, Trace]:
-    found = {}
+def _read_runs(paths: list[Path], strict: bool) -> dict[str, Trace]:
+    """Read runs, by their paths; a path that occurs twice is an error."""
+    runs = {}
     for path in paths:
-        if str(path) in found:
+        if str(path) in runs:
             raise InputError("is given twice", kind="repeated-run", file=path)
-        found[str(path)] = read_trace(path, None, strict)
-    return found
+        runs[str(path)] = read_trace(path, None, strict)
+    return runs
 
 
-def _report_writer(output: Path, choice: Any = None) -> Callable[[Any], None]:
+def _make_report_writer(output: Path, choice: Any = None) -> Callable[[Any], None]:
     """Make the function that writes the reports into the output folder."""
 
     def write(fit: Any) -> None:
@@ -209,9 +210,11 @@ def _fit_runs(
     from twinloop.calibration import calibrate as fit_to
     from twinloop.calibration import hold_out, rank_losses_and_optimisers
 
-    if twice := sorted(runs.keys() & held_out.keys()):
+    if duplicates := sorted(runs.keys() & held_out.keys()):
         raise InputError(
-            "is training data, so it cannot be validation data", kind="training-data", file=twice[0]
+            "is training data, so it cannot be validation data",
+            kind="training-data",
+            file=duplicates[0],
         )
     if not runs:
         raise InputError(
@@ -225,10 +228,10 @@ def _fit_runs(
                 "--hold-out and --validate exclude each other", kind="conflicting-options"
             )
         split = hold_out(list(runs.values()), by=by.value, seed=options["seed"])
-        called = {id(trace): name for name, trace in runs.items()}
-        runs = {called.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
+        names = {id(trace): name for name, trace in runs.items()}
+        runs = {names.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
         held_out = {
-            called.get(id(t), f"late part of {i + 1}"): t for i, t in enumerate(split.validation)
+            names.get(id(t), f"late part of {i + 1}"): t for i, t in enumerate(split.validation)
         }
     ranking = None
     if choose:
@@ -241,14 +244,14 @@ def _fit_runs(
             )
         err.print(str(ranking), markup=False, soft_wrap=True)
         options["loss"], options["optimiser"] = ranking.best
-    with resume_hint(output), _progress() as progress:
+    with print_resume_hint(output), _show_progress() as progress:
         return fit_to(
             list(runs.values()),
             validation=list(held_out.values()),
             names=[*runs, *held_out],
             folder=output,
             progress=progress,
-            report=_report_writer(output, ranking),
+            report=_make_report_writer(output, ranking),
             **options,
         )
 
@@ -258,8 +261,8 @@ def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any
     from twinloop.description.safe_text import escape_name
     from twinloop.execution.announcement import write_commands
 
-    bench = BlackBoxCalibration.load(path)
-    space = bench.space if params is None else params
+    calibration = BlackBoxCalibration.load(path)
+    space = calibration.space if params is None else params
     if space is None:
         raise InputError(
             "the parameters to fit are missing",
@@ -267,31 +270,31 @@ def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any
             field="parameters",
             remedy="--params params.yaml",
         )
-    text = escape_name(f"runs {bench.black_box.describe()}")
+    text = escape_name(f"runs {calibration.black_box.describe()}")
     err.print(text, markup=False, soft_wrap=True)
-    file = write_commands(output, {"": _survey(bench)})
+    file = write_commands(output, {"": _survey_commands(calibration)})
     err.print(f"every command: {escape_name(str(file))}", markup=False, soft_wrap=True)
-    with resume_hint(output), _progress() as progress:
+    with print_resume_hint(output), _show_progress() as progress:
         return calibrate_black_box(
-            bench.black_box,
-            bench.experiments,
+            calibration.black_box,
+            calibration.experiments,
             space,
             folder=output,
             progress=progress,
-            report=_report_writer(output),
+            report=_make_report_writer(output),
             **options,
         )
 
 
-def _survey(bench: BlackBoxCalibration) -> CommandSurvey:
-    return bench.black_box.survey(each.case for each in bench.experiments)
+def _survey_commands(calibration: BlackBoxCalibration) -> CommandSurvey:
+    return calibration.black_box.survey(each.case for each in calibration.experiments)
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, Any], None] | None]:
-    """Show the progress: a bar on a terminal, a line every ten seconds elsewhere."""
+def _show_progress() -> Iterator[Callable[[str, Any], None] | None]:
+    """Show the progress: a bar on a terminal, otherwise a line every ten seconds."""
     if not err.is_terminal:
-        yield _lines()
+        yield _make_line_printer()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -303,22 +306,23 @@ def _progress() -> Iterator[Callable[[str, Any], None] | None]:
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("searching", total=1.0, state="")
 
-        def update(what: str, at: Any) -> None:
-            state = f"{at.evaluations:,} tried, best {at.best:.4g}"
+        def update(step: str, state: Any) -> None:
+            text = f"{state.evaluations:,} tried, best {state.best:.4g}"
             # After the search, the analysis of identifiability and uncertainty still takes time.
-            doing = what if at.share < 1.0 else "analysing identifiability"
-            bar.update(task, description=doing, completed=at.share, state=state)
+            shown_step = step if state.share < 1.0 else "analysing identifiability"
+            bar.update(task, description=shown_step, completed=state.share, state=text)
 
         yield update
 
 
-def _lines() -> Callable[[str, Any], None]:
+def _make_line_printer() -> Callable[[str, Any], None]:
     last = 0.0
 
-    def update(what: str, at: Any) -> None:
+    def update(step: str, state: Any) -> None:
         nonlocal last
-        if at.seconds - last >= 10.0 or at.share >= 1.0:
-            last = at.seconds
-            err.print(f"{what}: {at.evaluations:,} tried, best {at.best:.4g} ({at.share:.0%})")
+        if state.seconds - last >= 10.0 or state.share >= 1.0:
+            last = state.seconds
+            text = f"{state.evaluations:,} tried, best {state.best:.4g} ({state.share:.0%})"
+            err.print(f"{step}: {text}")
 
     return update

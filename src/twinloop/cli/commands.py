@@ -69,15 +69,15 @@ class CommandGroup(TyperGroup):
             for name, summary in commands.items():
                 self.add_command(TyperCommand(name, help=summary, rich_help_panel=purpose))
 
-    def make_context(self, *given: Any, **more: Any) -> Any:
+    def make_context(self, *args: Any, **options: Any) -> Any:
         """Parse the command line."""
-        with _escaping():
-            return super().make_context(*given, **more)
+        with _escape_messages():
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; Ctrl-C while it is imported ends it without a traceback."""
         try:
-            with _escaping():
+            with _escape_messages():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
@@ -85,12 +85,12 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command of a command line, and import it."""
-        name, known, rest = super().resolve_command(ctx, args)
-        return name, known and load_command(known.name or ""), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(command.name or ""), rest
 
 
 @contextmanager
-def _escaping() -> Iterator[None]:
+def _escape_messages() -> Iterator[None]:
     """Escape control characters in usage errors, which may repeat file names matched by `*`."""
     try:
         yield
@@ -110,6 +110,6 @@ def load_command(name: str) -> Any:
     command = getattr(module, name)
     if isinstance(command, typer.Typer):
         return get_command(command)
-    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    alone.command(name, context_settings=getattr(module, "SETTINGS", None))(command)
-    return get_command(alone)
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    single.command(name, context_settings=getattr(module, "SETTINGS", None))(command)
+    return get_command(single)

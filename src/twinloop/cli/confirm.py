@@ -13,12 +13,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from twinloop import report
 from twinloop.cli.log_options import read_trace
 from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
-from twinloop.cli.recording_options import DryRun, duration, print_commands, resume_hint
-from twinloop.cli.scenario_options import AllowCode, find_code
+from twinloop.cli.recording_options import DryRun, parse_duration, print_commands, print_resume_hint
+from twinloop.cli.scenario_options import AllowCode, add_import_path
 from twinloop.description.errors import InputError
 
 #: Exit status by the verdict on the first recommendation.
-STATUS: Final = {"holds": 0, "reversed": 1, "tie": 3, "not assessable": 3, "not measured": 3}
+EXIT_STATUS: Final = {"holds": 0, "reversed": 1, "tie": 3, "not assessable": 3, "not measured": 3}
 
 
 def confirm(
@@ -76,9 +76,9 @@ def confirm(
         if by is not None:
             Objective.of(by)
         if not dry_run:
-            _refuse_both(output, bundle, traces)
-        seconds = None if budget is None else duration(budget, "--budget")
-        find_code(allow_code)
+            _check_outputs(output, bundle, traces)
+        seconds = None if budget is None else parse_duration(budget, "--budget")
+        add_import_path(allow_code)
         ranking = Study.load(study, allow_code=allow_code).top(top, by)
         if dry_run:
             from twinloop.exploration.confirmation.run import preview_commands
@@ -89,7 +89,7 @@ def confirm(
             _write_bundle(ranking, bundle, repetitions, seed, json)
             return
         runs = [read_trace(path, None, False) for path in fitted_to or ()]
-        found = _run_confirmation(
+        confirmation = _run_confirmation(
             ranking,
             output,
             repetitions=repetitions,
@@ -102,13 +102,14 @@ def confirm(
             fitted_to=runs,
         )
         if json:
-            print_json({"output": None if output is None else str(output)} | found.to_dict())
+            print_json({"output": None if output is None else str(output)} | confirmation.to_dict())
         else:
-            out.print(str(found), markup=False, soft_wrap=True)
-    raise typer.Exit(STATUS[found.status])
+            out.print(str(confirmation), markup=False, soft_wrap=True)
+    raise typer.Exit(EXIT_STATUS[confirmation.status])
 
 
-def _refuse_both(output: Path | None, bundle: Path | None, traces: Path | None) -> None:
+def _check_outputs(output: Path | None, bundle: Path | None, traces: Path | None) -> None:
+    """Raise an error unless the options name one valid combination of outputs."""
     if bundle is not None and (traces is not None or output is not None):
         other = "--traces" if traces is not None else "-o"
         raise InputError(f"--bundle and {other} exclude each other", kind="conflicting-options")
@@ -124,8 +125,8 @@ def _write_bundle(ranking: Any, folder: Path, repetitions: int, seed: int, json:
 
     with show_status("copying"):
         bundle(ranking, folder, repetitions=repetitions, seed=seed)
-    kept = load_plan(folder)
-    runs = len(kept[0]["runs"]) if kept is not None else 0
+    plan = load_plan(folder)
+    runs = len(plan[0]["runs"]) if plan is not None else 0
     err.print(escape(f"wrote {folder}"), soft_wrap=True)
     if json:
         print_json({"bundle": str(folder), "runs": runs})
@@ -138,8 +139,8 @@ def _run_confirmation(ranking: Any, output: Path | None, **options: Any) -> Any:
     from twinloop.exploration.confirmation.run import confirm as confirm_ranking
     from twinloop.report import write_confirmation_page
 
-    with resume_hint(output), _progress() as progress:
-        found = confirm_ranking(
+    with print_resume_hint(output), _show_progress() as progress:
+        confirmation = confirm_ranking(
             ranking,
             folder=output,
             announce=lambda text: err.print(text, markup=False, soft_wrap=True),
@@ -148,16 +149,16 @@ def _run_confirmation(ranking: Any, output: Path | None, **options: Any) -> Any:
         )
     if output is not None:
         with show_status("writing the report"):
-            write_confirmation_page(found, output / "report.html")
+            write_confirmation_page(confirmation, output / "report.html")
         err.print(escape(f"wrote {output}"), soft_wrap=True)
-    return found
+    return confirmation
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Any], None]]:
-    """Show the progress: a bar on a terminal, a line per run elsewhere."""
+def _show_progress() -> Iterator[Callable[[Any], None]]:
+    """Show the progress: a bar on a terminal, otherwise a line per run."""
     if not err.is_terminal:
-        yield _lines()
+        yield _make_line_printer()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -168,29 +169,33 @@ def _progress() -> Iterator[Callable[[Any], None]]:
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("running", total=1.0, state="")
 
-        def update(at: Any) -> None:
-            left = "" if at.left is None else f", about {report.format_duration(at.left)} left"
-            inside = 0.0
-            if at.moment is not None and at.moment.tasks:
-                inside = at.moment.over / at.moment.tasks
+        def update(state: Any) -> None:
+            remaining = (
+                "" if state.left is None else f", about {report.format_duration(state.left)} left"
+            )
+            run_share = 0.0
+            if state.moment is not None and state.moment.tasks:
+                run_share = state.moment.over / state.moment.tasks
             bar.update(
                 task,
-                description=escape(f"{at.name}, repetition {at.repetition}"),
-                completed=(at.done + inside) / at.planned,
-                state=f"{at.done} of {at.planned} runs{left}",
+                description=escape(f"{state.name}, repetition {state.repetition}"),
+                completed=(state.done + run_share) / state.planned,
+                state=f"{state.done} of {state.planned} runs{remaining}",
             )
 
         yield update
 
 
-def _lines() -> Callable[[Any], None]:
+def _make_line_printer() -> Callable[[Any], None]:
     last = 0
 
-    def update(at: Any) -> None:
+    def update(state: Any) -> None:
         nonlocal last
-        if at.done > last:
-            last = at.done
-            text = f"{at.done} of {at.planned} runs: {at.name}, repetition {at.repetition}"
+        if state.done > last:
+            last = state.done
+            text = (
+                f"{state.done} of {state.planned} runs: {state.name}, repetition {state.repetition}"
+            )
             err.print(text, markup=False, soft_wrap=True)
 
     return update

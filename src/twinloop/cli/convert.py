@@ -1,4 +1,4 @@
-"""`twinloop convert`: format conversion and operations on logs."""
+"""`twinloop convert`: conversion of formats, and operations on logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from twinloop.cli.output import (
     report_errors,
     show_status,
 )
-from twinloop.cli.recording_options import duration
+from twinloop.cli.recording_options import parse_duration
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def convert(
         trace = read_trace(source, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         if merge:
             others = [
-                read_trace(path, None, strict, column, unit, reference_mhz, beside=True)
+                read_trace(path, None, strict, column, unit, reference_mhz, is_additional=True)
                 for path in merge
             ]
             trace = edit.merge([trace, *others])
@@ -156,31 +156,33 @@ def _cut(
     from twinloop.trace import edit
 
     if start is not None or end is not None:
-        trace = edit.window(trace, _moment(start, "--start"), _moment(end, "--end"))
-    for option, column, wanted in (("--user", "user", users), ("--queue", "queue", queues)):
-        known = trace.tasks[column].drop_nulls().unique(maintain_order=True).to_list()
-        for name in wanted or ():
-            if name not in known:
+        trace = edit.window(trace, _parse_time(start, "--start"), _parse_time(end, "--end"))
+    for option, column, names in (("--user", "user", users), ("--queue", "queue", queues)):
+        existing = trace.tasks[column].drop_nulls().unique(maintain_order=True).to_list()
+        for name in names or ():
+            if name not in existing:
                 raise InputError(
-                    f"{option} {name}: no task has it",
+                    f"{option} {name}: no task has this {column}",
                     kind="unknown-reference",
-                    remedy=suggest_name(name, known),
+                    remedy=suggest_name(name, existing),
                 )
     if users or queues:
         trace = edit.select(trace, users=users, queues=queues)
     if warm_up or cool_down:
-        cut = {"--warm-up": warm_up, "--cool-down": cool_down}
-        begin, rest = (_length(text, option) for option, text in cut.items())
-        trace = edit.trim(trace, warm_up=begin, cool_down=rest)
+        trace = edit.trim(
+            trace,
+            warm_up=_parse_trim(warm_up, "--warm-up"),
+            cool_down=_parse_trim(cool_down, "--cool-down"),
+        )
     return trace
 
 
-def _moment(text: str | None, option: str) -> float | None:
-    return None if text is None else duration(text, option)
+def _parse_time(text: str | None, option: str) -> float | None:
+    return None if text is None else parse_duration(text, option)
 
 
-def _length(text: str | None, option: str) -> float | str:
-    """Parse a duration; a share such as 5% is parsed by the operation itself."""
+def _parse_trim(text: str | None, option: str) -> float | str:
+    """Parse a duration, in seconds; a share such as 5% is parsed by the operation itself."""
     if text is not None and text.endswith("%"):
         return text
-    return _moment(text, option) or 0.0
+    return _parse_time(text, option) or 0.0

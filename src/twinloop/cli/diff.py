@@ -37,26 +37,26 @@ def diff(
     with report_errors(json):
         before, after = (read_trace(path, None, strict) for path in (a, b))
         with show_status("comparing"):
-            found = difference(before, after)
+            result = difference(before, after)
         if json:
-            print_json({"a": str(a), "b": str(b)} | found.to_dict())
+            print_json({"a": str(a), "b": str(b)} | result.to_dict())
         else:
-            _show(a, b, found)
+            _show(a, b, result)
 
 
-def _show(a: Path, b: Path, found: Difference) -> None:
+def _show(a: Path, b: Path, result: Difference) -> None:
     from twinloop.report.difference_text import describe_difference, find_differing_figures
 
     out.print(f"[bold]A[/]  {escape(a)}", soft_wrap=True)
     out.print(f"[bold]B[/]  {escape(b)}", soft_wrap=True)
     out.print()
-    out.print(describe_difference(found), markup=False, soft_wrap=True)
-    if rows := list(find_differing_figures(found)):
+    out.print(describe_difference(result), markup=False, soft_wrap=True)
+    if rows := list(find_differing_figures(result)):
         out.print()
-        out.print(_figures(rows))
+        out.print(_make_figure_table(rows))
 
 
-def _figures(rows: list[dict[str, Any]]) -> Table:
+def _make_figure_table(rows: list[dict[str, Any]]) -> Table:
     from twinloop.report.difference_text import format_amounts, format_relative_change
 
     table = Table("", "A", "B", "change", "", box=None, pad_edge=False)

@@ -28,7 +28,7 @@ from twinloop.cli.recording_options import (
     Interval,
     Power,
     PowerOption,
-    duration,
+    parse_duration,
     print_commands,
 )
 from twinloop.cli.scenario_options import (
@@ -42,8 +42,8 @@ from twinloop.cli.scenario_options import (
     SourceOption,
     TimeScaleOption,
     WorkloadOption,
-    find_code,
-    scenario_of,
+    add_import_path,
+    make_scenario,
 )
 from twinloop.description.errors import InputError
 
@@ -99,7 +99,7 @@ def execute(
     from twinloop.execution.announcement import survey_scenario
 
     with report_errors(json):
-        made = scenario_of(
+        resolved_scenario = make_scenario(
             scenario,
             {
                 "workload": workload,
@@ -112,15 +112,15 @@ def execute(
             parse_pairs(option, "--option"),
             parse_pairs(set_, "--set"),
         )
-        find_code(allow_code)
+        add_import_path(allow_code)
         if dry_run:
-            print_commands({"": survey_scenario(made, allow_code=allow_code)}, json)
+            print_commands({"": survey_scenario(resolved_scenario, allow_code=allow_code)}, json)
             return
         if output is None:
             raise InputError(
                 "an output folder is needed", kind="missing-argument", remedy="-o runs/first"
             )
-        inputs = [scenario, *made._files()]
+        inputs = [scenario, *resolved_scenario._files()]
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)
             refuse_inside(picture, output)
@@ -130,12 +130,14 @@ def execute(
         try:
             with display_run() as on_progress:
                 trace = run_scenario(
-                    made,
+                    resolved_scenario,
                     output,
-                    period=duration(interval, "--interval"),
+                    period=parse_duration(interval, "--interval"),
                     isolation=isolation,
-                    task_limit=None if task_limit is None else duration(task_limit, "--task-limit"),
-                    grace=duration(grace, "--grace"),
+                    task_limit=None
+                    if task_limit is None
+                    else parse_duration(task_limit, "--task-limit"),
+                    grace=parse_duration(grace, "--grace"),
                     power=() if power is Power.none else None,
                     overwrite=overwrite,
                     allow_code=allow_code,
@@ -145,17 +147,17 @@ def execute(
         except Interrupted as ended:
             trace, interrupted = ended.trace, True
         err.print(escape(f"wrote {output}"), soft_wrap=True)
-        with show_status("counting"):
-            found, trace = compute_figures(made, trace, 0.0)
+        with show_status("computing the figures"):
+            run_figures, trace = compute_figures(resolved_scenario, trace, 0.0)
         if picture is not None:
             report.write_run_page(trace, picture)
             err.print(escape(f"wrote {picture}"), soft_wrap=True)
         if json:
             wall = trace.manifest.facts["run"]["wall_s"]
-            print_json(make_document(trace, found, output, wall) | _measured(trace))
+            print_json(make_document(trace, run_figures, output, wall) | _list_measurements(trace))
         else:
-            show(trace, found)
-            _show_measured(trace)
+            show(trace, run_figures)
+            _show_measurements(trace)
     if interrupted:
         err.print("interrupted: the recording so far is kept")
         raise typer.Exit(INTERRUPTED)
@@ -163,7 +165,7 @@ def execute(
         raise typer.Exit(INCOMPLETE)
 
 
-def _measured(trace: Trace) -> dict[str, object]:
+def _list_measurements(trace: Trace) -> dict[str, object]:
     facts = trace.manifest.facts
     return {
         "isolation": facts["nodes"]["isolation"],
@@ -175,24 +177,24 @@ def _measured(trace: Trace) -> dict[str, object]:
     }
 
 
-def _show_measured(trace: Trace) -> None:
-    facts = _measured(trace)
-    out.print(f"\nisolation by {facts['isolation']}", highlight=False)
+def _show_measurements(trace: Trace) -> None:
+    measurements = _list_measurements(trace)
+    out.print(f"\nisolation by {measurements['isolation']}", highlight=False)
     for name in ("dispatch", "release"):
-        known = trace.manifest.facts["latency"][name]
-        if known["count"]:
+        latency = trace.manifest.facts["latency"][name]
+        if latency["count"]:
             out.print(
-                f"{name} latency {1e3 * known['p50_s']:.1f} ms (median), "
-                f"{1e3 * known['p95_s']:.1f} ms (95 %)",
+                f"{name} latency {1e3 * latency['p50_s']:.1f} ms (median), "
+                f"{1e3 * latency['p95_s']:.1f} ms (95th percentile)",
                 highlight=False,
             )
-    share = facts["recording_share"]
+    share = measurements["recording_share"]
     if isinstance(share, float):
         out.print(f"recording took {100 * share:.2f} % of one core", highlight=False)
-    counted = report.format_count(trace.usage.height, "sample")
-    out.print(f"{counted}; power: {_power(trace)}", highlight=False)
+    samples = report.format_count(trace.usage.height, "sample")
+    out.print(f"{samples}; power: {_describe_power(trace)}", highlight=False)
 
 
-def _power(trace: Trace) -> str:
-    said = trace.manifest.facts["power"]["said"]
-    return "; ".join(said) if said else "measured"
+def _describe_power(trace: Trace) -> str:
+    problems = trace.manifest.facts["power"]["said"]
+    return "; ".join(problems) if problems else "measured"

@@ -22,14 +22,14 @@ from twinloop.cli.output import (
     require_positive,
     show_status,
 )
-from twinloop.cli.recording_options import resume_hint
-from twinloop.cli.scenario_options import AllowCode, find_code
+from twinloop.cli.recording_options import print_resume_hint
+from twinloop.cli.scenario_options import AllowCode, add_import_path
 from twinloop.description.errors import InputError
 
 #: Exit status if runs failed.
 INCOMPLETE = 1
-#: How many different reasons of failures are printed.
-REASONS = 3
+#: Number of different reasons of failures that are printed.
+MAX_REASONS = 3
 
 
 def explore(
@@ -79,7 +79,7 @@ def explore(
         if by is not None:
             Objective.of(by)
         if (scenario / MANIFEST).is_file() and factors is None:
-            _refuse(output=output, fit=fit)
+            _refuse_options(output=output, fit=fit)
             study = Study.load(scenario)
             study = study if by is None else replace(study, by=by)
         else:
@@ -111,10 +111,10 @@ def _print_failures(study: Any) -> None:
     """Print how many runs failed, and the first reasons."""
     runs = report.format_count(study.planned, "run")
     err.print(f"{study.failed:,} of {runs} failed; --retry repeats them:")
-    for reason in study.errors[:REASONS]:
+    for reason in study.errors[:MAX_REASONS]:
         err.print(escape(f"  {reason}"), soft_wrap=True)
-    if len(study.errors) > REASONS:
-        err.print(f"  and {len(study.errors) - REASONS:,} other reasons: see runs.csv")
+    if len(study.errors) > MAX_REASONS:
+        err.print(f"  and {len(study.errors) - MAX_REASONS:,} other reasons: see runs.csv")
 
 
 def _check_objective(study: Any) -> None:
@@ -127,7 +127,8 @@ def _check_objective(study: Any) -> None:
         raise InputError(f"no run can be ranked by {kpi}: {why}", kind="not-ranked", field="--by")
 
 
-def _refuse(**options: Any) -> None:
+def _refuse_options(**options: Any) -> None:
+    """Raise an error if an option of a new study is given with the folder of a study."""
     for name, given in options.items():
         if given is not None:
             raise InputError(
@@ -146,7 +147,7 @@ def _run_study(
     allow_code: bool,
     **options: Any,
 ) -> Any:
-    from twinloop.exploration import explore as study_of
+    from twinloop.exploration import explore as run_study
     from twinloop.exploration.factors.design import read_design
     from twinloop.report import write_study_page
 
@@ -163,9 +164,9 @@ def _run_study(
         scenario = Path(design.scenario)
     if output is None:
         raise InputError("an output folder is needed", kind="missing-argument", remedy="-o study")
-    find_code(allow_code)
-    with resume_hint(output), _progress() as progress:
-        study = study_of(
+    add_import_path(allow_code)
+    with print_resume_hint(output), _show_progress() as progress:
+        study = run_study(
             scenario,
             factors,
             fit,
@@ -186,7 +187,7 @@ def _make_document(study: Any, top: int) -> dict[str, Any]:
         "planned": study.planned,
         "done": study.done,
         "failed": study.failed,
-        "errors": list(study.errors[:REASONS]),
+        "errors": list(study.errors[:MAX_REASONS]),
         "configurations": len(study.planned_configurations),
         "factors": list(study.factors),
         "by": study.by,
@@ -196,15 +197,15 @@ def _make_document(study: Any, top: int) -> dict[str, Any]:
         else [
             {
                 "rank": row["rank"],
-                "name": each.name,
-                "levels": dict(each.levels),
-                "kpis": dict(each.predicted),
+                "name": candidate.name,
+                "levels": dict(candidate.levels),
+                "kpis": dict(candidate.predicted),
                 "probability": row["probability"],
                 "tie": row["tie"],
                 "fewer_tasks": place.fewer,
-                "unsupported": list(each.unsupported),
+                "unsupported": list(candidate.unsupported),
             }
-            for each, place, row in zip(
+            for candidate, place, row in zip(
                 ranking, ranking.places, ranking.table.iter_rows(named=True), strict=True
             )
         ],
@@ -217,10 +218,10 @@ def _make_document(study: Any, top: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Any], None]]:
-    """Show the progress: a bar on a terminal, a line every ten seconds elsewhere."""
+def _show_progress() -> Iterator[Callable[[Any], None]]:
+    """Show the progress: a bar on a terminal, otherwise a line every ten seconds."""
     if not err.is_terminal:
-        yield _lines()
+        yield _make_line_printer()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -232,21 +233,21 @@ def _progress() -> Iterator[Callable[[Any], None]]:
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("exploring", total=None, failed="")
 
-        def update(at: Any) -> None:
-            failed = f", {at.failed:,} failed" if at.failed else ""
-            bar.update(task, completed=at.done, total=at.total, failed=failed)
+        def update(state: Any) -> None:
+            failed = f", {state.failed:,} failed" if state.failed else ""
+            bar.update(task, completed=state.done, total=state.total, failed=failed)
 
         yield update
 
 
-def _lines() -> Callable[[Any], None]:
+def _make_line_printer() -> Callable[[Any], None]:
     last = 0.0
 
-    def update(at: Any) -> None:
+    def update(state: Any) -> None:
         nonlocal last
-        if at.seconds - last >= 10.0:
-            last = at.seconds
-            left = "" if at.left is None else f", about {at.left:.0f} s left"
-            err.print(f"{at.done:,} of {at.total:,} runs, {at.failed:,} failed{left}")
+        if state.seconds - last >= 10.0:
+            last = state.seconds
+            remaining = "" if state.left is None else f", about {state.left:.0f} s left"
+            err.print(f"{state.done:,} of {state.total:,} runs, {state.failed:,} failed{remaining}")
 
     return update

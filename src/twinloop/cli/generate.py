@@ -49,7 +49,7 @@ GeneratedPath = Annotated[
 ]
 
 
-def _run(
+def _generate_log(
     name: str,
     output: Path,
     seed: int,
@@ -82,7 +82,7 @@ def _run(
             print_cleanings(not_held)
 
 
-def _command(model: type[Generator]) -> Callable[..., None]:
+def _make_command(model: type[Generator]) -> Callable[..., None]:
     """Make a command whose options are the parameters of a generator."""
 
     def run(
@@ -94,12 +94,12 @@ def _command(model: type[Generator]) -> Callable[..., None]:
         **parameters: str | None,
     ) -> None:
         given = {key: text for key, text in parameters.items() if text is not None}
-        _run(model.name, output, seed, to, overwrite, json, given)
+        _generate_log(model.name, output, seed, to, overwrite, json, given)
 
     seed = Annotated[int, typer.Option(help="Random seed.")]
     options: list[tuple[str, Any, Any]] = [
         ("output", GeneratedPath, inspect.Parameter.empty),
-        *((found.name, _option(found), None) for found in model.parameters()),
+        *((each.name, _make_option(each), None) for each in model.parameters()),
         ("seed", seed, 0),
         ("to", TargetFormat, None),
         ("overwrite", Overwrite, False),
@@ -118,17 +118,17 @@ def _command(model: type[Generator]) -> Callable[..., None]:
     return run
 
 
-def _option(parameter: GeneratorParameter) -> Any:
+def _make_option(parameter: GeneratorParameter) -> Any:
     unit = f" ({parameter.unit})" if parameter.unit else ""
     default = "" if parameter.default is None else f" \\[default: {parameter.default}]"
     text = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:]}{unit}.{default}"
     return Annotated[str | None, typer.Option(help=text, metavar="VALUE", show_default=False)]
 
 
-def _help(model: type[Generator]) -> str:
+def _make_help(model: type[Generator]) -> str:
     about = (inspect.getdoc(model) or model.title).partition(">>>")[0].strip()
     return f"{about}\n\n- `twinloop generate {model.name} made.swf --seed 1`"
 
 
 for _model in list_generators().values():
-    generate.command(_model.name, help=_help(_model))(_command(_model))
+    generate.command(_model.name, help=_make_help(_model))(_make_command(_model))

@@ -72,7 +72,7 @@ def inspect(
         if picture is not None:
             refuse_page(picture, overwrite, path, sstat)
         trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
-        with show_status("looking"):
+        with show_status("summarising"):
             summary, audit = Summary.from_trace(trace), check(trace)
         if picture is not None:
             page = report.plot_load(trace).to_html(include_plotlyjs=True, full_html=True)
@@ -80,12 +80,12 @@ def inspect(
                 stream.write(page.encode())
             err.print(escape(f"wrote {picture}"))
         if json:
-            print_json(_document(path, trace, summary, audit))
+            print_json(_make_document(path, trace, summary, audit))
         else:
             _show(path, trace, summary, audit)
 
 
-def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[str, Any]:
+def _make_document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[str, Any]:
     from twinloop.trace import compute_load_over_time
 
     return {
@@ -104,18 +104,18 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     source = f"{summary.format}, " if summary.format else ""
     out.print(f"[bold]{escape(path)}[/]  {source}{summary.kind}")
     span = (summary.last_submit or 0.0) - (summary.first_submit or 0.0)
-    begun = f"from {summary.epoch}, " if summary.epoch else ""
-    out.print(f"  {begun}submissions over {report.format_duration(span)}")
-    who = [
-        report.format_count(number, one)
-        for number, one in (
+    start = f"from {summary.epoch}, " if summary.epoch else ""
+    out.print(f"  {start}submissions over {report.format_duration(span)}")
+    counts = [
+        report.format_count(number, noun)
+        for number, noun in (
             (summary.users, "user"),
             (summary.groups, "group"),
             (summary.queues, "queue"),
         )
         if number
     ]
-    out.print(f"  {', '.join([report.format_count(summary.tasks, 'task'), *who])}")
+    out.print(f"  {', '.join([report.format_count(summary.tasks, 'task'), *counts])}")
     if summary.statuses:
         parts = (f"{number:,} {escape(status)}" for status, number in summary.statuses.items())
         out.print(f"  status: {', '.join(parts)}")
@@ -129,7 +129,7 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     if summary.offered_load is not None and summary.capacity:
         share = f"{summary.offered_load:.0%}"
         out.print(f"  work for {share} of {report.format_number(summary.capacity)} cores")
-    out.print(_spreads(summary))
+    out.print(_make_spread_table(summary))
     load = compute_load_over_time(trace, bins=min(100, max(20, out.width - 12)))
     if load.height > 1:
         out.print(report.render_load_chart(load))
@@ -142,7 +142,7 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     print_audit(audit)
 
 
-def _spreads(summary: Summary) -> Table:
+def _make_spread_table(summary: Summary) -> Table:
     table = Table("", "known", "min", "median", "mean", "95 %", "max", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -153,10 +153,10 @@ def _spreads(summary: Summary) -> Table:
         ("requested time", summary.requested_time, report.format_duration),
         ("memory", summary.memory, report.format_size),
     )
-    for name, spread, say in rows:
+    for name, spread, format_value in rows:
         if spread is None:
             table.add_row(f"  {name}", "none", *[""] * 5)
         else:
             figures = (spread.minimum, spread.median, spread.mean, spread.p95, spread.maximum)
-            table.add_row(f"  {name}", f"{spread.known:,}", *map(say, figures))
+            table.add_row(f"  {name}", f"{spread.known:,}", *map(format_value, figures))
     return table

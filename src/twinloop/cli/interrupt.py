@@ -13,7 +13,7 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
-_POLARS: Final = f"{os.sep}polars{os.sep}"
+_POLARS_FOLDER: Final = f"{os.sep}polars{os.sep}"
 
 
 class DeferredInterrupt:
@@ -30,43 +30,43 @@ class DeferredInterrupt:
     """
 
     def __init__(self) -> None:
-        self._waits = False
-        self._traced_by: Any = None
+        self._is_pending = False
+        self._previous_trace: Any = None
 
     def install(self) -> None:
-        """Handle SIGINT, unless it is ignored, as under nohup."""
+        """Handle SIGINT, unless it is ignored (as under nohup) or has another handler."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Raise KeyboardInterrupt now, or when Polars returns."""
-        caller = _caller_of_polars(frame)
-        if self._waits or caller is None:
+        caller = _find_caller_of_polars(frame)
+        if self._is_pending or caller is None:
             self._raise_interrupt()
             return
-        self._waits, self._traced_by = True, sys.gettrace()
-        caller.f_trace, caller.f_trace_opcodes = self._in_caller, True
-        sys.settrace(self._at_call)
+        self._is_pending, self._previous_trace = True, sys.gettrace()
+        caller.f_trace, caller.f_trace_opcodes = self._trace_caller, True
+        sys.settrace(self._trace_call)
 
-    def _in_caller(self, frame: FrameType, event: str, argument: object) -> None:
+    def _trace_caller(self, frame: FrameType, event: str, argument: object) -> None:
         self._raise_interrupt()
 
-    def _at_call(self, frame: FrameType, event: str, argument: object) -> None:
-        if _caller_of_polars(frame) is None:
+    def _trace_call(self, frame: FrameType, event: str, argument: object) -> None:
+        if _find_caller_of_polars(frame) is None:
             self._raise_interrupt()
 
     def _raise_interrupt(self) -> None:
-        if self._waits:
-            self._waits = False
-            sys.settrace(self._traced_by)
+        if self._is_pending:
+            self._is_pending = False
+            sys.settrace(self._previous_trace)
         raise KeyboardInterrupt
 
 
-def _caller_of_polars(frame: FrameType | None) -> FrameType | None:
-    """Find the frame that called Polars, if the frame was called by Polars."""
-    found = None
+def _find_caller_of_polars(frame: FrameType | None) -> FrameType | None:
+    """Return the outermost frame that called Polars; None if no function of Polars is running."""
+    caller = None
     while frame is not None:
-        if _POLARS in frame.f_code.co_filename:
-            found = frame.f_back
+        if _POLARS_FOLDER in frame.f_code.co_filename:
+            caller = frame.f_back
         frame = frame.f_back
-    return found
+    return caller

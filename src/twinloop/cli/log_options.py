@@ -76,17 +76,18 @@ def read_trace(
     sstat: Path | None = None,
     utc_offset: float | None = None,
     *,
-    beside: bool = False,
+    is_additional: bool = False,
 ) -> Trace:
     """Read an input of a command.
 
-    With `beside` the input is an additional log, to which format options apply only if they fit.
+    With `is_additional` the input is an additional log, to which options of other
+    formats do not apply.
     """
     from twinloop.trace import read
 
-    name = _format_of(path, format, mapped=bool(columns))
+    name = _find_format(path, format, has_columns=bool(columns))
     options: dict[str, Any] = {}
-    for option, form, key, value in (
+    for option, option_format, key, value in (
         ("--column", "csv", "columns", parse_pairs(columns, "--column")),
         ("--unit", "csv", "units", parse_pairs(units, "--unit")),
         ("--reference-mhz", "opendc", "reference_mhz", reference_mhz),
@@ -95,11 +96,11 @@ def read_trace(
     ):
         if value in (None, {}):
             continue
-        if name == form:
+        if name == option_format:
             options[key] = value
-        elif not beside:
+        elif not is_additional:
             raise InputError(
-                f"is in the format {name}; {option} applies to {form}",
+                f"is in the format {name}; {option} applies to {option_format}",
                 kind="inapplicable-option",
                 file=path,
             )
@@ -107,8 +108,8 @@ def read_trace(
         return read(path, name, strict=strict, **options)
 
 
-def _format_of(path: Path, named: str | None, *, mapped: bool) -> str:
-    """Find the format of an input: as named, by content, or CSV where columns are mapped."""
+def _find_format(path: Path, named: str | None, *, has_columns: bool) -> str:
+    """Find the format of an input: as named, by content, or CSV if columns are given."""
     from twinloop.trace.formats import get_format, recognise
 
     if named is not None:
@@ -116,6 +117,6 @@ def _format_of(path: Path, named: str | None, *, mapped: bool) -> str:
     try:
         return recognise(path).name
     except FormatError:
-        if mapped:
+        if has_columns:
             return "csv"
         raise

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
-from twinloop.cli.recording_options import DryRun, print_commands, resume_hint
+from twinloop.cli.recording_options import DryRun, print_commands, print_resume_hint
 from twinloop.description.errors import InputError
 
 #: The heading of each step.
@@ -67,8 +67,8 @@ def loop(
             return
         if output is None:
             raise InputError("an output folder is needed", kind="missing-argument", remedy="-o DIR")
-        with resume_hint(output, "without --overwrite" if overwrite else ""):
-            made = run_loop(
+        with print_resume_hint(output, "without --overwrite" if overwrite else ""):
+            result = run_loop(
                 plan,
                 output,
                 traces=traces,
@@ -80,13 +80,13 @@ def loop(
         with show_status("writing the report"):
             from twinloop.report import write_loop_page
 
-            write_loop_page(made, page)
-        status = "not assessable" if made.confirmation is None else made.confirmation.status
+            write_loop_page(result, page)
+        status = "not assessable" if result.confirmation is None else result.confirmation.status
         if json:
-            print_json(_make_document(made, page, status))
+            print_json(_make_document(result, page, status))
         else:
             err.print()
-            for line in made.lines:
+            for line in result.lines:
                 out.print(line, markup=False, soft_wrap=True)
             err.print()
             err.print(escape(f"Report: {page}"), soft_wrap=True)
@@ -94,7 +94,7 @@ def loop(
 
 
 class _StepPrinter:
-    """Print a heading when a step begins, and its messages below."""
+    """Printer of the messages of a loop, with a heading when a step begins."""
 
     def __init__(self) -> None:
         self._step = ""
@@ -106,16 +106,16 @@ class _StepPrinter:
         err.print(escape(f"  {text}"), soft_wrap=True)
 
 
-def _make_document(made: Any, page: Path, status: str) -> dict[str, Any]:
+def _make_document(result: Any, page: Path, status: str) -> dict[str, Any]:
     return {
-        "output": str(made.folder),
+        "output": str(result.folder),
         "report": str(page),
-        "lines": list(made.lines),
-        "notes": list(made.notes),
-        "before": made.before.status,
-        "after": made.after.status,
-        "unseen": None if made.unseen is None else made.unseen.status,
-        "values": made.fit.values,
-        "best": made.study.top(1, made.plan.by)[0].name,
+        "lines": list(result.lines),
+        "notes": list(result.notes),
+        "before": result.before.status,
+        "after": result.after.status,
+        "unseen": None if result.unseen is None else result.unseen.status,
+        "values": result.fit.values,
+        "best": result.study.top(1, result.plan.by)[0].name,
         "status": status,
     }

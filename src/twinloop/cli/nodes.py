@@ -30,24 +30,24 @@ def nodes(json: Json = False) -> None:
         from twinloop.execution.local_machine import LocalMachine
 
         machine = LocalMachine.detect()
-        document = _document(machine)
+        document = _make_document(machine)
         if json:
             print_json(document)
         else:
             _show(document)
 
 
-def _document(machine: LocalMachine) -> dict[str, Any]:
+def _make_document(machine: LocalMachine) -> dict[str, Any]:
     from twinloop.execution.nodes import LocalNodes, NodeSpec, remove_stale_groups
 
-    swept = remove_stale_groups()
+    removed = remove_stale_groups()
     trial = NodeSpec("trial", cores=min(0.5, machine.cores), memory=2.0**24)
-    with LocalNodes.create([trial], machine=machine) as laid:
+    with LocalNodes.create([trial], machine=machine) as local_nodes:
         controllers = {
-            name: {"version": laid.controllers[name], "group": str(place)}
-            for name, place in laid.group_paths.items()
+            name: {"version": local_nodes.controllers[name], "group": str(path)}
+            for name, path in local_nodes.group_paths.items()
         }
-        isolation, warnings = laid.isolation, list(laid.warnings)
+        isolation, warnings = local_nodes.isolation, list(local_nodes.warnings)
     return {
         "cpus": list(machine.cpus),
         "cores": machine.cores,
@@ -57,15 +57,15 @@ def _document(machine: LocalMachine) -> dict[str, Any]:
         "isolation": isolation,
         "controllers": controllers,
         "warnings": warnings,
-        "counters": _counters(),
+        "counters": _list_counters(),
         "rapl": any(_POWERCAP.glob("intel-rapl:*")),
         "ffmpeg": shutil.which("ffmpeg"),
         "suggestions": list(machine.suggest_platforms()),
-        "swept": swept,
+        "swept": removed,
     }
 
 
-def _counters() -> list[str]:
+def _list_counters() -> list[str]:
     opened = _core.open_counters(os.getpid())
     for _, file in opened:
         os.close(file)
@@ -77,15 +77,15 @@ def _show(document: dict[str, Any]) -> None:
     clock = f", {document['mhz']:,.0f} MHz" if document["mhz"] else ""
     rows = [
         ("CPUs", f"{report.format_count(len(numbers), 'CPU')}: {', '.join(map(str, numbers))}"),
-        ("", f"{document['model'] or 'of an unknown model'}{clock}"),
+        ("", f"{document['model'] or 'unknown model'}{clock}"),
         ("memory", report.format_size(document["memory"])),
         ("isolation", document["isolation"]),
     ]
     if document["cores"] < len(numbers):
         rows.insert(2, ("", f"limited to {report.format_number(document['cores'])} cores"))
     rows += [
-        ("", f"{name}: {place['version']} in {place['group']}")
-        for name, place in document["controllers"].items()
+        ("", f"{name}: {controller['version']} in {controller['group']}")
+        for name, controller in document["controllers"].items()
     ]
     rows += [
         ("counters", ", ".join(document["counters"]) or "none"),

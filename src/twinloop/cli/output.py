@@ -55,13 +55,13 @@ class SafeConsole(Console):
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Turn a string into text; escaped first, so that the layout counts what is shown."""
+        """Convert a string to text, escaped first, so that its width is that of the shown text."""
         return super().render_str(escape_controls(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Turn anything that can be printed into segments, whose text is escaped."""
+        """Convert a renderable to segments, and escape their text."""
         for segment in super().render(renderable, options):
             if segment.control is None:
                 safe = escape_controls(segment.text)
@@ -90,8 +90,8 @@ def report_errors(as_json: bool) -> Iterator[None]:
     Errors of the operating system (permissions, a full disk) count as input errors, and the message
     names the file. Warnings of Twinloop are printed to stderr, one line each.
     """
-    before = warnings.showwarning
-    warnings.showwarning = _warn
+    previous = warnings.showwarning
+    warnings.showwarning = _print_warning
     try:
         yield
     except BrokenPipeError:
@@ -99,15 +99,15 @@ def report_errors(as_json: bool) -> Iterator[None]:
     except (TwinloopError, OSError) as problem:
         error = input_error_from_os_error(problem) if isinstance(problem, OSError) else problem
         if as_json:
-            print_json({"error": _describe(error)})
+            print_json({"error": _describe_error(error)})
         else:
             err.print(f"[bold red]error[/]: {escape_markup(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
     finally:
-        warnings.showwarning = before
+        warnings.showwarning = previous
 
 
-def _warn(
+def _print_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -164,7 +164,7 @@ def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
 
 
 def refuse_page(path: Path, overwrite: bool, *inputs: Path | None) -> None:
-    """Raise an error if a file exists already or cannot be written."""
+    """Raise an error if a page exists already and is not to be replaced, or is not a file."""
     refuse_existing(path, overwrite, *inputs)
     check_regular_file(path)
 
@@ -184,13 +184,13 @@ def print_audit(audit: Audit) -> None:
     """Print the result of the quality gate and the violated rules."""
     gate = "[bold green]open[/]" if audit.ok else "[bold red]closed[/]"
     broken = (*audit.errors, *audit.warnings)
-    held = sum(finding.applies for finding in audit.findings) - len(broken)
-    apart = sum(not finding.applies for finding in audit.findings)
+    satisfied = sum(finding.applies for finding in audit.findings) - len(broken)
+    not_applicable = sum(not finding.applies for finding in audit.findings)
     count = report.format_count
     out.print(
         f"the gate is {gate}: {count(len(audit.errors), 'error')}, "
-        f"{count(len(audit.warnings), 'warning')}; {count(held, 'rule')} satisfied, "
-        f"{apart} not applicable"
+        f"{count(len(audit.warnings), 'warning')}; {count(satisfied, 'rule')} satisfied, "
+        f"{not_applicable} not applicable"
     )
     for finding in broken:
         colour = "red" if finding.severity == "error" else "yellow"
@@ -219,21 +219,21 @@ def require_positive(**options: int | None) -> None:
 
 def parse_pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
     """Parse `NAME=VALUE` words into a dictionary."""
-    found = {}
+    pairs = {}
     for value in values or ():
         name, equals, rest = value.partition("=")
         if not equals or not name:
             raise InputError(f"{option} {value}: expected NAME=VALUE", kind="malformed-option")
-        if name in found:
+        if name in pairs:
             raise InputError(
                 f"{option} {value}: {name} is set twice",
                 kind="conflicting-options",
                 remedy="give it once",
             )
-        found[name] = rest
-    return found
+        pairs[name] = rest
+    return pairs
 
 
-def _describe(error: TwinloopError) -> dict[str, Any]:
+def _describe_error(error: TwinloopError) -> dict[str, Any]:
     parts = ("problem", "code", "file", "line", "field", "remedy")
     return {"message": str(error)} | {part: getattr(error, part, None) for part in parts}

@@ -20,7 +20,7 @@ from twinloop.cli.recording_options import (
     Interval,
     Power,
     PowerOption,
-    duration,
+    parse_duration,
     print_commands,
 )
 from twinloop.description.errors import InputError
@@ -83,7 +83,7 @@ def record(
     from twinloop.execution.announcement import survey_scenario
 
     with report_errors(json):
-        period = duration(interval, "--interval")
+        period = parse_duration(interval, "--interval")
         if bool(command) + bool(pid) + (cgroup is not None) != 1:
             raise InputError(
                 "exactly one of a command, --pid and --cgroup is needed",
@@ -96,7 +96,7 @@ def record(
                     "--dry-run applies to a command: --pid and --cgroup run nothing",
                     kind="inapplicable-option",
                 )
-            print_commands({"": survey_scenario(_scenario(command, cores))}, json)
+            print_commands({"": survey_scenario(_make_scenario(command, cores))}, json)
             return
         if command:
             if for_ is not None:
@@ -104,7 +104,7 @@ def record(
                     "--for applies to --pid and --cgroup: a command ends by itself",
                     kind="inapplicable-option",
                 )
-            with _to_stderr(json):
+            with _redirect_to_stderr(json):
                 trace, status = _run(
                     command, output, period, isolation, power, cores=cores, overwrite=overwrite
                 )
@@ -112,22 +112,22 @@ def record(
             what = (
                 f"control group {cgroup}"
                 if cgroup
-                else f"{report.format_count(len(pid or ()), 'tree')}"
+                else f"{report.format_count(len(pid or ()), 'tree')} of processes"
             )
-            err.print(escape(f"recording {what} of processes; Ctrl-C ends it, and saves it"))
+            err.print(escape(f"recording {what}; Ctrl-C ends the recording and saves it"))
             trace = attach(
                 pid or (),
                 cgroup=cgroup,
                 folder=output,
                 period=period,
-                until=None if for_ is None else duration(for_, "--for"),
+                until=None if for_ is None else parse_duration(for_, "--for"),
                 power=power.value,
                 overwrite=overwrite,
             )
             status = 0
         _show(trace, output)
         if json:
-            print_json(_document(trace, output))
+            print_json(_make_document(trace, output))
     raise typer.Exit(status)
 
 
@@ -146,7 +146,7 @@ def _run(
 
     try:
         trace = execute(
-            _scenario(command, cores),
+            _make_scenario(command, cores),
             output,
             period=period,
             isolation=isolation,
@@ -163,64 +163,65 @@ def _run(
     return trace, code if code >= 0 else 128 - code
 
 
-def _scenario(command: list[str], cores: float | None) -> Scenario:
+def _make_scenario(command: list[str], cores: float | None) -> Scenario:
     """Make a scenario with the command as its only task, on this machine."""
     from twinloop.execution import LocalMachine
     from twinloop.scenario import Scenario
 
-    if not all(_is_text(word) for word in command):
+    if not all(_is_utf8(word) for word in command):
         raise InputError(
-            "a word of the command is not UTF-8, which a trace cannot store", kind="invalid-command"
+            "a word of the command is not UTF-8, so a trace cannot store it", kind="invalid-command"
         )
-    there = LocalMachine.detect().cores
-    if cores is not None and not 0 < cores <= there:
+    machine_cores = LocalMachine.detect().cores
+    if cores is not None and not 0 < cores <= machine_cores:
         raise InputError(
-            f"must be positive and at most {there:g}", kind="out-of-range", field="--cores"
+            f"must be positive and at most {machine_cores:g}", kind="out-of-range", field="--cores"
         )
     task = {
         "id": Path(command[0]).name or command[0],
         # Literal words: braces must not be read as templates.
         "command": [word.replace("{", "{{").replace("}", "}}") for word in command],
         "folder": str(Path.cwd()),
-        "cores": there if cores is None else cores,
+        "cores": machine_cores if cores is None else cores,
         "user": getpass.getuser(),
     }
-    # The user's own PATH, without the programs of Twinloop.
-    if _is_text(os.environ.get("PATH", "\udcff")):
+    # The user's own PATH, without the programs of Twinloop. It is left out if it is not set (the
+    # default is not UTF-8) or cannot be stored.
+    if _is_utf8(os.environ.get("PATH", "\udcff")):
         task["environment"] = {"PATH": os.environ["PATH"].replace("{", "{{").replace("}", "}}")}
-    return Scenario(platform=f"1x{there:g}", workload={"tasks": [task]}, policy="fcfs")
+    return Scenario(platform=f"1x{machine_cores:g}", workload={"tasks": [task]}, policy="fcfs")
 
 
-def _is_text(word: str) -> bool:
+def _is_utf8(word: str) -> bool:
     """Whether a word of the command line is valid UTF-8."""
     return not any("\udc80" <= each <= "\udcff" for each in word)
 
 
 @contextmanager
-def _to_stderr(wanted: bool) -> Iterator[None]:
+def _redirect_to_stderr(enabled: bool) -> Iterator[None]:
     """Redirect stdout of child processes to stderr."""
-    if not wanted:
+    if not enabled:
         yield
         return
     sys.stdout.flush()
-    kept = os.dup(1)
+    saved_stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)
 
 
 def _show(trace: Trace, output: Path) -> None:
     for row in trace.tasks.iter_rows(named=True):
-        known = row["run_time"] is not None
-        parts = [row["status"] or "recorded"]
-        parts += [f"{row['run_time']:.3f} s" if known else "length unknown"]
-        known = row["cpu_time"] is not None
-        parts += [f"{row['cpu_time']:.3f} CPU s" if known else "CPU time unknown"]
-        known = row["memory_used"] is not None
-        parts += [f"at most {row['memory_used'] / 2**20:.1f} MiB" if known else "memory unknown"]
+        run_time, cpu_time, memory = row["run_time"], row["cpu_time"], row["memory_used"]
+        parts = [
+            row["status"] or "recorded",
+            "run time unknown" if run_time is None else f"{run_time:.3f} s",
+            "CPU time unknown" if cpu_time is None else f"{cpu_time:.3f} CPU s",
+            "memory unknown" if memory is None else f"at most {memory / 2**20:.1f} MiB",
+        ]
         err.print(escape(f"{row['id']}: {', '.join(parts)}"), soft_wrap=True)
     cost = trace.manifest.facts["recording"]["share_of_core"]
     share = "" if cost is None else f"; recording took {cost:.2%} of a core"
@@ -230,12 +231,12 @@ def _show(trace: Trace, output: Path) -> None:
     err.print(escape(f"wrote {output}"), soft_wrap=True)
 
 
-def _document(trace: Trace, output: Path) -> dict[str, Any]:
+def _make_document(trace: Trace, output: Path) -> dict[str, Any]:
     names = {"run_time": "run_time_s", "cpu_time": "cpu_s", "memory_used": "peak_bytes"}
-    kept = ("id", "pid", "status", "exit_code", *names)
+    columns = ("id", "pid", "status", "exit_code", *names)
     return {
         "output": str(output),
-        "tasks": trace.tasks.select(kept).rename(names).to_dicts(),
+        "tasks": trace.tasks.select(columns).rename(names).to_dicts(),
         "samples": trace.usage.height,
         "recording": trace.manifest.facts["recording"],
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def resume_hint(output: Path | None, how: str = "") -> Iterator[None]:
-    """Print on Ctrl-C that the results so far are kept, and how to resume."""
+def print_resume_hint(output: Path | None, how: str = "") -> Iterator[None]:
+    """Print on Ctrl-C how to resume from the output folder, and end the command.
+
+    `how` is added to "the same command". Without an output folder nothing is saved.
+    """
     try:
         yield
     except KeyboardInterrupt:
         again = f"the same command {how}".rstrip()
-        said = f"interrupted: {again} resumes from {output}"
-        err.print(escape(said), soft_wrap=True)
+        hint = "nothing is saved" if output is None else f"{again} resumes from {output}"
+        err.print(escape(f"interrupted: {hint}"), soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -57,12 +60,12 @@ Interval = Annotated[str, typer.Option(help="Sampling period, at least 50ms.", m
 PowerOption = Annotated[Power, typer.Option(help="Read power counters where available.")]
 
 
-def duration(text: str, option: str) -> float:
+def parse_duration(text: str, option: str) -> float:
     """Parse a duration given as an option, in seconds.
 
-    >>> duration("1min30s", "--interval")
+    >>> parse_duration("1min30s", "--interval")
     90.0
-    >>> duration("soon", "--interval")
+    >>> parse_duration("soon", "--interval")
     Traceback (most recent call last):
     twinloop.InputError: --interval must be a duration, not 'soon' ...
     """

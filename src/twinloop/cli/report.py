@@ -21,11 +21,11 @@ Open = Annotated[
         show_default=False,
     ),
 ]
-_PAGES = (".html", ".htm")
+_PAGE_SUFFIXES = (".html", ".htm")
 
 
 def report(
-    what: Annotated[
+    source: Annotated[
         Path,
         typer.Argument(
             metavar="X",
@@ -64,21 +64,21 @@ def report(
     from twinloop.report.pages.page import check_page
     from twinloop.report.view.kinds import choose_page_path, find_kind
 
-    given = [what] if twin is None else [what, twin]
+    given = [source] if twin is None else [source, twin]
     with report_errors(json):
-        if output is not None and output.suffix.lower() not in _PAGES:
+        if output is not None and output.suffix.lower() not in _PAGE_SUFFIXES:
             raise InputError("must end with .html", kind="unsupported-page", file=output)
         if twin is None:
-            kind = find_kind(what)
-            called, page = kind.name, output or choose_page_path(what, kind)
+            kind = find_kind(source)
+            kind_name, page = kind.name, output or choose_page_path(source, kind)
             check_page(page)
             with show_status(f"writing {page}"):
-                kind.write(what, page)
+                kind.write(source, page)
         else:
-            called, page = "assessment", _write_assessment(what, twin, output)
+            kind_name, page = "assessment", _write_assessment(source, twin, output)
         opened = _open_page(page, (not json and can_open_browser()) if open is None else open)
         if json:
-            document = {"input": list(map(str, given)), "kind": called, "report": str(page)}
+            document = {"input": list(map(str, given)), "kind": kind_name, "report": str(page)}
             print_json(document | {"size": page.stat().st_size, "opened": opened})
         else:
             out.print(f"wrote {escape(page)}", soft_wrap=True)
@@ -106,5 +106,5 @@ def can_open_browser() -> bool:
     return display and out.is_terminal
 
 
-def _open_page(page: Path, wanted: bool) -> bool:
-    return wanted and webbrowser.open(page.resolve().as_uri())
+def _open_page(page: Path, enabled: bool) -> bool:
+    return enabled and webbrowser.open(page.resolve().as_uri())

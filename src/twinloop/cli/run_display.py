@@ -1,4 +1,4 @@
-"""Progress of a real run: a live display on a terminal, plain lines elsewhere."""
+"""Progress of a real run: a live display on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from twinloop.description.safe_text import escape_name
 from twinloop.execution.run_progress import ProgressCallback, RunProgress
 from twinloop.report.quantity_text import format_count
 
-#: Time between two lines where there is no terminal (s).
+#: Minimum time between two lines if stderr is not a terminal (s).
 _LINE_PERIOD: Final = 5.0
 #: Largest number of nodes and of tasks per node that are shown by name.
-_NODES: Final = 16
-_TASKS: Final = 8
+_MAX_NODES: Final = 16
+_MAX_TASKS: Final = 8
 #: Largest width of the column of node names (characters).
-_NAME: Final = 24
+_MAX_NAME_WIDTH: Final = 24
 
 
 @contextmanager
 def display_run() -> Iterator[ProgressCallback]:
     """Yield a function that displays the state of a run."""
     if not err.is_terminal:
-        yield _lines()
+        yield _make_line_printer()
         return
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         yield lambda moment: live.update(render(moment))
@@ -64,22 +64,24 @@ def render(moment: RunProgress) -> Table:
     n2  -
     """
     nodes = Table.grid(padding=(0, 2), expand=True)
-    nodes.add_column(no_wrap=True, max_width=_NAME)
+    nodes.add_column(no_wrap=True, max_width=_MAX_NAME_WIDTH)
     nodes.add_column(no_wrap=True, ratio=1)
-    for name, tasks in list(moment.running.items())[:_NODES]:
-        shown = " ".join(map(escape_name, tasks[:_TASKS])) + (" ..." if len(tasks) > _TASKS else "")
+    for name, tasks in list(moment.running.items())[:_MAX_NODES]:
+        shown = " ".join(map(escape_name, tasks[:_MAX_TASKS])) + (
+            " ..." if len(tasks) > _MAX_TASKS else ""
+        )
         nodes.add_row(escape(name), Text(shown or "-", style="" if tasks else "dim"))
-    if len(moment.running) > _NODES:
-        nodes.add_row("...", f"and {len(moment.running) - _NODES} more nodes")
+    if len(moment.running) > _MAX_NODES:
+        nodes.add_row("...", f"and {len(moment.running) - _MAX_NODES} more nodes")
     bar = ProgressBar(total=max(1, moment.tasks), completed=moment.over, width=60)
     # A grid ends each row with a line break; the bar alone does not.
-    whole = Table.grid()
+    display = Table.grid()
     for part in (Text(describe(moment)), bar, nodes):
-        whole.add_row(part)
-    return whole
+        display.add_row(part)
+    return display
 
 
-def _lines() -> ProgressCallback:
+def _make_line_printer() -> ProgressCallback:
     last = -_LINE_PERIOD
 
     def update(moment: RunProgress) -> None:

@@ -15,24 +15,31 @@ from twinloop.trace import Trace
 
 
 def compute_figures(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figures, Trace]:
-    """Compute the figures of a run, and add carbon and cost to its manifest."""
-    found = figures(trace, warm_up=warm_up, prices=scenario.prices)
-    whole = figures(trace, prices=scenario.prices) if warm_up else found
-    made = {"carbon_g": whole.carbon, "cost": whole.cost.total if whole.cost else None}
-    known = {name: value for name, value in made.items() if value is not None}
-    if not known:
-        return found, trace
+    """Compute the figures of a run, and add carbon and cost to its manifest.
+
+    The figures leave out the tasks of the first `warm_up` seconds; carbon and cost in the manifest
+    are those of the whole run.
+    """
+    run_figures = figures(trace, warm_up=warm_up, prices=scenario.prices)
+    whole_run = figures(trace, prices=scenario.prices) if warm_up else run_figures
+    totals = {
+        "carbon_g": whole_run.carbon,
+        "cost": whole_run.cost.total if whole_run.cost else None,
+    }
+    known_totals = {name: value for name, value in totals.items() if value is not None}
+    if not known_totals:
+        return run_figures, trace
     facts = dict(trace.manifest.facts)
-    facts["run"] = {**facts["run"], **known}
-    return found, trace.with_manifest(facts=facts)
+    facts["run"] = {**facts["run"], **known_totals}
+    return run_figures, trace.with_manifest(facts=facts)
 
 
 def make_document(
-    trace: Trace, found: Figures, output: Path | None, total: float
+    trace: Trace, run_figures: Figures, output: Path | None, total: float
 ) -> dict[str, Any]:
     """Make the JSON object of a run."""
     run = trace.manifest.facts["run"]
-    values = found.to_dict()
+    values = run_figures.to_dict()
     return {
         **values,
         "tasks": (values["tasks"] or 0) + run["skipped"],
@@ -42,7 +49,7 @@ def make_document(
         "wall_s": wall_time(trace),
         "total_s": total,
         "output": None if output is None else str(output),
-        "notes": list(found.notes),
+        "notes": list(run_figures.notes),
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
     }
 
@@ -53,19 +60,21 @@ def wall_time(trace: Trace) -> float:
     return trace.manifest.facts["run"].get("wall_s", 0.0) if measured is None else measured
 
 
-def show(trace: Trace, found: Figures) -> None:
+def show(trace: Trace, run_figures: Figures) -> None:
     """Print the figures, the chart and the data cleaning of a run."""
     run = trace.manifest.facts["run"]
     machines, cores = format_count(run["machines"], "machine"), format_number(run["cores"])
-    many = "core" if run["cores"] == 1 else "cores"
-    out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} {many}")
-    for name, text in list_key_figures(found):
+    noun = "core" if run["cores"] == 1 else "cores"
+    out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} {noun}")
+    for name, text in list_key_figures(run_figures):
         if name == "tasks" and run["skipped"]:
-            text = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
+            text = (
+                f"{run_figures.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
+            )
         out.print(f"  {name:22} {text}", highlight=False)
-    if found.left_out:
-        out.print(f"  {'left out':22} {format_count(found.left_out, 'task')} of the warm-up")
-    for note in found.notes:
+    if run_figures.left_out:
+        out.print(f"  {'left out':22} {format_count(run_figures.left_out, 'task')} of the warm-up")
+    for note in run_figures.notes:
         out.print(f"  {escape(f'note: {note}')}", soft_wrap=True)
     if trace.placements.height:
         out.print()

@@ -56,7 +56,7 @@ AllowCode = Annotated[
 ]
 
 
-def find_code(allow_code: bool) -> None:
+def add_import_path(allow_code: bool) -> None:
     """Add the current folder to the import path if code is allowed."""
     if allow_code and "" not in sys.path:
         sys.path.insert(0, "")
@@ -66,7 +66,7 @@ def find_code(allow_code: bool) -> None:
 _OPTIONS = {"time_scale": "--time-scale", "model.speed_factor": "--speed"}
 
 
-def scenario_of(
+def make_scenario(
     path: Path | None,
     parts: dict[str, Any],
     options: dict[str, str],
@@ -84,9 +84,9 @@ def scenario_of(
     from twinloop.trace import read
 
     given = {name: value for name, value in parts.items() if value is not None}
-    more = {name: _value(text, f"--set {name}") for name, text in changes.items()}
-    _check_paths(given, more)
-    _check_options(options, more)
+    set_values = {name: _parse_value(text, f"--set {name}") for name, text in changes.items()}
+    _check_paths(given, set_values)
+    _check_options(options, set_values)
     base = None
     if path is not None and path.is_dir():
         trace = read(path)
@@ -97,10 +97,10 @@ def scenario_of(
     elif path is not None:
         base = Scenario.load(path)
     if options:
-        values = {name: _value(text, f"--option {name}") for name, text in options.items()}
-        given["policy"] = _with_options(given.get("policy"), base, values)
+        values = {name: _parse_value(text, f"--option {name}") for name, text in options.items()}
+        given["policy"] = _add_options(given.get("policy"), base, values)
     if base is not None:
-        return base.replace(**given, **more)
+        return base.replace(**given, **set_values)
     for name in ("workload", "platform", "policy"):
         if not given.get(name):
             raise InputError(
@@ -109,55 +109,58 @@ def scenario_of(
                 remedy="see --help",
             )
     nested = {name: given.pop(name) for name in list(given) if "." in name}
-    return Scenario.from_dict(given).replace(**nested, **more)
+    return Scenario.from_dict(given).replace(**nested, **set_values)
 
 
-def _with_options(
+def _add_options(
     name: str | None, base: Scenario | None, values: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Add options to the policy; those in the file stay unless another policy is named."""
+    """Add options to the policy; those in the file stay unless another policy is named.
+
+    None if no policy is known.
+    """
     if base is not None and name in (None, base.policy.name):
         return {"name": base.policy.name, "options": {**base.policy.options, **values}}
     return {"name": name, "options": values} if name else None
 
 
-def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
-    """Raise an error for a value that two options set, or that no scenario has."""
+def _check_paths(given: dict[str, Any], set_values: dict[str, Any]) -> None:
+    """Raise an error for a path of `--set` that another option sets too, or that is not a field."""
     from twinloop.description.address import address_from_path, suggest_name
     from twinloop.scenario import Scenario
 
-    known = list(Scenario.model_fields)
-    for name in more:
+    fields = list(Scenario.model_fields)
+    for name in set_values:
         first = address_from_path(name)[0]
-        if first not in known:
+        if first not in fields:
             raise InputError(
                 "is not a field of a scenario",
                 kind="unknown-field",
                 field=f"--set {name}",
-                remedy=suggest_name(str(first), known),
+                remedy=suggest_name(str(first), fields),
             )
         if name in given:
             option = _OPTIONS.get(name, f"--{name}")
             raise InputError(
                 f"{option} and --set {name} set the same value",
                 kind="conflicting-options",
-                remedy="give one",
+                remedy="give only one of them",
             )
 
 
-def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
+def _check_options(options: dict[str, str], set_values: dict[str, Any]) -> None:
     """Raise an error for a policy option that `--set` sets too."""
     for name in options:
         for path in ("policy", "policy.options", f"policy.options.{name}"):
-            if path in more:
+            if path in set_values:
                 raise InputError(
                     f"--option {name} and --set {path} set the same value",
                     kind="conflicting-options",
-                    remedy="give one",
+                    remedy="give only one of them",
                 )
 
 
-def _value(text: str, option: str) -> Any:
+def _parse_value(text: str, option: str) -> Any:
     """Parse the value of an option as YAML."""
     from twinloop.description.text import parse_document
 

@@ -26,7 +26,7 @@ from twinloop.cli.output import (
     report_errors,
     show_status,
 )
-from twinloop.cli.recording_options import duration
+from twinloop.cli.recording_options import parse_duration
 from twinloop.cli.scenario_options import (
     AllowCode,
     OptionOption,
@@ -38,8 +38,8 @@ from twinloop.cli.scenario_options import (
     SourceOption,
     TimeScaleOption,
     WorkloadOption,
-    find_code,
-    scenario_of,
+    add_import_path,
+    make_scenario,
 )
 from twinloop.description.errors import InputError
 from twinloop.description.replacement import check_replaceable
@@ -96,7 +96,7 @@ def simulate(
     - `twinloop simulate scenario.yaml -o runs/first`
     - `twinloop simulate --workload log.swf.gz --platform 100x1 --policy easy`
     """
-    began = perf_counter()
+    started = perf_counter()
     # Imported here, because --help should not wait for them.
     from twinloop.cli.run_summary import compute_figures, make_document, show, wall_time
     from twinloop.engine import CompiledScenario
@@ -106,7 +106,7 @@ def simulate(
     from twinloop.trace.folder import make_ownership_rule
 
     with report_errors(json):
-        made = scenario_of(
+        resolved_scenario = make_scenario(
             scenario,
             {
                 "workload": workload,
@@ -120,33 +120,31 @@ def simulate(
             parse_pairs(option, "--option"),
             parse_pairs(set_, "--set"),
         )
-        inputs = [scenario, *made._files()]
+        inputs = [scenario, *resolved_scenario._files()]
         if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
-            raise InputError(
-                "the page is HTML", kind="unsupported-page", file=picture, remedy="call it run.html"
-            )
+            raise InputError("must end with .html", kind="unsupported-page", file=picture)
         if output is not None:
             refuse_existing(output, overwrite, *inputs)
-            # Before an hour of simulation, not after it.
+            # Checked before the simulation, which may take an hour, and not only after it.
             check_replaceable(output, make_ownership_rule("simulated"))
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)
             refuse_inside(picture, output)
-        find_code(allow_code)
-        check_carbon(made)
+        add_import_path(allow_code)
+        check_carbon(resolved_scenario)
         with show_status("reading"):
-            ready = CompiledScenario(made, allow_code=allow_code)
-        if ready.epoch_ms is None and has_carbon_series(made):
+            compiled = CompiledScenario(resolved_scenario, allow_code=allow_code)
+        if compiled.epoch_ms is None and has_carbon_series(resolved_scenario):
             raise InputError(
-                "changes over time, and the workload does not say when it began",
+                "changes over time, but the workload has no start date",
                 kind="unknown-date",
                 field="platform.clusters[...].carbon",
                 remedy="add the date to the scenario (start: 2024-07-01, or --set "
                 "start=2024-07-01), or give a constant (carbon: 300 g/kWh)",
             )
-        with _progress() as progress:
+        with _show_progress() as progress:
             trace = run_scenario(
-                ready,
+                compiled,
                 power_step=power_step,
                 power_per_node=power_per_node,
                 usage_step=_parse_window(usage),
@@ -155,8 +153,8 @@ def simulate(
             )
         if power_step is not None and not trace.power.height:
             err.print("no host has a power model, so there is no power table")
-        with show_status("counting"):
-            found, trace = compute_figures(made, trace, warm_up)
+        with show_status("computing the figures"):
+            run_figures, trace = compute_figures(resolved_scenario, trace, warm_up)
         if output is not None:
             trace.save(output, overwrite=overwrite)
             err.print(escape(f"wrote {output}"))
@@ -164,15 +162,15 @@ def simulate(
             report.write_run_page(trace, picture)
             err.print(escape(f"wrote {picture}"))
         if json:
-            print_json(make_document(trace, found, output, perf_counter() - began))
+            print_json(make_document(trace, run_figures, output, perf_counter() - started))
         else:
-            show(trace, found)
+            show(trace, run_figures)
             run = trace.manifest.facts["run"]
             wall = wall_time(trace)
             rate = run["events"] / wall if wall > 0 else 0.0
             out.print(
                 f"\n{run['events']:,} events in {wall:.3f} s ({rate / 1e6:.2f} million per "
-                f"second); {perf_counter() - began:.2f} s in total, with input and figures"
+                f"second); {perf_counter() - started:.2f} s in total, with input and figures"
             )
     if not trace.placements.height:
         err.print(f"no task could run: {_count_statuses(trace)}")
@@ -180,23 +178,23 @@ def simulate(
 
 
 def _count_statuses(trace: Any) -> str:
-    """Count the statuses of tasks of which none ran."""
+    """Describe the number of tasks with each status, for a run in which no task ran."""
     counts = trace.tasks["status"].value_counts(sort=True).rows()
     parts = [f"{count:,} {status or 'of unknown status'}" for status, count in counts]
     if skipped := trace.manifest.facts["run"]["skipped"]:
         parts.append(f"{report.format_count(skipped, 'record')} that cannot be run")
-    return ", ".join(parts) or "there is none"
+    return ", ".join(parts) or "the workload has no tasks"
 
 
 def _parse_window(usage: str | None) -> float | None:
-    """Parse the window length of the usage table."""
+    """Parse the window length of the usage table (s); infinity: no table, None: not given."""
     if usage == "none":
         return float("inf")
-    return None if usage is None else duration(usage, "--usage")
+    return None if usage is None else parse_duration(usage, "--usage")
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _show_progress() -> Iterator[Any]:
     """Show the progress in one line, on a terminal."""
     if not err.is_terminal:
         yield None

@@ -49,8 +49,8 @@ def view(
             else:
                 out.print(f"{escape(folder)} at {server.url}", soft_wrap=True)
                 err.print("Ctrl-C ends it")
-            wanted = (not json and can_open_browser()) if open is None else open
-            if wanted and not webbrowser.open(server.make_single_use_url()):
+            should_open = (not json and can_open_browser()) if open is None else open
+            if should_open and not webbrowser.open(server.make_single_use_url()):
                 err.print("no browser could be started: open the address yourself")
             server.serve_forever()
     except KeyboardInterrupt:
