@@ -250,7 +250,7 @@ def test_a_damaged_run_has_a_page_with_the_error(server: Server) -> None:
     assert "its hash differs" in PageReader(text).text
     status, text = open_page(server, "/page/torn")
     assert status == 404
-    assert "is no JSON" in PageReader(text).text
+    assert "is not valid JSON" in PageReader(text).text
     assert open_page(server, "/compare?run=damaged&run=runs/real")[0] == 404
 
 
