@@ -80,7 +80,7 @@ def make_videos(
 
     >>> make_videos("videos", lengths=[0.0])
     Traceback (most recent call last):
-    twinloop.InputError: ffmpeg.lengths.0: 0.0: input should be greater than 0 [TL0226]
+    twinloop.InputError: ffmpeg.lengths.0: 0.0: input should be greater than 0 [TL0206]
     """
     folder = Path(folder)
     settings = FFmpeg(lengths=tuple(lengths), scale=scale, height=height)
