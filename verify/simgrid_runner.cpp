@@ -91,9 +91,7 @@ constexpr double OPEN = 1e15;
 
 // SimGrid omits the constraint of a resource with capacity zero, so that its activities would
 // continue. Zero is replaced by a capacity too small to affect the finish times.
-double at_least_tiny(double capacity, double usual) {
-    return std::max(capacity, 1e-14 * usual);
-}
+double at_least_tiny(double capacity, double usual) { return std::max(capacity, 1e-14 * usual); }
 
 // Base of the two translations of a case. `play` runs in the only actor that acts on the platform:
 // its actions at one instant are not interleaved with others.
@@ -209,8 +207,8 @@ class Flow : public Stage {
     sg::Activity& handle(std::size_t i) override { return *comms_[i]; }
 
   private:
-    // In CM02 a flow with a latency L shares with the penalty L, i.e. with the weight 1/L: a private
-    // link has this latency. A flow without latency has the weight 1.
+    // In CM02 a flow with a latency L shares with the penalty L, i.e. with the weight 1/L: a
+    // private link has this latency. A flow without latency has the weight 1.
     void add_receiver(std::size_t i) {
         const Activity& a = case_.activities[i];
         if (a.weight != (a.latency > 0.0 ? 1.0 / a.latency : 1.0))
