@@ -170,7 +170,8 @@ def simulate(
             rate = run["events"] / wall if wall > 0 else 0.0
             out.print(
                 f"\n{run['events']:,} events in {wall:.3f} s ({rate / 1e6:.2f} million per "
-                f"second); {perf_counter() - started:.2f} s in total, with input and figures"
+                f"second); {perf_counter() - started:.2f} s in total, with input and figures",
+                soft_wrap=True,
             )
     if not trace.placements.height:
         err.print(f"no task could run: {_count_statuses(trace)}")
