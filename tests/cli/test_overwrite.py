@@ -307,6 +307,9 @@ def test_an_input_and_folders_above_and_below_it_are_not_replaced() -> None:
         (("simulate", *SIMULATE[1:], "--picture", "log.swf/../log.swf"), "must end with .html"),
     ):  # fmt: skip
         assert message in run(*words, "--overwrite", ends_with=2).stderr
+    # Nothing new is written inside an input either.
+    inside = ("simulate", "--workload", "data.trace", *SIMULATE[3:], "-o", "data.trace/twin")
+    assert "is inside the input" in run(*inside, ends_with=2).stderr
     assert before == (read_content(Path("data.trace")), read_content(Path("real")))
 
 

@@ -43,6 +43,7 @@ from twinloop.cli.scenario_options import (
     TimeScaleOption,
     WorkloadOption,
     add_import_path,
+    list_inputs,
     make_scenario,
 )
 from twinloop.description.errors import InputError
@@ -120,7 +121,7 @@ def execute(
             raise InputError(
                 "an output folder is needed", kind="missing-argument", remedy="-o runs/first"
             )
-        inputs = [scenario, *resolved_scenario._files()]
+        inputs = list_inputs(scenario, resolved_scenario)
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)
             refuse_inside(picture, output)

@@ -170,3 +170,14 @@ def _parse_value(text: str, option: str) -> Any:
         raise InputError(
             f"cannot be read: {error}", kind="malformed-option", field=option
         ) from None
+
+
+def list_inputs(given: Path | None, scenario: Scenario) -> list[Path | None]:
+    """List the files and folders that a command reads, which its output must not replace.
+
+    Args:
+        given: The scenario file or the run that was given.
+        scenario: The scenario made from it.
+    """
+    workload = scenario.workload.path
+    return [given, *scenario._files(), None if workload is None else Path(workload)]

@@ -39,6 +39,7 @@ from twinloop.cli.scenario_options import (
     TimeScaleOption,
     WorkloadOption,
     add_import_path,
+    list_inputs,
     make_scenario,
 )
 from twinloop.description.errors import InputError
@@ -120,7 +121,7 @@ def simulate(
             parse_pairs(option, "--option"),
             parse_pairs(set_, "--set"),
         )
-        inputs = [scenario, *resolved_scenario._files()]
+        inputs = list_inputs(scenario, resolved_scenario)
         if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
             raise InputError("must end with .html", kind="unsupported-page", file=picture)
         if output is not None:
