@@ -17,6 +17,11 @@ from twinloop.calibration.optimisers import (
     choose_optimiser,
     create_optimiser,
 )
+from twinloop.calibration.optimisers.cma_es import Cma
+from twinloop.calibration.optimisers.nelder_mead import NelderMead
+from twinloop.calibration.optimisers.portfolio import OptimiserPortfolio
+from twinloop.calibration.optimisers.powell import Powell
+from twinloop.calibration.optimisers.quadratic import Quadratic
 from twinloop.calibration.parameters.kinds import (
     CategoricalParameter,
     ExponentialParameter,
@@ -471,3 +476,28 @@ def test_optimisers_for_comparison_are_loaded_on_demand() -> None:
     for name in names:
         wanted |= {ON_DEMAND[name]} if name in ON_DEMAND else set()
         assert loaded[name] & set(ON_DEMAND.values()) == wanted, name
+
+
+@pytest.mark.parametrize(("budget", "share"), [(400, 0.5), (100, 0.0)])
+def test_a_broad_search_gets_half_of_every_batch_of_a_large_budget(
+    budget: int, share: float
+) -> None:
+    asked: list[int] = []
+
+    class CountedCma(Cma):
+        def ask(self, count: int) -> Floats:
+            asked.append(count)
+            return super().ask(count)
+
+    space = Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)])
+    search = OptimiserPortfolio(
+        space, seed=1, budget=budget, batch=40, members=[Powell, NelderMead, Quadratic, CountedCma]
+    )
+    for _ in range(budget // 40):
+        points = search.ask(40)
+        search.tell(points, ((points - 0.3) ** 2).sum(axis=1) + 0.1)
+    assert asked
+    if share:
+        assert min(asked) >= share * 40
+    else:
+        assert min(asked) < 20
