@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: User ID of the unprivileged account (nobody) of most Linux systems.
+#: User ID of the unprivileged account that most Linux systems have.
 OTHER = 65534
 
 

@@ -91,17 +91,17 @@ class Audit:
 
     @property
     def errors(self) -> tuple[RuleFinding, ...]:
-        """The broken rules that stop a simulation."""
+        """The broken rules that close the gate."""
         return self._select_broken("error")
 
     @property
     def warnings(self) -> tuple[RuleFinding, ...]:
-        """The broken rules that do not stop a simulation."""
+        """The broken rules that leave the gate open."""
         return self._select_broken("warning")
 
     @property
     def ok(self) -> bool:
-        """Whether the trace can be simulated: no rule with severity error is broken."""
+        """Whether the gate is open: no rule with severity error is broken."""
         return not self.errors
 
     def __getitem__(self, rule: str) -> RuleFinding:

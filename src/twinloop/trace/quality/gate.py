@@ -17,7 +17,7 @@ from twinloop.trace.trace import Trace, require_trace
 def check(trace: Trace) -> Audit:
     """Check a trace against every rule of the quality gate.
 
-    Errors stop a simulation; warnings are only reported. Rules about data that the trace does not
+    Errors close the gate; warnings are only reported. Rules about data that the trace does not
     have (samples, nodes...) do not apply.
 
     >>> import polars as pl

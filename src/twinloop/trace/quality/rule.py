@@ -57,7 +57,7 @@ class Rule:
 
     @property
     def severity(self) -> Severity:
-        """`error` stops a simulation; `warning` is only reported."""
+        """`error` closes the gate; `warning` is only reported."""
         return CODES[self.name].severity or "error"
 
     @property
