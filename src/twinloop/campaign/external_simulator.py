@@ -98,7 +98,7 @@ class Command(Description):
             try:
                 find_names(text)
             except InputError as error:
-                problems.add(address, error.problem, error.remedy, kind=error.kind)
+                problems.add_error(address, error)
         for name in self.files:
             if not _is_inside(name):
                 problems.add(
@@ -271,9 +271,7 @@ class Command(Description):
             return fill_template(text, values)
         except InputError as error:
             field = ".".join(map(str, ("black_box", *address)))
-            raise InputError(
-                error.problem, kind=error.kind, field=field, remedy=error.remedy
-            ) from None
+            raise error.at(field=field) from None
 
     def _describe_end(self, code: int | None) -> str:
         if code is None:

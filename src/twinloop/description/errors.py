@@ -74,6 +74,27 @@ class InputError(TwinloopError, ValueError):
         """The code of the problem; `twinloop explain` describes it."""
         return CODES.get(self.kind, CODES["invalid-input"]).code
 
+    def at(
+        self,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        field: str | None = None,
+    ) -> InputError:
+        """Return the same problem at a more exact position; parts that are None stay.
+
+        >>> print(InputError("is empty", kind="empty-log").at(file="log.swf", line=3))
+        log.swf:3: is empty [TL0306]
+        """
+        return InputError(
+            self.problem,
+            kind=self.kind,
+            file=self.file if file is None else file,
+            line=self.line if line is None else line,
+            field=self.field if field is None else field,
+            remedy=self.remedy,
+        )
+
     def __str__(self) -> str:
         position = self.file or ""
         if self.line is not None:

@@ -66,6 +66,10 @@ class ProblemCollector:
         error = PydanticCustomError("finding", "{problem}", context)
         self._problems.append(InitErrorDetails(type=error, loc=address, input=None))
 
+    def add_error(self, address: Address, error: InputError) -> None:
+        """Add the problem of an error that the value at this address caused."""
+        self.add(address, error.problem, error.remedy, kind=error.kind)
+
     def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
         """Add a problem for every name that repeats an earlier one."""
         seen: set[str] = set()

@@ -145,14 +145,7 @@ def _parse_time(text: str, field: str, path: Path, number: int) -> float:
     try:
         time = DURATION.read(text)
     except InputError as error:
-        raise InputError(
-            error.problem,
-            kind=error.kind,
-            file=path,
-            line=number,
-            field=field,
-            remedy=error.remedy,
-        ) from None
+        raise error.at(file=path, line=number, field=field) from None
     if not 0 <= time <= MAX_LOG_TIME:
         problem = f"{number_to_text(time)} s is not between 0 and {MAX_LOG_TIME:,.0f} s"
         remedy = "leave it empty if the failure is permanent" if field == "end" else None

@@ -106,7 +106,7 @@ class GeneratorDescription(Description):
         except InputError as error:
             parameter = (error.field or "").removeprefix(f"{self.name}.").split(".")[0]
             location = ("parameters", parameter) if parameter in self.parameters else ("name",)
-            findings.add(location, error.problem, error.remedy, kind=error.kind)
+            findings.add_error(location, error)
         except TypeError:  # a parameter with the name of a Python argument
             findings.add(
                 ("parameters",), f"'{self.name}' has no such parameters", kind="unknown-field"
@@ -322,9 +322,9 @@ class PolicyDescription(Description):
         except DescriptionError as error:
             for problem in error.problems:
                 path = address.address_from_path(problem.field) if problem.field else ()
-                findings.add(("options", *path), problem.problem, problem.remedy, kind=problem.kind)
+                findings.add_error(("options", *path), problem)
         except InputError as error:
-            findings.add(("name",), error.problem, error.remedy, kind=error.kind)
+            findings.add_error(("name",), error)
         findings.check()
         return self
 

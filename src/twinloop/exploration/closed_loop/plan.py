@@ -80,12 +80,12 @@ class LoopPlan(Description):
         try:
             Objective.of(self.by)
         except InputError as error:
-            findings.add(("by",), error.problem, error.remedy, kind=error.kind)
+            findings.add_error(("by",), error)
         for name, changes in plan.probes.items():
             try:
                 check_entry_name(name)  # it is the name of the folder of the run
             except InputError as error:
-                findings.add(("probes", name), error.problem, error.remedy, kind=error.kind)
+                findings.add_error(("probes", name), error)
             _check_changes(findings, ("probes", name), self.scenario, changes)
         _check_changes(findings, ("what_if",), self.scenario, plan.what_if)
         findings.check()

@@ -156,9 +156,7 @@ class Design(Description):
                 for value in factor.levels or factor.range or ():
                     list_changes(name, factor, value)
             except InputError as error:
-                findings.add(
-                    ("factors", name, "field"), error.problem, error.remedy, kind=error.kind
-                )
+                findings.add_error(("factors", name, "field"), error)
             self._check_when(findings, name, factor)
         if (self.design == "list") != bool(self.points):
             findings.add(

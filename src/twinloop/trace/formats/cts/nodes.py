@@ -42,7 +42,7 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
         try:
             rows.append(_make_row(entry, f"[{number}]" if entries is document else "", tally))
         except InputError as error:
-            problem = InputError(error.problem, kind=error.kind, file=file, field=error.field)
+            problem = error.at(file=file)
             if strict or len(entries) == 1:
                 raise problem from None
             example = f"{file.name}: {error.field}: {error.problem}"

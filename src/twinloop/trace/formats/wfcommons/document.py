@@ -29,14 +29,7 @@ def parse_json_file(path: Path) -> Any:
             f"is not valid JSON: {error.msg}", kind="not-json", file=path, line=error.lineno
         ) from None
     except InputError as error:
-        raise InputError(
-            error.problem,
-            kind=error.kind,
-            file=path,
-            line=error.line,
-            field=error.field,
-            remedy=error.remedy,
-        ) from None
+        raise error.at(file=path) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"cannot be read as JSON: {error}", kind="not-json", file=path) from None
 
