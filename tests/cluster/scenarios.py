@@ -34,6 +34,7 @@ class Task:
     memory: float | None = None
     gpus: float | None = None
     user: str | None = None
+    group: str | None = None
     queue: str | None = None
     kind: str | None = None
     deadline: float | None = None
@@ -58,8 +59,10 @@ class Case:
     maintenance: tuple[dict[str, Any], ...] = ()
     reservations: tuple[dict[str, Any], ...] = ()
     failures: tuple[tuple[int, float, float], ...] = ()
+    #: Means and distribution of random failures, in place of `failures`.
+    random_failures: dict[str, Any] = field(default_factory=dict)
     then: dict[str, Any] = field(default_factory=lambda: {"on_failure": "restart"})
-    source: str = "rigid"
+    source: str | dict[str, Any] = "rigid"
     seed: int = 0
 
     def but(self, **changes: Any) -> "Case":
@@ -83,6 +86,7 @@ class Case:
             "requested_time": pl.Series([task.requested for task in tasks], dtype=pl.Float64),
             "deadline": pl.Series([task.deadline for task in tasks], dtype=pl.Float64),
             "user": pl.Series([task.user for task in tasks], dtype=pl.String),
+            "group": pl.Series([task.group for task in tasks], dtype=pl.String),
             "queue": pl.Series([task.queue for task in tasks], dtype=pl.String),
             "kind": pl.Series([task.kind for task in tasks], dtype=pl.String),
             "parents": pl.Series(
@@ -103,10 +107,16 @@ class Case:
 
     @property
     def scenario(self) -> tl.Scenario:
+        return self.make_scenario(self.workload)
+
+    def make_scenario(self, workload: Workload) -> tl.Scenario:
+        """Make the scenario with its workload, which other cases may share."""
         hosts = [{"names": [f"m{i}"], **host} for i, host in enumerate(self.machines)]
         parts: dict[str, Any] = {}
         if self.failures:
             parts["failures"] = {"trace": str(self._failure_file()), **self.then}
+        elif self.random_failures:
+            parts["failures"] = {**self.random_failures, **self.then}
         return tl.Scenario(
             platform={
                 "clusters": [{"hosts": hosts}],
@@ -114,7 +124,7 @@ class Case:
                 "maintenance": list(self.maintenance),
                 "reservations": list(self.reservations),
             },
-            workload=self.workload,
+            workload=workload,
             policy=self.policy,
             model=self.model,
             source=self.source,
