@@ -1,6 +1,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "bind/environment.hpp"
@@ -31,6 +32,22 @@ void change(Activity& activity, const char* verb, Change&& apply) {
                                  ": it has " + std::string(state(activity)) + " already");
     apply(sim(activity));
 }
+
+class LinearCost final : public CostModel {
+  public:
+    LinearCost(double idle, double full) : idle_(idle), full_(full) {
+        check_not_negative("idle", idle);
+        check_not_negative("full", full);
+    }
+    [[nodiscard]] double rate(double used, double capacity) const override {
+        const double utilisation = capacity > 0.0 ? std::min(used / capacity, 1.0) : 0.0;
+        return idle_ + (full_ - idle_) * utilisation;
+    }
+
+  private:
+    double idle_;
+    double full_;
+};
 
 nb::object or_infinite(double limit) {
     return limit < never ? nb::object(nb::float_(limit)) : nb::none();
@@ -116,6 +133,33 @@ With a period the steps repeat. An earlier profile is replaced.
 >>> job.finished
 25.0
 )doc")
+        .def(
+            "set_cost",
+            [](Resource& self, double idle, double full) {
+                self.sim().set_cost_model(self.id, std::make_shared<LinearCost>(idle, full));
+            },
+            nb::arg("idle"), nb::arg("full"), R"doc(
+Set the cost per second, such as the power, from now on: `idle` when unused, `full` when all of the
+capacity is in use, linear in between.
+
+While activities use the resource, its cost is charged to them in proportion to their rates; the cost
+of an unused resource is charged to none.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> host = env.resource(4, name="host")
+>>> host.set_cost(idle=100, full=300)
+>>> jobs = [host.execute(30, limit=1), host.execute(30, limit=3)]
+>>> env.run(until=10)
+>>> host.cost, [job.cost for job in jobs]
+(3000.0, [750.0, 2250.0])
+)doc")
+        .def(
+            "remove_cost", [](Resource& self) { self.sim().set_cost_model(self.id, nullptr); },
+            "End the cost of the resource, as when a machine is switched off.")
+        .def_prop_ro(
+            "cost", [](const Resource& self) { return self.sim().cost(self.id); },
+            "The cost so far: the integral of the cost per second.")
         .def_prop_ro(
             "capacity", [](const Resource& self) { return self.sim().capacity(self.id); },
             "The current capacity.")
@@ -241,6 +285,12 @@ in the waiting processes.
                 return self.ended ? self.figures.consumed : sim(self).consumed(self.id);
             },
             "The capacity consumed: more than the work done where the efficiency is below 1.")
+        .def_prop_ro(
+            "cost",
+            [](const Activity& self) {
+                return self.ended ? self.figures.cost : sim(self).cost(self.id);
+            },
+            "The cost charged to the activity by its resources; see `Resource.set_cost`.")
         .def_prop_ro(
             "rate", [](const Activity& self) { return self.ended ? 0.0 : sim(self).rate(self.id); },
             "The capacity in use now, per second.")

@@ -28,7 +28,7 @@ class EfficiencyFunction final : public Efficiency {
   public:
     explicit EfficiencyFunction(PyObject* function) : function_(function) {}
 
-    void evaluate(std::span<KindPresence> present) const override {
+    void evaluate(const Presence&, std::span<KindPresence> present) const override {
         nb::dict counts;
         for (const KindPresence& each : present) counts[nb::int_(each.kind)] = each.running;
         const nb::object answer = nb::steal(PyObject_CallOneArg(function_, counts.ptr()));

@@ -238,7 +238,9 @@ void bind_columns(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_policies(nb::module_& module);
 void bind_many(nb::module_& module);
-void bind_cluster(nb::module_& module);
+void bind_scenario(nb::module_& module);
+void bind_world(nb::module_& module);
+void bind_dispatching(nb::module_& module);
 void bind_host(nb::module_& module);
 
 }  // namespace twinloop::bind

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace twinloop {
 
 ActivityPool::ActivityPool(const ActivityPool& other)
-    : free_(other.free_), size_(other.size_), live_(other.live_), tags_(other.tags_) {
+    : charges_(other.charges_), free_(other.free_), size_(other.size_), live_(other.live_),
+      tags_(other.tags_) {
     chunks_.reserve(other.chunks_.size());
     for (const auto& chunk : other.chunks_) {
         chunks_.push_back(std::make_unique<Activity[]>(mask + 1));
@@ -16,16 +18,15 @@ ActivityPool::ActivityPool(const ActivityPool& other)
 
 Slot ActivityPool::take() {
     ++live_;
-    if (!free_.empty()) {
-        const Slot slot = free_.back();
-        free_.pop_back();
-        return slot;
-    }
+    if (free_ != none) return std::exchange(free_, (*this)[free_].where);
     if (size_ > slot_mask) {
         --live_;
         throw std::length_error("more than 67,108,864 activities at once");
     }
-    if (size_ >> bits == chunks_.size()) chunks_.push_back(std::make_unique<Activity[]>(mask + 1));
+    if (size_ >> bits == chunks_.size()) {
+        chunks_.push_back(std::make_unique<Activity[]>(mask + 1));
+        if (has_charges()) charges_.resize(chunks_.size() << bits);
+    }
     return size_++;
 }
 
@@ -35,21 +36,23 @@ void ActivityPool::give_back(Slot slot) {
     activity.state = State::free;
     activity.tag = 0;
     activity.token = 0;
-    activity.route = {};
+    activity.route.clear();
+    if (has_charges()) charges_[slot] = {};
     if (--live_ > 0) {
-        free_.push_back(slot);
+        activity.where = std::exchange(free_, slot);
     } else {
         // All are free: restart with the first slot, for sequential memory access.
-        free_.clear();
+        free_ = none;
         size_ = 0;
     }
 }
 
-void ActivityPool::retag(Slot slot) {
-    // 2^38 tags: a day at three million starts per second.
-    if (++tags_ >> (64 - slot_bits))
-        throw std::length_error("more than 2^38 activities have been started");
-    (*this)[slot].tag = tags_ << slot_bits | slot;
+void ActivityPool::open_charges() {
+    charges_.resize(std::max<std::size_t>(chunks_.size(), 1) << bits);
+}
+
+void ActivityPool::refuse_tags() {
+    throw std::length_error("more than 2^38 activities have been started");
 }
 
 }  // namespace twinloop

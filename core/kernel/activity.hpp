@@ -36,29 +36,34 @@ enum class Hold : std::uint8_t { nothing, limit, level, group };
 class Route {
   public:
     Route() = default;
-    explicit Route(std::span<const ResourceId> resources) { assign(resources); }
-    Route(const Route& other) { assign(other.view()); }
+    Route(const Route& other) { store(other.view()); }
     Route(Route&& other) noexcept : size_(other.size_) {
         std::memcpy(local_, other.local_, sizeof local_);
         other.size_ = 0;
     }
     Route& operator=(const Route& other) {
-        if (this != &other) {
-            release();
-            assign(other.view());
-        }
+        if (this != &other) assign(other.view());
         return *this;
     }
     Route& operator=(Route&& other) noexcept {
         if (this != &other) {
-            release();
+            clear();
             size_ = other.size_;
             std::memcpy(local_, other.local_, sizeof local_);
             other.size_ = 0;
         }
         return *this;
     }
-    ~Route() { release(); }
+    ~Route() { clear(); }
+
+    void assign(std::span<const ResourceId> resources) {
+        clear();
+        store(resources);
+    }
+    void clear() {
+        if (size_ > kept) delete[] far();
+        size_ = 0;
+    }
 
     [[nodiscard]] std::span<const ResourceId> view() const {
         return {size_ > kept ? far() : local_, size_};
@@ -69,7 +74,7 @@ class Route {
   private:
     static constexpr std::uint32_t kept = 3;
 
-    void assign(std::span<const ResourceId> resources) {
+    void store(std::span<const ResourceId> resources) {
         size_ = static_cast<std::uint32_t>(resources.size());
         if (size_ > kept) {
             auto* to = new ResourceId[size_];
@@ -84,11 +89,6 @@ class Route {
         std::memcpy(&pointer, local_ + 1, sizeof pointer);
         return pointer;
     }
-    void release() {
-        if (size_ > kept) delete[] far();
-        size_ = 0;
-    }
-
     std::uint32_t size_ = 0;
     ResourceId local_[kept] = {};
 };
@@ -106,7 +106,7 @@ struct Activity {
     double started = 0.0;     // start time; NaN before
     std::uint64_t token = 0;  // of the client
     Route route;
-    std::uint32_t where = none;  // waiting: its event; in a group: its flow
+    std::uint32_t where = none;  // waiting: its event; in a group: its flow; free: the next slot
     std::uint32_t generation = 0;
     std::int32_t priority = 0;
     Kind kind = 0;
@@ -117,6 +117,12 @@ struct Activity {
     [[nodiscard]] double threshold() const { return limit / weight; }
 };
 static_assert(sizeof(Activity) <= 120);
+
+// Cost charged to an activity.
+struct Charge {
+    double total = 0.0;  // until its constraint last changed
+    Sum mark;            // reading of its price integral at that time; 0 without one
+};
 
 // Activities have stable addresses: chunks are never moved, and freed slots are reused.
 class ActivityPool {
@@ -133,6 +139,8 @@ class ActivityPool {
         return chunks_[slot >> bits][slot & mask];
     }
 
+    // Whether the activities exceed the caches, so that prefetching pays.
+    [[nodiscard]] bool is_large() const { return chunks_.size() > 16; }
     void expect(Slot slot) const {
         const Activity* activity = &(*this)[slot];
         prefetch(activity);
@@ -143,10 +151,19 @@ class ActivityPool {
     void give_back(Slot slot);
 
     // Tags increase in the order in which activities start.
-    void retag(Slot slot);
+    void retag(Activity& activity, Slot slot) {
+        if (tags_ == tags_max) refuse_tags();
+        activity.tag = ++tags_ << slot_bits | slot;
+    }
     [[nodiscard]] static Slot slot_of(std::uint64_t tag) {
         return static_cast<Slot>(tag & slot_mask);
     }
+
+    // Charges exist from the first cost model on, so that simulations without one do not pay.
+    void open_charges();
+    [[nodiscard]] bool has_charges() const { return !charges_.empty(); }
+    [[nodiscard]] Charge& charge(Slot slot) { return charges_[slot]; }
+    [[nodiscard]] const Charge& charge(Slot slot) const { return charges_[slot]; }
 
     [[nodiscard]] std::size_t live() const { return live_; }
     [[nodiscard]] Slot slots() const { return size_; }
@@ -156,9 +173,14 @@ class ActivityPool {
     static constexpr Slot mask = (Slot{1} << bits) - 1;
     static constexpr unsigned slot_bits = 26;  // 67 million activities at once
     static constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
+    // 2^38 tags: a day at three million starts per second.
+    static constexpr std::uint64_t tags_max = (std::uint64_t{1} << (64 - slot_bits)) - 1;
+
+    [[noreturn]] static void refuse_tags();
 
     std::vector<std::unique_ptr<Activity[]>> chunks_;
-    std::vector<Slot> free_;
+    std::vector<Charge> charges_;  // by slot; empty without cost models
+    Slot free_ = none;             // the slot that was freed last; `where` links to the one before
     Slot size_ = 0;
     std::size_t live_ = 0;
     std::uint64_t tags_ = 0;

@@ -18,16 +18,13 @@ EfficiencyTable::EfficiencyTable(std::map<Kind, std::vector<double>> rows)
     }
 }
 
-void EfficiencyTable::evaluate(std::span<KindPresence> present) const {
-    std::size_t total = 0;
-    for (const KindPresence& each : present) total += each.running;
+void EfficiencyTable::evaluate(const Presence& where, std::span<KindPresence> present) const {
     for (KindPresence& each : present) {
         const auto row = rows_.find(each.kind);
-        if (row == rows_.end() || total == 0) {
-            each.efficiency = 1.0;
-        } else {
-            each.efficiency = row->second[std::min(total, row->second.size()) - 1];
-        }
+        each.efficiency =
+            row == rows_.end()
+                ? 1.0
+                : row->second[std::min<std::size_t>(where.running, row->second.size()) - 1];
     }
 }
 

@@ -1,4 +1,5 @@
-// Efficiency: the share of consumed capacity that becomes work, given the other activities.
+// Efficiency: the share of consumed capacity that becomes work, given the activities that are
+// present.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,13 @@ namespace twinloop {
 
 using Kind = std::uint16_t;
 
+// The resource as a whole.
+struct Presence {
+    double capacity;
+    double demand;          // sum of the limits of its activities; infinite if one has no limit
+    std::uint32_t running;  // activities of all kinds
+};
+
 struct KindPresence {
     Kind kind;
     std::uint32_t running;  // activities of this kind on the resource now
@@ -19,7 +27,9 @@ struct KindPresence {
 class Efficiency {
   public:
     virtual ~Efficiency() = default;
-    virtual void evaluate(std::span<KindPresence> present) const = 0;
+    // Called again when the capacity, the demand or the counts have changed; at least one activity
+    // is present.
+    virtual void evaluate(const Presence& where, std::span<KindPresence> present) const = 0;
 
   protected:
     Efficiency() = default;
@@ -32,7 +42,7 @@ class Efficiency {
 class EfficiencyTable final : public Efficiency {
   public:
     explicit EfficiencyTable(std::map<Kind, std::vector<double>> rows);
-    void evaluate(std::span<KindPresence> present) const override;
+    void evaluate(const Presence& where, std::span<KindPresence> present) const override;
 
   private:
     std::map<Kind, std::vector<double>> rows_;

@@ -12,9 +12,9 @@ void Group::begin(double now) {
 }
 
 void Group::add_resource(ResourceId id, Resource& resource, std::uint32_t self) {
-    resource.group = self;
-    resource.link = static_cast<std::uint32_t>(links_.size());
+    resource.enter_group(self, static_cast<std::uint32_t>(links_.size()));
     if (resource.efficiency) ++modelled_;
+    if (resource.cost_model()) ++priced_;
     links_.emplace_back();
     links_.back().capacity = resource.capacity;
     links_.back().resource = id;
@@ -30,6 +30,7 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     weights_.push_back(activity.weight);
     efficiencies_.push_back(1.0);
     wasted_.push_back(0.0);
+    charges_.push_back(0.0);
     if (activity.weight != 1.0) ++weighted_;
     hops_.resize(hops_.size() + stride_, Hop{none, 0});
     for (std::uint32_t hop = 0; hop < route.size(); ++hop) {
@@ -41,6 +42,7 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
         link.weights.add(activity.weight);
     }
     if (activity.limit < never) ++limited_;
+    if (route.size() > 1) ++coupling_;
     activity.hold = Hold::group;
     activity.where = index;
 }
@@ -51,11 +53,15 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
     const std::uint32_t index = activity.where;
     activity.consumed = consumed(activity, now);
     activity.left = remaining(index, now);
+    if (pool.has_charges()) pool.charge(slot).total += charge(index, now);
     activity.hold = Hold::nothing;
     activity.where = none;
     if (activity.limit < never) --limited_;
     if (activity.weight != 1.0) --weighted_;
-    if (activity.route.size() > 1) ++departures_;
+    if (activity.route.size() > 1) {
+        --coupling_;
+        ++departures_;
+    }
 
     for (const Hop& hop : hops(index)) {
         Link& link = links_[hop.link];
@@ -73,6 +79,7 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
         weights_[index] = weights_[last];
         efficiencies_[index] = efficiencies_[last];
         wasted_[index] = wasted_[last];
+        charges_[index] = charges_[last];
         std::copy_n(&hops_[std::size_t{last} * stride_], stride_,
                     &hops_[std::size_t{index} * stride_]);
         for (const Hop& hop : hops(index)) links_[hop.link].flows[hop.place] = index;
@@ -81,6 +88,7 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
     weights_.pop_back();
     efficiencies_.pop_back();
     wasted_.pop_back();
+    charges_.pop_back();
     hops_.resize(hops_.size() - stride_);
 
     for (const ResourceId id : activity.route.view())
@@ -95,9 +103,11 @@ Hop& Group::hop_to(std::uint32_t flow, std::uint32_t link) {
 
 // A link without flows leaves the group immediately.
 void Group::drop_link(std::uint32_t link, std::vector<Resource>& resources, double now) {
-    Resource& leaving = resources[links_[link].resource];
-    leaving.leave_group(now, consumed(links_[link], now), done(links_[link], now));
+    const Link& former = links_[link];
+    Resource& leaving = resources[former.resource];
+    leaving.leave_group(now, consumed(former, now), done(former, now), cost(former, now));
     if (leaving.efficiency) --modelled_;
+    if (leaving.cost_model()) --priced_;
     const auto last = static_cast<std::uint32_t>(links_.size() - 1);
     if (link != last) {
         links_[link] = std::move(links_[last]);
@@ -128,7 +138,8 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
     }
     for (const Hop& hop : other.hops_)
         hops_.push_back({hop.link == none ? none : hop.link + link_shift, hop.place});
-    for (const auto column : {&Group::weights_, &Group::efficiencies_, &Group::wasted_}) {
+    for (const auto column :
+         {&Group::weights_, &Group::efficiencies_, &Group::wasted_, &Group::charges_}) {
         (this->*column)
             .insert((this->*column).end(), (other.*column).begin(), (other.*column).end());
         (other.*column).clear();
@@ -136,12 +147,15 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
     limited_ += other.limited_;
     weighted_ += other.weighted_;
     modelled_ += other.modelled_;
+    priced_ += other.priced_;
+    coupling_ += other.coupling_;
     departures_ += other.departures_;
     other.flows_.clear();
     other.links_.clear();
     other.hops_.clear();
-    other.limited_ = other.weighted_ = other.modelled_ = 0;
-    other.departures_ = 0;
+    other.limited_ = other.weighted_ = other.modelled_ = other.priced_ = 0;
+    other.coupling_ = 0;
+    other.forget_departures();
 }
 
 void Group::restride(std::uint32_t stride) {
@@ -166,16 +180,33 @@ double Group::consumed(const Activity& activity, double now) const {
            wasted(activity.where, now);
 }
 
+double Group::charge(std::uint32_t flow, double now) const {
+    if (priced_ == 0) return charges_[flow];
+    double price = 0.0;
+    for (const Hop& hop : hops(flow)) price += links_[hop.link].cost_rate.price;
+    return charges_[flow] + (now - since_) * (flows_[flow].rate * price);
+}
+
+void Group::set_cost_model(Resource& resource, std::shared_ptr<const CostModel> model, double now) {
+    anchor(now);
+    if (resource.cost_model()) --priced_;
+    resource.set_cost_model(std::move(model), now);
+    if (resource.cost_model()) ++priced_;
+    links_[resource.link].cost_rate = {};
+}
+
 // Updates all integrals until now, even without a change of rates; see Resource::advance.
 void Group::anchor(double now) {
     if (now <= since_) return;
     for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
         flows_[flow].remaining = remaining(flow, now);
         if (modelled_ > 0) wasted_[flow] = wasted(flow, now);
+        if (priced_ > 0) charges_[flow] = charge(flow, now);
     }
     for (Link& link : links_) {
         link.consumed = consumed(link, now);
         link.done = done(link, now);
+        link.cost = cost(link, now);
     }
     since_ = now;
 }
@@ -219,8 +250,12 @@ double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Re
         link.used = 0.0;
     }
     rule.assign(*this, pool);
+    ++solutions_;
     for (Link& link : links_) {
         link.progress = link.used;
+        if (priced_ > 0)
+            if (const auto& model = resources[link.resource].cost_model())
+                link.cost_rate = cost_rate(*model, link.used, link.capacity);
         if (modelled_ == 0) continue;
         link.progress = 0.0;
         for (const std::uint32_t flow : link.flows)

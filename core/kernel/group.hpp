@@ -37,7 +37,9 @@ struct Link {
     double progress = 0.0;  // rate of work
     double consumed = 0.0;  // integral of `used` since it became a member
     double done = 0.0;      // integral of `progress` since then
-    Sum weights;            // of its flows
+    double cost = 0.0;      // integral of the cost rate since then
+    CostRate cost_rate;
+    Sum weights;  // of its flows
     std::vector<std::uint32_t> flows;
     ResourceId resource;
 };
@@ -69,14 +71,30 @@ class Group {
     [[nodiscard]] double done(const Link& link, double now) const {
         return link.done + (now - since_) * link.progress;
     }
+    [[nodiscard]] double cost(const Link& link, double now) const {
+        return link.cost + (now - since_) * link.cost_rate.total;
+    }
+    // Cost charged to a flow since it joined.
+    [[nodiscard]] double charge(std::uint32_t flow, double now) const;
+    void set_cost_model(Resource& resource, std::shared_ptr<const CostModel> model, double now);
 
-    // Departures may have disconnected the group; it is checked only after many of them.
+    // Departures of coupling flows may have disconnected the group. To check it costs about as much
+    // as a solution, and to split and join it again as much as a few, so it is checked only after
+    // many departures, or after as many solutions as pay for it: flows that come and go cannot
+    // make it fall apart each time, nor can it stay whole for ever.
     [[nodiscard]] bool worth_splitting() const {
-        return in_use && 2 * departures_ > flows_.size() + links_.size();
+        constexpr std::uint32_t pays_to_check = 64;
+        constexpr std::uint32_t pays_to_dissolve = 4;
+        return in_use && departures_ > 0 &&
+               (2 * departures_ > flows_.size() + links_.size() ||
+                solutions_ >= (coupling_ > 0 ? pays_to_check : pays_to_dissolve));
     }
     // The connected parts, each as a list of its flows' activities (in the order of flows()).
     [[nodiscard]] std::vector<std::vector<Slot>> parts() const;
-    void forget_departures() { departures_ = 0; }
+    void forget_departures() {
+        departures_ = 0;
+        solutions_ = 0;
+    }
 
     // For sharing rules: `fix` sets the rate of every flow once per solution.
     [[nodiscard]] std::vector<Flow>& flows() { return flows_; }
@@ -119,13 +137,17 @@ class Group {
     std::vector<double> weights_;
     std::vector<double> efficiencies_;
     std::vector<double> wasted_;  // consumed capacity that did not become work
+    std::vector<double> charges_;
     std::uint32_t stride_ = 2;
     std::uint32_t limited_ = 0;   // flows with a finite limit
     std::uint32_t weighted_ = 0;  // flows with a weight other than 1
     std::uint32_t modelled_ = 0;  // links with an efficiency model
+    std::uint32_t priced_ = 0;    // links with a cost model
+    std::uint32_t coupling_ = 0;  // flows that use several resources
     std::uint32_t round_ = 0;
-    std::size_t departures_ = 0;
-    double since_ = 0.0;  // the time of the last solution
+    std::uint32_t solutions_ = 0;  // since the last check for a split
+    std::size_t departures_ = 0;   // of coupling flows, likewise
+    double since_ = 0.0;           // the time of the last solution
     double next_ = never;
 };
 

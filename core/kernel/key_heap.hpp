@@ -10,23 +10,25 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/ordinal.hpp"
+
 namespace twinloop {
 
 class KeyHeap {
   public:
     struct Entry {
-        double key;
-        std::uint64_t tag;  // identifies the entry; equal keys are ordered by tag
-        // Branchless, since the result of the comparison is unpredictable.
+        Entry(double key, std::uint64_t tag) : ordinal(ordinal_of(key)), tag(tag) {}
+        [[nodiscard]] double key() const { return value_of(ordinal); }
         [[nodiscard]] bool before(const Entry& other) const {
-            return static_cast<bool>(
-                static_cast<int>(key < other.key) |
-                (static_cast<int>(key == other.key) & static_cast<int>(tag < other.tag)));
+            return precedes(ordinal, tag, other.ordinal, other.tag);
         }
+
+        Ordinal ordinal;    // of the key
+        std::uint64_t tag;  // identifies the entry; equal keys are ordered by tag
     };
 
     void push(double key, std::uint64_t tag) {
-        heap_.push_back({key, tag});
+        heap_.emplace_back(key, tag);
         sift_up(heap_.size() - 1);
     }
 
@@ -56,7 +58,7 @@ class KeyHeap {
     }
 
     // In bulk: entries in any order, then order() once.
-    void append(double key, std::uint64_t tag) { heap_.push_back({key, tag}); }
+    void append(double key, std::uint64_t tag) { heap_.emplace_back(key, tag); }
     void order() {
         if (heap_.size() < 2) return;
         for (std::size_t at = (heap_.size() - 2) / arity + 1; at-- > 0;) sift_down(at, heap_[at]);
@@ -79,7 +81,7 @@ class KeyHeap {
     // it becomes so. An entry that was added again may exist twice; either of them is removed.
     template <class Live>
     void forget(const Entry& entry, Live&& live) {
-        if (heap_.front().tag == entry.tag && heap_.front().key == entry.key) {
+        if (heap_.front().tag == entry.tag && heap_.front().ordinal == entry.ordinal) {
             pop();
             return;
         }
@@ -110,7 +112,7 @@ class KeyHeap {
         std::size_t kept = 0;
         for (const Entry& entry : heap_)
             if (kept == 0 || heap_[kept - 1].tag != entry.tag) heap_[kept++] = entry;
-        heap_.resize(kept);
+        heap_.erase(heap_.begin() + static_cast<std::ptrdiff_t>(kept), heap_.end());
         stale_ = 0;
     }
 

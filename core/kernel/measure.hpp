@@ -1,4 +1,4 @@
-// Exact quantities between events: an integral, and a compensated sum.
+// Exact quantities between events: integrals, and a compensated sum.
 #pragma once
 
 #include <algorithm>
@@ -39,10 +39,25 @@ class Sum {
     void subtract(double term) { add(-term); }
     void clear() { high_ = low_ = 0.0; }
     [[nodiscard]] double value() const { return high_ + low_; }
+    // What was added since it was `before`, exact also where that is a small part of the sum.
+    [[nodiscard]] double since(const Sum& before) const {
+        return (high_ - before.high_) + (low_ - before.low_);
+    }
 
   private:
     double high_ = 0.0;
     double low_ = 0.0;
+};
+
+// An integral whose increase between two readings is exact, whatever was added before.
+struct PreciseIntegral {
+    Sum total;
+    double rate = 0.0;
+
+    void advance(double elapsed) { total.add(elapsed * rate); }
+    [[nodiscard]] double since(const Sum& before, double elapsed) const {
+        return total.since(before) + elapsed * rate;
+    }
 };
 
 }  // namespace twinloop

@@ -68,12 +68,12 @@ class Filler {
             }
             // Levels only rise as flows are closed, so a stale candidate can only be too low.
             const double level = level_of(link);
-            if (level > full_.front().key) {
+            if (level > full_.front().key()) {
                 full_.raise_front(level);
                 continue;
             }
             while (!met_.empty() && !open(static_cast<std::uint32_t>(met_.front().tag))) met_.pop();
-            if (!met_.empty() && met_.front().key <= level) {
+            if (!met_.empty() && met_.front().key() <= level) {
                 const auto flow = static_cast<std::uint32_t>(met_.front().tag);
                 met_.pop();
                 close(flow, pool_[flows_[flow].activity].limit);

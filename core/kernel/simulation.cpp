@@ -19,15 +19,15 @@ constexpr std::uint64_t group_mark = std::uint64_t{1} << 32;
 }  // namespace
 
 Simulation::Simulation(double start, std::shared_ptr<const SharingRule> rule)
-    : now_(start), rule_(std::move(rule)) {
+    : now_(start), rule_(std::move(rule)), levels_(rule_->levels_single_resources()) {
     if (!(std::isfinite(start) && std::abs(start) <= largest))
         refuse("start", "finite, at most 1e50", start);
 }
 
 Simulation::Simulation(const Simulation& other)
-    : now_(other.now_), events_(other.events_), rule_(other.rule_), queue_(other.queue_),
-      pool_(other.pool_), resources_(other.resources_), groups_(other.groups_),
-      free_groups_(other.free_groups_), profiles_(other.profiles_),
+    : now_(other.now_), events_(other.events_), rule_(other.rule_), levels_(other.levels_),
+      queue_(other.queue_), pool_(other.pool_), resources_(other.resources_),
+      groups_(other.groups_), free_groups_(other.free_groups_), profiles_(other.profiles_),
       recurrences_(other.recurrences_), free_recurrences_(other.free_recurrences_),
       dirty_resources_(other.dirty_resources_), dirty_groups_(other.dirty_groups_),
       to_split_(other.to_split_) {
@@ -86,7 +86,7 @@ void Simulation::check_future(const char* what, double time) const {
 
 // ---- The main loop ------------------------------------------------------------------------------
 
-double Simulation::ready() {
+double Simulation::settle_changes() {
     for (;;) {
         if (!to_split_.empty()) split_groups();
         // All changes at one time are settled together, before time advances.
@@ -105,10 +105,17 @@ double Simulation::ready() {
 bool Simulation::step(double before) {
     const double next = ready();
     if (!(next < before)) return false;  // also where `before` is not a number
-    if (before == never && only_repetition_left()) return false;
+    if (before == never && !profiles_.empty() && only_repetition_left()) return false;
     now_ = next;
     fire();
     return true;
+}
+
+void Simulation::set_start(double time) {
+    if (events_ > 0 || pool_.live() > 0)
+        throw std::runtime_error("the simulation has begun already");
+    now_ = time;
+    for (Resource& resource : resources_) resource.set_start(time);
 }
 
 // A repeating profile continues only while it can enable an activity.
@@ -134,13 +141,18 @@ void Simulation::run_until(double time) {
     now_ = time;
 }
 
-double Simulation::next_time() { return ready(); }
-
 void Simulation::jump(double time) {
     check_future("the time to jump to", time);
     if (next_time() < time)
         throw std::invalid_argument("cannot jump to " + text(time) + ": there is an event at " +
                                     text(next_time()));
+    now_ = time;
+}
+
+void Simulation::wait(double time) {
+    check_future("the time to wait for", time);
+    settle();
+    notice_rates();  // with the time of the change
     now_ = time;
 }
 
@@ -186,6 +198,10 @@ std::size_t Simulation::skip(double time) {
 void Simulation::fire() {
     const EventId event = queue_.take();
     const EventQueue::Slot slot = queue_[event];
+    if (slot.kept) {
+        client_->fired(slot.subject, true);
+        return;
+    }
     switch (slot.kind) {
         case EventKind::end:
             if (slot.subject & group_mark) {
@@ -199,7 +215,7 @@ void Simulation::fire() {
             break;
         case EventKind::start:
             queue_.destroy(event);
-            begin(static_cast<Slot>(slot.subject));
+            begin(pool_[static_cast<Slot>(slot.subject)], static_cast<Slot>(slot.subject));
             break;
         case EventKind::timer:
             ++events_;
@@ -208,6 +224,8 @@ void Simulation::fire() {
                 break;
             }
             [[fallthrough]];
+        case EventKind::step:
+        case EventKind::machine:
         case EventKind::urgent:
             queue_.destroy(event);
             if (client_) client_->fired(slot.subject, false);
@@ -231,9 +249,19 @@ void Simulation::feed(EventId event, std::uint64_t token) {
 // ---- Timers -------------------------------------------------------------------------------------
 
 EventId Simulation::schedule(double time, std::uint64_t token, EventKind kind) {
+    return schedule(time, token, kind, queue_.next_rank());
+}
+
+EventId Simulation::schedule(double time, std::uint64_t token, EventKind kind, std::uint64_t rank) {
     check_future("the time of an event", time);
     const EventId event = queue_.create(kind, token);
-    queue_.schedule(event, time);
+    queue_.schedule(event, time, rank);
+    return event;
+}
+
+EventId Simulation::add_timer(EventKind kind, std::uint64_t token) {
+    const EventId event = queue_.create(kind, token);
+    queue_.keep(event);
     return event;
 }
 
@@ -310,8 +338,20 @@ void Simulation::set_capacity(ResourceId id, double capacity) {
     check_not_negative("capacity", capacity);
     if (at(id).capacity == capacity) return;
     Resource& resource = resources_[id];
-    resource.capacity = capacity;
+    resource.set_capacity(capacity);
     if (resource.group != none) groups_[resource.group].links()[resource.link].capacity = capacity;
+    touch(id);
+}
+
+void Simulation::set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model) {
+    check_open();
+    Resource& resource = at(id);
+    if (model && !pool_.has_charges()) pool_.open_charges();
+    if (resource.group != none) {
+        groups_[resource.group].set_cost_model(resource, std::move(model), now_);
+    } else {
+        resource.set_cost_model(std::move(model), now_);
+    }
     touch(id);
 }
 
@@ -395,6 +435,12 @@ double Simulation::done(ResourceId id) const {
     return resource.done(now_) + (link ? groups_[resource.group].done(*link, now_) : 0.0);
 }
 
+double Simulation::cost(ResourceId id) const {
+    const Resource& resource = at(id);
+    const Link* link = link_of(resource);
+    return resource.cost(now_) + (link ? groups_[resource.group].cost(*link, now_) : 0.0);
+}
+
 std::vector<ResourceId> Simulation::influence_group(ResourceId id) const {
     if (at(id).group == none) return {id};
     // The group may not have been split yet.
@@ -432,20 +478,19 @@ ActivityId Simulation::launch(const ActivitySpec& spec, std::span<const Resource
     activity.kind = spec.kind;
     activity.priority = spec.priority;
     activity.token = spec.token;
-    activity.route = Route(route);
+    activity.route.assign(route);
     const ActivityId id{slot, activity.generation};
     if (spec.start > now_) {
         activity.state = State::waiting;
         activity.where = queue_.create(EventKind::start, slot);
         queue_.schedule(activity.where, spec.start);
     } else {
-        begin(slot);
+        begin(activity, slot);
     }
     return id;
 }
 
-void Simulation::begin(Slot slot) {
-    Activity& activity = pool_[slot];
+void Simulation::begin(Activity& activity, Slot slot) {
     ++events_;
     activity.where = none;
     activity.started = now_;
@@ -454,7 +499,7 @@ void Simulation::begin(Slot slot) {
         activity.state = State::suspended;
     } else {
         activity.state = State::running;
-        draw(slot);
+        draw(activity, slot);
     }
     const ActivityId id{slot, activity.generation};
     for (std::size_t i = 0; i < observers_.size(); ++i) observers_[i]->started(id);
@@ -465,7 +510,7 @@ void Simulation::suspend(ActivityId id) {
     Activity& activity = find(id);
     if (activity.state == State::waiting) activity.suspend_on_start = true;
     if (activity.state != State::running) return;
-    withdraw(id.slot);
+    withdraw(activity, id.slot);
     activity.state = State::suspended;
 }
 
@@ -475,7 +520,7 @@ void Simulation::resume(ActivityId id) {
     activity.suspend_on_start = false;
     if (activity.state != State::suspended) return;
     activity.state = State::running;
-    draw(id.slot);
+    draw(activity, id.slot);
 }
 
 void Simulation::cancel(ActivityId id) {
@@ -489,9 +534,9 @@ void Simulation::change(ActivityId id, Change&& apply) {
     check_open();
     Activity& activity = find(id);
     const bool running = activity.state == State::running;
-    if (running) withdraw(id.slot);
+    if (running) withdraw(activity, id.slot);
     apply(activity);
-    if (running) draw(id.slot);
+    if (running) draw(activity, id.slot);
 }
 
 void Simulation::set_limit(ActivityId id, double limit) {
@@ -514,7 +559,9 @@ void Simulation::set_remaining(ActivityId id, double work) {
 
 void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
     check_route(route);
-    change(id, [route](Activity& activity) { activity.route = Route(route); });
+    Route copy;
+    copy.assign(route);
+    change(id, [&copy](Activity& activity) { activity.route = std::move(copy); });
 }
 
 const Group& Simulation::group_of(const Activity& activity) const {
@@ -547,6 +594,19 @@ double Simulation::consumed(const Activity& activity) const {
 
 double Simulation::remaining(ActivityId id) const { return remaining(find(id)); }
 double Simulation::consumed(ActivityId id) const { return consumed(find(id)); }
+double Simulation::cost(ActivityId id) const {
+    const Activity& activity = find(id);
+    if (!pool_.has_charges()) return 0.0;
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].charged_to(pool_, activity, now_);
+        case Hold::group:
+            return pool_.charge(id.slot).total + group_of(activity).charge(activity.where, now_);
+        default:
+            return pool_.charge(id.slot).total;
+    }
+}
 double Simulation::work_done(ActivityId id) const {
     return std::max(find(id).work - remaining(id), 0.0);
 }
@@ -603,14 +663,14 @@ void Simulation::end_due_in(std::uint32_t group) {
 
 void Simulation::end(Slot slot, Ending how) {
     Activity& activity = pool_[slot];
-    if (activity.state == State::running) withdraw(slot);
+    if (activity.state == State::running) withdraw(activity, slot);
     if (activity.state == State::waiting) queue_.destroy(activity.where);
     if (how == Ending::finished) {
         ++events_;
         activity.left = 0.0;
     }
     const Final figures{activity.started, activity.left, activity.work - activity.left,
-                        activity.consumed};
+                        activity.consumed, pool_.has_charges() ? pool_.charge(slot).total : 0.0};
     const std::uint64_t token = activity.token;
     pool_.give_back(slot);
     // An exception of an observer must not prevent the notification of the client.
@@ -628,44 +688,38 @@ void Simulation::end(Slot slot, Ending how) {
 
 // ---- Use of resources ---------------------------------------------------------------------------
 
-void Simulation::draw(Slot slot) {
-    if (pool_[slot].limit == 0.0) return;
-    pool_.retag(slot);
-    attach(slot);
+void Simulation::draw(Activity& activity, Slot slot) {
+    if (activity.limit == 0.0) return;
+    pool_.retag(activity, slot);
+    attach(activity, slot);
 }
 
-void Simulation::attach(Slot slot) {
-    const Activity& activity = pool_[slot];
+void Simulation::attach(Activity& activity, Slot slot) {
     const ResourceId first = activity.route.front();
-    if (activity.route.size() == 1 && resources_[first].group == none &&
-        rule_->levels_single_resources()) {
-        resources_[first].join(pool_, slot, now_);
+    if (activity.route.size() == 1 && resources_[first].group == none && levels_) {
+        resources_[first].join(pool_, activity, now_);
         touch(first);
         return;
     }
     const auto route = activity.route.view();
     const std::uint32_t group = join_groups(route);
-    for (const ResourceId id : route) resources_[id].enter(activity.kind);
+    for (const ResourceId id : route) resources_[id].enter(activity);
     groups_[group].add_flow(pool_, slot, resources_);
     touch_group(group);
 }
 
-void Simulation::withdraw(Slot slot) {
-    const Activity& activity = pool_[slot];
+void Simulation::withdraw(Activity& activity, Slot slot) {
     if (activity.hold == Hold::nothing) return;
     const auto route = activity.route.view();
     if (activity.hold == Hold::group) {
         const std::uint32_t group = resources_[route.front()].group;
         groups_[group].remove_flow(pool_, slot, resources_, now_);
-        for (const ResourceId id : route) resources_[id].quit(activity.kind);
+        for (const ResourceId id : route) resources_[id].quit(activity);
         release_if_empty(group);
         if (groups_[group].in_use) touch_group(group);
-        if (!groups_[group].to_split && groups_[group].worth_splitting()) {
-            groups_[group].to_split = true;
-            to_split_.push_back(group);
-        }
+        split_if_worth(group);
     } else {
-        resources_[route.front()].leave(pool_, slot, now_);
+        resources_[route.front()].leave(pool_, activity, now_);
     }
     for (const ResourceId id : route) touch(id);
 }
@@ -690,12 +744,12 @@ std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
         Resource& resource = resources_[id];
         if (resource.group != none) continue;
         const std::vector<Slot> alone = resource.joined(pool_);
-        for (const Slot slot : alone) resource.leave(pool_, slot, now_);
+        for (const Slot slot : alone) resource.leave(pool_, pool_[slot], now_);
         (void)resource.settle(pool_, now_);  // it has no activities of its own
         queue_.cancel(resource.end_event);
         groups_[group].add_resource(id, resource, group);
         for (const Slot slot : alone) {
-            resource.enter(pool_[slot].kind);
+            resource.enter(pool_[slot]);
             groups_[group].add_flow(pool_, slot, resources_);
         }
     }
@@ -728,19 +782,27 @@ void Simulation::release_if_empty(std::uint32_t index) {
 void Simulation::split(std::uint32_t index) {
     Group& group = groups_[index];
     auto parts = group.parts();
-    group.forget_departures();
     const auto largest_part = std::ranges::max_element(parts, {}, &std::vector<Slot>::size);
     std::vector<Slot> leaving;
     for (auto part = parts.begin(); part != parts.end(); ++part) {
-        const bool single =
-            rule_->levels_single_resources() &&
-            std::ranges::all_of(*part, [this](Slot slot) { return pool_[slot].route.size() == 1; });
+        const bool single = levels_ && std::ranges::all_of(*part, [this](Slot slot) {
+                                return pool_[slot].route.size() == 1;
+                            });
         if (part != largest_part || single)
             leaving.insert(leaving.end(), part->begin(), part->end());
     }
     std::ranges::sort(leaving, {}, [this](Slot slot) { return pool_[slot].tag; });
-    for (const Slot slot : leaving) withdraw(slot);
-    for (const Slot slot : leaving) attach(slot);
+    for (const Slot slot : leaving) withdraw(pool_[slot], slot);
+    group.forget_departures();
+    for (const Slot slot : leaving) attach(pool_[slot], slot);
+}
+
+// The split is left to the next event: changes at one time are made together.
+void Simulation::split_if_worth(std::uint32_t index) {
+    Group& group = groups_[index];
+    if (group.to_split || !group.worth_splitting()) return;
+    group.to_split = true;
+    to_split_.push_back(index);
 }
 
 void Simulation::split_groups() {
@@ -773,31 +835,14 @@ void Simulation::touch_group(std::uint32_t group) {
 
 void Simulation::settle() {
     check_open();
-    if (dirty_resources_.empty() && dirty_groups_.empty()) return;
-    std::size_t resources = 0;
-    std::size_t groups = 0;
-    if (dirty_groups_.empty() && dirty_resources_.size() == 1) {
-        // The common case; on an exception the resource stays unsettled.
-        const Busy guard(settling_);
-        settle_resource(dirty_resources_.front());
-        dirty_resources_.clear();
-        return;
-    }
     const Busy guard(settling_);
-    try {
-        for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
-        for (; resources < dirty_resources_.size(); ++resources)
-            settle_resource(dirty_resources_[resources]);
-    } catch (...) {
-        // Resources that could not be settled stay unsettled.
-        dirty_resources_.erase(dirty_resources_.begin(),
-                               dirty_resources_.begin() + static_cast<long>(resources));
-        dirty_groups_.erase(dirty_groups_.begin(),
-                            dirty_groups_.begin() + static_cast<long>(groups));
-        throw;
-    }
-    dirty_resources_.clear();
+    // After an exception, those that are still marked stay unsettled.
+    for (const std::uint32_t index : dirty_groups_)
+        if (groups_[index].dirty) settle_group(index);
+    for (const ResourceId id : dirty_resources_)
+        if (resources_[id].dirty) settle_resource(id);
     dirty_groups_.clear();
+    dirty_resources_.clear();
 }
 
 // A preview solves a copy. In the group itself, a flow whose end is due now would get a new end,
@@ -830,7 +875,7 @@ void Simulation::settle_resource(ResourceId id) {
 
 void Simulation::settle_group(std::uint32_t index) {
     Group& group = groups_[index];
-    if (group.in_use && group.dirty) {
+    if (group.in_use) {
         const double end = group.settle(*rule_, pool_, resources_, now_);
         if (end < never) {
             queue_.schedule(group.end_event, end, group_mark | index);
@@ -839,6 +884,7 @@ void Simulation::settle_group(std::uint32_t index) {
         }
         if (!observers_.empty())
             for (const Link& link : group.links()) notice(link.resource);
+        split_if_worth(index);
     }
     group.dirty = false;
     if (!foreseen_.empty()) foreseen_.erase(index);
@@ -848,6 +894,11 @@ void Simulation::notice(ResourceId id) {
     Resource& resource = resources_[id];
     const double shown = std::exchange(resource.shown_rate, rate(resource));
     if (resource.shown_rate != shown) rate_notices_.push_back(id);
+}
+
+void Simulation::report_rate(ResourceId id) {
+    at(id).shown_rate = std::numeric_limits<double>::quiet_NaN();  // differs from every rate
+    touch(id);
 }
 
 void Simulation::notice_rates() {

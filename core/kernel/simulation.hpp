@@ -2,6 +2,7 @@
 // copy continues from the same state and gives the same results.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -25,13 +26,14 @@ struct Final {
     double remaining;
     double done;
     double consumed;
+    double cost;
 };
 
 // Client of a simulation: receives the events that carry its tokens.
 class Client {
   public:
     virtual ~Client() = default;
-    // A timer or urgent event; `again`: it recurs.
+    // A timer or urgent event; `again`: it recurs or is kept.
     virtual void fired(std::uint64_t token, bool again) = 0;
     // A timer that was skipped and does not recur.
     virtual void dropped(std::uint64_t token) = 0;
@@ -95,19 +97,44 @@ class Simulation {
 
     // Time
     [[nodiscard]] double now() const { return now_; }
+    // Sets the clock of a simulation that has not begun.
+    void set_start(double time);
     [[nodiscard]] std::uint64_t events() const { return events_; }
-    [[nodiscard]] double next_time();
+    [[nodiscard]] double next_time() { return ready(); }
     // Processes the next event before that time; false if there is none. Without a time, steps of
     // repeating profiles count only if an activity waits for capacity.
     bool step(double before = never);
+    // Processes the next event; `time` is the result of `next_time` since the last change.
+    void process(double time) {
+        now_ = time;
+        fire();
+    }
+    // The number of pending events; simultaneous ends on a resource or in a group are one.
+    [[nodiscard]] std::size_t pending() const { return queue_.size(); }
     void run_until(double time);    // events before `time`, then sets the clock
     void jump(double time);         // an earlier event is an error
+    void wait(double time);         // sets the clock; earlier events then happen late
     std::size_t skip(double time);  // drops the timers before `time`; activities continue
 
     // Timers of the client
     EventId schedule(double time, std::uint64_t token, EventKind kind = EventKind::timer);
+    // `rank`: among simultaneous events of the kind.
+    EventId schedule(double time, std::uint64_t token, EventKind kind, std::uint64_t rank);
     EventId schedule_every(double first, double period, std::uint64_t count, std::uint64_t token);
     void cancel_timer(EventId event);
+    // Kept timers: their owner sets them again, and they remain when they fire. Timers of one kind
+    // that fire at the same time do so in the order of their ranks; by default that of the calls.
+    [[nodiscard]] EventId add_timer(EventKind kind, std::uint64_t token);
+    void set_timer(EventId event, double time) { queue_.schedule(event, time); }
+    void set_timer(EventId event, double time, std::uint64_t rank) {
+        queue_.schedule(event, time, rank);
+    }
+    [[nodiscard]] std::uint64_t next_rank() { return queue_.next_rank(); }
+    void stop_timer(EventId event) { queue_.cancel(event); }
+    [[nodiscard]] bool timer_set(EventId event) const { return queue_.queued(event); }
+    void set_kind_order(const std::array<std::uint8_t, event_kinds>& ranks) {
+        queue_.set_kind_order(ranks);
+    }
     [[nodiscard]] bool timer_pending(EventId event, std::uint64_t token) const;
     [[nodiscard]] double timer_time(EventId event) const { return queue_.time_of(event); }
     [[nodiscard]] std::vector<std::uint64_t> timer_tokens() const;
@@ -115,10 +142,9 @@ class Simulation {
     // Resources
     ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {});
     void set_capacity(ResourceId id, double capacity);
-    // In a copy: an efficiency model that refers to its owner must refer to the new one.
-    void set_efficiency(ResourceId id, std::shared_ptr<const Efficiency> efficiency) {
-        at(id).efficiency = std::move(efficiency);
-    }
+    // The cost of the resource from now on; nullptr: none. The kernel charges it to the activities
+    // that draw on the resource, see cost.hpp.
+    void set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model);
     // Capacity over time; with a period the steps repeat, counted from the first.
     void set_profile(ResourceId id, std::vector<double> times, std::vector<double> capacities,
                      double period = never);
@@ -126,10 +152,16 @@ class Simulation {
     [[nodiscard]] double capacity(ResourceId id) const { return at(id).capacity; }
     [[nodiscard]] double level(ResourceId id);
     [[nodiscard]] double rate(ResourceId id);
+    // Reports the rate to the observers when all changes at this time are settled, also if it is
+    // the same as before them.
+    void report_rate(ResourceId id);
     [[nodiscard]] double consumed(ResourceId id) const;
     [[nodiscard]] double done(ResourceId id) const;
+    [[nodiscard]] double cost(ResourceId id) const;
     [[nodiscard]] std::uint32_t running(ResourceId id) const { return at(id).running(); }
     [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id) const;
+    // Whether the resource is solved with a group; otherwise it is shared by virtual time.
+    [[nodiscard]] bool has_group(ResourceId id) const { return at(id).group != none; }
 
     // Activities
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
@@ -147,6 +179,7 @@ class Simulation {
     [[nodiscard]] const Activity& activity(ActivityId id) const;
     [[nodiscard]] double remaining(ActivityId id) const;
     [[nodiscard]] double consumed(ActivityId id) const;
+    [[nodiscard]] double cost(ActivityId id) const;
     [[nodiscard]] double work_done(ActivityId id) const;
     [[nodiscard]] double rate(ActivityId id);
     [[nodiscard]] std::size_t live() const { return pool_.live(); }
@@ -189,7 +222,16 @@ class Simulation {
     void check_future(const char* what, double time) const;
 
     // The time of the next event, after settling all changes.
-    [[nodiscard]] double ready();
+    [[nodiscard]] double ready() {
+        if (!is_settled()) return settle_changes();
+        const double next = queue_.next_time();
+        return next <= now_ ? now_ : next;
+    }
+    [[nodiscard]] bool is_settled() const {
+        return dirty_resources_.empty() && dirty_groups_.empty() && to_split_.empty() &&
+               rate_notices_.empty();
+    }
+    [[nodiscard]] double settle_changes();
     [[nodiscard]] bool only_repetition_left();
     void fire();
     void feed(EventId event, std::uint64_t token);
@@ -198,16 +240,17 @@ class Simulation {
     void end(Slot slot, Ending how);
     void step_profile(std::uint32_t index);
     void tick(std::uint32_t index);
-    void begin(Slot slot);
+    void begin(Activity& activity, Slot slot);
 
     // Use of resources: alone, or in a group
-    void draw(Slot slot);
-    void withdraw(Slot slot);
-    void attach(Slot slot);
+    void draw(Activity& activity, Slot slot);
+    void withdraw(Activity& activity, Slot slot);
+    void attach(Activity& activity, Slot slot);
     std::uint32_t join_groups(std::span<const ResourceId> route);
     [[nodiscard]] std::uint32_t new_group();
     void release_if_empty(std::uint32_t group);
     void split(std::uint32_t group);
+    void split_if_worth(std::uint32_t group);
     void split_groups();
     template <class Change>
     void change(ActivityId id, Change&& apply);
@@ -231,6 +274,7 @@ class Simulation {
     double now_;
     std::uint64_t events_ = 0;
     std::shared_ptr<const SharingRule> rule_;
+    bool levels_;  // the rule shares single resources by virtual time
     EventQueue queue_;
     ActivityPool pool_;
     std::vector<Resource> resources_;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bytes.hpp"
 #include "kernel/recorder.hpp"
 #include "kernel/simulation.hpp"
 
@@ -17,25 +16,21 @@ namespace {
 
 using namespace twinloop;
 
-void require(bool holds, const char* law) {
-    if (holds) return;
-    std::fprintf(stderr, "the law does not hold: %s\n", law);
-    std::abort();
-}
-
-bool near(double a, double b, double scale) {
-    return a == b || std::abs(a - b) <= 1e-9 * std::max({std::abs(a), std::abs(b), scale});
-}
-
-class Bytes {
+class AmountBytes final : public Bytes {
   public:
-    explicit Bytes(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-    [[nodiscard]] bool empty() const { return at_ >= bytes_.size(); }
-    std::uint8_t byte() { return empty() ? 0 : bytes_[at_++]; }
-    std::size_t below(std::size_t bound) { return bound ? byte() % bound : 0; }
+    using Bytes::Bytes;
 
-    // Few distinct values, so that ties are common; sometimes an unusual or invalid one.
+    // Few distinct values, so that ties are common; sometimes an unusual or invalid one, unless
+    // amounts are moderate: within the range of a compensated sum.
     double amount() {
+        const double value = any_amount();
+        return moderate && (value > 1e12 || (value > 0.0 && value < 1e-12)) ? 1.0 : value;
+    }
+
+    bool moderate = false;
+
+  private:
+    double any_amount() {
         static constexpr double values[] = {
             0.0,  1.0,   2.0, 3.0,  4.0,   0.5,  10.0,  1e-3, 1e6,  7.25, 100.0, 0.1,
             1e12, 1e-12, 1.5, 33.0, 1e100, -1.0, 1e-90, 5.0,  1e50, 6.0,  8.0,   9.0,
@@ -46,10 +41,6 @@ class Bytes {
         if (code == 201) return std::numeric_limits<double>::infinity();
         return static_cast<double>(code) / 16.0 + static_cast<double>(byte());
     }
-
-  private:
-    std::span<const std::uint8_t> bytes_;
-    std::size_t at_ = 0;
 };
 
 // Records its notifications; sometimes starts an activity, or throws.
@@ -67,11 +58,12 @@ class LoggingClient final : public Client {
         if (how == Ending::finished)
             require(figures.remaining == 0.0, "a finished activity has no remaining work");
         log.push_back({simulation_.now(), token, figures.consumed});
+        charges[token] = figures.cost;
         if (respawn > 0 && how == Ending::finished) {
             --respawn;
             ActivitySpec spec;
             spec.work = 1.0;
-            spec.token = token + 1000;
+            spec.token = ++last_token;
             const ResourceId route[] = {
                 static_cast<ResourceId>(token % simulation_.resource_count())};
             simulation_.start(spec, route);
@@ -85,6 +77,8 @@ class LoggingClient final : public Client {
         bool operator==(const Line&) const = default;
     };
     std::vector<Line> log;
+    std::map<std::uint64_t, double> charges;  // of ended activities
+    std::uint64_t last_token = 0;
     int respawn = 0;
 
   private:
@@ -119,7 +113,7 @@ void check_rates(Simulation& simulation) {
 // An efficiency that sometimes throws, as a user function may.
 class ThrowingEfficiency final : public Efficiency {
   public:
-    void evaluate(std::span<KindPresence> present) const override {
+    void evaluate(const Presence&, std::span<KindPresence> present) const override {
         for (KindPresence& each : present) {
             if (each.running == 5) throw std::runtime_error("an efficiency function fails");
             each.efficiency = each.kind == 2 ? 0.0 : 1.0 / each.running;
@@ -127,21 +121,90 @@ class ThrowingEfficiency final : public Efficiency {
     }
 };
 
+class LoadEfficiency final : public Efficiency {
+  public:
+    void evaluate(const Presence& where, std::span<KindPresence> present) const override {
+        std::uint32_t running = 0;
+        for (KindPresence& each : present) {
+            running += each.running;
+            each.efficiency = where.demand > where.capacity ? where.capacity / where.demand : 1.0;
+        }
+        require(running == where.running && running > 0, "the kinds present add up");
+    }
+};
+
 std::shared_ptr<const Efficiency> some_efficiency(std::size_t choice) {
     static const auto table = std::make_shared<EfficiencyTable>(
         std::map<Kind, std::vector<double>>{{0, {1.0, 0.9, 0.5}}, {1, {1.0, 1.0, 2.0}}});
     static const auto throwing = std::make_shared<ThrowingEfficiency>();
+    static const auto by_load = std::make_shared<LoadEfficiency>();
     if (choice == 0) return table;
     if (choice == 1) return throwing;
+    if (choice == 2) return by_load;
     return nullptr;
 }
 
+class SomeCost final : public CostModel {
+  public:
+    SomeCost(double idle, double slope) : idle_(idle), slope_(slope) {}
+    [[nodiscard]] double rate(double used, double capacity) const override {
+        return idle_ + slope_ * (capacity > 0.0 ? std::min(used / capacity, 1.0) : 0.0);
+    }
+
+  private:
+    double idle_;
+    double slope_;
+};
+
+// The slow way to integrate costs: all rates are read before every event.
+class CostMeter {
+  public:
+    explicit CostMeter(Simulation& simulation) : simulation_(simulation) {}
+
+    void set_model(ResourceId id, std::shared_ptr<const CostModel> model) { models[id] = model; }
+
+    template <class Advance>
+    void advance(Advance&& advance) {
+        (void)simulation_.next_time();  // settles
+        const double before = simulation_.now();
+        std::map<ResourceId, double> rates;
+        for (const auto& [id, model] : models)
+            if (model) rates[id] = model->rate(simulation_.rate(id), simulation_.capacity(id));
+        std::map<std::uint64_t, double> shares;
+        for (const ActivityId id : simulation_.activities())
+            for (const ResourceId resource : simulation_.activity(id).route.view())
+                if (simulation_.rate(resource) >= smallest && rates.contains(resource))
+                    shares[simulation_.token(id.slot)] +=
+                        rates[resource] * simulation_.rate(id) / simulation_.rate(resource);
+        const auto integrate = [&] {
+            const double elapsed = simulation_.now() - before;
+            for (const auto& [id, rate] : rates) costs[id] += elapsed * rate;
+            for (const auto& [token, share] : shares) charges[token] += elapsed * share;
+        };
+        try {
+            advance();
+        } catch (...) {
+            integrate();
+            throw;
+        }
+        integrate();
+    }
+
+    std::map<ResourceId, std::shared_ptr<const CostModel>> models;
+    std::map<ResourceId, double> costs;
+    std::map<std::uint64_t, double> charges;  // by token
+
+  private:
+    Simulation& simulation_;
+};
+
 class Machine {
   public:
-    explicit Machine(Bytes& bytes)
+    explicit Machine(AmountBytes& bytes)
         : bytes_(bytes),
           simulation_(0.0, sharing_rule(bytes.below(4) ? "max-min" : "strict-priority")),
-          client_(simulation_) {
+          client_(simulation_), meter_(simulation_) {
+        bytes.moderate = metered_ = bytes.below(2) == 0;
         simulation_.set_client(&client_);
         client_.respawn = static_cast<int>(bytes.below(20));
         const std::size_t resources = 1 + bytes.below(6);
@@ -190,7 +253,7 @@ class Machine {
     }
 
     void apply() {
-        switch (bytes_.below(19)) {
+        switch (bytes_.below(20)) {
             case 0:
             case 1:
             case 2:
@@ -229,15 +292,16 @@ class Machine {
                 // Bounded: a small period may put any number of events before `time`.
                 const double time = simulation_.now() + bytes_.amount();
                 int count = 0;
-                while (count < 500 && simulation_.step(time)) ++count;
-                if (count < 500) simulation_.run_until(time);
+                while (count < 500 && step(time)) ++count;
+                if (count < 500) meter_.advance([&] { simulation_.run_until(time); });
                 break;
             }
             case 13:
-                simulation_.step();
+                step(never);
                 break;
             case 14:
                 check_rates(simulation_);
+                if (metered_) check_costs();
                 break;
             case 15: {
                 const ResourceId id = some_resource();
@@ -272,13 +336,43 @@ class Machine {
                 } else {
                     const double time = simulation_.now() + bytes_.amount();
                     if (bytes_.below(2) && !profiled_) {
+                        metered_ = false;  // it may process any number of events
                         simulation_.skip(time);
                     } else {
-                        simulation_.jump(time);
+                        meter_.advance([&] { simulation_.jump(time); });
                     }
                 }
                 break;
+            case 19: {
+                static constexpr double rates[] = {0.0, 1.0, 0.25, 30.0};
+                const ResourceId id = some_resource();
+                const double idle = rates[bytes_.below(4)];
+                const auto model = bytes_.below(4)
+                                       ? std::make_shared<SomeCost>(idle, rates[bytes_.below(4)])
+                                       : nullptr;
+                simulation_.set_cost_model(id, model);
+                meter_.set_model(id, model);
+                break;
+            }
         }
+    }
+
+    bool step(double before) {
+        bool stepped = false;
+        meter_.advance([&] { stepped = simulation_.step(before); });
+        return stepped;
+    }
+
+    void check_costs() {
+        for (const auto& [id, cost] : meter_.costs)
+            require(near(simulation_.cost(id), cost, 0.0),
+                    "the cost of a resource is the integral of its rate");
+        std::map<std::uint64_t, double> charges = client_.charges;
+        for (const ActivityId id : simulation_.activities())
+            charges[simulation_.token(id.slot)] = simulation_.cost(id);
+        for (const auto& [token, charge] : charges)
+            require(near(charge, meter_.charges[token], 0.0),
+                    "the charge of an activity is the integral of price x rate");
     }
 
     // Two copies of the same state give the same results.
@@ -302,7 +396,7 @@ class Machine {
         if (bytes_.below(3) == 0) spec.weight = bytes_.amount();
         spec.kind = static_cast<Kind>(bytes_.below(3));
         spec.priority = static_cast<std::int32_t>(bytes_.below(3));
-        spec.token = 1 + bytes_.byte();
+        spec.token = ++client_.last_token;
         spec.start = bytes_.below(4) ? simulation_.now() : simulation_.now() + bytes_.amount();
         const auto route = some_route();
         known_.push_back(simulation_.start(spec, route));
@@ -321,18 +415,20 @@ class Machine {
         return route;
     }
 
-    Bytes& bytes_;
+    AmountBytes& bytes_;
     Simulation simulation_;
     LoggingClient client_;
+    CostMeter meter_;
     RateRecorder recorder_;
     std::vector<ActivityId> known_;
+    bool metered_ = true;    // the meter is exact: moderate amounts, no skipped events
     bool profiled_ = false;  // profile steps are not skipped, and their number is not bounded
 };
 
 }  // namespace
 
 void run_program(std::span<const std::uint8_t> program) {
-    Bytes bytes(program);
+    AmountBytes bytes(program);
     Machine machine(bytes);
     while (!bytes.empty()) machine.operate();
     machine.finish();

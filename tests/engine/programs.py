@@ -28,6 +28,7 @@ EFFICIENCIES = [
     {0: [1.0, 1.0, 0.75], 1: [0.9, 0.8, 0.7, 0.25], 2: [1.25]},
     {0: [1.0, 1.0, 0.0], 1: [0.5, 1.0]},
 ]
+COSTS = [None, (0.0, 0.0), (1.0, 1.0), (0.5, 2.0), (0.0, 3.0), (4.0, 1.0)]  # unused, all in use
 KINDS = 3
 PROFILE_LENGTH = 3
 
@@ -87,6 +88,7 @@ def programs(
         "set_remaining": (1, st.tuples(st.just("set_remaining"), which, work)),
         "move": (2, st.tuples(st.just("move"), which, path)),
         "set_capacity": (2, st.tuples(st.just("set_capacity"), which, capacity)),
+        "set_cost": (2, st.tuples(st.just("set_cost"), which, st.sampled_from(COSTS))),
         "set_profile": (1, st.tuples(st.just("set_profile"), which, profile, st.booleans())),
     }
     often = [name for name, (times, _) in choices.items() for _ in range(times)]
@@ -135,7 +137,7 @@ class Session:
         if name in ACTS_ON:
             fit = [i for i, a in enumerate(self.activities) if a.state in ACTS_ON[name] and safe(a)]
             return (name, fit[args[0] % len(fit)], *args[1:]) if fit else None
-        if name in ("set_capacity", "set_profile"):
+        if name in ("set_capacity", "set_cost", "set_profile"):
             return (name, args[0] % len(self.resources), *args[1:])
         if name == "finish" and self.periodic:
             return (
@@ -159,6 +161,9 @@ class Session:
             return self._finish()
         elif name == "set_capacity":
             self.resources[args[0]].set_capacity(args[1])
+        elif name == "set_cost":
+            resource, cost = self.resources[args[0]], args[1]
+            resource.remove_cost() if cost is None else resource.set_cost(*cost)
         elif name == "set_profile":
             self._set_profile(*args)
         elif name == "move":

@@ -33,6 +33,18 @@ class Resource:
     period: Fraction | None = None
     consumed: Fraction = Fraction(0)
     done: Fraction = Fraction(0)
+    cost: Fraction = Fraction(0)
+    costs: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))  # unused, all in use
+
+    def set_cost(self, idle: float, full: float) -> None:
+        self.costs = (Fraction(idle), Fraction(full))
+
+    def remove_cost(self) -> None:
+        self.costs = (Fraction(0), Fraction(0))
+
+    def cost_rate(self, used: Fraction) -> Fraction:
+        idle, full = self.costs
+        return idle + (full - idle) * (used / self.capacity if self.capacity else 0)
 
     def set_capacity(self, capacity: float) -> None:
         self.capacity = Fraction(capacity)
@@ -82,6 +94,7 @@ class Activity:
     finished: Fraction | None = None
     done: Fraction = Fraction(0)
     consumed: Fraction = Fraction(0)
+    cost: Fraction = Fraction(0)
 
     @property
     def rate(self) -> Fraction:
@@ -215,6 +228,13 @@ class World:
 
     def _advance(self, time: Fraction) -> None:
         rates = self.rates()
+        for r in self.resources:
+            here = {a: rate for a, rate in rates.items() if r in a.resources}
+            used = sum(here.values(), Fraction(0))
+            cost = r.cost_rate(used) * (time - self.now)
+            r.cost += cost
+            for a, rate in here.items():
+                a.cost += cost * rate / used if used else 0
         for a, speed in self.speeds(rates).items():
             consumed, done = rates[a] * (time - self.now), speed * (time - self.now)
             a.remaining -= done

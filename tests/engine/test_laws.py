@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from twinloop.engine import Activity, Environment, Resource, StalledError
 
-from .programs import EFFICIENCIES, KINDS, Operation, Program, Session, programs
+from .programs import COSTS, EFFICIENCIES, KINDS, Operation, Program, Session, programs
 from .reference import Stalled, World
 from .rounding import hangs_on_rounding
 
@@ -74,8 +74,8 @@ def figures(session: Session) -> tuple[Any, ...]:
     return (
         session.env.now,
         [(a.state, a.started, a.finished) for a in session.activities],
-        [(a.remaining, a.done, a.consumed, a.rate) for a in session.activities],
-        [(r.capacity, r.rate, r.level, r.consumed, r.done) for r in session.resources],
+        [(a.remaining, a.done, a.consumed, a.cost, a.rate) for a in session.activities],
+        [(r.capacity, r.rate, r.level, r.consumed, r.done, r.cost) for r in session.resources],
     )
 
 
@@ -119,6 +119,7 @@ def assert_alike(sim: Session, ref: Session) -> None:
         assert close(a.remaining, exact.remaining, *scale)
         assert close(a.done, exact.done, *scale)
         assert close(a.consumed, exact.consumed, *scale)
+        assert close(a.cost, exact.cost, *scale)
         if not ends:
             assert a.state == exact.state
             assert (a.finished is None) == (exact.finished is None)
@@ -133,6 +134,7 @@ def assert_alike(sim: Session, ref: Session) -> None:
         assert r.capacity == exact.capacity
         assert close(r.consumed, exact.consumed, now)
         assert close(r.done, exact.done, now)
+        assert close(r.cost, exact.cost, now)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -262,6 +264,28 @@ def test_what_a_resource_gave_is_what_its_activities_took(program: Program) -> N
         assert r.done == pytest.approx(sum(a.done for a in here), rel=TOLERANCE, abs=scale)
 
 
+@given(programs(), st.lists(st.sampled_from(COSTS[1:]), min_size=4, max_size=4))
+def test_the_cost_of_resources_is_charged_but_for_the_time_they_are_idle(
+    program: Program, costs: list[tuple[float, float]]
+) -> None:
+    session = on_kernel(program)
+    for r, cost in zip(session.resources, costs, strict=False):
+        r.set_cost(*cost)
+    recording = session.env.record()
+    play(session, [op for op in program.operations if op[0] != "set_cost"])
+    columns = recording.rates()
+    total = idle = 0.0
+    for i, (r, cost) in enumerate(zip(session.resources, costs, strict=False)):
+        mine = columns["resource"] == i
+        times = np.concatenate([[0.0], columns["t"][mine], [session.env.now]])
+        unused = np.concatenate([[0.0], columns["rate"][mine]]) == 0
+        idle += cost[0] * float(np.sum(np.diff(times)[unused]))
+        total += r.cost
+    charged = sum(a.cost for a in session.activities)
+    scale = TOLERANCE * max(1, session.env.now)
+    assert charged + idle == pytest.approx(total, rel=TOLERANCE, abs=scale)
+
+
 @given(programs())
 def test_time_and_counters_never_go_back(program: Program) -> None:
     session = on_kernel(program)
@@ -273,7 +297,7 @@ def test_time_and_counters_never_go_back(program: Program) -> None:
         clock, events = session.env.now, session.env.events
         assert session.env.peek() >= clock
         subjects = [*session.resources, *session.activities]
-        after = [x for s in subjects for x in (s.consumed, s.done)]
+        after = [x for s in subjects for x in (s.consumed, s.done, s.cost)]
         rounding = TOLERANCE * max(1, clock)
         assert all(y >= x - rounding for x, y in zip(counters, after, strict=False))
         counters = after
