@@ -13,7 +13,7 @@ JOBS  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 CXX_FILES  := $(shell find core benchmarks verify -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
-TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
+TIDY_FILES := $(wildcard core/kernel/*.cpp core/platform/*.cpp core/work/*.cpp core/control/*.cpp core/control/policies/*.cpp core/record/*.cpp core/world/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
 PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples requirements docs/extensions)
 
 # Byte code is always kept: the tests start hundreds of interpreters, each of which would compile the
@@ -174,15 +174,24 @@ SANITIZED   := build/sanitize
 RUNTIMES     = $(foreach lib,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(lib)))
 SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 
-sanitize: sanitize-native sanitize-python ## run the core under AddressSanitizer and UBSan
+sanitize: sanitize-native sanitize-threads sanitize-python ## run the core under AddressSanitizer, UBSan and ThreadSanitizer
 
-.PHONY: sanitize-native sanitize-python
+.PHONY: sanitize-native sanitize-threads sanitize-python
 sanitize-native: $(VENV)/.extra-build
 	CXX="$(CXX)" $(BIN)/cmake -S . -B $(SANITIZED)/native -G Ninja \
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DTWINLOOP_SANITIZE=ON -DTWINLOOP_PYTHON=OFF -DTWINLOOP_NATIVE_TESTS=ON
 	$(BIN)/cmake --build $(SANITIZED)/native
 	$(BIN)/ctest --test-dir $(SANITIZED)/native --output-on-failure --no-tests=error
+
+# Runs on several threads that share a scenario, as `run_many` does.
+sanitize-threads: $(VENV)/.extra-build
+	CXX="$(CXX)" $(BIN)/cmake -S . -B $(SANITIZED)/threads -G Ninja \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DTWINLOOP_SANITIZE=THREADS -DTWINLOOP_PYTHON=OFF -DTWINLOOP_NATIVE_TESTS=ON
+	$(BIN)/cmake --build $(SANITIZED)/threads --target threads
+	TSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir $(SANITIZED)/threads --output-on-failure \
+	  --no-tests=error --tests-regex '^threads$$'
 
 # The instrumented extension has a second environment, because the editable install of the first one
 # would precede any other folder on the path.
@@ -195,4 +204,4 @@ sanitize-python: $(VENV)/.created
 	  --config-settings=cmake.build-type=RelWithDebInfo --config-settings=install.strip=false \
 	  --config-settings=cmake.define.TWINLOOP_SANITIZE=ON .
 	env $(SANITIZE_ENV) LD_PRELOAD="$(RUNTIMES)" \
-	  $(SANITIZED)/venv/bin/python -m pytest --capture=sys tests/engine $(ARGS)
+	  $(SANITIZED)/venv/bin/python -m pytest --capture=sys tests/engine tests/cluster $(ARGS)

@@ -29,7 +29,10 @@ PYTHON_LAYERS = [
     "report",
     "cli",
 ]
-CORE_LAYERS = ["kernel", "model", "policy", "io", "host", "burn", "bind"]
+CORE_LAYERS = [
+    *("kernel", "platform", "work", "control", "record", "world"),
+    *("io", "host", "burn", "bind"),
+]
 
 # Names of the package itself that every layer may import; the rest of twinloop/__init__.py is the
 # public API of all layers, and so is above them.
@@ -115,6 +118,11 @@ def test_python_packages_import_only_from_layers_above_them() -> None:
     assert python_violations(ROOT / "src") == []
 
 
+def test_every_folder_of_the_core_is_a_layer() -> None:
+    folders = {each.name for each in (ROOT / "core").iterdir() if each.is_dir()}
+    assert folders == {*CORE_LAYERS, "tests"}
+
+
 def test_core_folders_include_only_from_layers_above_them_and_only_bind_includes_python() -> None:
     assert core_violations(ROOT / "core") == []
 
@@ -165,13 +173,22 @@ def test_the_python_check_finds_violations(
         ("kernel/queue.cpp", "#include <Python.h>", False),
         ("kernel/queue.cpp", "  #  include <nanobind/nanobind.h>", False),
         ("kernel/queue.cpp", '#include "bind/module.hpp"', False),
-        ("kernel/queue.cpp", '#include "../model/machine.hpp"', False),
-        ("model/machine.cpp", "#include <Python.h>", False),
+        ("kernel/queue.cpp", '#include "../platform/machine.hpp"', False),
+        ("platform/machine.cpp", "#include <Python.h>", False),
+        ("control/policies/easy.cpp", '#include "world/world.hpp"', False),
+        ("control/policies/easy.cpp", '#include "work/task.hpp"', True),
     ],
 )
 def test_the_core_check_finds_violations(tmp_path: Path, file: str, code: str, legal: bool) -> None:
-    for header in ("kernel/queue.hpp", "model/machine.hpp", "bind/module.hpp", file):
-        (tmp_path / header).parent.mkdir(exist_ok=True)
+    for header in (
+        "kernel/queue.hpp",
+        "platform/machine.hpp",
+        "work/task.hpp",
+        "world/world.hpp",
+        "bind/module.hpp",
+        file,
+    ):
+        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / header).touch()
     (tmp_path / file).write_text(code)
     assert (core_violations(tmp_path) == []) is legal

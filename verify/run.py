@@ -48,7 +48,7 @@ class VerificationPart:
         return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].rstrip(".")
 
 
-#: In this order: parts that need an idle machine come first. The two fuzzers run in parallel, as do
+#: In this order: parts that need an idle machine come first. The fuzzers run in parallel, as do
 #: the laws; the other parts use all cores themselves, or must run alone.
 PARTS = (
     VerificationPart("trust", ("verify/test_trust.py",)),

@@ -1,4 +1,4 @@
-"""libFuzzer under the sanitizers: the kernel's public operations, and the parsers of text.
+"""libFuzzer under the sanitizers: operations of the kernel and of worlds, and the parsers of text.
 
 Five minutes each by default; TWINLOOP_FUZZ_SECONDS sets another time.
 """
@@ -15,10 +15,16 @@ SECONDS = int(os.environ.get("TWINLOOP_FUZZ_SECONDS", "300"))
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 HOW_TO_INSTALL = "install clang with its run-time libraries (Debian: clang, libclang-rt-14-dev)"
 
-# The linked sources: a folder of the core, and files of core/tests.
+WORLD = ("kernel", "platform", "work", "control", "control/policies", "record", "world")
+
+# The linked sources: folders of the core, and files of core/tests.
 TARGETS = {
-    "kernel": ("core/kernel", ("program.cpp", "fuzz_kernel.cpp")),
-    "parsers": ("core/io", ("texts.cpp", "fuzz_parsers.cpp")),
+    "kernel": (("kernel",), ("program.cpp", "fuzz_kernel.cpp")),
+    "world": (
+        WORLD,
+        ("random_scenario.cpp", "world_laws.cpp", "world_program.cpp", "fuzz_world.cpp"),
+    ),
+    "parsers": (("io",), ("texts.cpp", "fuzz_parsers.cpp")),
 }
 
 
@@ -40,13 +46,14 @@ def clang(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_input_fails(clang: str, target: str, tmp_path: Path) -> None:
-    core, drivers = TARGETS[target]
-    sources = [*(ROOT / core).glob("*.cpp"), *(ROOT / "core/tests" / name for name in drivers)]
+    folders, drivers = TARGETS[target]
+    sources = [path for folder in folders for path in (ROOT / "core" / folder).glob("*.cpp")]
+    sources += [ROOT / "core/tests" / name for name in drivers]
     command = [clang, "-std=c++20", "-O1", "-g", "-ffp-contract=off", SANITIZERS]
     command += ["-fno-sanitize-recover=undefined", f"-I{ROOT / 'core'}", f"-I{ROOT / 'core/tests'}"]
     subprocess.run([*command, *sources, "-o", tmp_path / "fuzz"], check=True)
     (tmp_path / "corpus").mkdir()
-    options = [f"-max_total_time={SECONDS}", "-max_len=600", "-timeout=25", "-print_final_stats=1"]
+    options = [f"-max_total_time={SECONDS}", "-max_len=1000", "-timeout=25", "-print_final_stats=1"]
     done = subprocess.run(
         [tmp_path / "fuzz", *options, tmp_path / "corpus"],
         cwd=tmp_path,

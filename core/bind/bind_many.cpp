@@ -16,16 +16,14 @@
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
-#include "model/kpis.hpp"
-#include "model/run.hpp"
-#include "model/series.hpp"
+#include "world/kpis.hpp"
+#include "world/power_series.hpp"
+#include "world/world.hpp"
 
 namespace twinloop::bind {
 namespace {
 
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 // Calls `work(row)` for each row on several threads, including this one; results do not depend on
 // the order. This thread also checks for Ctrl-C: rows in progress are finished, no other is begun.
@@ -69,24 +67,24 @@ void on_threads(std::size_t rows, unsigned threads, Work&& work) {
 }
 
 // A column of task outcomes: of all tasks, or of the completed ones.
-using TaskColumn = double (*)(const Run&, TaskId);
+using TaskColumn = double (*)(const World&, TaskId);
 
 template <double Outcome::* Time>
-double any(const Run& run, TaskId task) {
-    return run.outcomes()[task].*Time;
+double any(const World& run, TaskId task) {
+    return run.tasks()[task].*Time;
 }
 
 template <TaskColumn Of>
-double completed(const Run& run, TaskId task) {
-    return run.outcomes()[task].status == Status::completed ? Of(run, task) : unknown;
+double completed(const World& run, TaskId task) {
+    return run.tasks()[task].status == Status::completed ? Of(run, task) : unknown;
 }
 
-double run_time(const Run& run, TaskId task) {
-    return run.outcomes()[task].end - run.outcomes()[task].last_start;
+double run_time(const World& run, TaskId task) {
+    return run.tasks()[task].end - run.tasks()[task].last_start;
 }
 
-double machine(const Run& run, TaskId task) {
-    return static_cast<double>(run.last_machines()[task]);
+double machine(const World& run, TaskId task) {
+    return static_cast<double>(run.state().records.last_machines[task]);
 }
 
 const std::map<std::string, TaskColumn>& task_columns() {
@@ -103,22 +101,22 @@ const std::map<std::string, TaskColumn>& task_columns() {
     return all;
 }
 
-void check_width(const ProblemHandle& problem, const Matrix& matrix) {
-    if (!problem.problem->takes(matrix.shape(1)))
+void check_width(const ScenarioHandle& scenario, const Matrix& matrix) {
+    if (!scenario.scenario->takes(matrix.shape(1)))
         throw nb::value_error("the width of a row does not match the model values of the scenario");
 }
 
 // One run for each row of the matrix: its KPIs, its task columns, and the time of the next event of
 // runs that need failures beyond the known horizon (NaN for complete runs).
-nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matrix& matrix,
+nb::object run_many(const ScenarioHandle& scenario, nb::handle policy, const Matrix& matrix,
                     unsigned threads, bool figures, const std::vector<std::string>& columns) {
     const std::size_t rows = matrix.shape(0);
-    check_width(problem, matrix);
-    const auto prototype = policy_from(policy, problem.names, nullptr, 0);
+    check_width(scenario, matrix);
+    const auto prototype = policy_from(policy, scenario.names, 0);
     if (prototype->foreign())
         throw nb::type_error(
             "a policy in Python cannot run on native threads: use a built-in policy");
-    const std::size_t tasks = problem.problem->size();
+    const std::size_t tasks = scenario.scenario->size();
     std::vector<double> found(figures ? rows * kpi_names.size() : 0);
     std::vector<TaskColumn> wanted;
     Recording recording;
@@ -127,17 +125,17 @@ nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matri
         if (name == "task_machine") recording.machines = true;
     }
     std::vector<std::vector<double>> values(wanted.size(), std::vector<double>(rows * tasks));
-    std::vector<double> outran(rows, unknown);
+    std::vector<double> unfinished(rows, unknown);
     // Another thread may extend the failures of the scenario once the interpreter lock is released.
-    const std::shared_ptr<const Downs> downs = problem.problem->downs;
+    const std::shared_ptr<const Outages> outages = scenario.scenario->outages;
     on_threads(rows, threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
-        Run run(problem.problem, downs, problem.problem->values(given), prototype->clone(),
-                recording);
+        World run(scenario.scenario, outages, scenario.scenario->values(given), prototype->clone(),
+                  recording);
         while (run.step()) {
         }
-        if (run.outran()) {
-            outran[row] = run.next_time();
+        if (run.needs_outages()) {
+            unfinished[row] = run.next_time();
             return;
         }
         if (figures)
@@ -149,19 +147,19 @@ nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matri
     });
     nb::list arrays;
     for (auto& each : values) arrays.append(as_array(std::move(each)));
-    return nb::make_tuple(as_array(std::move(found)), arrays, as_array(std::move(outran)));
+    return nb::make_tuple(as_array(std::move(found)), arrays, as_array(std::move(unfinished)));
 }
 
 // The power for each row of model values under the same loads.
-nb::object watts(const LoadProfile& self, const ProblemHandle& problem, const Matrix& matrix,
+nb::object watts(const LoadProfile& self, const ScenarioHandle& scenario, const Matrix& matrix,
                  unsigned threads) {
-    check_width(problem, matrix);
+    check_width(scenario, matrix);
     const std::size_t windows = self.windows();
     std::vector<double> means(matrix.shape(0) * windows);
     on_threads(matrix.shape(0), threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
-        const Values values = problem.problem->values(given);
-        const PowerModel& model = values.power ? *values.power : problem.problem->powers.front();
+        const ModelValues values = scenario.scenario->values(given);
+        const PowerModel& model = values.power ? *values.power : *scenario.scenario->powers.front();
         self.watts(model, std::span(means).subspan(row * windows, windows));
     });
     return as_array(std::move(means));

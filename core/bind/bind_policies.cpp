@@ -11,7 +11,7 @@
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
-#include "policy/options.hpp"
+#include "control/policies/options.hpp"
 
 namespace twinloop::bind {
 namespace {
@@ -39,15 +39,15 @@ std::vector<std::pair<Enum, double>> weighted(const nb::dict& options, const cha
     return list;
 }
 
-std::unique_ptr<Policy> make_policy(const nb::dict& options) {
+std::unique_ptr<Controller> make_policy(const nb::dict& options) {
     if (nb::cast<std::string>(options["kind"]) == "batch") {
         BatchOptions batch;
-        batch.order = chosen<Order>(options, "order",
-                                    {{"arrival", Order::arrival},
-                                     {"shortest", Order::shortest},
-                                     {"longest", Order::longest},
-                                     {"priority", Order::priority},
-                                     {"fair-share", Order::fair_share}});
+        batch.order = chosen<QueueOrder>(options, "order",
+                                         {{"arrival", QueueOrder::arrival},
+                                          {"shortest", QueueOrder::shortest},
+                                          {"longest", QueueOrder::longest},
+                                          {"priority", QueueOrder::priority},
+                                          {"fair-share", QueueOrder::fair_share}});
         batch.backfill = chosen<Backfill>(options, "backfill",
                                           {{"none", Backfill::none},
                                            {"easy", Backfill::easy},
@@ -86,7 +86,7 @@ std::unique_ptr<Policy> make_policy(const nb::dict& options) {
 }
 
 struct NativePolicy {
-    std::unique_ptr<Policy> prototype;
+    std::unique_ptr<Controller> prototype;
 };
 
 // The kinds of decisions, as the Python package defines them.
@@ -109,30 +109,34 @@ DecisionTypes& decision_types() {
     return *types;
 }
 
-class PythonPolicy final : public Policy {
+class PythonPolicy final : public Controller {
   public:
     PythonPolicy(nb::object state, nb::object view)
         : state_(std::move(state)), view_(std::move(view)), decide_(state_.attr("decide")) {
         if (nb::hasattr(state_, "overcommit")) ratio_ = nb::cast<double>(state_.attr("overcommit"));
+        if (nb::hasattr(state_, "decide_when_idle"))
+            decides_when_idle_ = nb::cast<bool>(state_.attr("decide_when_idle"));
     }
 
-    // Disconnects the view, which the program may still reference.
-    ~PythonPolicy() override { view().desk = nullptr; }
+    ~PythonPolicy() override = default;
     PythonPolicy(const PythonPolicy&) = delete;
     PythonPolicy(PythonPolicy&&) = delete;
     PythonPolicy& operator=(const PythonPolicy&) = delete;
     PythonPolicy& operator=(PythonPolicy&&) = delete;
 
-    [[nodiscard]] std::unique_ptr<Policy> clone() const override {
+    [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         throw nb::type_error(
             "a simulation with a policy in Python cannot be copied: use a built-in policy");
     }
     [[nodiscard]] bool foreign() const override { return true; }
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
+    [[nodiscard]] bool decides_when_idle() const override { return decides_when_idle_; }
     [[nodiscard]] View& view() { return nb::cast<View&>(view_); }
 
-    void refused(const Desk&, TaskId task, std::span<const Part> parts, const char* why) override {
+    void refused(const SchedulerState& scheduler, TaskId task, std::span<const Part> parts,
+                 const char* why) override {
         if (!wants_failures()) return;
+        const Connection connected(view(), const_cast<SchedulerState&>(scheduler));
         nb::list machines;
         nb::list cores;
         for (const Part& part : parts)
@@ -145,7 +149,8 @@ class PythonPolicy final : public Policy {
         state_.attr("failed")(decision, why);
     }
 
-    void decide(Desk& desk) override {
+    void decide(SchedulerState& scheduler) override {
+        const Connection connected(view(), scheduler);
         const nb::object answer = decide_(view_);
         if (answer.is_none()) return;
         if (!nb::hasattr(answer, "__iter__"))
@@ -156,35 +161,35 @@ class PythonPolicy final : public Policy {
         for (const nb::handle decision : answer) {
             const nb::handle type = decision.type();
             if (type.is(types.place)) {
-                place(desk, decision);
+                place(scheduler, decision);
             } else if (type.is(types.wake)) {
                 const auto time = nb::cast<double>(decision.attr("time"));
-                if (!(time > desk.now()))
+                if (!(time > scheduler.now()))
                     throw nb::value_error("the time of Wake must be later than now");
-                desk.wake(time);
+                scheduler.wake(time);
             } else if (type.is(types.preempt)) {
-                const auto task = task_of(desk, decision);
-                if (desk.phase(task) != Phase::running) {
+                const auto task = task_of(scheduler, decision);
+                if (scheduler.phase(task) != Phase::running) {
                     refuse(decision, "the task is not running");
                 } else {
-                    desk.preempt(task);
+                    scheduler.preempt(task);
                 }
             } else if (type.is(types.kill)) {
-                const TaskId task = task_of(desk, decision);
-                const Phase phase = desk.phase(task);
+                const TaskId task = task_of(scheduler, decision);
+                const Phase phase = scheduler.phase(task);
                 if (phase != Phase::running && phase != Phase::waiting && phase != Phase::held) {
                     refuse(decision, "the task is neither waiting nor running");
                 } else {
-                    desk.kill(task);
+                    scheduler.kill(task);
                 }
             } else if (type.is(types.reserve)) {
                 const nb::object machines = decision.attr("machines");
                 const nb::object first =
                     PyLong_Check(machines.ptr()) ? machines : nb::object(machines[0]);
-                desk.reserve(task_of(desk, decision), machine_of(desk, first),
-                             nb::cast<double>(decision.attr("time")));
+                scheduler.reserve(task_of(scheduler, decision), machine_of(scheduler, first),
+                                  nb::cast<double>(decision.attr("time")));
             } else if (type.is(types.set_state)) {
-                set_state(desk, decision);
+                set_state(scheduler, decision);
             } else {
                 throw nb::type_error(("`decide` returned " +
                                       nb::cast<std::string>(nb::repr(decision)) +
@@ -195,6 +200,23 @@ class PythonPolicy final : public Policy {
     }
 
   private:
+    // Connects the view with the scheduler state during a call: the program may keep a reference to
+    // the view, and use it when the state has changed or is gone.
+    class Connection {
+      public:
+        Connection(View& view, SchedulerState& scheduler) : view_(view) {
+            view_.scheduler = &scheduler;
+        }
+        Connection(const Connection&) = delete;
+        Connection& operator=(const Connection&) = delete;
+        Connection(Connection&&) = delete;
+        Connection& operator=(Connection&&) = delete;
+        ~Connection() { view_.scheduler = nullptr; }
+
+      private:
+        View& view_;
+    };
+
     // An integer of Python or NumPy; otherwise an error that names the argument.
     static std::int64_t index(nb::handle given, const char* what) {
         if (!PyIndex_Check(given.ptr()))
@@ -206,28 +228,31 @@ class PythonPolicy final : public Policy {
         return nb::cast<std::int64_t>(number);
     }
 
-    static TaskId task_of(const Desk& desk, nb::handle decision) {
-        return task_at(desk, index(nb::object(decision.attr("task")), "a task"));
+    static TaskId task_of(const SchedulerState& scheduler, nb::handle decision) {
+        return task_at(scheduler, index(nb::object(decision.attr("task")), "a task"));
     }
 
-    static MachineId machine_of(const Desk& desk, nb::handle given) {
-        return machine_at(desk, index(given, "a machine"));
+    static MachineId machine_of(const SchedulerState& scheduler, nb::handle given) {
+        return machine_at(scheduler, index(given, "a machine"));
     }
 
-    void set_state(Desk& desk, nb::handle decision) {
-        const MachineId machine = machine_of(desk, nb::object(decision.attr("machine")));
+    void set_state(SchedulerState& scheduler, nb::handle decision) {
+        const MachineId machine = machine_of(scheduler, nb::object(decision.attr("machine")));
         const auto state = nb::cast<std::string>(decision.attr("state"));
         if (state != "on" && state != "off")
             throw nb::value_error(
                 ("a machine can be switched 'on' or 'off', not '" + state + "'").c_str());
-        if (desk.space().instances(machine) > 0) return refuse(decision, "the machine has tasks");
-        if (desk.space().open(machine) != (state == "on"))
-            desk.switch_machine(machine, state == "on");
+        if (!scheduler.is_present(machine)) return refuse(decision, "the machine is down");
+        if (scheduler.space().instances(machine) > 0)
+            return refuse(decision, "the machine has tasks");
+        if (scheduler.is_switched_off(machine) == (state == "on"))
+            scheduler.switch_machine(machine, state == "on");
     }
 
-    void place(Desk& desk, nb::handle decision) {
-        const TaskId task = task_of(desk, decision);
-        if (desk.phase(task) != Phase::waiting) return refuse(decision, "the task is not waiting");
+    void place(SchedulerState& scheduler, nb::handle decision) {
+        const TaskId task = task_of(scheduler, decision);
+        if (scheduler.phase(task) != Phase::waiting)
+            return refuse(decision, "the task is not waiting");
         const nb::object machines = decision.attr("machines");
         const nb::object given = decision.attr("cores");
         chosen_.clear();
@@ -238,19 +263,19 @@ class PythonPolicy final : public Policy {
         }
         if (chosen_.empty()) return refuse(decision, "it has no machine");
         parts_.clear();
-        const Needs needs = desk.needs(task);
+        const Needs needs = scheduler.needs(task);
         const auto count = static_cast<double>(chosen_.size());
         const bool each_its_own = nb::hasattr(given, "__len__");
         double total = 0.0;
         for (std::size_t i = 0; i < chosen_.size(); ++i) {
-            const MachineId machine = machine_of(desk, nb::int_(chosen_[i]));
+            const MachineId machine = machine_of(scheduler, nb::int_(chosen_[i]));
             double cores = needs.cores / count;
             if (each_its_own) {
                 cores = nb::cast<double>(given[i]);
             } else if (!given.is_none()) {
                 cores = nb::cast<double>(given);
             }
-            if (const char* why = obstacle(desk, task, machine, cores, count))
+            if (const char* why = obstacle(scheduler, task, machine, cores, count))
                 return refuse(decision, why);
             parts_.push_back({machine, 1, cores});
             total += cores;
@@ -259,20 +284,20 @@ class PythonPolicy final : public Policy {
             return refuse(decision, "the cores do not add up to the request of the task");
         if (needs.nodes > 0 && static_cast<std::size_t>(needs.nodes) != parts_.size())
             return refuse(decision, "the task requests another number of nodes");
-        desk.place(task, parts_);
+        scheduler.place(task, parts_);
     }
 
     // The reason why the task cannot get these cores of the machine; nullptr if it can.
-    [[nodiscard]] const char* obstacle(const Desk& desk, TaskId task, MachineId machine,
-                                       double cores, double count) const {
-        const Space& space = desk.space();
-        const Needs needs = desk.needs(task);
+    [[nodiscard]] const char* obstacle(const SchedulerState& scheduler, TaskId task,
+                                       MachineId machine, double cores, double count) const {
+        const Space& space = scheduler.space();
+        const Needs needs = scheduler.needs(task);
         if (std::ranges::any_of(parts_, [&](const Part& part) { return part.machine == machine; }))
             return "it lists a machine twice";
         if (!(cores >= 0 && std::isfinite(cores)) || (cores == 0 && needs.cores > 0))
             return "the number of cores is not valid";
         if (!space.open(machine)) return "the machine is down or off";
-        const double spare = (ratio_ - 1) * desk.machines()[machine].cores;
+        const double spare = (ratio_ - 1) * scheduler.machines()[machine].cores;
         if (cores > 0 && space.cores(machine) + spare < cores - slack)
             return "the machine has too few free cores";
         const double share = needs.cores > 0 ? cores / needs.cores : 1.0 / count;
@@ -281,7 +306,7 @@ class PythonPolicy final : public Policy {
         for (std::size_t r = 0; r < needs.amounts.size(); ++r)
             if (needs.amounts[r] > 0 && space.amount(machine, r) < needs.amounts[r] * share - slack)
                 return "the machine has too little of another resource";
-        if (!desk.allowed(task, machine, desk.now(), desk.request(task).time))
+        if (!scheduler.allowed(task, machine, scheduler.now(), scheduler.planned_time(task)))
             return "its queue, a reservation or maintenance does not allow the task on the machine "
                    "now";
         return nullptr;
@@ -305,6 +330,7 @@ class PythonPolicy final : public Policy {
     nb::object view_;
     nb::object decide_;
     double ratio_ = 1.0;
+    bool decides_when_idle_ = false;
     std::vector<std::int64_t> chosen_;
     std::vector<Part> parts_;
 };
@@ -318,37 +344,38 @@ nb::object name(const nb::object& names, const char* list, std::int64_t index) {
 
 template <class Get>
 nb::object per_machine(const View& view, Get&& get) {
-    const Desk& desk = view.get();
-    std::vector<double> values(desk.machines().size());
-    for (MachineId m = 0; m < values.size(); ++m) values[m] = get(desk, m);
+    const SchedulerState& scheduler = view.get();
+    std::vector<double> values(scheduler.machines().size());
+    for (MachineId m = 0; m < values.size(); ++m) values[m] = get(scheduler, m);
     return as_array(std::move(values));
 }
 
 }  // namespace
 
-TaskId task_at(const Desk& desk, std::int64_t task) {
-    if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
+TaskId task_at(const SchedulerState& scheduler, std::int64_t task) {
+    if (task < 0 || static_cast<std::size_t>(task) >= scheduler.task_count())
         throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
     return static_cast<TaskId>(task);
 }
 
-MachineId machine_at(const Desk& desk, std::int64_t machine) {
-    if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
+MachineId machine_at(const SchedulerState& scheduler, std::int64_t machine) {
+    if (machine < 0 || static_cast<std::size_t>(machine) >= scheduler.machines().size())
         throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
     return static_cast<MachineId>(machine);
 }
 
-Desk& View::get() const {
-    if (desk == nullptr) throw nb::value_error("the view is not connected to a run");
+SchedulerState& View::get() const {
+    if (scheduler == nullptr)
+        throw nb::value_error("the view of a policy is valid only until `decide` returns");
     if (guard) guard->check_thread();
-    return *desk;
+    return *scheduler;
 }
 
-std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, Desk* desk,
-                                    std::uint64_t seed) {
+std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
+                                        std::uint64_t seed) {
     if (nb::isinstance<NativePolicy>(policy))
         return nb::cast<NativePolicy&>(policy).prototype->clone();
-    nb::object view = nb::cast(View{desk, names, nullptr});
+    nb::object view = nb::cast(View{nullptr, names, nullptr});
     const nb::object random = nb::module_::import_("numpy.random").attr("default_rng")(seed);
     nb::object state = policy.attr("start")(view, random);
     if (!nb::hasattr(state, "decide"))
@@ -356,10 +383,9 @@ std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, 
     return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
 }
 
-void attach(Policy& policy, Desk& desk, std::shared_ptr<InUse> guard) {
+void attach(Controller& policy, std::shared_ptr<InUse> guard) {
     auto* python = dynamic_cast<PythonPolicy*>(&policy);
     if (python == nullptr) return;
-    python->view().desk = &desk;
     python->view().guard = std::move(guard);
 }
 
@@ -382,10 +408,11 @@ void bind_policies(nb::module_& module) {
         .def_prop_ro(
             "waiting",
             [](const View& self) {
-                const Desk& desk = self.get();
+                const SchedulerState& scheduler = self.get();
                 std::vector<TaskId> tasks;
-                tasks.reserve(desk.waiting_count());
-                for (TaskId t = desk.first_waiting(); t != no_task; t = desk.next_waiting(t))
+                tasks.reserve(scheduler.waiting_count());
+                for (TaskId t = scheduler.first_waiting(); t != no_task;
+                     t = scheduler.next_waiting(t))
                     tasks.push_back(t);
                 return tasks;
             },
@@ -411,8 +438,8 @@ void bind_policies(nb::module_& module) {
         .def_prop_ro(
             "free_cores",
             [](const View& self) {
-                return per_machine(self, [](const Desk& desk, MachineId m) {
-                    return desk.space().open(m) ? desk.space().cores(m) : 0.0;
+                return per_machine(self, [](const SchedulerState& scheduler, MachineId m) {
+                    return scheduler.space().open(m) ? scheduler.space().cores(m) : 0.0;
                 });
             },
             nb::sig("def free_cores(self) -> numpy.typing.NDArray[numpy.float64]"),
@@ -420,8 +447,8 @@ void bind_policies(nb::module_& module) {
         .def_prop_ro(
             "free_memory",
             [](const View& self) {
-                return per_machine(self, [](const Desk& desk, MachineId m) {
-                    return desk.space().open(m) ? desk.space().memory(m) : 0.0;
+                return per_machine(self, [](const SchedulerState& scheduler, MachineId m) {
+                    return scheduler.space().open(m) ? scheduler.space().memory(m) : 0.0;
                 });
             },
             nb::sig("def free_memory(self) -> numpy.typing.NDArray[numpy.float64]"),
@@ -429,24 +456,25 @@ void bind_policies(nb::module_& module) {
         .def(
             "free",
             [](const View& self, std::int64_t machine) {
-                const Desk& desk = self.get();
-                const MachineId m = machine_at(desk, machine);
-                return desk.space().open(m) ? desk.space().cores(m) : 0.0;
+                const SchedulerState& scheduler = self.get();
+                const MachineId m = machine_at(scheduler, machine);
+                return scheduler.space().open(m) ? scheduler.space().cores(m) : 0.0;
             },
             nb::arg("machine"), "The free cores of one machine.")
         .def_prop_ro(
             "capacity",
             [](const View& self) {
-                return per_machine(
-                    self, [](const Desk& desk, MachineId m) { return desk.machines()[m].cores; });
+                return per_machine(self, [](const SchedulerState& scheduler, MachineId m) {
+                    return scheduler.machines()[m].cores;
+                });
             },
             nb::sig("def capacity(self) -> numpy.typing.NDArray[numpy.float64]"),
             "The cores of each machine.")
         .def_prop_ro(
             "task_counts",
             [](const View& self) {
-                return per_machine(self, [](const Desk& desk, MachineId m) {
-                    return static_cast<double>(desk.space().instances(m));
+                return per_machine(self, [](const SchedulerState& scheduler, MachineId m) {
+                    return static_cast<double>(scheduler.space().instances(m));
                 });
             },
             nb::sig("def task_counts(self) -> numpy.typing.NDArray[numpy.float64]"),
@@ -472,7 +500,7 @@ void bind_policies(nb::module_& module) {
         .def(
             "requested_time",
             [](const View& self, std::int64_t task) {
-                return self.get().request(task_at(self.get(), task)).time;
+                return self.get().planned_time(task_at(self.get(), task));
             },
             nb::arg("task"), "The planned run time of a task (s).")
         .def(
@@ -529,13 +557,13 @@ void bind_policies(nb::module_& module) {
         .def(
             "planned_end",
             [](const View& self, std::int64_t task) {
-                return self.get().running(task_at(self.get(), task)).planned_end;
+                return self.get().planned_end(task_at(self.get(), task));
             },
             nb::arg("task"), "The planned end of a running task (s).")
         .def(
             "started",
             [](const View& self, std::int64_t task) {
-                return self.get().running(task_at(self.get(), task)).start;
+                return self.get().start_time(task_at(self.get(), task));
             },
             nb::arg("task"), "The start time of a running task (s).")
         .def(

@@ -46,7 +46,9 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_io(module);
     twinloop::bind::bind_policies(module);
     twinloop::bind::bind_many(module);
-    twinloop::bind::bind_cluster(module);
+    twinloop::bind::bind_scenario(module);
+    twinloop::bind::bind_world(module);
+    twinloop::bind::bind_dispatching(module);
 #ifdef __linux__
     twinloop::bind::bind_host(module);
 #endif

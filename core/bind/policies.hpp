@@ -7,35 +7,35 @@
 #include <vector>
 
 #include "bind/in_use.hpp"
-#include "model/desk.hpp"
-#include "model/problem.hpp"
+#include "control/scheduler_state.hpp"
+#include "world/scenario.hpp"
 
 namespace twinloop::bind {
 
 namespace nb = nanobind;
 
 // A compiled scenario, and the names of its tasks and machines.
-struct ProblemHandle {
-    std::shared_ptr<Problem> problem;
+struct ScenarioHandle {
+    std::shared_ptr<Scenario> scenario;
     nb::object names;  // an object with `tasks`, `machines`, `users`, `groups` and `queues`
 };
 
 // The view of a policy in Python: the scheduler state of a run or of a dispatcher.
 struct View {
-    Desk* desk = nullptr;
+    SchedulerState* scheduler = nullptr;
     nb::object names;
     std::shared_ptr<InUse> guard;
-    [[nodiscard]] Desk& get() const;
+    [[nodiscard]] SchedulerState& get() const;
 };
 
 // The task or machine of that index; raises IndexError.
-TaskId task_at(const Desk& desk, std::int64_t task);
-MachineId machine_at(const Desk& desk, std::int64_t machine);
+TaskId task_at(const SchedulerState& scheduler, std::int64_t task);
+MachineId machine_at(const SchedulerState& scheduler, std::int64_t machine);
 
 // A native policy, or an object with `start` and `decide`.
-std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, Desk* desk,
-                                    std::uint64_t seed);
-// Connects the view of a policy in Python with the scheduler state at its final address.
-void attach(Policy& policy, Desk& desk, std::shared_ptr<InUse> guard);
+std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
+                                        std::uint64_t seed);
+// Guards the view of a policy in Python against other threads.
+void attach(Controller& policy, std::shared_ptr<InUse> guard);
 
 }  // namespace twinloop::bind

@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "model/desk.hpp"
-#include "policy/options.hpp"
+#include "control/policies/options.hpp"
+#include "control/scheduler_state.hpp"
 
 namespace {
 
@@ -49,13 +49,20 @@ struct Machine {
     std::int64_t used_memory = 0;
     std::vector<std::int64_t> used_amounts;
     std::int64_t instances = 0;
-    bool open = true;
+    bool present = true;
+    bool off = false;
     double mhz = 0.0;
     double speed = 1.0;
+
+    [[nodiscard]] bool is_open() const { return present && !off; }
+    [[nodiscard]] MachineSpec spec() const {
+        return {static_cast<double>(cores) / 4, memory ? static_cast<double>(*memory) : never,
+                speed, mhz};
+    }
 };
 
 // The request per machine.
-struct Task {
+struct Job {
     std::int64_t cores = 4;
     std::int64_t memory = 0;
     std::vector<std::int64_t> amounts;
@@ -70,7 +77,7 @@ class Program {
         make_machines();
         make_options();
         policy_ = make_filter(options_);
-        desk_.set_policy(policy_.get());
+        scheduler_.set_controller(policy_.get());
         require(policy_->overcommits() == is_overcommitting(),
                 "overcommits() agrees with the definition");
     }
@@ -78,16 +85,17 @@ class Program {
     void run(int events) {
         for (int event = 0; event < events; ++event) {
             apply_event();
-            if (desk_.must_decide()) decide();
+            if (scheduler_.must_decide()) decide();
         }
     }
 
   private:
+    Machine make_machine();
     void make_machines();
     void make_options();
     void apply_event();
     void submit();
-    void occupy(const Task& task, std::int64_t sign);
+    void occupy(const Job& task, std::int64_t sign);
     void decide();
     void check(TaskId id, std::span<const Part> parts);
 
@@ -108,7 +116,7 @@ class Program {
                                    double ratio) {
         return asked <= size && 100 * (used + asked) <= std::lround(100 * ratio) * size;
     }
-    [[nodiscard]] bool passes(const Task& task, const Machine& machine) const;
+    [[nodiscard]] bool passes(const Job& task, const Machine& machine) const;
     [[nodiscard]] std::vector<MachineId> passing(TaskId id) const;
     [[nodiscard]] double value(Weigher weigher, const Machine& machine) const;
     // Best first.
@@ -117,45 +125,49 @@ class Program {
     RandomValues chance_;
     std::vector<Machine> machines_;
     std::size_t resources_ = 0;
+    bool finite_ = false;
+    bool clocks_ = false;
     FilterOptions options_;
-    Desk desk_;
-    std::unique_ptr<Policy> policy_;
-    std::vector<Task> tasks_;
+    SchedulerState scheduler_;
+    std::unique_ptr<Controller> policy_;
+    std::vector<Job> tasks_;
     std::set<std::pair<std::uint64_t, TaskId>> waiting_;  // by arrival
     std::vector<TaskId> running_;
     std::int64_t round_ = 0;  // the first machine of the next round
     double now_ = 0.0;
 };
 
+Machine Program::make_machine() {
+    Machine machine;
+    machine.cores = chance_.of<std::int64_t>({4, 8, 8, 16, 32, 10, 2400});
+    if (finite_ && !chance_.one_in(12)) machine.memory = chance_.of<std::int64_t>({4, 8, 16, 64});
+    if (clocks_ && !chance_.one_in(30)) machine.mhz = chance_.of({2000.0, 2600.0, 3000.0});
+    machine.speed = chance_.of({1.0, 1.5});
+    for (std::size_t r = 0; r < resources_; ++r)
+        machine.amounts.push_back(chance_.of<std::int64_t>({0, 1, 4}));
+    machine.used_amounts.assign(resources_, 0);
+    return machine;
+}
+
 void Program::make_machines() {
     const std::int64_t count = chance_.one_in(8) ? 20 + chance_.below(150) : 1 + chance_.below(9);
     resources_ = chance_.one_in(3) ? static_cast<std::size_t>(1 + chance_.below(2)) : 0;
-    const bool finite = !chance_.one_in(4);
-    const bool clocks = chance_.one_in(2);
+    finite_ = !chance_.one_in(4);
+    clocks_ = chance_.one_in(2);
     std::vector<MachineSpec> specs;
     std::vector<double> amounts;
     for (std::int64_t m = 0; m < count; ++m) {
-        Machine machine;
-        machine.cores = chance_.of<std::int64_t>({4, 8, 8, 16, 32, 10, 2400});
-        if (finite && !chance_.one_in(12))
-            machine.memory = chance_.of<std::int64_t>({4, 8, 16, 64});
-        if (clocks && !chance_.one_in(30)) machine.mhz = chance_.of({2000.0, 2600.0, 3000.0});
-        machine.speed = chance_.of({1.0, 1.5});
-        for (std::size_t r = 0; r < resources_; ++r)
-            machine.amounts.push_back(chance_.of<std::int64_t>({0, 1, 4}));
-        machine.used_amounts.assign(resources_, 0);
-        specs.push_back({static_cast<double>(machine.cores) / 4,
-                         machine.memory ? static_cast<double>(*machine.memory) : never,
-                         machine.speed, machine.mhz});
+        machines_.push_back(make_machine());
+        const Machine& machine = machines_.back();
+        specs.push_back(machine.spec());
         amounts.insert(amounts.end(), machine.amounts.begin(), machine.amounts.end());
-        machines_.push_back(machine);
     }
     const auto some = [&] {
         std::vector<std::uint8_t> chosen(machines_.size());
         for (std::uint8_t& each : chosen) each = chance_.one_in(2) ? 1 : 0;
         return chosen;
     };
-    std::vector<Window> windows;
+    std::vector<AccessWindow> windows;
     if (chance_.one_in(4))
         for (std::int64_t w = 1 + chance_.below(3); w > 0; --w) {
             const auto start = static_cast<double>(chance_.below(100));
@@ -170,7 +182,8 @@ void Program::make_machines() {
         queues.push_back({some(), chance_.one_in(2) ? 3U : ~0U, ~0U});
         queues.emplace_back();
     }
-    desk_ = Desk(specs, resources_, amounts, windows, queues);
+    scheduler_ = SchedulerState(std::make_shared<TaskTable>(resources_), specs, amounts, windows,
+                                queues, false);
 }
 
 void Program::make_options() {
@@ -199,7 +212,7 @@ void Program::apply_event() {
     const auto any = [&] {
         return static_cast<std::size_t>(chance_.below(static_cast<std::int64_t>(machines_.size())));
     };
-    const std::int64_t kind = chance_.below(40);
+    const std::int64_t kind = chance_.below(44);
     if (kind < 22) {
         for (std::int64_t count = 1 + chance_.below(3); count > 0; --count) submit();
     } else if (kind < 34 && !running_.empty()) {
@@ -208,36 +221,48 @@ void Program::apply_event() {
         running_.erase(running_.begin() + at);
         occupy(tasks_[id], -1);
         if (kind == 33) {
-            desk_.preempt(id);
+            scheduler_.preempt(id);
         } else {
-            desk_.end(id);
+            scheduler_.end(id);
         }
     } else if (kind == 34 && !waiting_.empty()) {
         auto leaving = waiting_.begin();
         std::advance(leaving, chance_.below(static_cast<std::int64_t>(waiting_.size())));
-        desk_.withdraw(leaving->second);
+        scheduler_.withdraw(leaving->second);
     } else if (kind == 35) {
         const std::size_t m = any();
-        machines_[m].open = !machines_[m].open;
-        desk_.set_open(static_cast<MachineId>(m), machines_[m].open);
+        machines_[m].present = !machines_[m].present;
+        scheduler_.set_present(static_cast<MachineId>(m), machines_[m].present);
     } else if (kind == 36) {
         const std::size_t m = any();
         machines_[m].cores = chance_.of<std::int64_t>({4, 8, 12});
-        desk_.resize(static_cast<MachineId>(m), static_cast<double>(machines_[m].cores) / 4);
+        scheduler_.resize(static_cast<MachineId>(m), static_cast<double>(machines_[m].cores) / 4);
+    } else if (kind == 40) {
+        machines_.push_back(make_machine());
+        const Machine& machine = machines_.back();
+        const std::vector<double> amounts(machine.amounts.begin(), machine.amounts.end());
+        scheduler_.add_machine(machine.spec(), amounts);
+    } else if (kind > 40) {
+        // Only machines without tasks are switched.
+        const std::size_t m = any();
+        if (machines_[m].instances == 0) {
+            machines_[m].off = !machines_[m].off;
+            scheduler_.switch_machine(static_cast<MachineId>(m), !machines_[m].off);
+        }
     } else if (kind == 37) {
         policy_ = policy_->clone();
-        desk_.set_policy(policy_.get());
+        scheduler_.set_controller(policy_.get());
     } else {
         now_ += static_cast<double>(chance_.below(20));
-        desk_.set_now(now_);
+        scheduler_.set_now(now_);
     }
     waiting_.clear();
-    for (TaskId id = desk_.first_waiting(); id != no_task; id = desk_.next_waiting(id))
-        waiting_.emplace(desk_.arrival(id), id);
+    for (TaskId id = scheduler_.first_waiting(); id != no_task; id = scheduler_.next_waiting(id))
+        waiting_.emplace(scheduler_.arrival(id), id);
 }
 
 void Program::submit() {
-    Task task;
+    Job task;
     task.cores = chance_.of<std::int64_t>({4, 4, 4, 8, 8, 16, 32, 1, 2, 3, 40});
     task.memory = chance_.of<std::int64_t>({0, 1, 1, 2, 4, 8, 20});
     for (std::size_t r = 0; r < resources_; ++r)
@@ -260,13 +285,10 @@ void Program::submit() {
     amounts.reserve(resources_);
     for (const std::int64_t amount : task.amounts)
         amounts.push_back(static_cast<double>(amount * task.nodes));
-    const TaskId id = desk_.add_task(request, amounts);
-    if (desk_.request(id).nodes != nodes) {
-        // The scheduler state treats nodes of one core as cores.
-        task.cores *= task.nodes;
-        for (std::int64_t& amount : task.amounts) amount *= task.nodes;
-        task.nodes = 1;
-    }
+    Task row;
+    row.request = request;
+    const TaskId id = scheduler_.add_task(row, amounts);
+    scheduler_.set_planned_time(id, request.time);
     tasks_.push_back(task);
 
     std::int64_t count = 0;
@@ -274,15 +296,16 @@ void Program::submit() {
         Machine empty = machines_[m];
         empty.used_cores = empty.used_memory = empty.instances = 0;
         empty.used_amounts.assign(resources_, 0);
-        empty.open = true;
-        if (passes(task, empty) && desk_.allowed(id, m, never, request.time)) ++count;
+        empty.present = true;
+        empty.off = false;
+        if (passes(task, empty) && scheduler_.allowed(id, m, never, request.time)) ++count;
     }
-    require(policy_->possible(desk_, id) == (count >= task.nodes),
+    require(policy_->possible(scheduler_, id) == (count >= task.nodes),
             "a task is possible if enough empty machines pass the filters");
-    desk_.submit(id);
+    scheduler_.submit(id);
 }
 
-void Program::occupy(const Task& task, std::int64_t sign) {
+void Program::occupy(const Job& task, std::int64_t sign) {
     for (const MachineId m : task.machines) {
         Machine& machine = machines_[m];
         machine.used_cores += sign * task.cores;
@@ -295,7 +318,7 @@ void Program::occupy(const Task& task, std::int64_t sign) {
 
 // --- expected decisions -----------------------------------------------------------------------
 
-bool Program::passes(const Task& task, const Machine& machine) const {
+bool Program::passes(const Job& task, const Machine& machine) const {
     return std::ranges::all_of(options_.filters, [&](const auto& each) {
         const auto& [filter, limit] = each;
         switch (filter) {
@@ -321,8 +344,8 @@ bool Program::passes(const Task& task, const Machine& machine) const {
 std::vector<MachineId> Program::passing(TaskId id) const {
     std::vector<MachineId> found;
     for (MachineId m = 0; m < machines_.size(); ++m)
-        if (machines_[m].open && passes(tasks_[id], machines_[m]) &&
-            desk_.allowed(id, m, now_, desk_.request(id).time))
+        if (machines_[m].is_open() && passes(tasks_[id], machines_[m]) &&
+            scheduler_.allowed(id, m, now_, scheduler_.planned_time(id)))
             found.push_back(m);
     return found;
 }
@@ -379,7 +402,7 @@ std::vector<MachineId> Program::ordered(const std::vector<MachineId>& machines) 
 }
 
 void Program::check(TaskId id, std::span<const Part> parts) {
-    Task& task = tasks_[id];
+    Job& task = tasks_[id];
     task.machines.clear();
     for (const Part& part : parts) {
         require(part.cores == static_cast<double>(task.cores) / 4,
@@ -409,12 +432,12 @@ void Program::check(TaskId id, std::span<const Part> parts) {
 
 void Program::decide() {
     // A copy makes the same decisions and does not change the original.
-    Desk other = desk_;
-    const std::unique_ptr<Policy> twin = policy_->clone();
-    other.set_policy(twin.get());
+    SchedulerState other = scheduler_;
+    const std::unique_ptr<Controller> twin = policy_->clone();
+    other.set_controller(twin.get());
     const auto copied = other.decide();
 
-    const auto decisions = desk_.decide();
+    const auto decisions = scheduler_.decide();
     require(copied.size() == decisions.size(), "a copy places the same number of tasks");
     std::size_t next = 0;
     bool blocked = false;
@@ -428,20 +451,20 @@ void Program::decide() {
             continue;
         }
         require(!blocked, "no task passes a waiting task, unless skipping is allowed");
-        require(copied[next].task == id && std::ranges::equal(other.parts(id), desk_.parts(id),
+        require(copied[next].task == id && std::ranges::equal(other.parts(id), scheduler_.parts(id),
                                                               [](const Part& a, const Part& b) {
                                                                   return a.machine == b.machine &&
                                                                          a.count == b.count;
                                                               }),
                 "a copy chooses the same machines");
-        check(id, desk_.parts(id));
+        check(id, scheduler_.parts(id));
         occupy(tasks_[id], 1);
         running_.push_back(id);
         ++next;
     }
     require(next == decisions.size(), "tasks are placed in the order of arrival, each once");
-    if (desk_.waiting_count() > 0 && !desk_.window_ends().empty())
-        require(desk_.wake_time() <= desk_.window_ends().front(),
+    if (scheduler_.waiting_count() > 0 && !scheduler_.window_ends().empty())
+        require(scheduler_.wake_time() <= scheduler_.window_ends().front(),
                 "a decision is requested at the next end of a window");
 }
 

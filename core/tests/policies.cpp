@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "policy/options.hpp"
+#include "control/policies/options.hpp"
 
 namespace {
 
@@ -23,14 +23,16 @@ struct Job {
 };
 
 struct Change {
+    enum class Kind : std::uint8_t { leave, appear, switch_off, switch_on, add };
     double time = 0.0;
+    Kind kind = Kind::leave;
     MachineId machine = 0;
-    bool open = false;
+    MachineSpec added;
 };
 
 struct Log {
     std::vector<MachineSpec> machines;
-    std::vector<Window> windows;
+    std::vector<AccessWindow> windows;
     std::vector<QueueRule> queues;
     std::vector<Job> jobs;  // by submission
     std::vector<Change> changes;
@@ -54,8 +56,8 @@ struct FreeCapacity {
     std::vector<double> cores;
     std::vector<double> memory;
 
-    explicit FreeCapacity(const Desk& desk) : pooled(desk.pooled()) {
-        const Space& space = desk.space();
+    explicit FreeCapacity(const SchedulerState& scheduler) : pooled(scheduler.pooled()) {
+        const Space& space = scheduler.space();
         for (MachineId m = 0; m < space.size(); ++m) {
             cores.push_back(space.open(m) ? space.cores(m) : 0.0);
             memory.push_back(space.open(m) ? space.memory(m) : 0.0);
@@ -70,19 +72,21 @@ struct FreeCapacity {
 
     using Where = std::map<MachineId, double>;
 
-    void move(const Desk& desk, TaskId task, const Where& where, double sign) {
-        const Request& request = desk.request(task);
+    void move(const SchedulerState& scheduler, TaskId task, const Where& where, double sign) {
+        const Request& request = scheduler.request(task);
         for (const auto& [m, c] : where) {
             cores[pooled ? 0 : m] += sign * c;
             if (!pooled) memory[m] += sign * request.memory * c / request.cores;
         }
     }
 
-    std::optional<Where> find(const Desk& desk, TaskId task, double from) const {
-        const Request& request = desk.request(task);
+    std::optional<Where> find(const SchedulerState& scheduler, TaskId task, double from) const {
+        Request request = scheduler.request(task);
+        request.nodes = scheduler.needs(task).nodes;
         Where where;
         const auto allowed = [&](MachineId m) {
-            return pooled || (desk.space().open(m) && desk.allowed(task, m, from, request.time));
+            return pooled || (scheduler.space().open(m) &&
+                              scheduler.allowed(task, m, from, scheduler.planned_time(task)));
         };
         if (request.nodes > 0) {
             const double each = request.cores / request.nodes;
@@ -119,36 +123,39 @@ struct FreeCapacity {
     }
 };
 
-class ReferencePolicy final : public Policy {
+class ReferencePolicy final : public Controller {
   public:
     // `literal`: with compression the plan is kept until a task ends early.
     // `close` is set where rounding decides between two users.
     ReferencePolicy(const BatchOptions& options, bool literal, bool& close)
         : options_(options), literal_(literal), close_(&close) {}
-    std::unique_ptr<Policy> clone() const override {
+    std::unique_ptr<Controller> clone() const override {
         return std::make_unique<ReferencePolicy>(*this);
     }
 
-    void placed(const Desk& desk, TaskId task) override {
-        history_.push_back({task, desk.now(), never});
+    void submitted(const SchedulerState&, TaskId) override { changed_ = true; }
+    void placed(const SchedulerState& scheduler, TaskId task) override {
+        history_.push_back({task, scheduler.now(), never});
         if (!deciding_) void_ = true;
     }
-    void ended(const Desk& desk, TaskId task) override {
+    void ended(const SchedulerState& scheduler, TaskId task) override {
         for (Span& span : history_)
-            if (span.task == task && span.end == never) span.end = desk.now();
-        if (desk.now() < desk.running(task).planned_end) early_ = true;
+            if (span.task == task && span.end == never) span.end = scheduler.now();
+        changed_ = true;
+        if (scheduler.now() < scheduler.planned_end(task)) early_ = true;
     }
-    void withdrawn(const Desk&, TaskId task) override {
+    void withdrawn(const SchedulerState&, TaskId task) override {
         if (plan_.erase(task) > 0) early_ = true;
+        changed_ = true;
     }
-    void machines_changed(const Desk&) override { void_ = true; }
+    void machine_changed(const SchedulerState&, MachineId) override { void_ = changed_ = true; }
 
-    void decide(Desk& desk) override {
+    void decide(SchedulerState& scheduler) override {
         deciding_ = true;
-        if (options_.backfill == Backfill::conservative) conservative(desk);
-        else easy(desk);
+        if (options_.backfill == Backfill::conservative) conservative(scheduler);
+        else easy(scheduler);
         deciding_ = false;
-        if (!desk.window_ends().empty()) desk.wake(desk.window_ends().front());
+        if (!scheduler.window_ends().empty()) scheduler.wake(scheduler.window_ends().front());
     }
 
   private:
@@ -163,82 +170,84 @@ class ReferencePolicy final : public Policy {
         Where where;
     };
 
-    std::int32_t owner(const Desk& desk, TaskId task) const {
-        return options_.by_group ? desk.request(task).group : desk.request(task).user;
+    std::int32_t owner(const SchedulerState& scheduler, TaskId task) const {
+        return options_.by_group ? scheduler.request(task).group : scheduler.request(task).user;
     }
 
-    double use(const Desk& desk, TaskId task) const {
+    double use(const SchedulerState& scheduler, TaskId task) const {
         double sum = 0.0;
         const double rate = std::numbers::ln2 / options_.half_life;
         for (const Span& span : history_)
-            if (owner(desk, span.task) == owner(desk, task))
-                sum += desk.request(span.task).cores / rate *
-                       (std::exp(-rate * (desk.now() - std::min(span.end, desk.now()))) -
-                        std::exp(-rate * (desk.now() - span.start)));
+            if (owner(scheduler, span.task) == owner(scheduler, task))
+                sum += scheduler.request(span.task).cores / rate *
+                       (std::exp(-rate * (scheduler.now() - std::min(span.end, scheduler.now()))) -
+                        std::exp(-rate * (scheduler.now() - span.start)));
         return sum;
     }
 
-    std::vector<TaskId> order(const Desk& desk) const {
+    std::vector<TaskId> order(const SchedulerState& scheduler) const {
         std::vector<std::pair<double, TaskId>> keyed;
-        for (TaskId t = desk.first_waiting(); t != no_task; t = desk.next_waiting(t)) {
-            const Request& request = desk.request(t);
+        for (TaskId t = scheduler.first_waiting(); t != no_task; t = scheduler.next_waiting(t)) {
+            const Request& request = scheduler.request(t);
             double key = 0.0;
-            if (options_.order == Order::shortest) key = request.time;
-            if (options_.order == Order::longest) key = -request.time;
-            if (options_.order == Order::priority)
-                key = -(request.priority + options_.age * (desk.now() - request.submit));
-            if (options_.order == Order::fair_share) key = use(desk, t);
+            if (options_.order == QueueOrder::shortest) key = scheduler.planned_time(t);
+            if (options_.order == QueueOrder::longest) key = -scheduler.planned_time(t);
+            if (options_.order == QueueOrder::priority)
+                key = -(request.priority + options_.age * (scheduler.now() - request.submit));
+            if (options_.order == QueueOrder::fair_share) key = use(scheduler, t);
             keyed.emplace_back(key, t);
         }
         std::ranges::stable_sort(keyed, {}, [](const auto& each) { return each.first; });
         std::vector<TaskId> result;
         for (const auto& [key, task] : keyed) result.push_back(task);
         for (std::size_t at = 1; at < keyed.size(); ++at)
-            if (options_.order == Order::fair_share && keyed[at].first > 0 &&
-                owner(desk, keyed[at].second) != owner(desk, keyed[at - 1].second) &&
+            if (options_.order == QueueOrder::fair_share && keyed[at].first > 0 &&
+                owner(scheduler, keyed[at].second) != owner(scheduler, keyed[at - 1].second) &&
                 keyed[at].first - keyed[at - 1].first < 1e-9 * keyed[at].first)
                 *close_ = true;
         return result;
     }
 
-    static Where held(const Desk& desk, TaskId task) {
+    static Where held(const SchedulerState& scheduler, TaskId task) {
         Where where;
-        for (const Part& part : desk.parts(task))
+        for (const Part& part : scheduler.parts(task))
             for (MachineId m = part.machine; m < part.machine + part.count; ++m)
-                if (desk.space().open(m)) where[m] = part.cores;
+                if (scheduler.space().open(m)) where[m] = part.cores;
         return where;
     }
 
-    static void place(Desk& desk, TaskId task, const Where& where) {
+    static void place(SchedulerState& scheduler, TaskId task, const Where& where) {
         std::vector<Part> parts;
-        if (desk.pooled()) {
-            desk.find(task, desk.space(), desk.now(), parts);
+        if (scheduler.pooled()) {
+            scheduler.find(task, scheduler.space(), scheduler.now(), parts);
         } else {
             for (const auto& [m, cores] : where) parts.push_back({m, 1, cores});
         }
-        desk.place(task, parts);
+        scheduler.place(task, parts);
     }
 
-    static bool start(Desk& desk, TaskId task) {
-        const auto where = FreeCapacity(desk).find(desk, task, desk.now());
-        if (where) place(desk, task, *where);
+    static bool start(SchedulerState& scheduler, TaskId task) {
+        const auto where = FreeCapacity(scheduler).find(scheduler, task, scheduler.now());
+        if (where) place(scheduler, task, *where);
         return where.has_value();
     }
 
-    bool make_room(Desk& desk, TaskId task) const {
+    bool make_room(SchedulerState& scheduler, TaskId task) const {
         if (options_.preemption == Preemption::no) return false;
         std::vector<TaskId> victims;
-        for (const TaskId other : desk.running())
-            if (desk.request(other).priority < desk.request(task).priority)
+        for (const TaskId other : scheduler.running())
+            if (scheduler.request(other).priority < scheduler.request(task).priority)
                 victims.push_back(other);
         std::ranges::sort(victims, [&](TaskId a, TaskId b) {
-            return std::tuple(desk.request(a).priority, -desk.running(a).start, desk.arrival(b)) <
-                   std::tuple(desk.request(b).priority, -desk.running(b).start, desk.arrival(a));
+            return std::tuple(scheduler.request(a).priority, -scheduler.start_time(a),
+                              scheduler.arrival(b)) < std::tuple(scheduler.request(b).priority,
+                                                                 -scheduler.start_time(b),
+                                                                 scheduler.arrival(a));
         });
         const auto enough = [&](const std::vector<TaskId>& chosen) {
-            FreeCapacity free(desk);
-            for (const TaskId each : chosen) free.move(desk, each, held(desk, each), 1.0);
-            return free.find(desk, task, desk.now()).has_value();
+            FreeCapacity free(scheduler);
+            for (const TaskId each : chosen) free.move(scheduler, each, held(scheduler, each), 1.0);
+            return free.find(scheduler, task, scheduler.now()).has_value();
         };
         std::vector<TaskId> chosen;
         for (const TaskId victim : victims) {
@@ -252,130 +261,148 @@ class ReferencePolicy final : public Policy {
                 if (each != chosen[at]) fewer.push_back(each);
             if (enough(fewer)) chosen = std::move(fewer);
         }
-        for (const TaskId each : chosen) desk.preempt(each);
+        for (const TaskId each : chosen) scheduler.preempt(each);
         return true;
     }
 
-    std::set<double> moments(const Desk& desk) const {
+    std::set<double> moments(const SchedulerState& scheduler) const {
         std::set<double> times;
-        for (const TaskId task : desk.running())
-            times.insert(std::max(desk.now(), desk.running(task).planned_end));
-        times.insert(desk.window_ends().begin(), desk.window_ends().end());
+        for (const TaskId task : scheduler.running())
+            times.insert(std::max(scheduler.now(), scheduler.planned_end(task)));
+        times.insert(scheduler.window_ends().begin(), scheduler.window_ends().end());
         return times;
     }
 
-    static FreeCapacity free_at(const Desk& desk, double time) {
-        FreeCapacity free(desk);
-        for (const TaskId task : desk.running())
-            if (std::max(desk.now(), desk.running(task).planned_end) <= time)
-                free.move(desk, task, held(desk, task), 1.0);
+    static FreeCapacity free_at(const SchedulerState& scheduler, double time) {
+        FreeCapacity free(scheduler);
+        for (const TaskId task : scheduler.running())
+            if (std::max(scheduler.now(), scheduler.planned_end(task)) <= time)
+                free.move(scheduler, task, held(scheduler, task), 1.0);
         return free;
     }
 
     // The queue after all tasks that could start in order.
-    std::vector<TaskId> start_in_order(Desk& desk) {
+    std::vector<TaskId> start_in_order(SchedulerState& scheduler) {
         for (;;) {
-            std::vector<TaskId> queue = order(desk);
+            std::vector<TaskId> queue = order(scheduler);
             if (queue.empty()) return queue;
-            if (start(desk, queue.front())) continue;
-            if (!make_room(desk, queue.front())) return queue;
-            start(desk, queue.front());
+            if (start(scheduler, queue.front())) continue;
+            if (!make_room(scheduler, queue.front())) return queue;
+            start(scheduler, queue.front());
         }
     }
 
-    void easy(Desk& desk) {
-        std::vector<TaskId> queue = start_in_order(desk);
+    void easy(SchedulerState& scheduler) {
+        std::vector<TaskId> queue = start_in_order(scheduler);
         if (queue.empty() || options_.backfill == Backfill::none) return;
-        const double now = desk.now();
+        const double now = scheduler.now();
         const TaskId head = queue.front();
         queue.erase(queue.begin());
         if (options_.depth > 0 && queue.size() > options_.depth) queue.resize(options_.depth);
         double shadow = never;
         std::optional<FreeCapacity> extra;
-        for (const double time : moments(desk)) {
-            FreeCapacity free = free_at(desk, time);
-            const auto where = free.find(desk, head, time);
+        for (const double time : moments(scheduler)) {
+            FreeCapacity free = free_at(scheduler, time);
+            const auto where = free.find(scheduler, head, time);
             if (!where) continue;
             shadow = time;
-            free.move(desk, head, *where, -1.0);
+            free.move(scheduler, head, *where, -1.0);
             extra = free;
             break;
         }
         for (const TaskId task : queue) {
-            if (now + desk.request(task).time <= shadow) {
-                start(desk, task);
+            if (now + scheduler.planned_time(task) <= shadow) {
+                start(scheduler, task);
             } else if (options_.backfill == Backfill::easy) {
-                const auto where = FreeCapacity(desk).both(*extra).find(desk, task, now);
+                const auto where = FreeCapacity(scheduler).both(*extra).find(scheduler, task, now);
                 if (!where) continue;
-                place(desk, task, *where);
-                extra->move(desk, task, *where, -1.0);
+                place(scheduler, task, *where);
+                extra->move(scheduler, task, *where, -1.0);
             }
         }
     }
 
-    Planned earliest(const Desk& desk, TaskId task) const {
-        std::set<double> times = moments(desk);
-        times.insert(desk.now());
+    Planned earliest(const SchedulerState& scheduler, TaskId task) const {
+        std::set<double> times = moments(scheduler);
+        times.insert(scheduler.now());
         for (const auto& [other, planned] : plan_) {
             times.insert(planned.start);
-            times.insert(planned.start + desk.request(other).time);
+            times.insert(planned.start + scheduler.planned_time(other));
         }
         const auto free_then = [&](double time) {
-            FreeCapacity free = free_at(desk, time);
+            FreeCapacity free = free_at(scheduler, time);
             for (const auto& [other, planned] : plan_)
-                if (planned.start <= time && time < planned.start + desk.request(other).time)
-                    free.move(desk, other, planned.where, -1.0);
+                if (planned.start <= time && time < planned.start + scheduler.planned_time(other))
+                    free.move(scheduler, other, planned.where, -1.0);
             return free;
         };
         for (const double start : times) {
-            if (start < desk.now() || start == never) continue;
+            if (start < scheduler.now() || start == never) continue;
             FreeCapacity free = free_then(start);
             for (const double time : times)
-                if (time > start && time < start + desk.request(task).time)
+                if (time > start && time < start + scheduler.planned_time(task))
                     free = free.both(free_then(time));
-            if (const auto where = free.find(desk, task, start)) return {start, *where};
+            if (const auto where = free.find(scheduler, task, start)) return {start, *where};
         }
         return {};
     }
 
-    void conservative(Desk& desk) {
+    // The times of decisions matter if tasks run longer than planned, or with fair shares.
+    void conservative(SchedulerState& scheduler) {
+        const bool at_ends = (options_.compress || options_.preemption != Preemption::no) &&
+                             options_.depth == 0 && options_.order != QueueOrder::fair_share;
+        if (!at_ends) {
+            plan_and_start(scheduler);
+            for (const auto& [task, planned] : plan_)
+                if (planned.start > scheduler.now() && planned.start < never)
+                    scheduler.wake(planned.start);
+            return;
+        }
+        if (changed_ || scheduler.now() >= next_end_) plan_and_start(scheduler);
+        changed_ = false;
+        next_end_ = never;
+        for (const double time : moments(scheduler))
+            if (time > scheduler.now()) next_end_ = std::min(next_end_, time);
+        scheduler.wake(next_end_);
+    }
+
+    void plan_and_start(SchedulerState& scheduler) {
         const bool preempts = options_.preemption != Preemption::no;
         if (options_.compress || preempts) {
             const bool overdue = std::ranges::any_of(
-                plan_, [&](const auto& each) { return each.second.start < desk.now(); });
+                plan_, [&](const auto& each) { return each.second.start < scheduler.now(); });
             if (!literal_ || preempts || early_ || overdue) plan_.clear();
         } else {
-            for (auto& [task, planned] : plan_) planned.start = std::max(planned.start, desk.now());
+            for (auto& [task, planned] : plan_)
+                planned.start = std::max(planned.start, scheduler.now());
             if (early_)
                 std::erase_if(plan_, [](const auto& each) { return each.second.start == never; });
         }
         if (void_) plan_.clear();
-        if (plan_.empty()) start_in_order(desk);
+        if (plan_.empty()) start_in_order(scheduler);
         void_ = early_ = false;
         // First the tasks reserved for this time, then the tasks without a reservation.
-        for (const TaskId task : order(desk))
-            if (plan_.contains(task)) start_planned(desk, task);
-        for (const TaskId task : order(desk)) {
+        for (const TaskId task : order(scheduler))
+            if (plan_.contains(task)) start_planned(scheduler, task);
+        for (const TaskId task : order(scheduler)) {
             if (plan_.contains(task)) continue;
             if (options_.depth > 0 && plan_.size() > options_.depth) break;
-            plan_[task] = earliest(desk, task);
-            start_planned(desk, task);
+            plan_[task] = earliest(scheduler, task);
+            start_planned(scheduler, task);
         }
-        for (const auto& [task, planned] : plan_)
-            if (planned.start > desk.now() && planned.start < never) desk.wake(planned.start);
     }
 
-    static bool possible_now(const Desk& desk, TaskId task, const Planned& planned) {
-        FreeCapacity free(desk);
-        free.move(desk, task, planned.where, -1.0);
+    static bool possible_now(const SchedulerState& scheduler, TaskId task, const Planned& planned) {
+        FreeCapacity free(scheduler);
+        free.move(scheduler, task, planned.where, -1.0);
         return std::ranges::all_of(free.cores, [](double c) { return c > -1e-9; }) &&
                std::ranges::all_of(free.memory, [](double c) { return c > -1e-3; });
     }
 
-    void start_planned(Desk& desk, TaskId task) {
+    void start_planned(SchedulerState& scheduler, TaskId task) {
         const Planned planned = plan_[task];
-        if (planned.start != desk.now() || !possible_now(desk, task, planned)) return;
-        place(desk, task, planned.where);
+        if (planned.start != scheduler.now() || !possible_now(scheduler, task, planned)) return;
+        place(scheduler, task, planned.where);
         plan_.erase(task);
     }
 
@@ -385,65 +412,102 @@ class ReferencePolicy final : public Policy {
     bool deciding_ = false;
     bool early_ = false;
     bool void_ = false;
+    bool changed_ = true;  // since the last decision
+    double next_end_ = 0.0;
     std::map<TaskId, Planned> plan_;
     std::vector<Span> history_;
 };
 
 // --- test driver --------------------------------------------------------------------------------
 
-std::vector<Step> run(const Log& log, std::unique_ptr<Policy> policy, long clone_at = -1) {
-    Desk desk(log.machines, 0, {}, log.windows, log.queues);
-    desk.set_policy(policy.get());
+// The scheduler state of a log before its start.
+SchedulerState scheduler_state(const Log& log, const Controller& policy) {
+    auto tasks = std::make_shared<TaskTable>();
+    for (const Job& job : log.jobs) {
+        Task task;
+        task.request = job.request;
+        tasks->add(task, {});
+    }
+    SchedulerState made(std::move(tasks), log.machines, {}, log.windows, log.queues,
+                        policy.spreads());
+    for (TaskId task = 0; task < log.jobs.size(); ++task)
+        made.set_planned_time(task, log.jobs[task].request.time);
+    return made;
+}
+
+void apply(const Change& change, SchedulerState& scheduler) {
+    using Kind = Change::Kind;
+    switch (change.kind) {
+        case Kind::leave:
+        case Kind::appear:
+            scheduler.set_present(change.machine, change.kind == Kind::appear);
+            break;
+        case Kind::switch_off:
+            // Only machines without tasks are switched.
+            if (scheduler.space().instances(change.machine) > 0) break;
+            scheduler.switch_machine(change.machine, false);
+            break;
+        case Kind::switch_on:
+            scheduler.switch_machine(change.machine, true);
+            break;
+        case Kind::add:
+            scheduler.add_machine(change.added, {});
+            break;
+    }
+}
+
+std::vector<Step> run(const Log& log, std::unique_ptr<Controller> policy, long clone_at = -1) {
+    SchedulerState scheduler = scheduler_state(log, *policy);
+    scheduler.set_controller(policy.get());
     std::vector<Step> steps;
     std::set<std::pair<double, TaskId>> ends;
     std::map<TaskId, double> end_of;
-    for (const Job& job : log.jobs) desk.add_task(job.request, {});
     std::size_t next = 0;
     std::size_t next_change = 0;
     std::size_t next_withdrawal = 0;
     for (long count = 0;; ++count) {
-        double now = desk.wake_time();
+        double now = scheduler.wake_time();
         // Fair shares are evaluated at every decision, so decisions are requested only at events.
-        if (log.options.order == Order::fair_share &&
+        if (log.options.order == QueueOrder::fair_share &&
             log.options.backfill == Backfill::conservative)
-            now = desk.window_ends().empty() ? never : desk.window_ends().front();
+            now = scheduler.window_ends().empty() ? never : scheduler.window_ends().front();
         if (!ends.empty()) now = std::min(now, ends.begin()->first);
         if (next < log.jobs.size()) now = std::min(now, log.jobs[next].request.submit);
         if (next_change < log.changes.size()) now = std::min(now, log.changes[next_change].time);
         if (next_withdrawal < log.withdrawals.size())
             now = std::min(now, log.withdrawals[next_withdrawal].first);
         if (now == never || count > 100000) break;
-        desk.set_now(now);
+        scheduler.set_now(now);
         while (!ends.empty() && ends.begin()->first <= now) {
             const TaskId task = ends.begin()->second;
             ends.erase(ends.begin());
-            desk.end(task);
+            scheduler.end(task);
         }
         while (next < log.jobs.size() && log.jobs[next].request.submit <= now)
-            desk.submit(static_cast<TaskId>(next++));
+            scheduler.submit(static_cast<TaskId>(next++));
         for (; next_change < log.changes.size() && log.changes[next_change].time <= now;
              ++next_change)
-            desk.set_open(log.changes[next_change].machine, log.changes[next_change].open);
+            apply(log.changes[next_change], scheduler);
         for (; next_withdrawal < log.withdrawals.size() &&
                log.withdrawals[next_withdrawal].first <= now;
              ++next_withdrawal) {
             const TaskId task = log.withdrawals[next_withdrawal].second;
-            if (desk.phase(task) == Phase::waiting) desk.withdraw(task);
+            if (scheduler.phase(task) == Phase::waiting) scheduler.withdraw(task);
         }
         if (count == clone_at) {
             policy = policy->clone();
-            desk.set_policy(policy.get());
+            scheduler.set_controller(policy.get());
         }
-        if (!desk.must_decide()) {
-            desk.clear_wake();
+        if (!scheduler.must_decide()) {
+            scheduler.clear_wake();
             continue;
         }
-        for (const Desk::Decision& decision : desk.decide()) {
+        for (const Order& decision : scheduler.decide()) {
             const TaskId task = decision.task;
-            const bool placed = decision.kind == Desk::Decision::Kind::place;
+            const bool placed = decision.kind == Order::Kind::place;
             Step step{now, placed, task, {}};
-            if (placed && !desk.pooled())
-                for (const Part& part : desk.parts(task))
+            if (placed && !scheduler.pooled())
+                for (const Part& part : scheduler.parts(task))
                     for (std::uint32_t at = 0; at < part.count; ++at)
                         step.cores.emplace_back(part.machine + at, part.cores);
             steps.push_back(step);
@@ -479,15 +543,15 @@ Log random_log(std::uint64_t seed) {
     Draw draw(seed);
     Log log;
     BatchOptions& options = log.options;
-    options.order = static_cast<Order>(draw.upto(4));
-    if (draw.chance(40)) options.order = Order::arrival;
+    options.order = static_cast<QueueOrder>(draw.upto(4));
+    if (draw.chance(40)) options.order = QueueOrder::arrival;
     options.backfill = static_cast<Backfill>(draw.upto(3));
-    options.compress = options.order == Order::fair_share || draw.chance(50);
+    options.compress = options.order == QueueOrder::fair_share || draw.chance(50);
     if (draw.chance(15)) options.depth = static_cast<std::uint32_t>(1 + draw.upto(4));
     options.age = draw.chance(50) ? 0.0 : 0.25;
     options.half_life = 10.0;
     options.by_group = draw.chance(30);
-    if (options.order == Order::priority && draw.chance(60))
+    if (options.order == QueueOrder::priority && draw.chance(60))
         options.preemption = Preemption::restart;
 
     const bool pool = draw.chance(50);
@@ -502,7 +566,7 @@ Log random_log(std::uint64_t seed) {
     }
     if (!pool && draw.chance(40)) {
         for (int count = 1 + draw.upto(1); count > 0; --count) {
-            Window window;
+            AccessWindow window;
             window.start = draw.upto(30);
             window.end = window.start + 1 + draw.upto(10);
             for (int at = 0; at < machines; ++at)
@@ -517,7 +581,7 @@ Log random_log(std::uint64_t seed) {
         log.queues.push_back(rule);
     }
     // Integers would make the usage of users equal except for rounding.
-    const bool whole = options.order != Order::fair_share;
+    const bool whole = options.order != QueueOrder::fair_share;
     // On machines, a task that waits for an overdue task may fit elsewhere, depending on when the
     // plan is made: only a pool has a unique answer.
     const bool overruns = draw.chance(20) && (pool || options.backfill != Backfill::conservative);
@@ -554,19 +618,35 @@ Log random_log(std::uint64_t seed) {
         if (!log.queues.empty() && draw.chance(30)) request.queue = 0;
         log.jobs.push_back(job);
     }
-    Desk empty(log.machines, 0, {}, log.windows, log.queues);
     const auto policy = make_batch(options);
-    for (const Job& job : log.jobs) empty.add_task(job.request, {});
+    const SchedulerState empty = scheduler_state(log, *policy);
     std::vector<Job> possible;
     for (TaskId task = 0; task < log.jobs.size(); ++task)
         if (policy->possible(empty, task)) possible.push_back(log.jobs[task]);
     log.jobs = std::move(possible);
+    using Kind = Change::Kind;
+    const auto any_machine = [&] { return static_cast<MachineId>(draw.upto(machines - 1)); };
     if (draw.chance(20)) {
-        const auto machine = static_cast<MachineId>(draw.upto(machines - 1));
-        const double closes = draw.upto(20);
-        log.changes.push_back({closes, machine, false});
-        log.changes.push_back({closes + 1 + draw.upto(20), machine, true});
+        const MachineId machine = any_machine();
+        const double leaves = draw.upto(20);
+        log.changes.push_back({leaves, Kind::leave, machine, {}});
+        log.changes.push_back({leaves + 1 + draw.upto(20), Kind::appear, machine, {}});
     }
+    if (draw.chance(20)) {
+        for (int count = 1 + draw.upto(4); count > 0; --count) {
+            const MachineId machine = any_machine();
+            const double off = draw.upto(30);
+            log.changes.push_back({off, Kind::switch_off, machine, {}});
+            log.changes.push_back({off + 1 + draw.upto(10), Kind::switch_on, machine, {}});
+        }
+    }
+    if (draw.chance(20)) {
+        MachineSpec added;
+        added.cores = 1 + draw.upto(4);
+        if (!pool) added.memory = 4.0 * (1 + draw.upto(4));
+        log.changes.push_back({static_cast<double>(draw.upto(25)), Kind::add, 0, added});
+    }
+    std::ranges::stable_sort(log.changes, {}, [](const Change& each) { return each.time; });
     if (!log.jobs.empty() && draw.chance(20)) {
         for (int count = 0; count < 3; ++count)
             log.withdrawals.emplace_back(
@@ -602,7 +682,7 @@ bool check(std::uint64_t seed, bool verbose) {
     bool close = false;
     std::vector<std::vector<Step>> expected{
         sorted(run(log, std::make_unique<ReferencePolicy>(log.options, false, close)))};
-    if (log.options.order == Order::arrival)
+    if (log.options.order == QueueOrder::arrival)
         expected.push_back(
             sorted(run(log, std::make_unique<ReferencePolicy>(log.options, true, close))));
     bool same = found == again;
@@ -614,14 +694,14 @@ bool check(std::uint64_t seed, bool verbose) {
                 log.options.depth, static_cast<int>(log.options.preemption));
     for (const MachineSpec& each : log.machines)
         std::printf("  machine %g cores %g\n", each.cores, each.memory);
-    for (const Window& each : log.windows) {
+    for (const AccessWindow& each : log.windows) {
         std::printf("  window %g-%g:", each.start, each.end);
         for (const auto m : each.machines) std::printf(" %d", m);
         std::printf(" users %zu\n", each.users.size());
     }
     for (const Change& each : log.changes)
-        std::printf("  at %g machine %u %s\n", each.time, each.machine,
-                    each.open ? "opens" : "closes");
+        std::printf("  at %g machine %u change %d, %g cores\n", each.time, each.machine,
+                    static_cast<int>(each.kind), each.added.cores);
     for (const auto& [time, task] : log.withdrawals)
         std::printf("  at %g task %u withdrawn\n", time, task);
     for (std::size_t at = 0; at < log.jobs.size(); ++at) {

@@ -223,6 +223,31 @@ class Resource:
         25.0
         """
 
+    def set_cost(self, idle: float, full: float) -> None:
+        """
+        Set the cost per second, such as the power, from now on: `idle` when unused, `full` when all of the
+        capacity is in use, linear in between.
+
+        While activities use the resource, its cost is charged to them in proportion to their rates; the cost
+        of an unused resource is charged to none.
+
+        >>> from twinloop.engine import Environment
+        >>> env = Environment()
+        >>> host = env.resource(4, name="host")
+        >>> host.set_cost(idle=100, full=300)
+        >>> jobs = [host.execute(30, limit=1), host.execute(30, limit=3)]
+        >>> env.run(until=10)
+        >>> host.cost, [job.cost for job in jobs]
+        (3000.0, [750.0, 2250.0])
+        """
+
+    def remove_cost(self) -> None:
+        """End the cost of the resource, as when a machine is switched off."""
+
+    @property
+    def cost(self) -> float:
+        """The cost so far: the integral of the cost per second."""
+
     @property
     def capacity(self) -> float:
         """The current capacity."""
@@ -316,6 +341,12 @@ class Activity(Event):
     def consumed(self) -> float:
         """
         The capacity consumed: more than the work done where the efficiency is below 1.
+        """
+
+    @property
+    def cost(self) -> float:
+        """
+        The cost charged to the activity by its resources; see `Resource.set_cost`.
         """
 
     @property
@@ -881,6 +912,14 @@ class ClusterRun:
     def restore(self, machine: int) -> None: ...
 
     def set_cores(self, machine: int, cores: float) -> None: ...
+
+    def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, mhz: float = 0.0, amounts: Sequence[float] = (), power_of: int | None = None) -> int:
+        """
+        Add a machine, with the power model of the machine `power_of`; return its index.
+        """
+
+    def remove_machine(self, machine: int) -> None:
+        """Remove a machine; its tasks are interrupted as by a failure."""
 
     def submit(self, submit: float, cores: float, memory: float, time: float, work: float, limit: float, nodes: int, user: int, group: int, queue: int, priority: float, kind: int, amounts: Sequence[float]) -> int: ...
 

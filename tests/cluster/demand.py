@@ -50,13 +50,20 @@ def steps(done: Finished, machine: int, asked: list) -> list[tuple[float, float,
 
 
 def got(done: Finished) -> dict[int, float]:
-    """Reference core-seconds that each task got, where machines give to all the same share."""
+    """Reference core-seconds of each task, where machines share their capacity max-min fair."""
     work = defaultdict(float)
     for machine, asked in rates(done).items():
         for start, end, total in steps(done, machine, asked):
-            if total:
-                share = min(1.0, done.capacity(machine) / total)
-                for begin, until, rate, task in asked:
-                    if begin <= start and end <= until:
-                        work[task] += rate * share * (end - start)
+            if not total:
+                continue
+            left = done.capacity(machine)
+            here = sorted(
+                (rate, task)
+                for begin, until, rate, task in asked
+                if begin <= start and end <= until
+            )
+            for place, (rate, task) in enumerate(here):
+                share = min(rate, left / (len(here) - place))
+                left -= share
+                work[task] += share * (end - start)
     return work

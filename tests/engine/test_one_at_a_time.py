@@ -47,6 +47,8 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("progress", "is_down", "fail", "restore", "restore_held_task"), (0,)),
     "power": (1.0, True),
     "set_cores": (0, 1.0),
+    "add_machine": (1.0,),
+    "remove_machine": (0,),
     "submit": (0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, []),
     "restore_task": (0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0),
     "restore_waiting_task": (0, 0.0),

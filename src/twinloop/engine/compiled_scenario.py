@@ -35,7 +35,7 @@ from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import AnyPolicy, BuiltInPolicy
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import compute_failure_intervals
-from twinloop.scenario.model import MODEL_VALUES
+from twinloop.scenario.model import INSTANT_GROUPS, MODEL_VALUES
 from twinloop.trace import Trace
 from twinloop.trace.trace import format_count
 from twinloop.workload import Workload
@@ -243,6 +243,9 @@ class CompiledScenario:
             "after_preemption": "resume" if resumes else "restart",
             "checkpoint_interval": (failures and failures.checkpoint_interval) or np.inf,
             "checkpoint_cost": failures.checkpoint_cost if failures else 0.0,
+            "max_attempts": (failures and failures.max_attempts) or 2**32 - 1,
+            "decide_events": model.decide == "event",
+            "instant_order": [model.instant_order.index(each) for each in INSTANT_GROUPS],
         }
 
     def _set_sessions(self) -> None:

@@ -132,6 +132,8 @@ class Policy(ABC):
 
     #: Cores that may be allocated on a machine, as a multiple of the cores that it has.
     overcommit: float = 1.0
+    #: Whether `decide` is also called after changes while no task waits, to switch idle machines.
+    decide_when_idle: bool = False
 
     @property
     def name(self) -> str:
@@ -142,7 +144,7 @@ class Policy(ABC):
         """Return the state of one run, on which `decide` is called; by default a deep copy.
 
         Args:
-            view: Queue and machines at the start of the run.
+            view: The view that `decide` will be given; it cannot be read before.
             rng: The only source of randomness that a policy may use: it is seeded, so that a run
                 can be repeated.
         """
@@ -152,6 +154,7 @@ class Policy(ABC):
     def decide(self, view: View) -> Iterable[Decision] | None:
         """Return the decisions to carry out now; None if there are none.
 
-        It is called only after something has changed: a task was submitted or ended, a machine
-        changed its state, or the time of a `Wake` has come.
+        It is called while tasks wait, after a change: a task was submitted or ended, or a machine
+        changed its state. It is also called at the time of a `Wake` and, with `decide_when_idle`,
+        after changes while no task waits.
         """

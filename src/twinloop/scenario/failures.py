@@ -72,6 +72,11 @@ class Failures(Description):
         None, description="time between two checkpoints of a running task (s)"
     )
     checkpoint_cost: Seconds = Field(0.0, description="time that a checkpoint takes (s)")
+    max_attempts: Annotated[int, Field(ge=1, lt=2**32)] | None = Field(
+        None,
+        description="number of executions of a task that failures may end; after that many it has "
+        "failed (default: no limit)",
+    )
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
@@ -104,6 +109,8 @@ class Failures(Description):
                 "is missing: a task resumes from a checkpoint",
                 kind="missing-field",
             )
+        if self.on_failure == "lost" and self.max_attempts is not None:
+            findings.add(("max_attempts",), "has no effect if tasks are lost", kind="no-effect")
         for name in ("checkpoint_interval", "checkpoint_cost"):
             if self.on_failure != "resume" and getattr(self, name):
                 findings.add(

@@ -6,13 +6,14 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from twinloop.description.plugins import CODE_PATTERN
 from twinloop.policy import POLICIES
 from twinloop.policy.code_identity import identify, is_user_module
 from twinloop.scenario.failures import OLD_ON_FAILURE
+from twinloop.scenario.model import INSTANT_GROUPS
 from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
@@ -80,19 +81,35 @@ class Identities:
 def values_to_hash(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a scenario (or of a manifest) under the keys that hashes use.
 
-    A renamed key has its first name in hashes and in the headers of journals, so that recorded
-    runs, studies and searches keep their identity.
+    A renamed key has its first name in hashes and in the headers of journals, and a key that was
+    added later is left out while it has its default, so that recorded runs, studies and searches
+    keep their identity.
 
-    >>> values_to_hash({"seed": 1, "failures": {"on_failure": "lost"}})
+    >>> values_to_hash({"seed": 1, "failures": {"on_failure": "lost", "max_attempts": None}})
     {'seed': 1, 'failures': {'then': 'lost'}}
+    >>> values_to_hash({"model": {"speed_factor": 1.0, "decide": "instant"}})
+    {'model': {'speed_factor': 1.0}}
     """
-    failures = values.get("failures")
-    if not isinstance(failures, Mapping):
-        return dict(values)
-    first = {
-        OLD_ON_FAILURE if key == "on_failure" else key: value for key, value in failures.items()
-    }
-    return {**values, "failures": first}
+    hashed = dict(values)
+    for part, added in _ADDED_LATER.items():
+        if isinstance(values.get(part), Mapping):
+            hashed[part] = {
+                OLD_ON_FAILURE if (part, key) == ("failures", "on_failure") else key: value
+                for key, value in values[part].items()
+                if key not in added or _as_json(value) != added[key]
+            }
+    return hashed
+
+
+#: The defaults of keys that were added after the first hashes, by part of the scenario.
+_ADDED_LATER: Final[Mapping[str, Mapping[str, Any]]] = {
+    "failures": {"max_attempts": None},
+    "model": {"decide": "instant", "instant_order": list(INSTANT_GROUPS)},
+}
+
+
+def _as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _hash_policy(policy: Any) -> str | None:

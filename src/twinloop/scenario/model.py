@@ -28,6 +28,10 @@ MODEL_VALUES: Final = (
     "decision_interval",
 )
 
+#: The groups of simultaneous changes, in their default order.
+INSTANT_GROUPS: Final = ("ends", "machines", "submissions")
+_InstantGroup = Literal["ends", "machines", "submissions"]
+
 
 class LinearContention(Description):
     """Linear contention: inflation of the work = 1 + slope * max(0, load - 1).
@@ -174,12 +178,34 @@ class Model(Description):
     kill_at_requested_time: Flag = Field(
         False, description="whether a task is killed at the end of its requested time"
     )
+    decide: Literal["instant", "event"] = Field(
+        "instant",
+        description="instant: the policy decides once after all changes at one time; "
+        "event: after each of them",
+    )
+    instant_order: tuple[_InstantGroup, _InstantGroup, _InstantGroup] = Field(
+        INSTANT_GROUPS,
+        description="order of simultaneous changes: ends of tasks, changes of machines and "
+        "submissions",
+    )
     fitted_on: tuple[str, ...] = Field(
         (), description="digests of the runs that the values were fitted to; without effect on runs"
     )
     overrides: dict[str, Any] = Field(
         {}, description="values of the platform by path, such as clusters[0].hosts[0].mhz"
     )
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Model:
+        if sorted(self.instant_order) != sorted(INSTANT_GROUPS):
+            findings = ProblemCollector()
+            findings.add(
+                ("instant_order",),
+                f"must have each of {', '.join(INSTANT_GROUPS)} once",
+                kind="out-of-range",
+            )
+            findings.check()
+        return self
 
     def values(self) -> tuple[float, ...]:
         """Return the numeric parameters in the order of `MODEL_VALUES`.

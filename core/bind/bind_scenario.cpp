@@ -1,0 +1,259 @@
+// Compiled scenarios: columns of Python in, native rows out.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "bind/arrays.hpp"
+#include "bind/event.hpp"
+#include "bind/input_columns.hpp"
+#include "bind/policies.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+PowerModel power_from(const nb::dict& model) {
+    static const std::map<std::string, PowerKind> kinds = {{"constant", PowerKind::constant},
+                                                           {"linear", PowerKind::linear},
+                                                           {"sqrt", PowerKind::sqrt},
+                                                           {"square", PowerKind::square},
+                                                           {"cubic", PowerKind::cubic},
+                                                           {"mse", PowerKind::mse},
+                                                           {"asymptotic", PowerKind::asymptotic},
+                                                           {"table", PowerKind::table},
+                                                           {"none", PowerKind::none}};
+    PowerModel made;
+    made.kind = kinds.at(nb::cast<std::string>(model["kind"]));
+    made.idle = nb::cast<double>(model["idle"]);
+    made.max = nb::cast<double>(model["max"]);
+    made.parameter = nb::cast<double>(model["parameter"]);
+    made.dvfs = nb::cast<bool>(model["dvfs"]);
+    made.levels = nb::cast<std::vector<double>>(model["levels"]);
+    made.watts = nb::cast<std::vector<double>>(model["watts"]);
+    return made;
+}
+
+ContentionRule contention_from(const nb::dict& rule) {
+    static const std::map<std::string, ContentionRule::Kind> kinds = {
+        {"none", ContentionRule::Kind::none},
+        {"linear", ContentionRule::Kind::linear},
+        {"table", ContentionRule::Kind::table},
+        {"kinds", ContentionRule::Kind::kinds}};
+    ContentionRule made;
+    made.kind = kinds.at(nb::cast<std::string>(rule["kind"]));
+    made.slope = nb::cast<double>(rule["slope"]);
+    made.loads = nb::cast<std::vector<double>>(rule["loads"]);
+    made.inflations = nb::cast<std::vector<double>>(rule["inflations"]);
+    made.pressures = nb::cast<std::vector<double>>(rule["pressures"]);
+    made.sensitivities = nb::cast<std::vector<double>>(rule["sensitivities"]);
+    made.within_core = nb::cast<bool>(rule["within_core"]);
+    return made;
+}
+
+FurtherValue further_from(nb::handle given) {
+    using What = FurtherValue::What;
+    static const std::map<std::string, What> known = {{"service_factor", What::service_factor},
+                                                      {"slope", What::slope},
+                                                      {"inflation", What::inflation},
+                                                      {"pressure", What::pressure},
+                                                      {"sensitivity", What::sensitivity},
+                                                      {"idle", What::idle},
+                                                      {"max", What::max},
+                                                      {"parameter", What::parameter}};
+    return {known.at(nb::cast<std::string>(given[0])), nb::cast<std::size_t>(given[1])};
+}
+
+Interrupted interrupted_from(nb::handle text) {
+    static const std::map<std::string, Interrupted> kinds = {{"restart", Interrupted::restart},
+                                                             {"resume", Interrupted::resume},
+                                                             {"lost", Interrupted::lost}};
+    return kinds.at(nb::cast<std::string>(text));
+}
+
+void read_machines(Scenario& all, const nb::dict& from) {
+    const auto cores = reals(from, "cores");
+    const auto memory = reals(from, "memory");
+    const auto speed = reals(from, "speed");
+    const auto mhz = reals(from, "mhz");
+    for (std::size_t i = 0; i < cores.size(); ++i)
+        all.machines.push_back({cores[i], memory[i], speed[i], mhz[i]});
+    std::vector<std::shared_ptr<const PowerModel>> models;
+    for (const nb::handle each : nb::cast<nb::list>(from["powers"]))
+        models.push_back(std::make_shared<PowerModel>(power_from(nb::cast<nb::dict>(each))));
+    if (!models.empty())
+        for (const std::size_t model : column<std::size_t, std::int64_t>(from, "power"))
+            all.powers.push_back(models[model]);
+    all.tasks = std::make_shared<TaskTable>(nb::cast<std::size_t>(from["resources"]));
+    all.machine_amounts = reals(from, "amounts");
+    for (const nb::handle each : nb::cast<nb::list>(from["windows"])) {
+        const auto given = nb::cast<nb::dict>(each);
+        AccessWindow window;
+        window.start = nb::cast<double>(given["start"]);
+        window.end = nb::cast<double>(given["end"]);
+        window.machines = column<std::uint8_t>(given, "machines");
+        window.users = nb::cast<std::vector<std::int32_t>>(given["users"]);
+        window.queues = nb::cast<std::vector<std::int32_t>>(given["queues"]);
+        all.windows.push_back(std::move(window));
+    }
+    for (const nb::handle each : nb::cast<nb::list>(from["queues"])) {
+        const auto given = nb::cast<nb::dict>(each);
+        QueueRule queue;
+        queue.machines = column<std::uint8_t>(given, "machines");
+        queue.max_running = nb::cast<std::uint32_t>(given["max_running"]);
+        queue.max_running_per_user = nb::cast<std::uint32_t>(given["max_running_per_user"]);
+        all.queues.push_back(std::move(queue));
+    }
+}
+
+void read_tasks(Scenario& all, const nb::dict& from) {
+    const auto submit = reals(from, "submit");
+    const auto cores = reals(from, "cores");
+    const auto memory = reals(from, "memory");
+    const auto time = reals(from, "requested_time");
+    const auto priority = reals(from, "priority");
+    const auto mhz = reals(from, "mhz");
+    const auto nodes = column<std::int32_t, std::int64_t>(from, "nodes");
+    const auto user = column<std::int32_t>(from, "user");
+    const auto group = column<std::int32_t>(from, "group");
+    const auto queue = column<std::int32_t>(from, "queue");
+    const auto amounts = reals(from, "amounts");
+    const auto work = reals(from, "work");
+    const auto limit = reals(from, "limit");
+    const auto speed = reals(from, "speed");
+    const auto deadline = reals(from, "deadline");
+    const auto kind = column<std::uint16_t, std::int32_t>(from, "kind");
+    const auto rejected = column<std::uint8_t>(from, "rejected");
+    const auto parents = column<std::uint32_t, std::int64_t>(from, "parents");
+    const auto fragment_offsets = column<std::size_t, std::int64_t>(from, "fragment_offsets");
+    // The largest columns are read in place.
+    const auto durations = nb::cast<Column<double>>(from["fragment_duration"]);
+    const auto rates = nb::cast<Column<double>>(from["fragment_rate"]);
+    const auto child_offsets = column<std::size_t, std::int64_t>(from, "child_offsets");
+    const auto children = column<TaskId, std::int64_t>(from, "children");
+    TaskTable& table = *all.tasks;
+    table.reserve(submit.size(), durations.shape(0));
+    std::vector<Fragment> fragments;
+    for (std::size_t i = 0; i < submit.size(); ++i) {
+        Task task;
+        task.request = {cores[i], memory[i], time[i], submit[i], priority[i],
+                        mhz[i],   nodes[i],  user[i], group[i],  queue[i]};
+        task.work = work[i];
+        task.limit = limit[i];
+        task.speed = speed[i];
+        task.deadline = deadline[i];
+        task.kind = kind[i];
+        task.parents = parents[i];
+        task.rejected = rejected[i] != 0;
+        fragments.clear();
+        for (std::size_t f = fragment_offsets[i]; f < fragment_offsets[i + 1]; ++f)
+            fragments.push_back({durations.data()[f], rates.data()[f]});
+        table.add(
+            task, std::span(amounts).subspan(i * table.resources(), table.resources()), fragments,
+            std::span(children).subspan(child_offsets[i], child_offsets[i + 1] - child_offsets[i]));
+    }
+}
+
+void read_options(Scenario& all, const nb::dict& from) {
+    all.contention = std::make_shared<const ContentionRule>(
+        contention_from(nb::cast<nb::dict>(from["contention"])));
+    all.service_factors = nb::cast<std::vector<double>>(from["service_factors"]);
+    for (const nb::handle each : nb::cast<nb::list>(from["further"]))
+        all.further.push_back(further_from(each));
+    all.options.fixed_demand = nb::cast<bool>(from["fixed_demand"]);
+    all.options.no_delay = nb::cast<bool>(from["no_delay"]);
+    all.options.kill = nb::cast<bool>(from["kill"]);
+    all.options.after_failure = interrupted_from(from["after_failure"]);
+    all.options.after_preemption = interrupted_from(from["after_preemption"]);
+    all.options.checkpoint_interval = nb::cast<double>(from["checkpoint_interval"]);
+    all.options.checkpoint_cost = nb::cast<double>(from["checkpoint_cost"]);
+    all.options.max_failures = nb::cast<std::uint32_t>(from["max_attempts"]);
+    all.options.decide_events = nb::cast<bool>(from["decide_events"]);
+    all.options.instant_order = nb::cast<std::array<std::uint8_t, 3>>(from["instant_order"]);
+}
+
+void set_sessions(ScenarioHandle& self, const nb::dict& from) {
+    SessionColumns all;
+    all.job_offsets = column<std::uint32_t, std::int64_t>(from, "job_offsets");
+    all.jobs = column<TaskId, std::int64_t>(from, "jobs");
+    all.delays = reals(from, "delays");
+    all.successor_offsets = column<std::uint32_t, std::int64_t>(from, "successor_offsets");
+    all.successors = column<std::uint32_t, std::int64_t>(from, "successors");
+    all.think_times = reals(from, "think_times");
+    all.dependencies = column<std::uint32_t, std::int64_t>(from, "dependencies");
+    all.starts = reals(from, "starts");
+    self.scenario->submissions =
+        std::make_shared<const Submissions>(*self.scenario->tasks, std::move(all));
+}
+
+// Runs in progress keep their failures until `extend_failures`.
+void set_outages(ScenarioHandle& self, const Column<std::int64_t>& machines,
+                 const Column<double>& starts, const Column<double>& ends, double until) {
+    auto outages = std::make_shared<Outages>();
+    outages->until = until;
+    for (std::size_t i = 0; i < machines.shape(0); ++i)
+        outages->list.push_back(
+            {static_cast<MachineId>(machines.data()[i]), starts.data()[i], ends.data()[i]});
+    std::ranges::stable_sort(outages->list, {}, &Outage::start);
+    self.scenario->outages = std::move(outages);
+}
+
+// Mask of the tasks that the policy cannot place even if all machines are free.
+nb::object find_impossible(const ScenarioHandle& self, nb::handle policy, double capacity) {
+    const Scenario& all = *self.scenario;
+    const std::unique_ptr<Controller> judge = policy_from(policy, self.names, 0);
+    SchedulerState scheduler = all.make_scheduler_state(*judge, capacity);
+    for (TaskId task = 0; task < all.size(); ++task)
+        scheduler.set_planned_time(task, all.requested_or_recorded_time(task));
+    std::vector<std::uint8_t> mask(all.size(), 0);
+    for (TaskId task = 0; task < all.size(); ++task)
+        mask[task] = judge->possible(scheduler, task) ? 0 : 1;
+    return as_array(std::move(mask));
+}
+
+}  // namespace
+
+void bind_scenario(nb::module_& module) {
+    nb::class_<ScenarioHandle>(
+        module, "NativeScenario", nb::is_final(),
+        "A scenario as native columns; see `twinloop.engine.CompiledScenario`.")
+        .def(
+            "__init__",
+            [](ScenarioHandle* self, const nb::dict& machines, const nb::dict& tasks,
+               const nb::dict& options, nb::object names) {
+                auto scenario = std::make_shared<Scenario>();
+                read_machines(*scenario, machines);
+                read_tasks(*scenario, tasks);
+                read_options(*scenario, options);
+                scenario->complete();
+                scenario->submissions =
+                    std::make_shared<const Submissions>(*scenario->tasks, SessionColumns{});
+                new (self) ScenarioHandle{std::move(scenario), std::move(names)};
+            },
+            nb::arg("machines"), nb::arg("tasks"), nb::arg("options"), nb::arg("names"),
+            nb::sig("def __init__(self, machines: dict[str, typing.Any], tasks: dict[str, "
+                    "typing.Any], options: dict[str, typing.Any], names: object) -> None"))
+        .def("set_sessions", &set_sessions, nb::arg("sessions"),
+             nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
+        .def("set_outages", &set_outages, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
+             nb::arg("until"))
+        .def(
+            "set_rejected",
+            [](ScenarioHandle& self, const Column<std::uint8_t>& mask) {
+                TaskTable& tasks = *self.scenario->tasks;
+                for (std::size_t i = 0; i < mask.shape(0); ++i)
+                    tasks.set_rejected(static_cast<TaskId>(i), mask.data()[i] != 0);
+                self.scenario->submissions = std::make_shared<const Submissions>(
+                    tasks, self.scenario->submissions->sessions());
+            },
+            nb::arg("mask"))
+        .def("find_impossible", &find_impossible, nb::arg("policy"), nb::arg("capacity") = 1.0,
+             nb::sig("def find_impossible(self, policy: object, capacity: float = 1.0) -> "
+                     "numpy.typing.NDArray[numpy.uint8]"));
+}
+
+}  // namespace twinloop::bind

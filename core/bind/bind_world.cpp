@@ -1,0 +1,422 @@
+// Runs of compiled scenarios.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <string>
+
+#include "bind/arrays.hpp"
+#include "bind/event.hpp"
+#include "bind/in_use.hpp"
+#include "bind/input_columns.hpp"
+#include "bind/policies.hpp"
+#include "world/kpis.hpp"
+#include "world/power_series.hpp"
+#include "world/world.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+ModelValues values_from(const Scenario& all, const Column<double>& values) {
+    if (!all.takes(values.shape(0)))
+        throw nb::value_error(
+            "the number of values does not match the model values of the scenario");
+    return all.values({values.data(), values.shape(0)});
+}
+
+// A run that can be accessed only through `hold`, which guards against concurrent use.
+class WorldHandle {
+  public:
+    WorldHandle(std::unique_ptr<World> run, nb::object names, std::shared_ptr<InUse> guard)
+        : run_(std::move(run)), names_(std::move(names)), guard_(std::move(guard)) {}
+
+    [[nodiscard]] Held<World> hold() const { return {*run_, guard_}; }
+    [[nodiscard]] View view() const { return {&hold()->scheduler(), names_, guard_}; }
+    [[nodiscard]] WorldHandle copy() const {
+        return {std::make_unique<World>(*hold()), names_, make_guard()};
+    }
+    static std::shared_ptr<InUse> make_guard() { return std::make_shared<InUse>("a simulation"); }
+
+  private:
+    std::unique_ptr<World> run_;
+    nb::object names_;
+    std::shared_ptr<InUse> guard_;
+};
+
+void poll() {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Runs until the end, until failures beyond the known horizon are needed, or for about 100 ms, so
+// that Ctrl-C is handled.
+bool run_slice(WorldHandle& self) {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto patience = std::chrono::milliseconds(100);
+    bool more = true;
+    {
+        const auto run = self.hold();
+        const auto go = [&] {
+            const auto begun = Clock::now();
+            for (std::uint32_t steps = 1; more; ++steps) {
+                more = run->step();
+                if (steps % 64 == 0 && Clock::now() - begun > patience) break;
+            }
+        };
+        if (run->foreign()) {
+            go();
+        } else {
+            const nb::gil_scoped_release released;
+            go();
+        }
+    }
+    poll();
+    return more;
+}
+
+nb::dict outcomes(const WorldHandle& self) {
+    const auto run = self.hold();
+    const auto all = run->tasks();
+    std::vector<double> submit(all.size()), ready(all.size()), start(all.size()),
+        last_start(all.size()), end(all.size()), done(all.size()), used(all.size()),
+        energy(all.size());
+    std::vector<std::int64_t> attempts(all.size());
+    std::vector<std::uint8_t> status(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        submit[i] = all[i].submit;
+        ready[i] = all[i].ready;
+        start[i] = all[i].start;
+        last_start[i] = all[i].last_start;
+        end[i] = all[i].end;
+        done[i] = all[i].done;
+        used[i] = all[i].used;
+        energy[i] = run->energy_of(static_cast<TaskId>(i));
+        attempts[i] = all[i].attempts;
+        status[i] = static_cast<std::uint8_t>(all[i].status);
+    }
+    nb::dict columns;
+    columns["submit"] = as_array(std::move(submit));
+    columns["ready"] = as_array(std::move(ready));
+    columns["start"] = as_array(std::move(start));
+    columns["last_start"] = as_array(std::move(last_start));
+    columns["end"] = as_array(std::move(end));
+    columns["done"] = as_array(std::move(done));
+    columns["used"] = as_array(std::move(used));
+    columns["energy"] = as_array(std::move(energy));
+    columns["attempts"] = as_array(std::move(attempts));
+    columns["status"] = as_array(std::move(status));
+    return columns;
+}
+
+nb::dict placements(const WorldHandle& self) {
+    const auto run = self.hold();
+    const PlacementLog& log = run->state().records.placements;
+    nb::dict columns;
+    columns["task"] = as_array(log.task);
+    columns["attempt"] = as_array(log.attempt);
+    columns["machine"] = as_array(log.machine);
+    columns["count"] = as_array(log.count);
+    columns["cores"] = as_array(log.cores);
+    columns["start"] = as_array(log.start);
+    columns["end"] = as_array(log.end);
+    columns["reason"] = as_array(log.reason);
+    return columns;
+}
+
+nb::dict use(const WorldHandle& self) {
+    const auto run = self.hold();
+    const UseLog& log = run->state().records.use;
+    nb::dict columns;
+    columns["machine"] = as_array(log.machine);
+    columns["t"] = as_array(log.t);
+    columns["used"] = as_array(log.used);
+    return columns;
+}
+
+nb::dict decisions(const WorldHandle& self) {
+    const auto run = self.hold();
+    const OrderLog& log = run->state().records.orders;
+    nb::dict columns;
+    columns["t"] = as_array(log.t);
+    columns["kind"] = as_array(log.kind);
+    columns["task"] = as_array(log.task);
+    columns["machine"] = as_array(log.machine);
+    return columns;
+}
+
+nb::dict states(const WorldHandle& self) {
+    const auto run = self.hold();
+    const StateLog& log = run->state().records.states;
+    nb::dict columns;
+    columns["machine"] = as_array(log.machine);
+    columns["start"] = as_array(log.start);
+    columns["end"] = as_array(log.finish);
+    columns["kind"] = as_array(log.kind);
+    return columns;
+}
+
+nb::dict usage(const WorldHandle& self) {
+    std::vector<std::uint32_t> task, machine;
+    std::vector<double> t, dt, cpu;
+    const auto run = self.hold();
+    if (const auto& log = run->state().records.usage) {
+        const std::size_t rows = log->window_count();
+        for (auto* each : {&task, &machine}) each->reserve(rows);
+        for (auto* each : {&t, &dt, &cpu}) each->reserve(rows);
+        log->for_each([&](const UsageLog::Row& row, double end, double length, double used) {
+            task.push_back(row.task);
+            machine.push_back(row.machine);
+            t.push_back(end);
+            dt.push_back(length);
+            cpu.push_back(used);
+        });
+    }
+    nb::dict columns;
+    columns["task"] = as_array(std::move(task));
+    columns["machine"] = as_array(std::move(machine));
+    columns["t"] = as_array(std::move(t));
+    columns["dt"] = as_array(std::move(dt));
+    columns["cpu"] = as_array(std::move(cpu));
+    return columns;
+}
+
+nb::dict kpi_dict(const WorldHandle& self) {
+    const auto values = kpis(*self.hold());
+    nb::dict figures;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        figures[nb::str(kpi_names[i].data(), kpi_names[i].size())] = values[i];
+    return figures;
+}
+
+std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>& given,
+                             const SchedulerState& scheduler) {
+    std::vector<Part> parts;
+    parts.reserve(given.size());
+    for (const auto& [machine, cores] : given)
+        parts.push_back({machine_at(scheduler, machine), 1, cores});
+    return parts;
+}
+
+MachineId machine_of(const Held<World>& run, std::int64_t machine) {
+    return machine_at(run->scheduler(), machine);
+}
+
+TaskId task_of(const Held<World>& run, std::int64_t task) {
+    return task_at(run->scheduler(), task);
+}
+
+}  // namespace
+
+void bind_world(nb::module_& module) {
+    nb::class_<WorldHandle>(module, "ClusterRun", nb::is_final(),
+                            "One run of a compiled scenario; see `twinloop.engine.Simulation`.")
+        .def(
+            "__init__",
+            [](WorldHandle* self, const ScenarioHandle& scenario, nb::handle policy,
+               const Column<double>& values, bool placements, bool use, bool decisions,
+               double usage_step, double usage_rows, std::uint64_t seed) {
+                auto made = policy_from(policy, scenario.names, seed);
+                Controller& kept = *made;
+                auto run = std::make_unique<World>(
+                    scenario.scenario, scenario.scenario->outages,
+                    values_from(*scenario.scenario, values), std::move(made),
+                    Recording{placements, use, decisions, false, usage_step, usage_rows});
+                auto guard = WorldHandle::make_guard();
+                attach(kept, guard);
+                new (self) WorldHandle(std::move(run), scenario.names, std::move(guard));
+            },
+            nb::arg("scenario"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
+            nb::arg("placements") = false, nb::arg("use") = false, nb::arg("decisions") = false,
+            nb::arg("usage_step") = never, nb::arg("usage_rows") = never, nb::arg("seed") = 0)
+        .def_prop_ro("now", [](const WorldHandle& self) { return self.hold()->now(); })
+        .def_prop_ro("start_time",
+                     [](const WorldHandle& self) { return self.hold()->state().begin; })
+        .def_prop_ro("events", [](const WorldHandle& self) { return self.hold()->state().events; })
+        .def_prop_ro("has_python_policy",
+                     [](const WorldHandle& self) { return self.hold()->foreign(); })
+        .def_prop_ro("shared",
+                     [](const WorldHandle& self) { return self.hold()->state().is_shared(); })
+        .def("next_time", [](WorldHandle& self) { return self.hold()->next_time(); })
+        .def("step", [](WorldHandle& self) { return self.hold()->step(); })
+        .def(
+            "run_until", [](WorldHandle& self, double time) { self.hold()->run_until(time); },
+            nb::arg("time"))
+        .def("run_slice", &run_slice)
+        .def_prop_ro("is_usage_full",
+                     [](const WorldHandle& self) {
+                         const auto run = self.hold();
+                         return run->state().records.usage && run->state().records.usage->full();
+                     })
+        .def_prop_ro("needs_failures",
+                     [](const WorldHandle& self) { return self.hold()->needs_outages(); })
+        .def(
+            "extend_failures",
+            [](WorldHandle& self, const ScenarioHandle& scenario) {
+                self.hold()->extend(scenario.scenario->outages);
+            },
+            nb::arg("scenario"))
+        .def("copy", &WorldHandle::copy)
+        .def("view", &WorldHandle::view, nb::keep_alive<0, 1>())
+        .def("outcomes", &outcomes,
+             nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("placements", &placements,
+             nb::sig("def placements(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("decisions", &decisions,
+             nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("states", &states,
+             nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("usage", &usage,
+             nb::sig("def usage(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("kpis", &kpi_dict, nb::sig("def kpis(self) -> dict[str, float]"))
+        .def(
+            "energy",
+            [](const WorldHandle& self) {
+                const auto run = self.hold();
+                std::vector<double> joules;
+                joules.reserve(run->state().fleet.size());
+                for (MachineId m = 0; m < run->state().fleet.size(); ++m)
+                    joules.push_back(run->energy(m));
+                return as_array(std::move(joules));
+            },
+            nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
+        .def(
+            "power",
+            [](const WorldHandle& self, double step, bool machines) {
+                return as_array(power_series(*self.hold(), step, machines));
+            },
+            nb::arg("step"), nb::arg("machines"),
+            nb::sig("def power(self, step: float, machines: bool) -> "
+                    "numpy.typing.NDArray[numpy.float64]"))
+        .def(
+            "windows",
+            [](const WorldHandle& self, double step) { return window_count(*self.hold(), step); },
+            nb::arg("step"))
+        .def(
+            "loads",
+            [](const WorldHandle& self, double step) { return LoadProfile(*self.hold(), step); },
+            nb::arg("step"))
+        .def(
+            "progress",
+            [](const WorldHandle& self, std::int64_t task) {
+                const auto run = self.hold();
+                return run->progress(task_of(run, task));
+            },
+            nb::arg("task"))
+        .def(
+            "is_down",
+            [](const WorldHandle& self, std::int64_t machine) {
+                const auto run = self.hold();
+                return run->state().fleet[machine_of(run, machine)].outages > 0;
+            },
+            nb::arg("machine"))
+        .def(
+            "fail",
+            [](WorldHandle& self, std::int64_t machine) {
+                const auto run = self.hold();
+                run->fail(machine_of(run, machine));
+            },
+            nb::arg("machine"))
+        .def(
+            "restore",
+            [](WorldHandle& self, std::int64_t machine) {
+                const auto run = self.hold();
+                run->restore(machine_of(run, machine));
+            },
+            nb::arg("machine"))
+        .def(
+            "set_cores",
+            [](WorldHandle& self, std::int64_t machine, double cores) {
+                const auto run = self.hold();
+                run->set_cores(machine_of(run, machine), cores);
+            },
+            nb::arg("machine"), nb::arg("cores"))
+        .def(
+            "add_machine",
+            [](WorldHandle& self, double cores, double memory, double speed, double mhz,
+               const std::vector<double>& amounts, nb::handle like) {
+                const auto run = self.hold();
+                std::shared_ptr<const PowerModel> power;
+                if (!like.is_none())
+                    power = run->state().fleet[machine_of(run, nb::cast<std::int64_t>(like))].power;
+                if (amounts.size() != run->scheduler().space().resources())
+                    throw nb::value_error("give an amount for each other resource");
+                return run->add_machine({cores, memory, speed, mhz}, amounts, std::move(power));
+            },
+            nb::arg("cores"), nb::arg("memory") = never, nb::arg("speed") = 1.0,
+            nb::arg("mhz") = 0.0, nb::arg("amounts") = std::vector<double>(),
+            nb::arg("power_of") = nb::none(),
+            nb::sig("def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, "
+                    "mhz: float = 0.0, amounts: collections.abc.Sequence[float] = (), power_of: "
+                    "int | None = None) -> int"),
+            "Add a machine, with the power model of the machine `power_of`; return its index.")
+        .def(
+            "remove_machine",
+            [](WorldHandle& self, std::int64_t machine) {
+                const auto run = self.hold();
+                run->remove_machine(machine_of(run, machine));
+            },
+            nb::arg("machine"), "Remove a machine; its tasks are interrupted as by a failure.")
+        .def(
+            "submit",
+            [](WorldHandle& self, double submit, double cores, double memory, double time,
+               double work, double limit, std::int32_t nodes, std::int32_t user, std::int32_t group,
+               std::int32_t queue, double priority, std::uint16_t kind,
+               const std::vector<double>& amounts) {
+                Task task;
+                task.request = {cores, memory, time, submit, priority,
+                                0.0,   nodes,  user, group,  queue};
+                task.work = work;
+                task.limit = limit;
+                task.kind = kind;
+                return self.hold()->inject(task, amounts);
+            },
+            nb::arg("submit"), nb::arg("cores"), nb::arg("memory"), nb::arg("time"),
+            nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"), nb::arg("group"),
+            nb::arg("queue"), nb::arg("priority"), nb::arg("kind"), nb::arg("amounts"))
+        .def(
+            "set_start_time", [](WorldHandle& self, double time) { self.hold()->begin_at(time); },
+            nb::arg("time"))
+        .def(
+            "restore_task",
+            [](WorldHandle& self, std::int64_t task, std::uint8_t status, double submit,
+               double ready, double start, double last_start, double end, std::uint32_t attempts) {
+                Outcome known;
+                known.submit = submit;
+                known.ready = ready;
+                known.start = start;
+                known.last_start = last_start;
+                known.end = end;
+                known.attempts = attempts;
+                known.status = static_cast<Status>(status);
+                const auto run = self.hold();
+                run->adopt(task_of(run, task), known);
+            },
+            nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("ready"),
+            nb::arg("start"), nb::arg("last_start"), nb::arg("end"), nb::arg("attempts"))
+        .def(
+            "restore_waiting_task",
+            [](WorldHandle& self, std::int64_t task, double done) {
+                const auto run = self.hold();
+                run->adopt_waiting(task_of(run, task), done);
+            },
+            nb::arg("task"), nb::arg("done"))
+        .def(
+            "restore_held_task",
+            [](WorldHandle& self, std::int64_t task) {
+                const auto run = self.hold();
+                run->adopt_held(task_of(run, task));
+            },
+            nb::arg("task"))
+        .def(
+            "restore_running_task",
+            [](WorldHandle& self, std::int64_t task,
+               const std::vector<std::pair<std::uint32_t, double>>& parts, double done) {
+                const auto run = self.hold();
+                run->adopt_running(task_of(run, task), parts_from(parts, run->scheduler()), done);
+            },
+            nb::arg("task"), nb::arg("parts"), nb::arg("done"));
+}
+
+}  // namespace twinloop::bind

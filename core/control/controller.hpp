@@ -1,0 +1,54 @@
+// The interface of controllers: they receive notifications about the scheduler state and give
+// orders when they are called.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "platform/machine.hpp"
+#include "work/request.hpp"
+
+namespace twinloop {
+
+class SchedulerState;
+
+class Controller {
+  public:
+    virtual ~Controller() = default;
+    [[nodiscard]] virtual std::unique_ptr<Controller> clone() const = 0;
+
+    // A task has become ready and waits, for the first time or after an interruption.
+    virtual void submitted(const SchedulerState&, TaskId) {}
+    // A waiting task has left the queue without a placement.
+    virtual void withdrawn(const SchedulerState&, TaskId) {}
+    // A task occupies machines, by an order of the controller or because it ran before.
+    virtual void placed(const SchedulerState&, TaskId) {}
+    // A task has ended or was interrupted. Its parts, which are still known, are free again.
+    virtual void ended(const SchedulerState&, TaskId) {}
+    // A placed task could not be started on these machines, and waits again (real executions only).
+    virtual void refused(const SchedulerState&, TaskId, std::span<const Part>,
+                         const char* /*why*/) {}
+    // A machine was added, or changed in state or size.
+    virtual void machine_changed(const SchedulerState&, MachineId) {}
+
+    // Called after a change while tasks wait, and at requested times.
+    virtual void decide(SchedulerState&) = 0;
+
+    // Whether the task could be placed if all machines were free.
+    [[nodiscard]] virtual bool possible(const SchedulerState&, TaskId) const;
+    // Whether a task without a request for nodes may be spread over several machines.
+    [[nodiscard]] virtual bool spreads() const { return true; }
+    // Whether it may place more cores on a machine than the machine has.
+    [[nodiscard]] virtual bool overcommits() const { return false; }
+    // Whether it is also called while no task waits.
+    [[nodiscard]] virtual bool decides_when_idle() const { return false; }
+    // Whether it runs Python code: it can then be neither copied nor run on other threads.
+    [[nodiscard]] virtual bool foreign() const { return false; }
+
+  protected:
+    Controller() = default;
+    Controller(const Controller&) = default;
+    Controller& operator=(const Controller&) = default;
+};
+
+}  // namespace twinloop

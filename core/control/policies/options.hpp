@@ -1,0 +1,47 @@
+// The options of the built-in policies, and the functions that make the policies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/scheduler_state.hpp"
+
+namespace twinloop {
+
+enum class QueueOrder : std::uint8_t { arrival, shortest, longest, priority, fair_share };
+enum class Backfill : std::uint8_t { none, easy, easy_time, conservative };
+enum class Preemption : std::uint8_t { no, restart, resume };
+
+// Rigid tasks in one queue: its order, and the rule by which tasks may pass.
+struct BatchOptions {
+    QueueOrder order = QueueOrder::arrival;
+    Backfill backfill = Backfill::none;
+    bool compress = true;       // conservative: plan anew when a task ends early
+    std::uint32_t depth = 0;    // waiting tasks considered for backfilling; 0: all
+    double age = 0.0;           // priority gained per second of waiting
+    double half_life = 604800;  // of past usage, for fair shares (s)
+    bool by_group = false;      // shares of groups, not of users
+    Preemption preemption = Preemption::no;
+};
+
+enum class Filter : std::uint8_t { instance_count, vcpu, ram, capacity, resource };
+enum class Weigher : std::uint8_t { instance_count, vcpu, ram, capacity };
+enum class Pick : std::uint8_t { first, random, round_robin };
+
+// One task at a time: of the machines that pass all filters, the best by weight.
+struct FilterOptions {
+    std::vector<std::pair<Filter, double>> filters;
+    std::vector<std::pair<Weigher, double>> weighers;
+    std::uint32_t subset = 1;
+    bool skip = false;  // tasks may pass a task that fits nowhere
+    Pick pick = Pick::first;
+    std::uint64_t seed = 0;
+};
+
+std::unique_ptr<Controller> make_batch(const BatchOptions& options);
+std::unique_ptr<Controller> make_filter(const FilterOptions& options);
+
+}  // namespace twinloop

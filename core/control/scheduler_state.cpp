@@ -1,0 +1,351 @@
+#include "control/scheduler_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twinloop {
+
+bool Controller::possible(const SchedulerState& scheduler, TaskId task) const {
+    const double cores = scheduler.request(task).cores;
+    if (scheduler.pooled() && cores > slack)
+        return cores <= scheduler.empty_space().total_cores() + slack;
+    std::vector<Part> parts;
+    // In the far future, after the end of all windows.
+    return scheduler.find(task, scheduler.empty_space(), never, parts);
+}
+
+SchedulerState::SchedulerState(std::shared_ptr<const TaskTable> tasks,
+                               std::vector<MachineSpec> machines,
+                               std::vector<double> machine_amounts,
+                               std::vector<AccessWindow> windows, std::vector<QueueRule> queues,
+                               bool spreads)
+    : tasks_(std::move(tasks)), machines_(std::move(machines)),
+      space_(machines_, tasks_.shared().resources(), std::move(machine_amounts)), empty_(space_),
+      windows_(std::move(windows)), queues_(std::move(queues)), limits_(queues_),
+      states_(tasks_.size()), absent_(machines_.size(), 0), off_(machines_.size(), 0) {
+    for (const AccessWindow& window : windows_)
+        if (std::isfinite(window.end)) window_ends_.push_back(window.end);
+    std::ranges::sort(window_ends_);
+    // Clang 14 does not compile std::ranges::unique with libstdc++ 12.
+    // NOLINTNEXTLINE(modernize-use-ranges)
+    window_ends_.erase(std::unique(window_ends_.begin(), window_ends_.end()), window_ends_.end());
+    unrestricted_ = windows_.empty() && std::ranges::all_of(queues_, [](const QueueRule& each) {
+                        return each.machines.empty();
+                    });
+    single_cores_ =
+        spreads && std::ranges::all_of(machines_, [](const auto& each) { return each.cores == 1; });
+    for (const MachineSpec& each : machines_) {
+        finite_memory_ = finite_memory_ || std::isfinite(each.memory);
+        if (each.mhz > 0) slowest_mhz_ = std::min(slowest_mhz_, each.mhz);
+    }
+    pooled_ = unrestricted_ && needs_only_cores(tasks_.shared().extent());
+    if (tasks_.shared().extent().mhz > slowest_mhz_) unrestricted_ = false;
+}
+
+// --- tasks --------------------------------------------------------------------------------------
+
+bool SchedulerState::needs_only_cores(const TaskTable::Extent& extent) const {
+    return !(single_cores_ ? extent.nodes_beyond_one : extent.nodes) && !extent.amounts &&
+           !(extent.memory && finite_memory_) && extent.mhz <= slowest_mhz_;
+}
+
+TaskId SchedulerState::add_task(const Task& task, std::span<const double> amounts) {
+    TaskTable alone(amounts.size());
+    alone.add(task, amounts);
+    if (pooled_ && !needs_only_cores(alone.extent())) pooled_ = false;
+    if (task.request.mhz > slowest_mhz_) unrestricted_ = false;
+    states_.emplace_back();
+    return tasks_.add(task, amounts);
+}
+
+bool SchedulerState::allowed(TaskId task, MachineId machine, double from, double time) const {
+    const Request& request = tasks_[task].request;
+    const MachineSpec& spec = machines_[machine];
+    if (request.mhz > 0 && spec.mhz > 0 && spec.mhz < request.mhz) return false;
+    // A machine that was added during the run is in no list.
+    const auto listed = [machine](const std::vector<std::uint8_t>& machines) {
+        return machine < machines.size() && machines[machine] != 0;
+    };
+    if (request.queue >= 0 && static_cast<std::size_t>(request.queue) < queues_.size()) {
+        const auto& own = queues_[static_cast<std::size_t>(request.queue)].machines;
+        if (!own.empty() && !listed(own)) return false;
+    }
+    return std::ranges::none_of(windows_, [&](const AccessWindow& window) {
+        const bool meets =
+            from < window.end && (from + time > window.start || from >= window.start);
+        return meets && listed(window.machines) &&
+               std::ranges::find(window.users, request.user) == window.users.end() &&
+               std::ranges::find(window.queues, request.queue) == window.queues.end();
+    });
+}
+
+bool SchedulerState::find(TaskId task, const Space& space, double from,
+                          std::vector<Part>& parts) const {
+    const Needs wanted = needs(task);
+    if (unrestricted_) return space.find(wanted, parts);
+    const double time = states_[task].time;
+    return space.find(
+        wanted, [&](MachineId machine) { return allowed(task, machine, from, time); }, parts);
+}
+
+std::span<const double> SchedulerState::window_ends() const {
+    const auto later = std::ranges::upper_bound(window_ends_, now_);
+    return {later, window_ends_.end()};
+}
+
+// --- the queue ----------------------------------------------------------------------------------
+
+void SchedulerState::submit(TaskId task) {
+    TaskState& state = states_[task];
+    if (std::isnan(state.submit)) state.submit = now_;
+    if (limits_.active() && !limits_.admit(task, request(task))) {
+        state.phase = Phase::held;
+        return;
+    }
+    enqueue(task);
+}
+
+void SchedulerState::release_held(TaskId ended) {
+    const auto request_of = [this](TaskId task) -> const Request& { return request(task); };
+    for (TaskId task = limits_.release(request(ended), request_of); task != no_task;
+         task = limits_.release(request(ended), request_of))
+        enqueue(task);
+}
+
+void SchedulerState::enqueue(TaskId task) {
+    TaskState& state = states_[task];
+    if (state.arrival == 0) state.arrival = next_arrival_++;
+    // An interrupted task returns to its place before the tasks that arrived later.
+    state.next = no_task;
+    state.before = last_;
+    while (state.before != no_task && states_[state.before].arrival > state.arrival) {
+        state.next = state.before;
+        state.before = states_[state.before].before;
+    }
+    (state.before == no_task ? first_ : states_[state.before].next) = task;
+    (state.next == no_task ? last_ : states_[state.next].before) = task;
+    ++waiting_count_;
+    state.phase = Phase::waiting;
+    if (controller_ != nullptr) controller_->submitted(*this, task);
+}
+
+void SchedulerState::unlink(TaskId task) {
+    const TaskState& state = states_[task];
+    (state.before == no_task ? first_ : states_[state.before].next) = state.next;
+    (state.next == no_task ? last_ : states_[state.next].before) = state.before;
+    --waiting_count_;
+}
+
+void SchedulerState::withdraw(TaskId task) {
+    if (states_[task].phase == Phase::held) {
+        limits_.withdraw(task, request(task));
+    } else if (states_[task].phase == Phase::waiting) {
+        unlink(task);
+        if (controller_ != nullptr) controller_->withdrawn(*this, task);
+        if (limits_.active()) {
+            limits_.remove(request(task));
+            release_held(task);
+        }
+    }
+    states_[task].phase = Phase::gone;
+}
+
+// --- occupied machines --------------------------------------------------------------------------
+
+void SchedulerState::occupy(TaskId task, std::span<const Part> parts, double since) {
+    TaskState& state = states_[task];
+    state.first_part = static_cast<std::uint32_t>(parts_.size());
+    state.part_count = static_cast<std::uint32_t>(parts.size());
+    parts_.insert(parts_.end(), parts.begin(), parts.end());
+    live_parts_ += parts.size();
+    space_.take(space_needs(task), parts);
+    state.phase = Phase::running;
+    state.start = since;
+    state.place = static_cast<std::uint32_t>(running_.size());
+    running_.push_back(task);
+    if (indexed_) index_parts(task, true);
+    if (controller_ != nullptr) controller_->placed(*this, task);
+}
+
+void SchedulerState::vacate(TaskId task) {
+    TaskState& state = states_[task];
+    if (indexed_) index_parts(task, false);
+    space_.give(space_needs(task), parts(task));
+    live_parts_ -= state.part_count;
+    const TaskId moved = running_.back();
+    running_[state.place] = moved;
+    states_[moved].place = state.place;
+    running_.pop_back();
+    state.phase = Phase::gone;
+    if (controller_ != nullptr) controller_->ended(*this, task);
+    state.part_count = 0;
+    if (live_parts_ == 0) {
+        parts_.clear();
+    } else if (parts_.size() > 2 * live_parts_ + 1024) {
+        compact();
+    }
+}
+
+void SchedulerState::compact() {
+    std::vector<Part> kept;
+    kept.reserve(live_parts_ * 2);
+    for (const TaskId task : running_) {
+        const std::span<const Part> mine = parts(task);
+        const auto first = static_cast<std::uint32_t>(kept.size());
+        kept.insert(kept.end(), mine.begin(), mine.end());
+        states_[task].first_part = first;
+    }
+    parts_ = std::move(kept);
+}
+
+void SchedulerState::index_parts(TaskId task, bool add) {
+    for (const Part& part : parts(task))
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+            std::vector<TaskId>& here = on_machine_[m];
+            if (add) {
+                here.push_back(task);
+            } else {
+                *std::ranges::find(here, task) = here.back();
+                here.pop_back();
+            }
+        }
+}
+
+std::vector<TaskId> SchedulerState::tasks_on(MachineId machine) {
+    if (!indexed_) {
+        indexed_ = true;
+        on_machine_.resize(machines_.size());
+        for (const TaskId task : running_) index_parts(task, true);
+    }
+    std::vector<TaskId> found = on_machine_[machine];
+    std::ranges::sort(found, {}, [this](TaskId task) { return states_[task].place; });
+    return found;
+}
+
+void SchedulerState::adopt(TaskId task, std::span<const Part> parts, double since) {
+    if (states_[task].arrival == 0) states_[task].arrival = next_arrival_++;
+    if (limits_.active()) limits_.add(request(task));
+    occupy(task, parts, since);
+}
+
+void SchedulerState::end(TaskId task) {
+    vacate(task);
+    if (!limits_.active()) return;
+    limits_.remove(request(task));
+    release_held(task);
+}
+
+// --- machines -----------------------------------------------------------------------------------
+
+MachineId SchedulerState::add_machine(const MachineSpec& spec, std::span<const double> amounts) {
+    const auto machine = static_cast<MachineId>(machines_.size());
+    machines_.push_back(spec);
+    space_.add(spec, amounts);
+    empty_.add(spec, amounts);
+    absent_.push_back(0);
+    off_.push_back(0);
+    if (indexed_) on_machine_.emplace_back();
+    const bool restricted =
+        std::ranges::any_of(queues_, [](const QueueRule& each) { return !each.machines.empty(); });
+    single_cores_ = single_cores_ && spec.cores == 1;
+    finite_memory_ = finite_memory_ || std::isfinite(spec.memory);
+    if (spec.mhz > 0) slowest_mhz_ = std::min(slowest_mhz_, spec.mhz);
+    const double highest = std::max(tasks_.shared().extent().mhz, tasks_.own().extent().mhz);
+    unrestricted_ = unrestricted_ && !restricted && highest <= slowest_mhz_;
+    pooled_ = pooled_ && unrestricted_ && needs_only_cores(tasks_.shared().extent()) &&
+              needs_only_cores(tasks_.own().extent());
+    if (controller_ != nullptr) controller_->machine_changed(*this, machine);
+    return machine;
+}
+
+void SchedulerState::set_present(MachineId machine, bool present) {
+    absent_[machine] = present ? 0 : 1;
+    reopen(machine);
+}
+
+void SchedulerState::reopen(MachineId machine) {
+    const bool open = absent_[machine] == 0 && off_[machine] == 0;
+    if (open == space_.open(machine)) return;
+    space_.set_open(machine, open);
+    if (controller_ != nullptr) controller_->machine_changed(*this, machine);
+}
+
+void SchedulerState::resize(MachineId machine, double cores) {
+    const double more = cores - machines_[machine].cores;
+    machines_[machine].cores = cores;
+    space_.resize(machine, more);
+    empty_.resize(machine, more);
+    if (controller_ != nullptr) controller_->machine_changed(*this, machine);
+}
+
+// --- orders -------------------------------------------------------------------------------------
+
+void SchedulerState::add_order(Order::Kind kind, TaskId task, MachineId machine) {
+    Order order{kind, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
+    if (kind != Order::Kind::place && task != no_task && states_[task].phase == Phase::running) {
+        const std::span<const Part> mine = parts(task);
+        order.count = static_cast<std::uint32_t>(mine.size());
+        vacated_.insert(vacated_.end(), mine.begin(), mine.end());
+    }
+    orders_.push_back(order);
+}
+
+void SchedulerState::place(TaskId task, std::span<const Part> parts) {
+    unlink(task);
+    occupy(task, parts, now_);
+    add_order(Order::Kind::place, task, no_machine);
+}
+
+// A placement of the same call has not been carried out yet and is removed.
+bool SchedulerState::undo_place(TaskId task) {
+    const auto placed = std::ranges::find_if(orders_, [&](const Order& each) {
+        return each.kind == Order::Kind::place && each.task == task;
+    });
+    if (placed == orders_.end()) return false;
+    orders_.erase(placed);
+    return true;
+}
+
+void SchedulerState::preempt(TaskId task) {
+    if (!undo_place(task)) add_order(Order::Kind::preempt, task, no_machine);
+    vacate(task);
+    enqueue(task);
+}
+
+void SchedulerState::kill(TaskId task) {
+    const bool runs = states_[task].phase == Phase::running;
+    if (runs && undo_place(task)) {
+        end(task);
+        add_order(Order::Kind::kill, task, no_machine);
+        return;
+    }
+    add_order(Order::Kind::kill, task, no_machine);
+    if (runs) {
+        end(task);
+    } else {
+        withdraw(task);
+    }
+}
+
+void SchedulerState::switch_machine(MachineId machine, bool on) {
+    off_[machine] = on ? 0 : 1;
+    reopen(machine);
+    add_order(on ? Order::Kind::switch_on : Order::Kind::switch_off, no_task, machine);
+}
+
+void SchedulerState::reserve(TaskId task, MachineId machine, double time) {
+    add_order(Order::Kind::reserve, task, machine);
+    wake(time);
+}
+
+void SchedulerState::wake(double time) { wake_ = std::min(wake_, time); }
+
+std::span<const Order> SchedulerState::decide() {
+    orders_.clear();
+    vacated_.clear();
+    if (wake_ <= now_) wake_ = never;
+    controller_->decide(*this);
+    return orders_;
+}
+
+}  // namespace twinloop

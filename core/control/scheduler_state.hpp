@@ -1,0 +1,201 @@
+// The state of a scheduler: waiting and running tasks, and free capacity. A simulation has one, and
+// so does a real execution: the same controllers give orders to both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "control/access.hpp"
+#include "control/controller.hpp"
+#include "control/order.hpp"
+#include "control/queue_limits.hpp"
+#include "control/space.hpp"
+#include "platform/machine.hpp"
+#include "work/task_table.hpp"
+
+namespace twinloop {
+
+// A task that is ending has ended, but its machines are still reported as occupied.
+enum class Phase : std::uint8_t { absent, held, waiting, running, ending, gone };
+
+class SchedulerState {
+  public:
+    SchedulerState() = default;
+    // `spreads`: whether tasks may be spread over machines; see Controller.
+    SchedulerState(std::shared_ptr<const TaskTable> tasks, std::vector<MachineSpec> machines,
+                   std::vector<double> machine_amounts, std::vector<AccessWindow> windows,
+                   std::vector<QueueRule> queues, bool spreads);
+
+    // --- for controllers ------------------------------------------------------------------------
+    [[nodiscard]] double now() const { return now_; }
+    [[nodiscard]] std::span<const MachineSpec> machines() const { return machines_; }
+    [[nodiscard]] const Space& space() const { return space_; }
+    [[nodiscard]] const Space& empty_space() const { return empty_; }
+    // Only the number of cores matters, on whichever machines: free capacity is one number.
+    [[nodiscard]] bool pooled() const { return pooled_; }
+    [[nodiscard]] double free_cores() const { return space_.total_cores(); }
+
+    [[nodiscard]] const Tasks& tasks() const { return tasks_; }
+    [[nodiscard]] std::size_t task_count() const { return states_.size(); }
+    [[nodiscard]] const Request& request(TaskId task) const { return tasks_[task].request; }
+    [[nodiscard]] Needs needs(TaskId task) const {
+        const Request& request = tasks_[task].request;
+        // On machines of one core each, as many nodes are as many cores.
+        const bool cores_only = single_cores_ && is_node_per_core(request);
+        return {request.cores, request.memory, cores_only ? 0 : request.nodes,
+                space_.resources() > 0 ? tasks_.amounts(task) : std::span<const double>()};
+    }
+    // The run time that schedulers plan with (s).
+    [[nodiscard]] double planned_time(TaskId task) const { return states_[task].time; }
+    [[nodiscard]] Phase phase(TaskId task) const { return states_[task].phase; }
+
+    // The waiting tasks, in the order in which they became ready.
+    [[nodiscard]] std::size_t waiting_count() const { return waiting_count_; }
+    [[nodiscard]] TaskId first_waiting() const { return first_; }
+    [[nodiscard]] TaskId next_waiting(TaskId task) const { return states_[task].next; }
+    // The submission time in this run; NaN before. Users with sessions submit at other times than
+    // recorded.
+    [[nodiscard]] double submit_time(TaskId task) const { return states_[task].submit; }
+    // Counts up from the first task that became ready; an interrupted task keeps its number.
+    [[nodiscard]] std::uint64_t arrival(TaskId task) const { return states_[task].arrival; }
+
+    // The running tasks, in no order.
+    [[nodiscard]] std::span<const TaskId> running() const { return running_; }
+    [[nodiscard]] double start_time(TaskId task) const { return states_[task].start; }
+    // A task may end earlier, or continue beyond it.
+    [[nodiscard]] double planned_end(TaskId task) const {
+        return states_[task].start + states_[task].time;
+    }
+    [[nodiscard]] std::span<const Part> parts(TaskId task) const {
+        return std::span(parts_).subspan(states_[task].first_part, states_[task].part_count);
+    }
+    // The running tasks with a part on the machine, in the order of `running`.
+    [[nodiscard]] std::vector<TaskId> tasks_on(MachineId machine);
+
+    // Whether queue, windows and clock allow the task on the machine for `time` from `from` on.
+    [[nodiscard]] bool allowed(TaskId task, MachineId machine, double from, double time) const;
+    // Only free capacity restricts the placement of tasks.
+    [[nodiscard]] bool unrestricted() const { return unrestricted_; }
+    // Finds parts for the task in that space from `from` on, for its planned time.
+    bool find(TaskId task, const Space& space, double from, std::vector<Part>& parts) const;
+    // The ends of windows after now, in order.
+    [[nodiscard]] std::span<const double> window_ends() const;
+
+    // --- orders ---------------------------------------------------------------------------------
+    // Places a waiting task, without a check. The space shows it immediately.
+    void place(TaskId task, std::span<const Part> parts);
+    // Interrupts a running task, which waits again.
+    void preempt(TaskId task);
+    // Ends a waiting or running task for good.
+    void kill(TaskId task);
+    // Switches a machine without tasks on or off.
+    void switch_machine(MachineId machine, bool on);
+    // Announces a later placement, without obligation; the controller is called at that time.
+    void reserve(TaskId task, MachineId machine, double time);
+    // Requests a call at that time.
+    void wake(double time);
+
+    // --- for the world, or for a real execution -------------------------------------------------
+    // The parts that the task of an order has left.
+    [[nodiscard]] std::span<const Part> vacated(const Order& order) const {
+        return std::span(vacated_).subspan(order.first, order.count);
+    }
+    void set_controller(Controller* controller) { controller_ = controller; }
+    void set_now(double now) { now_ = now; }
+    TaskId add_task(const Task& task, std::span<const double> amounts);
+    void set_rejected(TaskId task) { tasks_.set_rejected(task); }
+    void set_planned_time(TaskId task, double time) { states_[task].time = time; }
+    // Needed only for a task that is submitted before it may start.
+    void set_submit_time(TaskId task, double time) { states_[task].submit = time; }
+    // The task may start from now on, within the limits of its queue.
+    void submit(TaskId task);
+    void withdraw(TaskId task);
+    // A running task has ended, but occupies its machines until `end`.
+    void set_ending(TaskId task) { states_[task].phase = Phase::ending; }
+    // A running task has ended; its machines are free.
+    void end(TaskId task);
+    // Adds a task that has been running since that time.
+    void adopt(TaskId task, std::span<const Part> parts, double since);
+    MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts);
+    // Whether a machine exists; a machine that is down does not.
+    void set_present(MachineId machine, bool present);
+    [[nodiscard]] bool is_present(MachineId machine) const { return absent_[machine] == 0; }
+    [[nodiscard]] bool is_switched_off(MachineId machine) const { return off_[machine] != 0; }
+    void resize(MachineId machine, double cores);
+    // Calls the controller and returns its orders, valid until the next call.
+    std::span<const Order> decide();
+    // The orders of the last call, also if it was left by an exception.
+    [[nodiscard]] std::span<const Order> orders() const { return orders_; }
+    [[nodiscard]] double wake_time() const { return wake_; }
+    void clear_wake() { wake_ = never; }
+    [[nodiscard]] bool must_decide() const { return waiting_count_ > 0; }
+
+  private:
+    struct TaskState {
+        double time = 0.0;  // planned
+        double submit = std::numeric_limits<double>::quiet_NaN();
+        double start = 0.0;
+        std::uint64_t arrival = 0;
+        TaskId before = no_task;  // among the waiting tasks
+        TaskId next = no_task;
+        std::uint32_t first_part = 0;
+        std::uint32_t part_count = 0;
+        std::uint32_t place = 0;  // in `running_`
+        Phase phase = Phase::absent;
+    };
+
+    // The needs beyond the cores of the parts, where the space keeps account of them.
+    [[nodiscard]] Needs space_needs(TaskId task) const {
+        return space_.is_plain() ? Needs() : needs(task);
+    }
+    [[nodiscard]] bool needs_only_cores(const TaskTable::Extent& extent) const;
+    void enqueue(TaskId task);
+    void unlink(TaskId task);
+    void release_held(TaskId ended);
+    void occupy(TaskId task, std::span<const Part> parts, double since);
+    void vacate(TaskId task);
+    void compact();
+    void add_order(Order::Kind kind, TaskId task, MachineId machine);
+    bool undo_place(TaskId task);
+    void reopen(MachineId machine);
+    void index_parts(TaskId task, bool add);
+
+    Controller* controller_ = nullptr;
+    double now_ = 0.0;
+    double wake_ = never;
+    Tasks tasks_;
+    std::vector<MachineSpec> machines_;
+    Space space_;
+    Space empty_;
+    std::vector<AccessWindow> windows_;
+    std::vector<double> window_ends_;
+    std::vector<QueueRule> queues_;
+    QueueLimits limits_;
+    bool pooled_ = true;
+    bool unrestricted_ = true;
+    bool single_cores_ = false;   // tasks may be spread, and every machine has one core
+    bool finite_memory_ = false;  // some machine has a specified memory
+    double slowest_mhz_ = never;  // of the machines with a specified clock
+
+    std::vector<TaskState> states_;
+    std::vector<TaskId> running_;
+    std::vector<Part> parts_;
+    std::size_t live_parts_ = 0;
+    TaskId first_ = no_task;
+    TaskId last_ = no_task;
+    std::size_t waiting_count_ = 0;
+    std::uint64_t next_arrival_ = 1;
+    // By machine; kept from the first call of `tasks_on` on.
+    std::vector<std::vector<TaskId>> on_machine_;
+    bool indexed_ = false;
+    std::vector<Order> orders_;
+    std::vector<Part> vacated_;
+    std::vector<std::uint8_t> absent_;
+    std::vector<std::uint8_t> off_;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,33 @@
+#include "platform/fleet.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace twinloop {
+
+MachineId Fleet::add(const MachineSpec& spec, double speed_factor,
+                     std::shared_ptr<const PowerModel> power, double now) {
+    const auto id = static_cast<MachineId>(machines_.size());
+    Machine& machine = machines_.emplace_back();
+    machine.speed = spec.speed * speed_factor;
+    machine.capacity = spec.cores * machine.speed;
+    if (id > 0 && machine.speed != slowest_) equally_fast_ = false;
+    slowest_ = std::min(slowest_, machine.speed);
+    metered_ = metered_ || power != nullptr;
+    Meter& meter = meters_.emplace_back();
+    meter.power = power.get();
+    meter.capacity = machine.capacity;
+    meter.since = now;
+    machine.power = std::move(power);
+    return id;
+}
+
+double Fleet::find_slowest(std::span<const Part> parts) const {
+    double speed = never;
+    for (const Part& part : parts)
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            speed = std::min(speed, machines_[m].speed);
+    return speed;
+}
+
+}  // namespace twinloop

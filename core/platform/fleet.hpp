@@ -1,0 +1,62 @@
+// The machines of a run: capacity, state and energy. Machines can be added and removed during the
+// run; the number of a removed machine is not used again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "platform/machine.hpp"
+#include "platform/meter.hpp"
+#include "platform/power.hpp"
+
+namespace twinloop {
+
+struct Machine {
+    double speed = 1.0;     // reference core-seconds per second of a core, in this run
+    double capacity = 1.0;  // reference core-seconds per second
+    std::shared_ptr<const PowerModel> power;
+    std::uint32_t outages = 0;  // current ones
+    bool off = false;           // switched off by a controller
+    bool removed = false;
+
+    [[nodiscard]] bool running() const { return outages == 0 && !off && !removed; }
+};
+
+class Fleet {
+  public:
+    MachineId add(const MachineSpec& spec, double speed_factor,
+                  std::shared_ptr<const PowerModel> power, double now);
+
+    [[nodiscard]] std::size_t size() const { return machines_.size(); }
+    [[nodiscard]] const Machine& operator[](MachineId machine) const { return machines_[machine]; }
+    [[nodiscard]] Machine& operator[](MachineId machine) { return machines_[machine]; }
+    // The lowest speed of all machines.
+    [[nodiscard]] double slowest() const { return slowest_; }
+    [[nodiscard]] bool equally_fast() const { return equally_fast_; }
+    // The lowest speed of the machines of these parts.
+    [[nodiscard]] double slowest_of(std::span<const Part> parts) const {
+        return equally_fast_ ? slowest_ : find_slowest(parts);
+    }
+    [[nodiscard]] bool metered() const { return metered_; }
+
+    // Meters, where tasks do not share.
+    [[nodiscard]] Meter& meter(MachineId machine) { return meters_[machine]; }
+    [[nodiscard]] const Meter& meter(MachineId machine) const { return meters_[machine]; }
+    void set_start(double now) {
+        for (Meter& meter : meters_) meter.since = now;
+    }
+
+  private:
+    [[nodiscard]] double find_slowest(std::span<const Part> parts) const;
+
+    std::vector<Machine> machines_;
+    std::vector<Meter> meters_;
+    double slowest_ = never;
+    bool equally_fast_ = true;
+    bool metered_ = false;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,30 @@
+// The use and the energy of a machine whose tasks do not share, exact between changes. Where tasks
+// share, the resource of the kernel keeps the same integrals.
+#pragma once
+
+#include "kernel/measure.hpp"
+#include "platform/power.hpp"
+
+namespace twinloop {
+
+struct Meter {
+    const PowerModel* power = nullptr;  // nullptr: not metered, or off
+    double capacity = 1.0;              // reference core-seconds per second
+    double since = 0.0;
+    double energy = 0.0;  // J
+    double price = 0.0;   // integral of power per use: the charge of a task with a use of 1
+    Sum used;             // reference core-seconds per second
+
+    void advance(double now) {
+        const double elapsed = now - since;
+        if (elapsed <= 0) return;
+        since = now;
+        if (power == nullptr) return;
+        const double use = used.value();
+        const double joules = power->at(capacity > 0 ? use / capacity : 0.0) * elapsed;
+        energy += joules;
+        if (use > 0) price += joules / use;
+    }
+};
+
+}  // namespace twinloop

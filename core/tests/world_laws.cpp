@@ -1,0 +1,405 @@
+#include "world_laws.hpp"
+
+#include <bit>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "bytes.hpp"
+
+using namespace twinloop;
+
+namespace {
+
+// --- capacity -----------------------------------------------------------------------------------
+
+bool is_suitable(const World& world, const Request& request, MachineId machine) {
+    const double mhz = world.scheduler().machines()[machine].mhz;
+    if (mhz > 0 && mhz < request.mhz) return false;
+    const auto& queues = world.state().scenario->queues;
+    const auto queue = static_cast<std::size_t>(request.queue);
+    if (request.queue < 0 || queue >= queues.size() || queues[queue].machines.empty()) return true;
+    return machine < queues[queue].machines.size() && queues[queue].machines[machine] != 0;
+}
+
+void check_capacity(const World& world, bool overcommits) {
+    const SchedulerState& scheduler = world.scheduler();
+    const Space& space = scheduler.space();
+    std::vector<double> cores(space.size());
+    std::vector<double> memory(space.size());
+    std::vector<double> amounts(space.size() * space.resources());
+    std::vector<std::uint32_t> instances(space.size());
+    for (const TaskId task : scheduler.running()) {
+        const Needs needs = scheduler.needs(task);
+        double all = 0.0;
+        for (const Part& part : scheduler.parts(task))
+            for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+                const double share = part.share_of(needs.cores);
+                all += part.cores;
+                cores[m] += part.cores;
+                memory[m] += needs.memory * share;
+                for (std::size_t r = 0; r < space.resources(); ++r)
+                    amounts[m * space.resources() + r] += needs.amounts[r] * share;
+                ++instances[m];
+                if (scheduler.phase(task) == Phase::running)
+                    require(world.state().fleet[m].running(), "tasks run on running machines");
+                require(is_suitable(world, scheduler.request(task), m),
+                        "tasks are on machines of their queue, with the clock they need");
+            }
+        require(near(all, needs.cores, 1.0), "a running task has all its cores");
+    }
+    double total = 0.0;
+    for (MachineId m = 0; m < space.size(); ++m) {
+        const MachineSpec& spec = scheduler.machines()[m];
+        require(near(space.cores(m) + cores[m], spec.cores, 1.0),
+                "free and occupied cores are all cores");
+        require(overcommits || space.cores(m) >= -slack, "no core is occupied twice");
+        if (std::isfinite(spec.memory))
+            require(near(space.memory(m) + memory[m], spec.memory, 1.0),
+                    "free and occupied memory are all memory");
+        for (std::size_t r = 0; r < space.resources(); ++r)
+            require(near(space.amount(m, r) + amounts[m * space.resources() + r],
+                         scheduler.empty_space().amount(m, r), 1.0),
+                    "free and occupied amounts are all amounts");
+        require(space.instances(m) == instances[m], "the tasks of a machine are counted");
+        require(space.open(m) == world.state().fleet[m].running(), "running machines are open");
+        if (space.open(m)) total += std::max(0.0, space.cores(m));
+    }
+    require(near(space.total_cores(), total, 1.0), "the free cores are those of open machines");
+}
+
+void check_queues(const World& world) {
+    const SchedulerState& scheduler = world.scheduler();
+    const auto& rules = world.state().scenario->queues;
+    std::map<std::int32_t, std::uint32_t> admitted;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::uint32_t> of_user;
+    std::size_t waiting = 0;
+    for (TaskId task = 0; task < scheduler.task_count(); ++task) {
+        const Phase phase = scheduler.phase(task);
+        if (phase == Phase::waiting) ++waiting;
+        if (phase != Phase::waiting && phase != Phase::running && phase != Phase::ending) continue;
+        const Request& request = scheduler.request(task);
+        ++admitted[request.queue];
+        ++of_user[{request.queue, request.user}];
+    }
+    require(waiting == scheduler.waiting_count(), "waiting tasks are counted");
+    for (std::size_t i = 0; i < rules.size(); ++i)
+        require(admitted[static_cast<std::int32_t>(i)] <= rules[i].max_running,
+                "a queue admits at most its limit");
+    for (const auto& [key, count] : of_user)
+        if (key.first >= 0 && static_cast<std::size_t>(key.first) < rules.size())
+            require(count <= rules[static_cast<std::size_t>(key.first)].max_running_per_user,
+                    "a queue admits at most its limit of each user");
+}
+
+// Where machines are shared: no rate above its limit, no use above the capacity, none left over.
+void check_rates(const World& world) {
+    Simulation simulation(world.state().simulation);
+    std::vector<double> drawn(simulation.resource_count());
+    for (const ActivityId id : simulation.activities()) {
+        require(simulation.rate(id) <= simulation.activity(id).limit * (1 + 1e-9),
+                "no task draws more than it demands");
+        drawn[simulation.activity(id).route.front()] += simulation.rate(id);
+    }
+    for (ResourceId m = 0; m < drawn.size(); ++m)
+        require(drawn[m] <= simulation.capacity(m) * (1 + 1e-9), "no capacity is exceeded");
+    for (const ActivityId id : simulation.activities()) {
+        const ResourceId m = simulation.activity(id).route.front();
+        require(simulation.rate(id) >= simulation.activity(id).limit * (1 - 1e-9) ||
+                    drawn[m] >= simulation.capacity(m) * (1 - 1e-9),
+                "a task draws what it demands, or its machine is full");
+    }
+}
+
+// --- energy -------------------------------------------------------------------------------------
+
+struct Integrals {
+    double energy = 0.0;
+    double idle = 0.0;  // the energy while the machine was not used
+    double use = 0.0;   // reference core-seconds
+};
+
+// The slow way: all recorded changes of use, from one to the next.
+std::vector<Integrals> integrate_use(const World& world) {
+    const WorldState& state = world.state();
+    const UseLog& log = state.records.use;
+    std::vector<Integrals> made(state.fleet.size());
+    std::vector<double> since(made.size(), state.begin);
+    std::vector<double> used(made.size(), unknown);
+    std::vector<double> capacity(made.size());
+    std::vector<double> then(made.size());  // the capacity at the last record
+    for (MachineId m = 0; m < state.scenario->machines.size(); ++m) {
+        const MachineSpec& spec = state.scenario->machines[m];
+        capacity[m] = spec.cores * spec.speed * state.values.speed_factor;
+    }
+    const auto close = [&](MachineId m, double now) {
+        const double seconds = now - since[m];
+        require(seconds >= 0, "records are in the order of time");
+        since[m] = now;
+        if (std::isnan(used[m])) return;
+        require(used[m] >= 0 && used[m] <= then[m] * (1 + 1e-9), "use is within the capacity");
+        made[m].use += used[m] * seconds;
+        if (!state.fleet[m].power) return;
+        const double joules =
+            seconds * state.fleet[m].power->at(then[m] > 0 ? used[m] / then[m] : 0.0);
+        made[m].energy += joules;
+        if (used[m] <= 1e-12 * then[m]) made[m].idle += joules;
+    };
+    auto resize = log.resizes.begin();
+    for (std::size_t i = 0; i < log.t.size(); ++i) {
+        const MachineId m = log.machine[i];
+        close(m, log.t[i]);
+        for (; resize != log.resizes.end() && resize->place == i; ++resize)
+            capacity[resize->machine] = resize->capacity;
+        used[m] = log.used[i];
+        then[m] = capacity[m];
+    }
+    for (MachineId m = 0; m < made.size(); ++m) close(m, world.now());
+    return made;
+}
+
+void check_energy(const World& world) {
+    const std::vector<Integrals> expected = integrate_use(world);
+    double machines = 0.0;
+    double idle = 0.0;
+    for (MachineId m = 0; m < expected.size(); ++m) {
+        require(near(world.energy(m), expected[m].energy, 1.0),
+                "the energy of a machine is the integral of its power");
+        machines += expected[m].energy;
+        idle += expected[m].idle;
+    }
+    double tasks = 0.0;
+    for (TaskId task = 0; task < world.tasks().size(); ++task) {
+        const double energy = world.energy_of(task);
+        require(energy >= -1e-9 * std::max(machines, 1.0), "the energy of a task is not negative");
+        tasks += energy;
+    }
+    require(near(tasks + idle, machines, 1.0),
+            "the energy of tasks and idle machines is that of all machines");
+}
+
+// --- outcomes -----------------------------------------------------------------------------------
+
+bool is_ordered(double earlier, double later) {
+    return std::isnan(earlier) || std::isnan(later) || earlier <= later;
+}
+
+void check_task(const World& world, TaskId id) {
+    const WorldState& state = world.state();
+    const TaskRun& run = world.tasks()[id];
+    const Task& task = state.task(id);
+    require(run.status != Status::none, "every task has a status at the end");
+    require(is_ordered(run.submit, run.ready) && is_ordered(run.ready, run.start) &&
+                is_ordered(run.start, run.last_start) && is_ordered(run.last_start, run.end),
+            "the events of a task are in order");
+    require(run.attempts > 0 || run.status != Status::completed, "a completed task has started");
+    require(run.failures <= run.attempts && run.failures <= state.options().max_failures,
+            "failures are limited");
+    const double work = task.work * state.service_factor(task);
+    // Without delay, demand that is not met during the pauses of checkpoints counts as lost work.
+    const bool pauses =
+        state.sharing == SharingMode::no_delay && state.options().checkpoint_cost > 0;
+    require((run.done >= -1e-9 || pauses) && run.done <= run.attempts * work * (1 + 1e-9) + 1e-9,
+            "each execution does at most the work");
+    if (run.status == Status::completed && run.attempts == 1 &&
+        state.sharing != SharingMode::no_delay)
+        require(near(run.done, work, 1.0), "a completed execution has done the work");
+    for (const TaskId child : state.scheduler.tasks().children(id)) {
+        const TaskRun& then = world.tasks()[child];
+        if (then.attempts == 0) continue;
+        require(run.status == Status::completed && run.end <= then.ready,
+                "a child starts after its parents have completed");
+    }
+}
+
+// The duration of the first execution of a task without sharing; NaN where that is not simple.
+double expected_duration(const World& world, TaskId id, std::span<const Part> parts) {
+    const WorldState& state = world.state();
+    const Task& task = state.task(id);
+    if (task.fragments > 0 || state.options().checkpoint_interval < never ||
+        state.values.startup_overhead > 0)
+        return unknown;
+    const double speed = state.fleet.slowest_of(parts);
+    const double stretch = state.options().fixed_demand ? 1.0 : speed / task.speed;
+    return task.length * (state.service_factor(task) / stretch);
+}
+
+void check_executions(const World& world) {
+    const WorldState& state = world.state();
+    const PlacementLog& log = state.records.placements;
+    const auto& order = state.options().instant_order;
+    for (std::size_t i = 0; i < log.task.size();) {
+        std::vector<Part> parts;
+        const std::size_t first = i;
+        for (; i < log.task.size() && log.task[i] == log.task[first] &&
+               log.attempt[i] == log.attempt[first];
+             ++i)
+            parts.push_back({log.machine[i], log.count[i], log.cores[i]});
+        const double start = log.start[first];
+        const double end = log.end[first];
+        require(start <= end, "no execution ends before its start");
+        const double duration = expected_duration(world, log.task[first], parts);
+        if (log.attempt[first] > 0 || std::isnan(duration)) continue;
+        const auto reason = static_cast<Reason>(log.reason[first]);
+        if (reason == Reason::completed && state.sharing == SharingMode::delay)
+            require(end - start >= duration * (1 - 1e-9) - 1e-9 * end,
+                    "shared machines do not make tasks faster");
+        if (reason == Reason::completed && state.sharing != SharingMode::delay)
+            require(end == start + duration, "an execution without delay takes its run time");
+        if ((reason == Reason::failed || reason == Reason::lost) && duration > 0 &&
+            state.sharing != SharingMode::delay && order[0] < order[1])
+            require(end < start + duration, "a task that ends when its machine fails has ended");
+    }
+}
+
+void check_windows(const World& world) {
+    const WorldState& state = world.state();
+    const PlacementLog& log = state.records.placements;
+    for (std::size_t i = 0; i < log.task.size(); ++i) {
+        const Request& request = state.task(log.task[i]).request;
+        const double placed = log.start[i] - state.values.dispatch_latency;
+        for (const AccessWindow& window : state.scenario->windows) {
+            if (!(placed > window.start - 1e-9 && placed < window.end - 1e-9)) continue;
+            if (std::ranges::find(window.users, request.user) != window.users.end() ||
+                std::ranges::find(window.queues, request.queue) != window.queues.end())
+                continue;
+            for (MachineId m = log.machine[i]; m < log.machine[i] + log.count[i]; ++m)
+                require(m >= window.machines.size() || window.machines[m] == 0,
+                        "no task is placed in a window of others");
+        }
+    }
+}
+
+// Where all machines are equally fast, the CPU time of tasks is the use of machines.
+void check_use(const World& world) {
+    const WorldState& state = world.state();
+    if (!state.fleet.equally_fast()) return;
+    double machines = 0.0;
+    for (const Integrals& each : integrate_use(world)) machines += each.use;
+    double tasks = 0.0;
+    for (const TaskRun& each : world.tasks()) tasks += each.used * state.fleet.slowest();
+    require(near(tasks, machines, 1.0), "the CPU time of tasks is the use of machines");
+}
+
+// Usage windows add up to the CPU time.
+void check_usage(const World& world) {
+    if (!world.state().records.usage) return;
+    std::vector<double> counted(world.tasks().size());
+    for (const UsageLog::Row& row : world.state().records.usage->rows())
+        for (const double cpu : row.cpu) counted[row.task] += cpu;
+    for (TaskId task = 0; task < counted.size(); ++task)
+        require(near(counted[task], world.tasks()[task].used, 1.0),
+                "the windows of a task add up to its CPU time");
+}
+
+void check_leaks(const World& world, double instant) {
+    const WorldState& state = world.state();
+    Simulation simulation(state.simulation);
+    (void)simulation.next_time();  // settles the changes after the last instant
+    require(state.open == 0, "no task is open at the end");
+    require(simulation.live() == 0, "no activity is left at the end");
+    require(state.usage_timers == 0, "no usage timer is left at the end");
+    std::size_t expected = 0;
+    for (TaskId task = 0; task < world.tasks().size(); ++task) {
+        const std::uint32_t slot = world.tasks()[task].slot;
+        if (slot == Executions::no_slot) continue;
+        require(state.executions[slot].task == task && state.executions[slot].step == Step::release,
+                "only executions that release their machines are left at the end");
+        ++expected;
+    }
+    for (std::size_t i = 0; i < state.next_outage; ++i) {
+        const double end = state.outages->list[i].end;
+        if (end < never && end > instant) ++expected;
+    }
+    for (const EventId timer : {state.submissions, state.outage, state.decision})
+        if (simulation.timer_set(timer)) ++expected;
+    require(simulation.pending() == expected, "no event is left at the end but of the background");
+}
+
+// --- equality -----------------------------------------------------------------------------------
+
+bool is_same(double a, double b) {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+template <class T>
+bool is_same(const T& a, const T& b) {
+    return a == b;
+}
+template <class T>
+bool is_same(const std::vector<T>& a, const std::vector<T>& b) {
+    return std::ranges::equal(a, b, [](const T& x, const T& y) { return is_same(x, y); });
+}
+
+}  // namespace
+
+void check_state(const World& world, bool overcommits) {
+    check_capacity(world, overcommits);
+    check_queues(world);
+    check_rates(world);
+    check_energy(world);
+}
+
+void check_end(const World& world, double instant) {
+    for (TaskId task = 0; task < world.tasks().size(); ++task) check_task(world, task);
+    check_leaks(world, instant);
+    check_executions(world);
+    check_windows(world);
+    check_use(world);
+    check_usage(world);
+}
+
+void check_equal(const World& left, const World& right) {
+    const WorldState& a = left.state();
+    const WorldState& b = right.state();
+    require(is_same(left.now(), right.now()) && a.events == b.events && a.open == b.open &&
+                a.simulation.pending() == b.simulation.pending(),
+            "copies are at the same time, after the same events");
+    require(left.tasks().size() == right.tasks().size(), "copies have the same tasks");
+    for (TaskId task = 0; task < left.tasks().size(); ++task) {
+        const TaskRun& x = left.tasks()[task];
+        const TaskRun& y = right.tasks()[task];
+        require(is_same(x.submit, y.submit) && is_same(x.ready, y.ready) &&
+                    is_same(x.start, y.start) && is_same(x.last_start, y.last_start) &&
+                    is_same(x.end, y.end) && is_same(x.last_end, y.last_end) &&
+                    is_same(x.done, y.done) && is_same(x.used, y.used) && x.slot == y.slot &&
+                    x.attempts == y.attempts && x.failures == y.failures && x.status == y.status,
+                "copies have the same outcomes");
+        require(is_same(left.energy_of(task), right.energy_of(task)) &&
+                    is_same(left.progress(task), right.progress(task)),
+                "copies have the same progress");
+    }
+    for (MachineId m = 0; m < a.fleet.size(); ++m)
+        require(is_same(left.energy(m), right.energy(m)), "copies have the same energy");
+    const PlacementLog& p = a.records.placements;
+    const PlacementLog& q = b.records.placements;
+    require(is_same(p.task, q.task) && is_same(p.attempt, q.attempt) &&
+                is_same(p.machine, q.machine) && is_same(p.count, q.count) &&
+                is_same(p.cores, q.cores) && is_same(p.start, q.start) && is_same(p.end, q.end) &&
+                is_same(p.reason, q.reason),
+            "copies have the same placements");
+    require(is_same(a.records.use.machine, b.records.use.machine) &&
+                is_same(a.records.use.t, b.records.use.t) &&
+                is_same(a.records.use.used, b.records.use.used),
+            "copies have the same use");
+    require(is_same(a.records.orders.t, b.records.orders.t) &&
+                is_same(a.records.orders.kind, b.records.orders.kind) &&
+                is_same(a.records.orders.task, b.records.orders.task) &&
+                is_same(a.records.orders.machine, b.records.orders.machine) &&
+                is_same(a.records.last_machines, b.records.last_machines),
+            "copies have the same orders");
+    require(is_same(a.records.states.machine, b.records.states.machine) &&
+                is_same(a.records.states.start, b.records.states.start) &&
+                is_same(a.records.states.finish, b.records.states.finish) &&
+                is_same(a.records.states.kind, b.records.states.kind),
+            "copies have the same states");
+    require(a.records.usage.has_value() == b.records.usage.has_value(), "copies keep usage alike");
+    if (!a.records.usage) return;
+    const auto rows = a.records.usage->rows();
+    const auto others = b.records.usage->rows();
+    require(rows.size() == others.size(), "copies have as many usage rows");
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        require(rows[i].task == others[i].task && rows[i].machine == others[i].machine &&
+                    is_same(rows[i].start, others[i].start) &&
+                    is_same(rows[i].end, others[i].end) && is_same(rows[i].cpu, others[i].cpu),
+                "copies have the same usage");
+}

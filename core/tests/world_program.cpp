@@ -1,0 +1,209 @@
+#include "world_program.hpp"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "random_scenario.hpp"
+#include "world_laws.hpp"
+
+namespace {
+
+using namespace twinloop;
+
+// A world and copies of it, which all operations must keep equal.
+class Worlds {
+  public:
+    explicit Worlds(Bytes& bytes) : bytes_(bytes), made_(bytes), overcommits_(!made_.batch) {
+        copies_.emplace_back(new World(made_.start()));
+        instant_ = first().now();
+    }
+
+    void operate() {
+        const double before = first().now();
+        apply();
+        for (const auto& each : copies_) {
+            require(each->now() >= before, "time does not decrease");
+            check_equal(first(), *each);
+        }
+        check_state(first(), overcommits_);
+    }
+
+    void finish() {
+        for (const auto& each : copies_) {
+            drain(*each);
+            check_equal(first(), *each);
+        }
+        check_state(first(), overcommits_);
+        if (!is_full(first())) check_end(first(), instant_);
+    }
+
+  private:
+    [[nodiscard]] World& first() { return *copies_.front(); }
+    [[nodiscard]] static bool is_full(const World& world) {
+        return world.state().records.usage && world.state().records.usage->full();
+    }
+
+    // The next instant; false if there is none. The outages after the horizon become known when
+    // they are needed.
+    bool step(World& world) {
+        bool stepped = world.step();
+        if (!stepped && world.needs_outages()) {
+            world.extend(made_.all);
+            stepped = world.step();
+        }
+        if (stepped && &world == &first()) instant_ = world.now();
+        return stepped;
+    }
+
+    void drain(World& world) {
+        double last = world.now();
+        for (int count = 0; step(world); ++count) {
+            require(count < 100'000, "a run has an end");
+            require(world.now() >= last, "time does not decrease");
+            last = world.now();
+        }
+    }
+
+    void run_until(World& world, double time) {
+        while (world.next_time() <= time && step(world)) {
+        }
+        if (is_full(world)) return;
+        world.run_until(time);
+        if (!world.needs_outages()) return;
+        world.extend(made_.all);
+        world.run_until(time);
+    }
+
+    template <class Operation>
+    void on_all(Operation&& operation) {
+        for (const auto& each : copies_) operation(*each);
+    }
+
+    void apply() {
+        switch (bytes_.below(16)) {
+            case 0:
+            case 1:
+            case 2:
+            case 3:
+                on_all([&](World& world) { step(world); });
+                break;
+            case 4: {
+                const double time = first().now() + pick(bytes_, {0.5, 0, 1, 3, 0.1, 1000});
+                on_all([&](World& world) { run_until(world, time); });
+                break;
+            }
+            case 5:
+            case 6:
+                if (copies_.size() < 3) copies_.push_back(std::make_unique<World>(first()));
+                break;
+            case 7:
+                if (copies_.size() > 1) copies_.erase(copies_.begin());
+                break;
+            case 8:
+            case 9:
+                change([&](auto&& operation) { on_all(operation); });
+                break;
+            case 10: {
+                // A copy that changes and ends does not affect the others.
+                World branch(first());
+                change([&](auto&& operation) { operation(branch); });
+                drain(branch);
+                check_state(branch, overcommits_);
+                break;
+            }
+            default:
+                inject();
+                break;
+        }
+    }
+
+    // A change of machines.
+    template <class Apply>
+    void change(Apply&& apply) {
+        const WorldState& state = first().state();
+        const auto machine = static_cast<MachineId>(bytes_.below(state.fleet.size()));
+        switch (bytes_.below(6)) {
+            case 0:
+            case 1:
+                apply([&](World& world) { world.fail(machine); });
+                break;
+            case 2:
+                if (state.fleet[machine].outages > 0)
+                    apply([&](World& world) { world.restore(machine); });
+                break;
+            case 3:
+                resize(machine, apply);
+                break;
+            case 4: {
+                const MachineSpec spec = pick_machine(bytes_, bytes_.below(2) == 0);
+                const auto power = bytes_.below(2) ? pick_power(bytes_) : nullptr;
+                const std::array<double, 1> amounts = {pick(bytes_, {0, 2})};
+                const auto given = std::span(amounts).first(state.scheduler.space().resources());
+                if (is_strong_enough(spec.cores, spec.speed))
+                    apply([&](World& world) { world.add_machine(spec, given, power); });
+                break;
+            }
+            default:
+                if (!state.fleet[machine].removed)
+                    apply([&](World& world) { world.remove_machine(machine); });
+                break;
+        }
+    }
+
+    // Without sharing, no task may demand more than its machines provide. Whether machines are
+    // shared was decided for the machines of the scenario: no other may be weaker.
+    [[nodiscard]] bool is_strong_enough(double cores, double speed) {
+        return first().state().is_shared() || (cores >= fewest_cores() && speed >= lowest_speed());
+    }
+    [[nodiscard]] double fewest_cores() const {
+        return std::ranges::min(made_.scenario->machines, {}, &MachineSpec::cores).cores;
+    }
+    [[nodiscard]] double lowest_speed() const {
+        return std::ranges::min(made_.scenario->machines, {}, &MachineSpec::speed).speed;
+    }
+
+    // To a size that its tasks fit in.
+    template <class Apply>
+    void resize(MachineId machine, Apply&& apply) {
+        const WorldState& state = first().state();
+        const double cores = pick(bytes_, {1, 2, 4, 8, 0.5, 0});
+        const double capacity = state.scheduler.machines()[machine].cores;
+        const double used = capacity - state.scheduler.space().cores(machine);
+        if (!is_strong_enough(cores, never)) return;
+        if (cores * state.values.effective_capacity < std::min(used, capacity) - slack) return;
+        apply([&](World& world) { world.set_cores(machine, cores); });
+    }
+
+    void inject() {
+        Task task = pick_task(bytes_);
+        if (!first().state().is_shared() && !made_.batch)
+            task.limit = std::min(task.limit,
+                                  fewest_cores() * std::min(1.0, first().state().fleet.slowest()));
+        task.request.submit = first().now() + pick(bytes_, {0, 0, 1, 2.5});
+        const std::array<double, 1> amounts = {pick(bytes_, {0, 1})};
+        const auto given = std::span(amounts).first(first().scheduler().space().resources());
+        on_all([&](World& world) {
+            try {
+                world.inject(task, given);
+            } catch (const std::invalid_argument&) {
+                // It would need shared machines.
+            }
+        });
+    }
+
+    Bytes& bytes_;
+    RandomScenario made_;
+    bool overcommits_;
+    double instant_ = 0.0;  // the last one of the first world
+    std::vector<std::unique_ptr<World>> copies_;
+};
+
+}  // namespace
+
+void run_world_program(std::span<const std::uint8_t> program) {
+    Bytes bytes(program);
+    Worlds worlds(bytes);
+    while (!bytes.empty()) worlds.operate();
+    worlds.finish();
+}

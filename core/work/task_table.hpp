@@ -1,0 +1,126 @@
+// The tasks of a scenario as constant rows that all its runs share, and the tasks of one run: the
+// shared rows followed by the rows that appeared during the run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernel/measure.hpp"
+#include "work/request.hpp"
+
+namespace twinloop {
+
+// A period of constant demand.
+struct Fragment {
+    double duration = 0.0;  // s, as recorded
+    double rate = 0.0;      // reference core-seconds per second
+};
+
+// In two cache lines.
+struct alignas(64) Task {
+    Request request;
+    double work = 0.0;    // reference core-seconds
+    double limit = 0.0;   // reference core-seconds per second, at most
+    double length = 0.0;  // recorded run time (s)
+    double speed = 1.0;   // of the machine on which it was recorded
+    double deadline = never;
+    std::uint32_t first_fragment = 0;
+    std::uint32_t fragments = 0;  // 0: its demand is constant
+    std::uint32_t first_child = 0;
+    std::uint32_t children = 0;
+    std::uint32_t parents = 0;
+    std::uint16_t kind = 0;  // of contention
+    bool rejected = false;   // before the run: it can never be placed
+};
+
+class TaskTable {
+  public:
+    explicit TaskTable(std::size_t resources = 0) : resources_(resources) {}
+
+    // Adds a row; its length follows from the rest. `amounts`: of each other resource.
+    TaskId add(const Task& task, std::span<const double> amounts,
+               std::span<const Fragment> fragments = {}, std::span<const TaskId> children = {});
+    void reserve(std::size_t tasks, std::size_t fragments) {
+        rows_.reserve(tasks);
+        fragments_.reserve(fragments);
+    }
+    void set_rejected(TaskId task, bool rejected) { rows_[task].rejected = rejected; }
+
+    [[nodiscard]] std::size_t size() const { return rows_.size(); }
+    [[nodiscard]] std::size_t resources() const { return resources_; }
+    [[nodiscard]] std::size_t fragment_count() const { return fragments_.size(); }
+    [[nodiscard]] const Task& operator[](TaskId task) const { return rows_[task]; }
+    [[nodiscard]] std::span<const double> amounts(TaskId task) const {
+        return std::span(amounts_).subspan(task * resources_, resources_);
+    }
+    [[nodiscard]] std::span<const Fragment> fragments(TaskId task) const {
+        return std::span(fragments_).subspan(rows_[task].first_fragment, rows_[task].fragments);
+    }
+    [[nodiscard]] std::span<const TaskId> children(TaskId task) const {
+        return std::span(children_).subspan(rows_[task].first_child, rows_[task].children);
+    }
+
+    // The requests of all rows together, so that a run need not look at each.
+    struct Extent {
+        bool memory = false;            // some row requests memory
+        bool amounts = false;           // some row requests another resource
+        bool nodes = false;             // some row requests nodes
+        bool nodes_beyond_one = false;  // some row requests nodes other than one per core
+        bool parents = false;           // some row depends on another
+        double mhz = 0.0;               // highest minimum clock
+    };
+    [[nodiscard]] const Extent& extent() const { return extent_; }
+
+  private:
+    std::size_t resources_;
+    std::vector<Task> rows_;
+    std::vector<double> amounts_;
+    std::vector<Fragment> fragments_;
+    std::vector<TaskId> children_;
+    Extent extent_;
+};
+
+// Whether a request for nodes can be met by as many cores of single-core machines.
+[[nodiscard]] inline bool is_node_per_core(const Request& request) {
+    return request.nodes > 0 && request.cores == request.nodes && request.memory == 0;
+}
+
+class Tasks {
+  public:
+    Tasks() : Tasks(std::make_shared<const TaskTable>()) {}
+    explicit Tasks(std::shared_ptr<const TaskTable> shared)
+        : shared_(std::move(shared)), shared_size_(static_cast<TaskId>(shared_->size())),
+          own_(shared_->resources()) {}
+
+    [[nodiscard]] std::size_t size() const { return shared_size_ + own_.size(); }
+    [[nodiscard]] const TaskTable& shared() const { return *shared_; }
+    [[nodiscard]] const TaskTable& own() const { return own_; }
+    [[nodiscard]] const Task& operator[](TaskId task) const {
+        return task < shared_size_ ? (*shared_)[task] : own_[task - shared_size_];
+    }
+    [[nodiscard]] std::span<const double> amounts(TaskId task) const {
+        return task < shared_size_ ? shared_->amounts(task) : own_.amounts(task - shared_size_);
+    }
+    [[nodiscard]] std::span<const Fragment> fragments(TaskId task) const {
+        return task < shared_size_ ? shared_->fragments(task) : own_.fragments(task - shared_size_);
+    }
+    [[nodiscard]] std::span<const TaskId> children(TaskId task) const {
+        return task < shared_size_ ? shared_->children(task) : own_.children(task - shared_size_);
+    }
+
+    TaskId add(const Task& task, std::span<const double> amounts) {
+        return shared_size_ + own_.add(task, amounts);
+    }
+    void set_rejected(TaskId task) { own_.set_rejected(task - shared_size_, true); }
+
+  private:
+    std::shared_ptr<const TaskTable> shared_;
+    TaskId shared_size_;
+    TaskTable own_;
+};
+
+}  // namespace twinloop

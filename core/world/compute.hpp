@@ -1,0 +1,64 @@
+// Compute steps: the demand of an execution on its machines, fragment by fragment. Where no task
+// can demand more than its cores provide, a step is a timer and a change of meters; where machines
+// are shared, it is an activity of the kernel on each machine.
+#pragma once
+
+#include <span>
+
+#include "world/state.hpp"
+
+namespace twinloop {
+
+class Compute {
+  public:
+    explicit Compute(WorldState& world) : world_(world) {}
+
+    // Begins the first step, or the one that an earlier execution has reached.
+    void begin(std::uint32_t slot);
+    // Whether the current step is the last one.
+    [[nodiscard]] static bool is_last(const Execution& execution) {
+        return execution.fragment + 1 >= execution.fragment_count;
+    }
+    // Begins the next step.
+    void next(std::uint32_t slot);
+    // Whether the current step has ended by itself, not by a kill, when the timer fires.
+    [[nodiscard]] bool has_ended(std::uint32_t slot) const;
+    // Ends the demand, and accounts for work, use and energy.
+    void stop(std::uint32_t slot, std::span<const Part> parts);
+    // An activity of the execution has ended; true if it was the last one and has finished.
+    bool end_activity(std::uint32_t slot, std::uint32_t member, Ending how, const Final& figures);
+
+    // The recorded seconds of its task that an execution has reached.
+    [[nodiscard]] double reached(std::uint32_t slot) const;
+    // The recorded seconds that are kept after an interruption.
+    [[nodiscard]] double kept(std::uint32_t slot, Interrupted then) const;
+    // The energy charged to an execution since the start of its compute steps (J).
+    [[nodiscard]] double energy(std::uint32_t slot) const;
+
+    // The usage record: begin and end of an execution, and the end of a window with sharing.
+    void open_usage(std::uint32_t slot, std::span<const Part> parts);
+    void close_usage(std::uint32_t slot, std::span<const Part> parts);
+    void record_window(std::uint32_t slot);
+
+  private:
+    void begin_fragment(std::uint32_t slot, double from, bool first);
+    void start_activities(std::uint32_t slot, double work);
+    void set_limits(std::uint32_t slot);
+    void cancel_activities(std::uint32_t slot);
+    void set_rate(Execution& execution, double rate);
+    void set_single_rate(Execution& execution, double rate);
+    void set_rate(Execution& execution, double rate, std::span<const Part> parts);
+    void record_exclusive(UsageLog& usage, Execution& execution, std::span<const Part> parts);
+    void record_member(UsageLog& usage, std::uint32_t slot, std::uint32_t member, double consumed);
+    void set_timer(Execution& execution, double time, bool keep_rank);
+    void set_window_timer(const UsageLog& usage, const Execution& execution);
+    [[nodiscard]] double effort(std::uint32_t slot) const;
+    [[nodiscard]] double checkpointing(std::uint32_t slot) const;
+    [[nodiscard]] double done(std::uint32_t slot) const;
+    [[nodiscard]] static double passed(const Execution& execution);
+    [[nodiscard]] double work_between(TaskId task, double from, double to) const;
+
+    WorldState& world_;
+};
+
+}  // namespace twinloop

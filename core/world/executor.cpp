@@ -1,0 +1,185 @@
+#include "world/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twinloop {
+
+std::uint32_t Executor::open(TaskId task) {
+    const std::uint32_t slot =
+        world_.executions.open(task, world_.is_shared(), [&](std::uint32_t made) {
+            return world_.simulation.add_timer(EventKind::step,
+                                               make_token(Subject::execution, made));
+        });
+    world_.tasks[task].slot = slot;
+    return slot;
+}
+
+void Executor::set_delay(std::uint32_t slot, Step step, double until) {
+    Execution& execution = world_.executions[slot];
+    execution.step = step;
+    execution.rank = world_.simulation.next_rank();
+    world_.simulation.set_timer(execution.timer, until, execution.rank);
+}
+
+void Executor::start(TaskId task) {
+    const std::uint32_t slot = open(task);
+    if (world_.values.dispatch_latency > 0) {
+        set_delay(slot, Step::dispatch, world_.now() + world_.values.dispatch_latency);
+    } else {
+        begin_execution(slot);
+    }
+}
+
+void Executor::begin_execution(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    const TaskId id = execution.task;
+    TaskRun& task = world_.tasks[id];
+    const double now = world_.now();
+    if (task.attempts == 0) task.start = now;
+    task.last_start = now;
+    task.last_end = unknown;
+    ++task.attempts;
+    const std::span<const Part> parts = world_.scheduler.parts(id);
+    if (world_.records.recording.machines && !parts.empty())
+        world_.records.last_machines[id] = std::ranges::min(parts, {}, &Part::machine).machine;
+    compute_.open_usage(slot, parts);
+    if (world_.options().kill) {
+        const double asked = world_.task(id).request.time;
+        const double spent = world_.spent.empty() ? 0.0 : world_.spent[id];
+        if (!std::isnan(asked)) execution.stop = now + std::max(0.0, asked - spent);
+    }
+    if (world_.values.startup_overhead > 0) {
+        set_delay(slot, Step::startup,
+                  std::min(now + world_.values.startup_overhead, execution.stop));
+    } else {
+        compute_.begin(slot);
+    }
+}
+
+void Executor::end_delay(std::uint32_t slot) {
+    const Execution& execution = world_.executions[slot];
+    switch (execution.step) {
+        case Step::dispatch:
+            begin_execution(slot);
+            break;
+        case Step::startup:
+            if (world_.now() >= execution.stop) {
+                end_execution(slot, Status::killed);
+            } else {
+                compute_.begin(slot);
+            }
+            break;
+        case Step::compute:
+            // A task that ends at the time of its kill has completed.
+            if (compute_.has_ended(slot)) {
+                end_compute_step(slot);
+            } else {
+                end_execution(slot, Status::killed);
+            }
+            break;
+        case Step::release:
+            release(slot);
+            break;
+    }
+}
+
+void Executor::end_shared_step(std::uint32_t slot) {
+    world_.simulation.stop_timer(world_.executions[slot].timer);
+    end_compute_step(slot);
+}
+
+void Executor::end_compute_step(std::uint32_t slot) {
+    if (Compute::is_last(world_.executions[slot])) {
+        end_execution(slot, Status::completed);
+    } else {
+        compute_.next(slot);
+    }
+}
+
+void Executor::end_execution(std::uint32_t slot, Status status) {
+    const TaskId task = world_.executions[slot].task;
+    const std::span<const Part> parts = world_.scheduler.parts(task);
+    compute_.stop(slot, parts);
+    record(slot, status == Status::killed ? Reason::killed : Reason::completed, parts);
+    const bool later = world_.values.release_latency > 0;
+    lifecycle_.conclude(task, status, world_.now(), !later);
+    if (later) {
+        world_.scheduler.set_ending(task);
+        set_delay(slot, Step::release, world_.now() + world_.values.release_latency);
+    } else {
+        release(slot);
+    }
+}
+
+void Executor::release(std::uint32_t slot) {
+    const TaskId task = world_.executions[slot].task;
+    const bool unseen = world_.executions[slot].step == Step::release;
+    close(slot);
+    world_.scheduler.end(task);
+    if (unseen && world_.tasks[task].status == Status::completed) lifecycle_.free_children(task);
+}
+
+void Executor::close(std::uint32_t slot) {
+    world_.tasks[world_.executions[slot].task].slot = Executions::no_slot;
+    world_.executions.close(slot);
+    world_.call = true;
+}
+
+void Executor::record(std::uint32_t slot, Reason reason, std::span<const Part> parts) {
+    const TaskId id = world_.executions[slot].task;
+    TaskRun& task = world_.tasks[id];
+    task.last_end = world_.now();
+    compute_.close_usage(slot, parts);
+    world_.occupied.add(world_.task(id).request.cores * (task.last_end - task.last_start));
+    if (world_.records.recording.placements)
+        world_.records.placements.add(id, task.attempts - 1, parts, task.last_start, task.last_end,
+                                      reason);
+}
+
+void Executor::keep(TaskId task, double seconds) {
+    if (seconds <= 0 && world_.saved.empty()) return;
+    world_.saved.resize(world_.tasks.size(), 0.0);
+    world_.saved[task] = seconds;
+}
+
+void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<const Part> parts) {
+    TaskRun& task = world_.tasks[id];
+    const std::uint32_t slot = task.slot;
+    const Execution& execution = world_.executions[slot];
+    world_.simulation.stop_timer(execution.timer);
+    if (execution.step != Step::release) {
+        const double kept = compute_.kept(slot, then);
+        compute_.stop(slot, parts);
+        const bool begun = execution.step != Step::dispatch;
+        if (begun) record(slot, reason, parts);
+        if (begun && reason != Reason::preempted) ++task.failures;
+        // A preempted task that resumes continues its requested time; otherwise that starts anew.
+        if (reason != Reason::preempted || then != Interrupted::resume) {
+            if (!world_.spent.empty()) world_.spent[id] = 0.0;
+        } else if (world_.options().kill && begun) {
+            world_.spent.resize(world_.tasks.size(), 0.0);
+            world_.spent[id] += world_.now() - task.last_start;
+        }
+        keep(id, kept);
+    }
+    close(slot);
+}
+
+void Executor::kill(TaskId task, std::span<const Part> parts) {
+    if (world_.tasks[task].slot != Executions::no_slot)
+        interrupt(task, Reason::killed, Interrupted::lost, parts);
+    lifecycle_.conclude(task, Status::killed, world_.now());
+}
+
+void Executor::adopt(TaskId task, std::span<const Part> parts, double since) {
+    world_.scheduler.adopt(task, parts, since);
+    const std::uint32_t slot = open(task);
+    Execution& execution = world_.executions[slot];
+    const double asked = world_.task(task).request.time;
+    if (world_.options().kill && !std::isnan(asked)) execution.stop = since + asked;
+    compute_.open_usage(slot, parts);
+    compute_.begin(slot);
+}
+
+}  // namespace twinloop

@@ -1,0 +1,45 @@
+// Executions from placement to release: the order of their steps, and their ends.
+#pragma once
+
+#include <span>
+
+#include "world/compute.hpp"
+#include "world/lifecycle.hpp"
+#include "world/state.hpp"
+
+namespace twinloop {
+
+class Executor {
+  public:
+    explicit Executor(WorldState& world) : world_(world), compute_(world), lifecycle_(world) {}
+
+    // A task has been placed on machines.
+    void start(TaskId task);
+    // A task has been running on these machines before the world began.
+    void adopt(TaskId task, std::span<const Part> parts, double since);
+    // The timer of an execution has fired.
+    void end_delay(std::uint32_t slot);
+    // All activities of an execution have finished.
+    void end_shared_step(std::uint32_t slot);
+    // The task of an execution is interrupted; it has left these machines already, or will now.
+    void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
+    // A task that waits or has left these machines is killed.
+    void kill(TaskId task, std::span<const Part> parts);
+
+  private:
+    [[nodiscard]] std::uint32_t open(TaskId task);
+    void begin_execution(std::uint32_t slot);
+    void end_compute_step(std::uint32_t slot);
+    void end_execution(std::uint32_t slot, Status status);
+    void release(std::uint32_t slot);
+    void close(std::uint32_t slot);
+    void set_delay(std::uint32_t slot, Step step, double until);
+    void record(std::uint32_t slot, Reason reason, std::span<const Part> parts);
+    void keep(TaskId task, double seconds);
+
+    WorldState& world_;
+    Compute compute_;
+    Lifecycle lifecycle_;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,76 @@
+#include "world/lifecycle.hpp"
+
+#include <cmath>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "world/checkpoints.hpp"
+
+namespace twinloop {
+
+double Lifecycle::plan(TaskId id) const {
+    const Task& task = world_.task(id);
+    const ModelValues& values = world_.values;
+    const double asked = task.request.time;
+    const double around = values.dispatch_latency + values.release_latency;
+    if (world_.options().kill && !std::isnan(asked)) return asked + around;
+    const double stretch = world_.stretch(task, world_.fleet.slowest());
+    const double run = task.length * world_.time_factor(task, stretch);
+    const double whole =
+        run + Checkpoints(world_.options()).overhead(run) + values.startup_overhead;
+    return (asked > whole ? asked : whole) + around;
+}
+
+void Lifecycle::submit(TaskId id) {
+    TaskRun& task = world_.tasks[id];
+    if (task.status != Status::none || !std::isnan(task.submit)) return;
+    task.submit = world_.now();
+    world_.scheduler.set_submit_time(id, task.submit);
+    world_.scheduler.set_planned_time(id, plan(id));
+    if (task.missing_parents == 0) make_ready(id);
+}
+
+void Lifecycle::make_ready(TaskId id) {
+    world_.tasks[id].ready = world_.now();
+    world_.scheduler.submit(id);
+    world_.call = true;
+}
+
+void Lifecycle::free_children(TaskId id) {
+    for (const TaskId child : world_.scheduler.tasks().children(id)) {
+        TaskRun& task = world_.tasks[child];
+        if (task.status != Status::none) continue;
+        if (--task.missing_parents == 0 && !std::isnan(task.submit)) make_ready(child);
+    }
+}
+
+void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
+    // A list instead of recursion, because chains of tasks are long.
+    std::vector<std::pair<TaskId, Status>> more;
+    for (;;) {
+        TaskRun& task = world_.tasks[id];
+        if (task.status == Status::none) {
+            task.status = status;
+            if (std::isnan(task.submit)) task.submit = world_.task(id).request.submit;
+            if (status == Status::completed || status == Status::killed || status == Status::lost)
+                task.end = at;
+            --world_.open;
+            if (world_.source.record_end(id, at)) world_.set_submission_timer();
+            if (status == Status::completed) {
+                if (seen) free_children(id);
+            } else {
+                const Status theirs =
+                    status == Status::rejected ? Status::rejected : Status::failed;
+                for (const TaskId child : world_.scheduler.tasks().children(id))
+                    if (world_.tasks[child].status == Status::none)
+                        more.emplace_back(child, theirs);
+            }
+        }
+        if (more.empty()) return;
+        std::tie(id, status) = more.back();
+        more.pop_back();
+    }
+}
+
+}  // namespace twinloop

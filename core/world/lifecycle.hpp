@@ -1,0 +1,29 @@
+// The life of tasks from submission to end, apart from their executions.
+#pragma once
+
+#include "world/state.hpp"
+
+namespace twinloop {
+
+class Lifecycle {
+  public:
+    explicit Lifecycle(WorldState& world) : world_(world) {}
+
+    // A task is submitted now, unless it has ended or was submitted before.
+    void submit(TaskId task);
+    // A task may start from now on.
+    void make_ready(TaskId task);
+    // A task ends with that status; tasks that can never run end with it. `seen`: the scheduler
+    // knows of it already, so that the children of a completed task may start.
+    void conclude(TaskId task, Status status, double at, bool seen = true);
+    // The children of a completed task wait for one task less.
+    void free_children(TaskId task);
+
+    // The run time that the scheduler plans with.
+    [[nodiscard]] double plan(TaskId task) const;
+
+  private:
+    WorldState& world_;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,123 @@
+#include "world/power_series.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "record/windows.hpp"
+
+namespace twinloop {
+namespace {
+
+// Calls `each(machine, from, until, share of its capacity that is used)` for all periods in which
+// the use of a machine was constant; NaN: it was off. The last periods end with the world.
+template <class Each>
+void for_each_use(const World& world, Each&& each) {
+    struct Last {
+        double t;
+        double share;
+    };
+    const WorldState& all = world.state();
+    std::vector<Last> last(all.fleet.size(), {all.begin, unknown});
+    std::vector<double> capacities;
+    capacities.reserve(all.fleet.size());
+    // As they were at the start; resizes follow.
+    for (const MachineSpec& machine : all.scenario->machines)
+        capacities.push_back(machine.cores * machine.speed * all.values.speed_factor);
+    capacities.resize(all.fleet.size(), 0.0);
+    const UseLog& use = all.records.use;
+    std::span<const UseLog::Resize> resizes = use.resizes;
+    for (std::size_t i = 0; i < use.t.size(); ++i) {
+        const std::size_t machine = use.machine[i];
+        if (use.t[i] > last[machine].t)
+            each(machine, last[machine].t, use.t[i], last[machine].share);
+        for (; !resizes.empty() && resizes.front().place <= i; resizes = resizes.subspan(1))
+            capacities[resizes.front().machine] = resizes.front().capacity;
+        const bool some = std::isnan(use.used[i]) || capacities[machine] > 0;
+        last[machine] = {use.t[i], some ? use.used[i] / capacities[machine] : 0.0};
+    }
+    for (std::size_t machine = 0; machine < last.size(); ++machine)
+        each(machine, last[machine].t, world.now(), last[machine].share);
+}
+
+// The length of each window.
+std::vector<double> lengths(const World& world, double step) {
+    std::vector<double> found(window_count(world, step), step);
+    if (!found.empty())
+        found.back() =
+            world.now() - (world.state().begin + static_cast<double>(found.size() - 1) * step);
+    return found;
+}
+
+}  // namespace
+
+std::size_t window_count(const World& world, double step) {
+    return windows_in(world.now() - world.state().begin, step);
+}
+
+std::vector<double> power_series(const World& world, double step, bool machines) {
+    const std::vector<double> length = lengths(world, step);
+    const std::size_t windows = length.size();
+    std::vector<double> joules(windows * (machines ? world.state().fleet.size() : 1), 0.0);
+    const Fleet& fleet = world.state().fleet;
+    for_each_use(world, [&](std::size_t machine, double from, double until, double share) {
+        const double watts = std::isnan(share) || !fleet[static_cast<MachineId>(machine)].power
+                                 ? 0.0
+                                 : fleet[static_cast<MachineId>(machine)].power->at(share);
+        double* const row = joules.data() + (machines ? machine * windows : 0);
+        spread(world.state().begin, step, windows - 1, from, until,
+               [&](std::size_t window, double seconds) { row[window] += watts * seconds; });
+    });
+    for (std::size_t i = 0; i < joules.size(); ++i) joules[i] /= length[i % windows];
+    return joules;
+}
+
+LoadProfile::LoadProfile(const World& world, double step)
+    : lengths_(lengths(world, step)), on_(lengths_.size(), 0.0), offsets_(lengths_.size() + 1, 0) {
+    // Two passes over the same periods: the first counts them by window.
+    const std::size_t last = windows() - 1;
+    const auto used = [&](auto&& each) {
+        for_each_use(world, [&](std::size_t, double from, double until, double share) {
+            if (std::isnan(share)) return;
+            spread(world.state().begin, step, last, from, until,
+                   [&](std::size_t window, double seconds) { each(window, share, seconds); });
+        });
+    };
+    used([&](std::size_t window, double share, double seconds) {
+        on_[window] += seconds;
+        if (share > 0) ++offsets_[window + 1];
+    });
+    for (std::size_t window = 0; window < windows(); ++window)
+        offsets_[window + 1] += offsets_[window];
+    std::vector<double> shares(offsets_.back());
+    seconds_.resize(offsets_.back());
+    std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
+    used([&](std::size_t window, double share, double seconds) {
+        if (!(share > 0)) return;
+        shares[next[window]] = share;
+        seconds_[next[window]++] = seconds;
+    });
+    levels_ = shares;
+    std::ranges::sort(levels_);
+    // Clang 14 does not compile std::ranges::unique with libstdc++ 12.
+    // NOLINTNEXTLINE(modernize-use-ranges)
+    levels_.erase(std::unique(levels_.begin(), levels_.end()), levels_.end());
+    level_of_.reserve(shares.size());
+    for (const double share : shares) {
+        const auto level = std::ranges::lower_bound(levels_, share) - levels_.begin();
+        level_of_.push_back(static_cast<std::uint32_t>(level));
+    }
+}
+
+void LoadProfile::watts(const PowerModel& model, std::span<double> means) const {
+    const double idle = model.at(0.0);
+    std::vector<double> above(levels_.size());
+    for (std::size_t i = 0; i < levels_.size(); ++i) above[i] = model.at(levels_[i]) - idle;
+    for (std::size_t window = 0; window < windows(); ++window) {
+        double joules = idle * on_[window];
+        for (std::size_t i = offsets_[window]; i < offsets_[window + 1]; ++i)
+            joules += above[level_of_[i]] * seconds_[i];
+        means[window] = joules / lengths_[window];
+    }
+}
+
+}  // namespace twinloop

@@ -1,0 +1,86 @@
+#include "world/state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace twinloop {
+
+WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
+                       std::shared_ptr<const Outages> known, ModelValues its_values,
+                       const Controller& controller, const Recording& recording)
+    : scenario(std::move(its_scenario)), outages(std::move(known)), values(std::move(its_values)),
+      source(scenario->submissions),
+      begin(std::isfinite(source.next_time()) ? source.next_time() : 0.0), simulation(begin),
+      scheduler(scenario->make_scheduler_state(controller, values.effective_capacity)),
+      tasks(scenario->size()), records(recording, scenario->size()), open(scenario->size()),
+      submissions(simulation.add_timer(EventKind::feed, make_token(Subject::submission))),
+      outage(simulation.add_timer(EventKind::machine, make_token(Subject::outage))),
+      decision(simulation.add_timer(EventKind::timer, make_token(Subject::decision))) {
+    const auto& [ends, machines, submitted] = options().instant_order;
+    // Ends of activities and of steps, capacities and outages, starts and submissions.
+    const auto rank = [](std::uint8_t group, std::uint8_t place) {
+        return static_cast<std::uint8_t>(2 * group + place);
+    };
+    simulation.set_kind_order({rank(ends, 0), rank(ends, 1), rank(machines, 0), rank(submitted, 0),
+                               rank(machines, 1), rank(submitted, 1), 6, 7});
+    scheduler.set_now(begin);
+    if (scenario->may_share(values, controller))
+        sharing = options().no_delay ? SharingMode::no_delay : SharingMode::delay;
+    if (sharing == SharingMode::delay) efficiency = contention_efficiency(values.contention);
+    // A change per fragment, and the start and end of each task, if each is on one machine.
+    if (recording.use)
+        records.use.reserve(scenario->machines.size() + scenario->tasks->fragment_count() +
+                            2 * scenario->size());
+    for (MachineId m = 0; m < scenario->machines.size(); ++m) {
+        std::shared_ptr<const PowerModel> power = values.power;
+        if (!power && scenario->metered()) power = scenario->powers[m];
+        add_machine(scenario->machines[m], std::move(power));
+    }
+    if (scenario->tasks->extent().parents)
+        for (TaskId id = 0; id < tasks.size(); ++id) tasks[id].missing_parents = task(id).parents;
+    set_submission_timer();
+    set_outage_timer();
+}
+
+MachineId WorldState::add_machine(const MachineSpec& spec,
+                                  std::shared_ptr<const PowerModel> power) {
+    const MachineId machine = fleet.add(spec, values.speed_factor, std::move(power), now());
+    if (is_shared()) {
+        simulation.add_resource(fleet[machine].capacity, efficiency);
+        if (fleet[machine].power) simulation.set_cost_model(machine, fleet[machine].power);
+    }
+    record_use(machine);
+    return machine;
+}
+
+void WorldState::set_submission_timer() {
+    const double next = source.next_time();
+    if (next < never) {
+        simulation.set_timer(submissions, next);
+    } else {
+        simulation.stop_timer(submissions);
+    }
+}
+
+void WorldState::set_outage_timer() {
+    // Before recoveries at the same time.
+    if (next_outage < outages->list.size()) {
+        simulation.set_timer(outage, outages->list[next_outage].start, 0);
+    } else {
+        simulation.stop_timer(outage);
+    }
+}
+
+void WorldState::record_use(MachineId machine) {
+    if (!records.recording.use) return;
+    double used = unknown;
+    if (fleet[machine].running()) {
+        used = is_shared() ? simulation.rate(static_cast<ResourceId>(machine))
+                           : fleet.meter(machine).used.value();
+        used = std::clamp(used, 0.0, fleet[machine].capacity);
+    }
+    records.use.add(machine, now(), used);
+}
+
+}  // namespace twinloop

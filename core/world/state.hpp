@@ -1,0 +1,97 @@
+// The state of a world: a value, from which a copy continues in the same way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "control/scheduler_state.hpp"
+#include "kernel/simulation.hpp"
+#include "platform/fleet.hpp"
+#include "record/records.hpp"
+#include "work/execution.hpp"
+#include "work/outcome.hpp"
+#include "work/source.hpp"
+#include "world/scenario.hpp"
+
+namespace twinloop {
+
+// A task in a run.
+struct TaskRun : Outcome {
+    std::uint32_t slot = Executions::no_slot;  // of its execution
+    std::uint32_t missing_parents = 0;
+};
+
+// The sharing of machines: exclusive (no task can demand more than its cores provide), or by
+// activities of the kernel, which delay tasks or (no delay) lose work.
+enum class SharingMode : std::uint8_t { exclusive, delay, no_delay };
+
+// The subjects of the kernel's events, encoded in their tokens.
+enum class Subject : std::uint8_t { execution, submission, outage, recovery, decision, usage };
+[[nodiscard]] constexpr std::uint64_t make_token(Subject subject, std::uint64_t index = 0) {
+    return index << 3 | static_cast<std::uint64_t>(subject);
+}
+[[nodiscard]] constexpr Subject subject_of(std::uint64_t token) {
+    return static_cast<Subject>(token & 7U);
+}
+[[nodiscard]] constexpr std::uint32_t index_of(std::uint64_t token) {
+    return static_cast<std::uint32_t>(token >> 3);
+}
+
+struct WorldState {
+    std::shared_ptr<const Scenario> scenario;
+    std::shared_ptr<const Outages> outages;  // the known ones of this run
+    ModelValues values;
+    Source source;
+    double begin;
+    Simulation simulation;
+    Fleet fleet;
+    SchedulerState scheduler;
+    SharingMode sharing = SharingMode::exclusive;
+    std::shared_ptr<const Efficiency> efficiency;  // of shared machines
+    Executions executions;
+    std::vector<TaskRun> tasks;
+    std::vector<double> saved;  // recorded seconds that interrupted tasks keep; empty: none
+    std::vector<double> spent;  // seconds of the requested time that preempted tasks have used
+    Records records;
+    Sum occupied;      // core-seconds of executions that have ended
+    std::size_t open;  // tasks that have not ended
+    std::uint64_t events = 0;
+    bool call = false;    // the controller is to be called in this instant
+    EventId submissions;  // timers
+    EventId outage;
+    EventId decision;
+    std::size_t next_outage = 0;
+    std::size_t usage_timers = 0;  // that are set
+
+    WorldState(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
+               ModelValues values, const Controller& controller, const Recording& recording);
+
+    [[nodiscard]] double now() const { return simulation.now(); }
+    [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
+    [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
+    [[nodiscard]] bool is_shared() const { return sharing != SharingMode::exclusive; }
+    // The factor of the work of a task.
+    [[nodiscard]] double service_factor(const Task& task) const {
+        return values.service_factor * values.service_factors[task.kind];
+    }
+    // The demand of a task on machines of that speed, per recorded demand.
+    [[nodiscard]] double stretch(const Task& task, double speed) const {
+        if (options().fixed_demand) return 1.0;
+        // Without the division in the common case.
+        return task.speed == 1.0 ? speed : speed / task.speed;
+    }
+    // The seconds of a task with that stretch, per recorded second.
+    [[nodiscard]] double time_factor(const Task& task, double stretch) const {
+        const double factor = service_factor(task);
+        return stretch == 1.0 ? factor : factor / stretch;
+    }
+    void set_submission_timer();
+    void set_outage_timer();
+    MachineId add_machine(const MachineSpec& spec, std::shared_ptr<const PowerModel> power);
+    // Writes the present use of a machine into the record, if that is kept.
+    void record_use(MachineId machine);
+};
+
+}  // namespace twinloop

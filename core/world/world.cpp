@@ -1,0 +1,408 @@
+#include "world/world.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "world/executor.hpp"
+#include "world/lifecycle.hpp"
+#include "world/machine_changes.hpp"
+
+namespace twinloop {
+namespace {
+
+// The first multiple of the interval from that time on; a multiple apart from rounding counts.
+double next_multiple(double time, double interval) {
+    const double near = std::round(time / interval) * interval;
+    if (std::abs(near - time) <= 1e-12 * std::max(std::abs(time), interval)) return time;
+    return std::ceil(time / interval) * interval;
+}
+
+}  // namespace
+
+World::World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
+             ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording)
+    : state_(std::move(scenario), std::move(outages), std::move(values), *controller, recording),
+      controller_(std::move(controller)), foreign_(controller_->foreign()),
+      decides_when_idle_(controller_->decides_when_idle()) {
+    connect();
+    Lifecycle lifecycle(state_);
+    // A controller in Python may read the plan of any task; others see it at the submission.
+    if (foreign_)
+        for (TaskId task = 0; task < state_.tasks.size(); ++task)
+            state_.scheduler.set_planned_time(task, lifecycle.plan(task));
+    for (TaskId task = 0; task < state_.tasks.size(); ++task)
+        if (state_.task(task).rejected && state_.tasks[task].status == Status::none) {
+            state_.tasks[task].submit = state_.task(task).request.submit;
+            lifecycle.conclude(task, Status::rejected, now());
+        }
+}
+
+World::World(const World& other)
+    : state_(other.state_), controller_(other.controller_->clone()), foreign_(other.foreign_),
+      decides_when_idle_(other.decides_when_idle_), decide_at_(other.decide_at_),
+      needs_outages_(other.needs_outages_), stuck_(other.stuck_), in_vain_(other.in_vain_),
+      last_events_(other.last_events_) {
+    connect();
+}
+
+void World::connect() {
+    state_.scheduler.set_controller(controller_.get());
+    state_.simulation.set_client(this);
+    if (state_.is_shared() && state_.records.recording.use)
+        state_.simulation.add_observer(&use_recorder_);
+}
+
+// --- the loop -----------------------------------------------------------------------------------
+
+bool World::step() {
+    double next = state_.open > 0 ? state_.simulation.next_time() : never;
+    const double time = time_of_instant(next);
+    needs_outages_ = time >= state_.outages->until && time < never;
+    if (needs_outages_ || (state_.records.usage && state_.records.usage->full())) return false;
+    if (time == never) {
+        fail_remaining();
+        return false;
+    }
+    check_progress(time);
+    state_.scheduler.set_now(time);
+    while (next <= time) {
+        state_.simulation.process(next);
+        if (state_.call && state_.options().decide_events) decide();
+        next = state_.simulation.next_time();
+    }
+    if (state_.call) decide();
+    return true;
+}
+
+void World::fired(std::uint64_t token, bool /*again*/) {
+    switch (subject_of(token)) {
+        case Subject::execution:
+            ++state_.events;
+            Executor(state_).end_delay(index_of(token));
+            break;
+        case Subject::submission:
+            submit_due();
+            break;
+        case Subject::outage:
+            MachineChanges(state_).begin_outages();
+            break;
+        case Subject::recovery:
+            ++state_.events;
+            // The machine may have been restored from outside.
+            if (state_.fleet[index_of(token)].outages > 0)
+                MachineChanges(state_).restore(index_of(token));
+            break;
+        case Subject::decision:
+            state_.call = true;
+            break;
+        case Subject::usage:
+            Compute(state_).record_window(index_of(token));
+            break;
+    }
+}
+
+void World::ended(std::uint64_t token, Ending how, const Final& figures) {
+    const auto slot = static_cast<std::uint32_t>((token - 1) >> 32);
+    const auto member = static_cast<std::uint32_t>((token - 1) & 0xffffffffU);
+    if (!Compute(state_).end_activity(slot, member, how, figures)) return;
+    ++state_.events;
+    Executor(state_).end_shared_step(slot);
+    // Several activities may end in one event of the kernel.
+    if (state_.call && state_.options().decide_events) decide();
+}
+
+double World::next_time() {
+    return time_of_instant(state_.open > 0 ? state_.simulation.next_time() : never);
+}
+
+// The time of the next instant, if that is the time of the next event.
+double World::time_of_instant(double next) const {
+    if (state_.open == 0) return never;
+    if (state_.call) return now();
+    return count_helpful() > 0 ? next : never;
+}
+
+// The number of pending events that can help a task: with outages alone, the run has ended. So its
+// end does not depend on the number of known outages.
+std::size_t World::count_helpful() const {
+    return state_.simulation.pending() - state_.usage_timers -
+           (state_.simulation.timer_set(state_.outage) ? 1U : 0U);
+}
+
+// Tasks that are left can never run: their machines are gone for good.
+void World::fail_remaining() {
+    Executor executor(state_);
+    Lifecycle lifecycle(state_);
+    for (TaskId task = 0; state_.open > 0 && task < state_.tasks.size(); ++task) {
+        if (state_.tasks[task].status != Status::none) continue;
+        if (state_.tasks[task].slot != Executions::no_slot) {
+            const std::span<const Part> parts = state_.scheduler.parts(task);
+            executor.interrupt(task, Reason::failed, Interrupted::lost,
+                               std::vector<Part>(parts.begin(), parts.end()));
+            state_.scheduler.end(task);
+        } else {
+            state_.scheduler.withdraw(task);
+        }
+        lifecycle.conclude(task, Status::failed, now());
+    }
+}
+
+void World::check_progress(double time) {
+    stuck_ = time == now() ? stuck_ + 1 : 0;
+    if (stuck_ > 1000 + 10 * state_.tasks.size())
+        throw std::runtime_error("keeps returning decisions at the same time without progress");
+}
+
+void World::run_until(double time) {
+    needs_outages_ = false;
+    while (next_time() <= time)
+        if (!step()) return;
+    needs_outages_ = time >= state_.outages->until && next_time() < never;
+    if (needs_outages_) return;
+    if (time > now() && std::isfinite(time)) {
+        state_.simulation.wait(time);
+        state_.scheduler.set_now(time);
+    }
+}
+
+void World::extend(std::shared_ptr<const Outages> outages) {
+    state_.outages = std::move(outages);
+    state_.set_outage_timer();
+    needs_outages_ = false;
+}
+
+void World::submit_due() {
+    Lifecycle lifecycle(state_);
+    state_.source.submit_due(now(), [&](TaskId task) {
+        ++state_.events;
+        lifecycle.submit(task);
+    });
+    state_.set_submission_timer();
+}
+
+void World::UseRecorder::rate_changed(ResourceId resource, double /*now*/, double /*rate*/) {
+    // The use of a machine that is down or off is recorded with that change.
+    if (world_.fleet[resource].running()) world_.record_use(resource);
+}
+
+// --- decisions ----------------------------------------------------------------------------------
+
+void World::decide() {
+    SchedulerState& scheduler = state_.scheduler;
+    state_.call = false;
+    const bool due = decide_at_ <= now();
+    if (due) decide_at_ = never;
+    const bool woken = scheduler.wake_time() <= now();
+    const bool wanted = scheduler.must_decide() || decides_when_idle_ || (woken && foreign_);
+    if (!wanted || is_postponed(due)) {
+        if (woken) scheduler.clear_wake();
+        set_decision_timer();
+        return;
+    }
+    try {
+        scheduler.decide();
+    } catch (...) {
+        // The orders before the exception are valid: the scheduler state shows them.
+        carry_out(scheduler.orders());
+        set_decision_timer();
+        throw;
+    }
+    check_wakes();
+    carry_out(scheduler.orders());
+    set_decision_timer();
+}
+
+// Whether the decision has to wait for the next time of the decision interval.
+bool World::is_postponed(bool due) {
+    const double interval = state_.values.decision_interval;
+    if (interval <= 0 || due) return false;
+    const double next = next_multiple(now(), interval);
+    if (next <= now()) return false;
+    decide_at_ = std::min(decide_at_, next);
+    return true;
+}
+
+void World::check_wakes() {
+    const bool idle = state_.scheduler.orders().empty() && state_.events == last_events_;
+    last_events_ = state_.events;
+    if (!idle) {
+        in_vain_ = 0;
+        return;
+    }
+    const std::size_t decisions = state_.simulation.timer_set(state_.decision) ? 1 : 0;
+    in_vain_ = count_helpful() <= decisions ? in_vain_ + 1 : 0;
+    if (in_vain_ <= 10'000) return;
+    const TaskId waiting = state_.scheduler.first_waiting();
+    throw std::runtime_error("keeps requesting wake-ups while nothing else happens" +
+                             (waiting == no_task
+                                  ? std::string()
+                                  : ": task " + std::to_string(waiting) + " waits forever"));
+}
+
+// The next call of the controller if nothing happens before.
+void World::set_decision_timer() {
+    double time = decide_at_;
+    const SchedulerState& scheduler = state_.scheduler;
+    if (scheduler.must_decide() || foreign_) time = std::min(time, scheduler.wake_time());
+    if (scheduler.must_decide() && !scheduler.window_ends().empty())
+        time = std::min(time, scheduler.window_ends().front());
+    if (time < never) {
+        state_.simulation.set_timer(state_.decision, std::max(time, now()));
+    } else if (state_.simulation.timer_set(state_.decision)) {
+        state_.simulation.stop_timer(state_.decision);
+    }
+}
+
+void World::carry_out(std::span<const Order> orders) {
+    Executor executor(state_);
+    const SchedulerState& scheduler = state_.scheduler;
+    for (const Order& order : orders) {
+        if (state_.records.recording.orders) {
+            const auto parts = order.kind == Order::Kind::place ? scheduler.parts(order.task)
+                                                                : std::span<const Part>();
+            state_.records.orders.add(order, now(),
+                                      parts.empty() ? order.machine : parts.front().machine);
+        }
+        switch (order.kind) {
+            case Order::Kind::place:
+                executor.start(order.task);
+                break;
+            case Order::Kind::preempt:
+                executor.interrupt(order.task, Reason::preempted, state_.options().after_preemption,
+                                   scheduler.vacated(order));
+                break;
+            case Order::Kind::kill:
+                executor.kill(order.task, scheduler.vacated(order));
+                break;
+            case Order::Kind::switch_on:
+            case Order::Kind::switch_off:
+                MachineChanges(state_).switch_machine(order.machine,
+                                                      order.kind == Order::Kind::switch_on);
+                break;
+            case Order::Kind::reserve:
+                break;
+        }
+    }
+}
+
+// --- inspection ---------------------------------------------------------------------------------
+
+double World::energy(MachineId machine) const {
+    if (state_.is_shared()) return state_.simulation.cost(static_cast<ResourceId>(machine));
+    Meter meter = state_.fleet.meter(machine);
+    meter.advance(now());
+    return meter.energy;
+}
+
+double World::energy_of(TaskId task) const {
+    const TaskRun& mine = state_.tasks[task];
+    if (mine.slot == Executions::no_slot) return mine.energy;
+    return mine.energy + Compute(const_cast<WorldState&>(state_)).energy(mine.slot);
+}
+
+double World::progress(TaskId task) const {
+    const TaskRun& mine = state_.tasks[task];
+    if (mine.status == Status::completed) return 1.0;
+    const double whole = state_.task(task).length;
+    if (mine.slot == Executions::no_slot)
+        return state_.saved.empty() || whole <= 0 ? 0.0 : state_.saved[task] / whole;
+    const double reached = Compute(const_cast<WorldState&>(state_)).reached(mine.slot);
+    return whole > 0 ? reached / whole : 1.0;
+}
+
+// --- changes from outside -----------------------------------------------------------------------
+
+TaskId World::inject(const Task& task, std::span<const double> amounts) {
+    // Whether machines are shared was decided for the tasks of the scenario.
+    const double provided = state_.options().fixed_demand ? state_.fleet.slowest() : task.speed;
+    double cores = task.request.cores;
+    if (!controller_->spreads())
+        for (MachineId m = 0; m < state_.fleet.size(); ++m)
+            cores = std::min(cores, state_.fleet[m].capacity / state_.fleet[m].speed);
+    if (!state_.is_shared() && task.limit > cores * provided * (1 + slack))
+        throw std::invalid_argument("needs a higher rate than the slowest machine provides");
+    const TaskId id = state_.scheduler.add_task(task, amounts);
+    state_.tasks.emplace_back();
+    if (!state_.saved.empty()) state_.saved.push_back(0.0);
+    if (!state_.spent.empty()) state_.spent.push_back(0.0);
+    if (state_.records.recording.machines) state_.records.last_machines.push_back(no_machine);
+    Lifecycle lifecycle(state_);
+    state_.scheduler.set_planned_time(id, lifecycle.plan(id));
+    ++state_.open;
+    if (!controller_->possible(state_.scheduler, id)) {
+        state_.scheduler.set_rejected(id);
+        state_.tasks[id].submit = task.request.submit;
+        lifecycle.conclude(id, Status::rejected, now());
+    } else {
+        state_.source.add(task.request.submit, id);
+        state_.set_submission_timer();
+    }
+    return id;
+}
+
+void World::fail(MachineId machine) { MachineChanges(state_).fail(machine); }
+void World::restore(MachineId machine) { MachineChanges(state_).restore(machine); }
+void World::set_cores(MachineId machine, double cores) {
+    MachineChanges(state_).set_cores(machine, cores);
+}
+MachineId World::add_machine(const MachineSpec& spec, std::span<const double> amounts,
+                             std::shared_ptr<const PowerModel> power) {
+    return MachineChanges(state_).add(spec, amounts, std::move(power));
+}
+void World::remove_machine(MachineId machine) { MachineChanges(state_).remove(machine); }
+
+void World::begin_at(double time) {
+    state_.begin = time;
+    state_.simulation.set_start(time);
+    state_.scheduler.set_now(time);
+    state_.fleet.set_start(time);
+    std::ranges::fill(state_.records.use.t, time);
+    MachineChanges(state_).skip_outages();
+}
+
+void World::adopt(TaskId task, const Outcome& known) {
+    TaskRun& mine = state_.tasks[task];
+    mine.submit = known.submit;
+    state_.scheduler.set_submit_time(task, known.submit);
+    state_.scheduler.set_planned_time(task, Lifecycle(state_).plan(task));
+    mine.ready = known.ready;
+    mine.start = known.start;
+    mine.last_start = known.last_start;
+    mine.attempts = known.attempts;
+    // A task that failed with its parent has ended with it.
+    if (known.status == Status::none || mine.status != Status::none) return;
+    Lifecycle(state_).conclude(task, known.status, std::isnan(known.end) ? now() : known.end);
+    mine.end = known.end;
+}
+
+void World::keep(TaskId task, double done_share) {
+    const double seconds = done_share * state_.task(task).length;
+    if (seconds <= 0 && state_.saved.empty()) return;
+    state_.saved.resize(state_.tasks.size(), 0.0);
+    state_.saved[task] = seconds;
+}
+
+void World::adopt_waiting(TaskId task, double done_share) {
+    keep(task, done_share);
+    state_.tasks[task].missing_parents = 0;
+    state_.scheduler.submit(task);
+    state_.call = true;
+}
+
+void World::adopt_held(TaskId task) {
+    if (state_.tasks[task].missing_parents > 0) return;
+    state_.scheduler.submit(task);
+    state_.call = true;
+}
+
+void World::adopt_running(TaskId task, std::span<const Part> parts, double done_share) {
+    keep(task, done_share);
+    state_.tasks[task].missing_parents = 0;
+    Executor(state_).adopt(task, parts, state_.tasks[task].last_start);
+}
+
+}  // namespace twinloop

@@ -1,0 +1,107 @@
+// A world: one run of a scenario. Everything that happens is an event of its kernel simulation.
+//
+// Within an instant, executions end first, then machines change, then tasks are submitted, and then
+// the controller is called once. Scenarios may choose another order, or a call after each end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "world/state.hpp"
+
+namespace twinloop {
+
+class World final : private Client {
+  public:
+    World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
+          ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording);
+    // The copy continues in the same way.
+    World(const World& other);
+    World(World&&) = delete;
+    World& operator=(const World&) = delete;
+    World& operator=(World&&) = delete;
+    ~World() override = default;
+
+    [[nodiscard]] double now() const { return state_.now(); }
+    // The time of the next instant; infinite if there is none.
+    [[nodiscard]] double next_time();
+    // Processes the next instant; false if there is none, if the usage record is full, or if the
+    // instant is beyond the known outages: the run continues after `extend`.
+    bool step();
+    // Processes all instants up to and including that time, and sets the clock.
+    void run_until(double time);
+    [[nodiscard]] bool needs_outages() const { return needs_outages_; }
+    void extend(std::shared_ptr<const Outages> outages);
+
+    [[nodiscard]] const WorldState& state() const { return state_; }
+    [[nodiscard]] SchedulerState& scheduler() { return state_.scheduler; }
+    [[nodiscard]] const SchedulerState& scheduler() const { return state_.scheduler; }
+    [[nodiscard]] bool foreign() const { return foreign_; }
+    [[nodiscard]] std::span<const TaskRun> tasks() const { return state_.tasks; }
+    // The energy of a machine, and the energy charged to a task, up to now (J).
+    [[nodiscard]] double energy(MachineId machine) const;
+    [[nodiscard]] double energy_of(TaskId task) const;
+    // The completed share of the work of a task, including kept work of earlier executions.
+    [[nodiscard]] double progress(TaskId task) const;
+
+    // --- changes from outside -------------------------------------------------------------------
+    TaskId inject(const Task& task, std::span<const double> amounts);
+    void fail(MachineId machine);
+    void restore(MachineId machine);
+    void set_cores(MachineId machine, double cores);
+    MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts,
+                          std::shared_ptr<const PowerModel> power);
+    void remove_machine(MachineId machine);
+    // To start from a state: the clock, then the known outcomes (tasks that have ended first), then
+    // tasks that wait, may not start yet, or run, with a share of their work completed.
+    void begin_at(double time);
+    void adopt(TaskId task, const Outcome& known);
+    void adopt_waiting(TaskId task, double done_share);
+    void adopt_held(TaskId task);
+    void adopt_running(TaskId task, std::span<const Part> parts, double done_share);
+
+  private:
+    // Events of the kernel
+    void fired(std::uint64_t token, bool again) override;
+    void dropped(std::uint64_t) override {}
+    double feed(std::uint64_t) override { return never; }
+    void ended(std::uint64_t token, Ending how, const Final& figures) override;
+
+    // Records the use of shared machines.
+    class UseRecorder final : public Observer {
+      public:
+        explicit UseRecorder(WorldState& world) : world_(world) {}
+        void rate_changed(ResourceId resource, double now, double rate) override;
+
+      private:
+        WorldState& world_;
+    };
+
+    void connect();
+    [[nodiscard]] double time_of_instant(double next) const;
+    [[nodiscard]] std::size_t count_helpful() const;
+    void fail_remaining();
+    void check_progress(double time);
+    void submit_due();
+    void decide();
+    [[nodiscard]] bool is_postponed(bool due);
+    void check_wakes();
+    void set_decision_timer();
+    void carry_out(std::span<const Order> orders);
+    void keep(TaskId task, double done_share);
+
+    WorldState state_;
+    UseRecorder use_recorder_{state_};
+    std::unique_ptr<Controller> controller_;
+    bool foreign_;  // as the controller says
+    bool decides_when_idle_;
+    double decide_at_ = never;  // next time of a decision interval
+    bool needs_outages_ = false;
+    std::size_t stuck_ = 0;    // steps at the same time
+    std::size_t in_vain_ = 0;  // calls of the controller without orders or other events
+    std::uint64_t last_events_ = 0;
+};
+
+}  // namespace twinloop
