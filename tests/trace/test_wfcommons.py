@@ -323,3 +323,13 @@ def test_invalid_numbers_are_unknown_and_counted(tmp_path: Path, value: Any) -> 
 def test_invalid_json_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read(document(tmp_path, text))
+
+
+def test_ignored_fields_are_listed_in_the_order_of_the_file(tmp_path):
+    names = [f"field {index}" for index in range(20)]
+    document = copy.deepcopy(NEW)
+    document["workflow"]["specification"]["tasks"][0] |= dict.fromkeys(names, 1)
+    (tmp_path / "tiny.json").write_text(json.dumps(document))
+    notes = [note.what for note in read(tmp_path / "tiny.json").manifest.cleaned]
+    expected = [f"values of {name} of a task" for name in names]
+    assert [what for what in notes if what in expected] == expected

@@ -241,8 +241,9 @@ class _Workflow:
                 else fields.read_names(children, f"{path}.children"),
             }
         )
-        for key in {*spec, *run} - _READ_FROM_TASK:
-            fields.tally.note("ignored", f"values of {ascii(key)[1:-1][:80]} of a task")
+        for key in {**spec, **run}:
+            if key not in _READ_FROM_TASK:
+                fields.tally.note("ignored", f"values of {ascii(key)[1:-1][:80]} of a task")
         single = fields.read_optional_name(run.get("machine"), f"{run_path}.machine")
         several = fields.read_names(run.get("machines"), f"{run_path}.machines")
         machines: list[str | None] = [*several] or [single]
