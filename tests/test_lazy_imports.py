@@ -108,6 +108,75 @@ def test_errors_survive_pickling_under_their_public_names() -> None:
     assert type(again).__module__ == "twinloop"
 
 
+BUILT_MODELS = """
+import json
+import pydantic
+import twinloop.engine, twinloop.scenario.scenario
+
+def subclasses(model):
+    return [model, *(found for child in model.__subclasses__() for found in subclasses(child))]
+
+models = [model for model in subclasses(pydantic.BaseModel) if "twinloop" in model.__module__]
+complete = [model for model in models if model.__pydantic_complete__ and model.model_fields]
+print(json.dumps([len(models), [model.__name__ for model in complete]]))
+"""
+
+
+def test_importing_the_descriptions_builds_no_validator() -> None:
+    """A command uses few of the models, and a validator costs more than the class itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILT_MODELS], capture_output=True, check=True, text=True
+    )
+    count, complete = json.loads(done.stdout)
+    assert count > 50
+    assert complete == []
+
+
+FIRST_USE_IN_THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from twinloop.scenario import Scenario
+
+sys.setswitchinterval(1e-6)
+start = Barrier(8)
+
+def make(_):
+    start.wait()
+    workload = {"generate": {"name": "poisson", "parameters": {"tasks": 3}}}
+    return Scenario(platform="2x8", policy="easy", workload=workload)
+
+with ThreadPoolExecutor(8) as threads:
+    first, *others = threads.map(make, range(8))
+assert all(other == first for other in others)
+"""
+
+
+def test_threads_that_use_a_description_first_make_equal_objects() -> None:
+    subprocess.run([sys.executable, "-c", FIRST_USE_IN_THREADS], check=True)
+
+
+SIMULATION = """
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from twinloop.cli import app
+
+words = ["simulate", "--workload", {log!r}, "--platform", "4x1", "--policy", "easy", "--json"]
+with redirect_stdout(StringIO()), suppress(SystemExit):
+    app(words)
+"""
+
+
+def test_a_simulation_with_json_output_loads_only_what_it_uses(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text("1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    loaded = loaded_after(SIMULATION.format(log=str(log)))
+    assert {"numpy", "polars", "pydantic", "twinloop.metrics.trace_figures"} <= loaded
+    unused = HEAVY - {"numpy", "polars", "pydantic"}
+    unused |= {"rich.progress", "twinloop.report.figures", "twinloop.workload.generators.registry"}
+    assert unused & loaded == set()
+
+
 def test_importing_the_packages_loads_no_library() -> None:
     names = {name.partition(".")[0] for name in loaded_after(f"import {', '.join(PACKAGES)}")}
     assert HEAVY & names == set()

@@ -37,3 +37,38 @@ def test_the_module_is_the_command() -> None:
         check=True,
     )
     assert ended.stdout.startswith("twinloop ")
+
+
+COLLECTIONS = """
+import gc, sys
+from contextlib import suppress
+from twinloop.__main__ import main
+
+before = gc.get_stats()[2]["collections"]
+sys.argv = ["twinloop", "simulate", "--help"]
+with suppress(SystemExit):
+    main()
+import twinloop.engine
+imports = gc.get_stats()[2]["collections"] - before
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+count = 1_000_000
+left = count
+def decrease(_):
+    global left
+    left -= 1
+Cycle.__del__ = decrease
+for _ in range(count):
+    Cycle()
+print(imports, left < count // 2, file=sys.stderr)
+"""
+
+
+def test_imports_cause_no_full_garbage_collection_but_cycles_are_collected() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", COLLECTIONS], capture_output=True, encoding="utf-8", check=True
+    )
+    assert ended.stderr == "0 True\n"

@@ -6,6 +6,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from twinloop.trace import Summary, Trace
 from twinloop.trace.quality import check
@@ -120,3 +123,28 @@ def test_no_task_is_lost_of_a_log_without_sizes() -> None:
     trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     assert check(trace)["runnable"].broken == 0
     assert Workload.from_trace(trace).tasks["cores"].to_list() == [1.0]
+
+
+TIME = st.none() | st.floats(-1e6, 1e6) | st.just(float("inf"))
+EXECUTION = st.tuples(TIME, TIME, st.none() | st.floats(0, 64), st.none() | st.integers(0, 2))
+
+
+@given(st.lists(EXECUTION, max_size=6), st.randoms(use_true_random=False), st.booleans())
+def test_executions_of_other_tasks_and_their_order_change_no_run(
+    executions: list[tuple[Any, ...]], random: Any, shuffle: bool
+) -> None:
+    """Tasks that were started once, in their order, are the fast case; others are aggregated."""
+    ids = [f"task {row}" for row in range(len(executions))]
+    columns = {"start": pl.Float64, "end": pl.Float64, "cores": pl.Float64, "attempt": pl.Int64}
+    placements = pl.DataFrame(executions, schema=columns, orient="row").with_columns(
+        task=pl.Series(ids, dtype=pl.String)
+    )
+    tasks = pl.DataFrame(
+        {"id": ids, "submit": [0.0] * len(ids)}, schema_overrides={"id": pl.String}
+    )
+    once = collect_runs(Trace(tasks=tasks, placements=placements))
+    other = pl.DataFrame({"task": ["other"] * 2, "start": [0.0, 1.0], "end": [1.0, 2.0]})
+    more = pl.concat([placements, other], how="diagonal")
+    if shuffle:
+        more = more[random.sample(range(more.height), more.height)]
+    assert_frame_equal(once, collect_runs(Trace(tasks=tasks, placements=more)), check_exact=True)

@@ -15,7 +15,7 @@ from twinloop.trace.formats import opendc as opendc_reader
 from twinloop.trace.formats.swf import read
 from twinloop.trace.trace import Trace
 from twinloop.workload import COLUMNS, Workload
-from twinloop.workload.fragments import Fragments
+from twinloop.workload.fragments import Fragments, find_rows
 
 
 def log(**columns):
@@ -417,3 +417,14 @@ def test_fragments_of_unknown_rows_are_an_error():
     tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
     with pytest.raises(InputError, match=r"fragments: .* row 1, .* 1 task"):
         Workload(tasks=tasks, fragments=Fragments.from_rows([0, 1], [1.0, 1.0], [1.0, 1.0]))
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=6)
+
+
+@given(NAMES, NAMES, st.booleans())
+def test_a_name_is_found_in_the_first_row_that_has_it(ids, names, equal):
+    names = list(ids) if equal else names
+    expected = [-1 if name is None or name not in ids else ids.index(name) for name in names]
+    found = find_rows(pl.Series(ids, dtype=pl.String), pl.Series(names, dtype=pl.String))
+    assert found.tolist() == expected

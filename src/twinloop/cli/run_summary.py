@@ -7,8 +7,6 @@ from typing import Any
 
 from twinloop.cli.output import escape, out, print_cleanings
 from twinloop.metrics import Figures, figures
-from twinloop.report import render_run_chart
-from twinloop.report.key_figures import list_key_figures
 from twinloop.report.quantity_text import format_count, format_number
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -62,6 +60,10 @@ def wall_time(trace: Trace) -> float:
 
 def show(trace: Trace, run_figures: Figures) -> None:
     """Print the figures, the chart and the data cleaning of a run."""
+    # Imported here, because JSON needs no chart.
+    from twinloop.report import render_run_chart
+    from twinloop.report.key_figures import list_key_figures
+
     run = trace.manifest.facts["run"]
     machines, cores = format_count(run["machines"], "machine"), format_number(run["cores"])
     noun = "core" if run["cores"] == 1 else "cores"

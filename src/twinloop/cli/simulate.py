@@ -9,9 +9,9 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from twinloop import report
+from twinloop.cli.blas_threads import import_numpy_with_one_thread
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -98,6 +98,8 @@ def simulate(
     - `twinloop simulate --workload log.swf.gz --platform 100x1 --policy easy`
     """
     started = perf_counter()
+    if not allow_code:  # a simulation itself uses no linear algebra
+        import_numpy_with_one_thread()
     # Imported here, because --help should not wait for them.
     from twinloop.cli.run_summary import compute_figures, make_document, show, wall_time
     from twinloop.engine import CompiledScenario
@@ -201,6 +203,8 @@ def _show_progress() -> Iterator[Any]:
     if not err.is_terminal:
         yield None
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True) as bar:
         line = bar.add_task("simulating", total=None)

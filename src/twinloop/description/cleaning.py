@@ -30,7 +30,7 @@ class Cleaning(BaseModel):
     skipped 2: lines with too few fields (log.swf:7, log.swf:9)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: CleaningKind
     what: str

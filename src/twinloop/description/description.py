@@ -33,7 +33,6 @@ from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.files import write_atomically
 from twinloop.description.problems import DescriptionError, problems_from_validation_error
-from twinloop.description.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass as _ModelMetaclass
@@ -134,7 +133,7 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
     each with its path and, in a text, its line.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     _notes: tuple[Cleaning, ...] = PrivateAttr(())
 
@@ -202,7 +201,7 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
 
     def to_yaml(self) -> str:
         """Return YAML text that `from_text` reads back."""
-        return dump_yaml(_dump_short(self, Path()))
+        return text_module.dump_document(_dump_short(self, Path()))
 
     def save(self, path: str | Path) -> Path:
         """Write the description atomically, as JSON if the name ends in `.json`, else as YAML.
@@ -214,7 +213,7 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
         if path.suffix == ".json":
             text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
         else:
-            text = dump_yaml(values)
+            text = text_module.dump_document(values)
         with write_atomically(path) as stream:
             stream.write(text.encode())
         return path

@@ -77,7 +77,7 @@ _SPECIAL_FILES: Final = (
 class SourceFile(BaseModel):
     """A file that was read: its name, size and hash."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str
     size: int

@@ -17,7 +17,7 @@ MAX_DOCUMENT_BYTES = 1 << 28
 class StoredJson(pydantic.BaseModel):
     """Base class of document schemas: fields with strict types; other fields are ignored."""
 
-    model_config = pydantic.ConfigDict(extra="ignore", strict=True)
+    model_config = pydantic.ConfigDict(extra="ignore", strict=True, defer_build=True)
 
 
 Shape = TypeVar("Shape", bound=StoredJson)

@@ -1,15 +1,15 @@
-"""Parsing of the text of a description, YAML or JSON."""
+"""The text of a description, YAML or JSON: parsing and writing."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from twinloop.description import files
 from twinloop.description.document import MAX_JSON_BYTES, MAX_YAML_LENGTH, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input
 from twinloop.description.json_text import parse_json
-from twinloop.description.yaml_text import parse_yaml
 
 
 def load_document(path: Path) -> ParsedDocument:
@@ -32,4 +32,18 @@ def parse_document(text: str, file: str | None = None) -> ParsedDocument:
         except InputError:
             if len(text) > MAX_YAML_LENGTH:
                 raise
+    # Imported here, because a scenario made of options needs no YAML.
+    from twinloop.description.yaml_text import parse_yaml
+
     return parse_yaml(text, file)
+
+
+def dump_document(values: Any) -> str:
+    """Write plain values as YAML text.
+
+    >>> dump_document({"cores": 2, "power": "no"})
+    'cores: 2\\npower: no\\n'
+    """
+    from twinloop.description.yaml_text import dump_yaml
+
+    return dump_yaml(values)

@@ -166,12 +166,13 @@ def _build_placement_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Da
     log = run.placements()
     order = np.lexsort((log["machine"], log["attempt"], log["task"]))
     log = {name: values[order] for name, values in log.items()}
-    counts = log["count"].astype(np.int64)
-    record = np.repeat(np.arange(len(counts)), counts)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    machine = log["machine"].astype(np.int64)[record] + np.arange(len(record)) - first
-    task = log["task"].astype(np.int64)[record]
-    cores = log["cores"][record]
+    # A record is an execution on `count` consecutive machines, which are a row each. All values are
+    # computed per record, and the indices have the type that Polars uses (machines are counted
+    # modulo 2**32 on the way).
+    counts, task, cores = log["count"], log["task"], log["cores"]
+    first = np.cumsum(counts, dtype=np.int64) - counts
+    machine = np.repeat((log["machine"] - first).astype(np.uint32), counts)
+    machine += np.arange(len(machine), dtype=np.uint32)
     arrays = compiled.arrays
     requested = arrays.cores[task]
     share = np.divide(cores, requested, out=np.ones_like(cores), where=requested > 0)
@@ -179,14 +180,14 @@ def _build_placement_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Da
     reasons = pl.Series(REASONS, dtype=pl.String)
     return pl.DataFrame(
         {
-            "task": arrays.ids.gather(task),
-            "attempt": log["attempt"].astype(np.int64)[record],
-            "machine": names.gather(machine),
-            "cores": cores,
-            "memory": arrays.memory[task] * share,
-            "start": log["start"][record],
-            "end": log["end"][record],
-            "reason": reasons.gather(log["reason"].astype(np.int64)[record]),
+            "task": arrays.ids.gather(pl.Series(np.repeat(task, counts))),
+            "attempt": np.repeat(log["attempt"].astype(np.int64), counts),
+            "machine": names.gather(pl.Series(machine)),
+            "cores": np.repeat(cores, counts),
+            "memory": np.repeat(arrays.memory[task] * share, counts),
+            "start": np.repeat(log["start"], counts),
+            "end": np.repeat(log["end"], counts),
+            "reason": reasons.gather(pl.Series(np.repeat(log["reason"].astype(np.uint32), counts))),
         }
     )
 

@@ -25,7 +25,11 @@ from twinloop.metrics.measurement_window import MeasurementWindow, to_float
 from twinloop.metrics.run_cost import Cost, compute_cost
 from twinloop.metrics.series import count_ends_between
 from twinloop.metrics.tasks import SLOWDOWN_BOUND, per_task
-from twinloop.metrics.weighted_intervals import find_core_intervals, find_machine_intervals
+from twinloop.metrics.weighted_intervals import (
+    WeightedIntervals,
+    find_core_intervals,
+    find_machine_intervals,
+)
 from twinloop.scenario import Prices
 from twinloop.trace.summary import compute_capacity
 from twinloop.trace.tables import STATUSES
@@ -181,7 +185,6 @@ def figures(
     core_seconds = allocated.area(*span) if allocated and span else None
     mean_busy_cores = core_seconds / length if core_seconds is not None and length > 0 else None
     machines = find_machine_intervals(trace) if length > 0 else None
-    paid_core_seconds = allocated.area(window.begin, window.end) if allocated else None
 
     utilisation = mean_busy_cores / capacity if mean_busy_cores is not None and capacity else None
     power, unknown_powers = find_power_intervals(trace)
@@ -225,7 +228,7 @@ def figures(
         if joules is not None and completed_count
         else None,
         carbon=emission.grams,
-        cost=None if prices is None else compute_cost(prices, paid_core_seconds, joules),
+        cost=None if prices is None else _compute_cost(prices, allocated, joules, window),
         deadlines=with_deadline.height,
         deadline_misses=with_deadline.filter(is_late | is_unfinished).height,
         lateness=Lateness.of(ran),
@@ -236,6 +239,16 @@ def figures(
             *emission.notes,
         ),
     )
+
+
+def _compute_cost(
+    prices: Prices,
+    allocated: WeightedIntervals | None,
+    joules: float | None,
+    window: MeasurementWindow,
+) -> Cost | None:
+    core_seconds = allocated.area(window.begin, window.end) if allocated else None
+    return compute_cost(prices, core_seconds, joules)
 
 
 def _select_emission(

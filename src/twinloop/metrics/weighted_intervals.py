@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +40,11 @@ class WeightedIntervals:
 
     def area(self, start: float = -np.inf, end: float = np.inf) -> float:
         """Integrate the sum of the weights between two times."""
-        inside = np.minimum(self.end, end) - np.maximum(self.start, start)
-        return float((np.maximum(inside, 0.0) * self.weight).sum())
+        inside = np.minimum(self.end, end)
+        inside -= np.maximum(self.start, start)
+        np.maximum(inside, 0.0, out=inside)
+        inside *= self.weight
+        return float(inside.sum())
 
     def steps(self) -> tuple[Floats, Floats]:
         """Return the times at which the sum of the weights changes, and the sum from each on."""
@@ -101,8 +105,9 @@ def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
     sort_key = machine.astype(np.uint16) if machine.max() < 2**16 else machine
     order = order[np.argsort(sort_key[order], kind="stable")]
     machine, start, end = machine[order], start[order], end[order]
-    boundaries = np.flatnonzero(np.diff(machine)) + 1
+    boundaries = np.flatnonzero(machine[1:] != machine[:-1]) + 1
     previous_end = np.full(start.size, -np.inf)
-    for rows in np.split(np.arange(start.size), boundaries):
-        previous_end[rows[1:]] = np.maximum.accumulate(end[rows[:-1]])
-    return WeightedIntervals.of(np.maximum(start, previous_end), end, np.ones(start.size))
+    for first, last in pairwise([0, *boundaries.tolist(), start.size]):
+        np.maximum.accumulate(end[first : last - 1], out=previous_end[first + 1 : last])
+    np.maximum(start, previous_end, out=previous_end)
+    return WeightedIntervals.of(previous_end, end, np.ones(start.size))

@@ -14,7 +14,7 @@ from twinloop.trace.tables import SCHEMA_VERSION
 
 
 class _ManifestModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class TraceOrigin(_ManifestModel):

@@ -41,15 +41,9 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     )
     processors = pl.coalesce("requested_cores", "allocated")
     run_time = pl.coalesce("run_time", pl.col("last_end") - pl.col("last_start"))
+    tasks = tasks.with_columns(pl.when(pl.col("requested_cores") > 0).then("requested_cores"))
     return (
-        tasks.with_columns(pl.when(pl.col("requested_cores") > 0).then("requested_cores"))
-        .join(
-            _aggregate_attempts(trace),
-            left_on="id",
-            right_on="task",
-            how="left",
-            maintain_order="left",
-        )
+        _join_attempts(tasks, _aggregate_attempts(trace))
         .select(
             *("id", "submit", "start", "end", "last_start", "last_end"),
             processors=pl.when(processors > 0).then(processors),
@@ -62,11 +56,26 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     )
 
 
+def _join_attempts(tasks: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Join the tasks with a row per task that was started, by id.
+
+    In a simulated run these are often the same tasks in the same order, which needs no join.
+    """
+    ids, started = tasks["id"], attempts["task"]
+    if not started.null_count() and started.equals(ids):
+        return tasks.hstack(attempts.drop("task"))
+    return tasks.join(attempts, left_on="id", right_on="task", how="left", maintain_order="left")
+
+
 def _aggregate_attempts(trace: Trace) -> pl.DataFrame:
     """Aggregate the placements of each task: its times, its last attempt, its processors."""
     placements = trace.placements.select(
         "task", pl.col("attempt").fill_null(0), *map(_finite_or_null, ("start", "end", "cores"))
     )
+    complete = pl.col("start").is_not_null() & pl.col("end").is_not_null()
+    last_times = {f"last_{name}": pl.when(complete).then(name) for name in ("start", "end")}
+    if placements["task"].n_unique() == placements.height:  # nothing to aggregate
+        return placements.select("task", "start", "end", allocated="cores", **last_times)
     # The nodes of one attempt are used together.
     attempts = (
         placements.group_by("task", "attempt")
@@ -77,11 +86,8 @@ def _aggregate_attempts(trace: Trace) -> pl.DataFrame:
         )
         .sort("attempt")
     )
-    complete = pl.col("start").is_not_null() & pl.col("end").is_not_null()
     return (
-        attempts.with_columns(
-            last_start=pl.when(complete).then("start"), last_end=pl.when(complete).then("end")
-        )
+        attempts.with_columns(**last_times)
         .group_by("task")
         .agg(
             pl.col("start").min(),

@@ -18,7 +18,7 @@ _Floats = npt.NDArray[np.float64]
 class Spread(BaseModel):
     """Order statistics and mean of one quantity over the rows where it is known."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     known: int
     minimum: float
@@ -56,7 +56,7 @@ class Summary(BaseModel):
     (2, 1, 100.0)
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     format: str | None
     kind: str

@@ -84,8 +84,8 @@ def check(tasks: pl.DataFrame) -> None:
             row = int(tasks[field].is_null().arg_true()[0])
             name = repr(tasks["id"][row]) if field == "submit" else f"in row {row + 1}"
             raise InputError("is missing", kind="missing-field", field=f"task {name}: {field}")
-    duplicates = tasks["id"].is_duplicated()
-    if duplicates.any():
+    if tasks["id"].n_unique() < tasks.height:
+        duplicates = tasks["id"].is_duplicated()
         name = tasks["id"].filter(duplicates)[0]
         raise InputError(
             f"is not unique: {int(duplicates.sum())} tasks share an id, such as {name!r}",

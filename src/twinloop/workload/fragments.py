@@ -20,11 +20,14 @@ def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
     >>> find_rows(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
+    has_duplicates = ids.n_unique() < ids.len()
+    if not has_duplicates and not ids.null_count() and ids.equals(names):
+        return np.arange(ids.len(), dtype=np.int64)
     # Equal names are mostly adjacent, so each run of equal names is looked up once.
     starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
     starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
-    if ids.is_duplicated().any():
+    if has_duplicates:
         table = table.unique("id", keep="first", maintain_order=True)
     runs = pl.DataFrame({"id": names.gather(starts)}).join(
         table, on="id", how="left", maintain_order="left"

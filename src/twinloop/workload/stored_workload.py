@@ -14,7 +14,7 @@ from twinloop.workload.workload import Workload
 class _Facts(pydantic.BaseModel):
     """The values of a Workload that are not tables."""
 
-    model_config = pydantic.ConfigDict(extra="forbid")
+    model_config = pydantic.ConfigDict(extra="forbid", defer_build=True)
 
     reference_mhz: float | None = None
     epoch_ms: int | None = None

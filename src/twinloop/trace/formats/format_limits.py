@@ -41,9 +41,9 @@ def number_tasks(trace: Trace) -> pl.DataFrame:
     twinloop.InputError: tasks.id: 'a' occurs more than once (...) [TL0211]
     """
     tasks = trace.tasks.with_row_index("order")
-    bad = tasks.filter(pl.col("id").is_duplicated() | pl.col("id").is_null())
-    if bad.height:
-        name = bad["id"].to_list()[0]
+    ids = tasks["id"]
+    if ids.null_count() or ids.n_unique() < ids.len():
+        name = ids.filter(ids.is_duplicated() | ids.is_null())[0]
         raise InputError(
             "is missing for a task" if name is None else f"'{name}' occurs more than once",
             kind="missing-field" if name is None else "duplicate-name",

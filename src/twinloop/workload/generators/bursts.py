@@ -21,7 +21,7 @@ class BurstKind(BaseModel):
     0.5
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     name: str = Field(min_length=1)
     cores: int = Field(ge=1)

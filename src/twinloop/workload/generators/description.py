@@ -50,7 +50,7 @@ class Generator(BaseModel, ABC):
     <Trace of 3 tasks>
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     #: The name in `list_generators()` and on the command line.
     name: ClassVar[str]
