@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 import plain
+import polars as pl
 import simpy
 from logs import KTH_NODES, Jobs, compiled, finished, holding, kth, lublin, same, starts
 from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
-from twinloop import simulate
+from twinloop import Trace, simulate
 
-FCFS_FASTER, EASY_FASTER = 5.0, 10.0
+FCFS_FASTER, EASY_FASTER = 10.0, 10.0
 SECONDS = 1.0
 FEEDBACK = 2.0
 CORES = 128  # of the generated logs
 QUEUES = (100, 1_000, 10_000)
 DEPTH = 100
+CONSERVATIVE = {1_000: 30_000}  # jobs per second by the length of the queue
+CLUSTERS = (100, 400, 1_600)  # nodes
+NODE_CORES = 16
 HOUR = {"sessions": {"by": "arrival", "threshold": 3600.0}}
 
 
@@ -78,6 +82,7 @@ def replay(result: BenchmarkResult, quick: bool) -> None:
         note="twinloop: from the compiled scenario to the start of every job, on nodes that have "
         "names, or with one machine, which only counts as the plain loops do; to a Trace: with all "
         "tables.",
+        rates=["twinloop", "to a Trace"],
     )
     for policy, peer, title, goal in (
         ("fcfs", "heap loop", "plain Python, heap of events", FCFS_FASTER),
@@ -125,6 +130,7 @@ def whole_runs(result: BenchmarkResult, quick: bool) -> None:
     table = ResultTable(
         "Whole runs (CPU seconds)",
         {"run": "s", "seconds": ".3f", "thousand jobs/s": ",.0f"},
+        rates=["thousand jobs/s"],
     )
     for name, each in scenarios.items():
         table.rows.append([name, seconds[name], len(each.arrays) / seconds[name] / 1e3])
@@ -155,6 +161,7 @@ def long_queues(result: BenchmarkResult, quick: bool) -> None:
         },
         note="mean: jobs that wait, averaged over the run of EASY; of the first: only these are "
         "planned (`depth`). What takes minutes is left out.",
+        rates=["easy", "conservative", f"of the first {DEPTH}"],
     )
     cost = []
     for queue in QUEUES:
@@ -193,6 +200,16 @@ def long_queues(result: BenchmarkResult, quick: bool) -> None:
             ]
         )
         cost.append(seconds["easy"] / len(jobs))
+        if queue in CONSERVATIVE:
+            rate = rates["every"] * 1e3
+            result.goals.append(
+                Goal(
+                    f"conservative backfilling, {queue:,} waiting",
+                    f"at least {CONSERVATIVE[queue]:,} jobs/s",
+                    f"{rate:,.0f} jobs/s",
+                    rate >= CONSERVATIVE[queue],
+                )
+            )
     result.tables.append(table)
     growth = np.polyfit(np.log(QUEUES), np.log(cost), 1)[0]
     result.goals.append(
@@ -219,6 +236,7 @@ def feedback(result: BenchmarkResult, quick: bool) -> None:
             "ratio per event": ".2f",
         },
         note="The same jobs, another schedule: users who wait keep the queue short.",
+        costs=["rigid", "feedback"],
     )
     for policy in ("fcfs", "easy"):
         sources = {"rigid": "rigid", "feedback": HOUR}
@@ -252,11 +270,43 @@ def feedback(result: BenchmarkResult, quick: bool) -> None:
     result.tables.append(table)
 
 
+def asking_for_nodes(jobs: int, nodes: int) -> Trace:
+    """Jobs of Lublin's model that request nodes, and 1 to 16 cores on each."""
+    tasks = lublin(jobs, nodes, load=0.9).tasks
+    each = pl.Series(np.random.default_rng(1).integers(1, NODE_CORES + 1, jobs))
+    size = pl.col("requested_cores")
+    return Trace(
+        tasks=tasks.with_columns(requested_nodes=size.cast(pl.Int64), requested_cores=size * each)
+    )
+
+
+def by_nodes(result: BenchmarkResult, quick: bool) -> None:
+    jobs = 1_000 if quick else 5_000
+    policies = ("easy", "conservative")
+    table = ResultTable(
+        f"Jobs that ask for nodes of {NODE_CORES} cores (thousand jobs per CPU second)",
+        {"nodes": ",d", "jobs": ",d", **dict.fromkeys(policies, ",.1f")},
+        note="Jobs share nodes, so that a policy must find nodes and not only count them.",
+        rates=policies,
+    )
+    for nodes in CLUSTERS:
+        log = asking_for_nodes(jobs, nodes)
+        ready = {name: compiled(log, f"{nodes}x{NODE_CORES}", name) for name in policies}
+        contestants = {name: partial(finished, each) for name, each in ready.items()}
+        seconds, runs = side_by_side(contestants, 2 if quick else 3)
+        for name, run in runs.items():
+            if run.kpis()["completed"] != jobs:
+                result.failures.append(f"cluster: {name}, {nodes:,} nodes: not all jobs completed")
+        table.rows.append([nodes, jobs, *(jobs / seconds[name] / 1e3 for name in policies)])
+    result.tables.append(table)
+
+
 # One function per table, in the order in which they are printed.
 PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (
     replay,
     whole_runs,
     long_queues,
+    by_nodes,
     feedback,
 )
 

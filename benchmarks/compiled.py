@@ -20,14 +20,14 @@ from twinloop.workload.generators import make_generator
 
 TASKS, NODES = 100, 2
 POLICIES = ("fcfs", "easy", "conservative", "first-fit")
-MICROSECONDS = 100.0
+MICROSECONDS = {"fcfs": 25.0, "easy": 35.0, "conservative": 60.0, "first-fit": 100.0}
 THREADS = 2
-ENOUGH = 1.5
-DECISIONS = 100_000
+ENOUGH = 1.5  # speed-up of the bare loop below which no second core is free
+DECISIONS = 435_000
 
 
 def small_runs(result: BenchmarkResult, quick: bool) -> None:
-    repeats = 200 if quick else 1_000
+    repeats = 100 if quick else 200
     load = make_generator("poisson", tasks=TASKS).generate(1)
     power = {"model": "linear", "idle": 60.0, "max": 240.0}
     host = {"name": "host", "count": NODES, "cores": 16, "power": power}
@@ -44,7 +44,7 @@ def small_runs(result: BenchmarkResult, quick: bool) -> None:
             run()
 
     contestants = {name: partial(often, name) for name in scenarios}
-    seconds, _ = side_by_side(contestants, 5)
+    seconds, _ = side_by_side(contestants, 10 if quick else 25)
     each = {name: s / repeats * 1e6 for name, s in seconds.items()}
     result.tables.append(
         ResultTable(
@@ -52,6 +52,7 @@ def small_runs(result: BenchmarkResult, quick: bool) -> None:
             {"policy": "s", "a run": ".1f"},
             [[name, micros] for name, micros in each.items()],
             "With all the figures of the run, as a dictionary.",
+            costs=["a run"],
         )
     )
     for policy in POLICIES:
@@ -59,9 +60,9 @@ def small_runs(result: BenchmarkResult, quick: bool) -> None:
         result.goals.append(
             Goal(
                 f"`Compiled.run`, {TASKS} tasks on {NODES} nodes, {policy}",
-                f"under {MICROSECONDS:.0f} us",
+                f"under {MICROSECONDS[policy]:.0f} us",
                 f"{micros:.1f} us",
-                micros < MICROSECONDS,
+                micros < MICROSECONDS[policy],
             )
         )
 
@@ -103,15 +104,15 @@ def threads(result: BenchmarkResult, quick: bool) -> None:
                 for code, title in (("bare", "bare loop"), ("many", "run_many"))
             ],
             f"On {os.cpu_count()} cores. The bare loop shows what the machine has to give now.",
+            costs=["1 thread", f"{THREADS} threads"],
         )
     )
-    # If even the bare loop gains nothing, no second core is free.
     result.goals.append(
         Goal(
             f"run_many on {THREADS} threads against one",
-            f"at least {ENOUGH}x",
-            f"{speedup['many']:.2f}x",
-            speedup["many"] >= ENOUGH if speedup["bare"] >= ENOUGH else None,
+            "as much as the bare loop",
+            f"{speedup['many']:.2f}x, bare loop {speedup['bare']:.2f}x",
+            speedup["many"] >= speedup["bare"] if speedup["bare"] >= ENOUGH else None,
         )
     )
 
@@ -143,6 +144,7 @@ def python_policy(result: BenchmarkResult, quick: bool) -> None:
             [[name, placed, placed / s / 1e3] for name, s in seconds.items()],
             "A decision is a task that is started; the policy is asked about twice as often. With "
             "everything else that the run does.",
+            rates=["rate"],
         )
     )
     rate = placed / seconds["Python"]

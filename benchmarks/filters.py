@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from logs import compiled, finished
-from measure import BenchmarkResult, Goal, ResultTable, side_by_side
+from measure import BenchmarkResult, Goal, ResultTable, side_by_side, take_turn
 
 from twinloop import Trace
 from twinloop.engine import CompiledScenario
@@ -75,6 +75,7 @@ def many_tasks(result: BenchmarkResult, quick: bool) -> None:
         f"{TASKS:,} tasks on {HOSTS} hosts of {len(KINDS)} kinds, the filter scheduler",
         {"setting": "s", "CPU seconds": ".3f", "thousand tasks/s": ",.0f", "mean wait [s]": ".1f"},
         note="two weighers: free memory, and half as much the number of tasks.",
+        rates=["thousand tasks/s"],
     )
     for name, run in runs.items():
         figures = run.kpis()
@@ -99,6 +100,7 @@ def once_warm(scenario: CompiledScenario) -> float:
     """Measure the CPU seconds from full hosts to the last submission."""
     run = scenario.start()
     run.run_until(WARM * LENGTH)
+    take_turn()
     gc.collect()
     begin = process_time()
     run.run_until(float(scenario.arrays.submit[-1]))
@@ -112,6 +114,7 @@ def by_hosts(result: BenchmarkResult, quick: bool) -> None:
         note="All that a task costs (submission, decision, end), with hosts filled beforehand; "
         f"the load grows with the hosts, {LOAD:.0%} of their cores. Exponent: of the growth with "
         "the hosts.",
+        costs=[f"{hosts:,} hosts" for hosts in SIZES],
     )
     costs: dict[str, list[float]] = {name: [] for name in FITS}
     for hosts in SIZES:

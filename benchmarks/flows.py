@@ -8,7 +8,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from measure import BenchmarkResult, Goal, ResultTable, compile_cpp
+from measure import BenchmarkResult, Goal, ResultTable, compile_cpp, take_turn
 
 from twinloop.engine import Environment
 
@@ -16,6 +16,8 @@ HOSTS = 100
 CONCURRENT = 1_000  # per star
 BANDWIDTH = 125e6  # bytes per second, each way
 STARS = (1, 10, 100)
+PER_SECOND = 45_000  # flows on one star
+GROWTH = 1.3  # of the cost per flow from the fewest to the most stars
 AGREE = 1e-6  # SimGrid rounds rates
 Transfer = tuple[int, int, int]  # source, destination, bytes
 
@@ -34,6 +36,7 @@ def on_stars(stars: list[list[Transfer]], warm: int, timed: int) -> tuple[float,
     Each star draws from its own list. The clock runs from the end number `warm` on (over all
     stars), after the first starts.
     """
+    take_turn()
     begin = process_time()
     env = Environment()
     marks = {warm: env.event(), warm + timed: env.event()}
@@ -106,6 +109,7 @@ def one_star(result: BenchmarkResult, quick: bool) -> None:
     table = ResultTable(
         f"{CONCURRENT:,} concurrent transfers, {HOSTS} hosts on a star (flows per second)",
         {"simulator": "s", "flows": ",d", "flows/s": ",.0f", "ratio": ".1f", "simulated s": ".3f"},
+        rates=["flows/s"],
     )
     best = max(ours)
     table.rows.append(["twinloop, from Python", timed, best, 1.0, now])
@@ -118,10 +122,14 @@ def one_star(result: BenchmarkResult, quick: bool) -> None:
         if off > AGREE:
             result.failures.append(f"flows: simulated time differs from SimGrid's by {off:.1e}")
     result.tables.append(table)
-    for name, floor in (("flows on a star", 15_000), ("flows on a star, the aim", 30_000)):
-        result.goals.append(
-            Goal(name, f"at least {floor:,} flows/s", f"{best:,.0f} flows/s", best >= floor)
+    result.goals.append(
+        Goal(
+            "flows on a star",
+            f"at least {PER_SECOND:,} flows/s",
+            f"{best:,.0f} flows/s",
+            best >= PER_SECOND,
         )
+    )
 
 
 def many_stars(result: BenchmarkResult, quick: bool) -> None:
@@ -155,6 +163,8 @@ def many_stars(result: BenchmarkResult, quick: bool) -> None:
             "set-up ms/star": ".1f",
         },
         note="Set-up: resources, first transfers and the warm-up, not in flows/s.",
+        rates=["flows/s"],
+        costs=["set-up ms/star"],
     )
     best = {count: min(values) for count, values in cost.items()}
     for count in STARS:
@@ -164,7 +174,12 @@ def many_stars(result: BenchmarkResult, quick: bool) -> None:
     result.tables.append(table)
     growth = best[most] / best[1]
     result.goals.append(
-        Goal(f"cost per flow, {most} stars to 1", "at most 1.5", f"{growth:.2f}", growth <= 1.5)
+        Goal(
+            f"cost per flow, {most} stars to 1",
+            f"at most {GROWTH}",
+            f"{growth:.2f}",
+            growth <= GROWTH,
+        )
     )
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,9 +15,11 @@ from measure import HERE
 from numpy.typing import NDArray
 
 from twinloop import Scenario, Trace, read, simulate
-from twinloop._core import ClusterRun
 from twinloop.engine import CompiledScenario
 from twinloop.workload.generators import make_generator
+
+if TYPE_CHECKING:
+    from twinloop._core import ClusterRun
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "data"))
@@ -80,16 +82,12 @@ def compiled(trace: Trace, platform: Any, policy: Any, **more: Any) -> CompiledS
     return CompiledScenario(Scenario(platform=platform, workload=trace, policy=policy, **more))
 
 
-def finished(scenario: CompiledScenario, **recording: bool) -> ClusterRun:
+def finished(scenario: CompiledScenario, **recording: Any) -> ClusterRun:
     """Run from beginning to end."""
     run = scenario.start(**recording)
-    to_the_end(run)
-    return run
-
-
-def to_the_end(run: ClusterRun) -> None:
-    while run.run_slice():
+    while scenario.advance(run, run.run_slice):
         pass
+    return run
 
 
 def starts(scenario: CompiledScenario) -> Floats:

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
@@ -19,12 +19,18 @@ BUILD = HERE.parent / "build" / "benchmarks"
 
 @dataclass
 class ResultTable:
-    """Rows of raw figures; `columns` maps each heading to its print format."""
+    """Rows of raw figures; `columns` maps each heading to its print format.
+
+    `rates` and `costs` are the headings of the figures of twinloop, on which two builds are
+    compared: a rate is better when it is higher, a cost when it is lower.
+    """
 
     title: str
     columns: Mapping[str, str]
     rows: list[list[Any]] = field(default_factory=list)
     note: str = ""
+    rates: Sequence[str] = ()
+    costs: Sequence[str] = ()
 
 
 @dataclass
@@ -44,6 +50,16 @@ class BenchmarkResult:
     failures: list[str] = field(default_factory=list)
 
 
+# Called before each timed piece of work: `beside` measures another build at these points.
+turn_hooks: list[Callable[[], None]] = []
+
+
+def take_turn() -> None:
+    """Let the other contestant of a comparison of two builds go first, if there is one."""
+    for hook in turn_hooks:
+        hook()
+
+
 def side_by_side(
     contestants: Mapping[str, Callable[[], Any]],
     repetitions: int,
@@ -60,6 +76,7 @@ def side_by_side(
     for _ in range(repetitions):
         for name, contestant in contestants.items():
             answers.pop(name, None)
+            take_turn()
             gc.collect()
             begin = clock()
             answers[name] = contestant()

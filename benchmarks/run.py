@@ -1,4 +1,7 @@
-"""All benchmarks in one run: `python benchmarks/run.py [--quick] [--only NAME] [--json]`."""
+"""All benchmarks in one run: `python benchmarks/run.py [--quick] [--only NAME] [--json]`.
+
+With `--beside PYTHON`, the benchmarks of the engine with two builds of twinloop: see `beside`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import argparse
 import json
 import platform
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
+from beside import compare_builds
 from measure import BenchmarkResult, Goal, ResultTable
 
 TOPICS = (
@@ -24,10 +29,26 @@ TOPICS = (
     "filters",
     "surf",
     "compiled",
+    "metered",
+    "machine_states",
+    "end_to_end",
     "recording",
     "optimisers",
     "calibration",
     "study",
+)
+# The topics that depend on the native engine, in which two builds are compared.
+ENGINE_TOPICS = (
+    "cluster",
+    "compiled",
+    "surf",
+    "filters",
+    "metered",
+    "machine_states",
+    "sharing",
+    "flows",
+    "threads",
+    "end_to_end",
 )
 
 
@@ -81,6 +102,11 @@ def as_json(results: dict[str, BenchmarkResult]) -> str:
     return json.dumps({"machine": machine, "topics": topics}, indent=2)
 
 
+def measure_topics(topics: list[str], quick: bool) -> Iterator[tuple[str, BenchmarkResult]]:
+    for topic in topics:
+        yield topic, import_module(topic).run(quick)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description="Benchmarks of the kernel, the readers and the simulator, with ratios."
@@ -88,16 +114,28 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="smaller loads, fewer repetitions")
     parser.add_argument("--only", choices=TOPICS, help="one topic")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument(
+        "--beside",
+        metavar="PYTHON",
+        help="an interpreter with another build of twinloop: both in turns, with the ratio",
+    )
     options = parser.parse_args()
+    topics = [options.only] if options.only else [*(ENGINE_TOPICS if options.beside else TOPICS)]
+    if options.beside:
+        measured = compare_builds(topics, options.quick, options.beside)
+    else:
+        measured = measure_topics(topics, options.quick)
     if not options.json:
         print(
             "Each figure is the best of several turns, by CPU time; what is compared takes turns."
         )
+        if options.beside:
+            print(f"Other: {options.beside}. Ratio: speed of this build divided by the other's.")
     results: dict[str, BenchmarkResult] = {}
-    for topic in [options.only] if options.only else TOPICS:
-        results[topic] = import_module(topic).run(options.quick)
+    for topic, result in measured:
+        results[topic] = result
         if not options.json:
-            for table in results[topic].tables:
+            for table in result.tables:
                 print_table(table)
             sys.stdout.flush()
     failures = [line for result in results.values() for line in result.failures]

@@ -20,6 +20,7 @@ SIZES = {
     10_000: 1_500_000,
     100_000: 1_000_000,
 }
+AT_LEAST = {10: 0.20, 1_000: 0.45, 100_000: 0.45}  # of the speed of the bare loop
 AGREE = 1e-9
 # Three kinds that slow each other down as more tasks are present.
 EFFICIENCY = {0: [1.0], 1: [1.0, 0.95, 0.9, 0.85], 2: [0.9, 0.8, 0.7, 0.6, 0.5]}
@@ -49,6 +50,7 @@ def by_parallelism(result: BenchmarkResult, quick: bool) -> None:
             "rel. diff.": ".0e",
         },
         note="observed: record=True, rates fetched; rel. diff.: finish times to the bare loop's.",
+        rates=["twinloop", "observed", "3 kinds"],
     )
     cost: dict[int, float] = {}
     ratio: dict[int, float] = {}
@@ -80,13 +82,13 @@ def by_parallelism(result: BenchmarkResult, quick: bool) -> None:
     for row, parallel in zip(table.rows, SIZES, strict=True):
         row[5] = cost[parallel] / cost[10]
     result.tables.append(table)
-    for parallel, value in ratio.items():
+    for parallel, floor in AT_LEAST.items():
         result.goals.append(
             Goal(
                 f"columnar entry against the bare loop, P={parallel:,}",
-                "at least 0.33",
-                f"{value:.2f}",
-                value >= 1 / 3,
+                f"at least {floor:.2f}",
+                f"{ratio[parallel]:.2f}",
+                ratio[parallel] >= floor,
             )
         )
     growth = cost[100_000] / cost[10]
@@ -151,6 +153,7 @@ def variants(result: BenchmarkResult, quick: bool) -> None:
         "Many resources, many limits (million tasks per second)",
         {"variant": "s", "tasks": ",d", "twinloop": ".2f", "vs one resource": ".2f"},
         note=f"{held:.0%} of a full group is held by its limit, the others by the level.",
+        rates=["twinloop"],
     )
     rate = {name: len(answers[name].finish) / time / 1e6 for name, time in seconds.items()}
     base = rate["one resource, P=100"]

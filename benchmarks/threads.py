@@ -45,6 +45,7 @@ def run(quick: bool) -> BenchmarkResult:
         f"{RUNS} runs in {THREADS} threads (elapsed seconds)",
         {"code": "s", "in turn": ".2f", "in threads": ".2f", "speed-up": ".2f"},
         note="The bare loop shows what the machine has to give at the moment.",
+        costs=["in turn", "in threads"],
     )
     speedup = {}
     for code, title in (("bare", "bare loop"), ("kernel", "twinloop")):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from measure import BUILD, HERE, BenchmarkResult, Goal, ResultTable, side_by_side
-from memory import forget_the_past, resident
+from memory import reset_memory, resident
 
 from twinloop._core import JsonLinesParser, SwfParser
 from twinloop.description.files import iterate_chunks
@@ -95,8 +95,11 @@ def made_cts(samples: int) -> Path:
 
 
 def made_opendc(tasks: int, fragments: int) -> Path:
-    """Tasks of 16 cores with fragments of 30 s, a fifth of them without any."""
-    folder = BUILD / f"made-{fragments}.opendc"
+    """Tasks of 16 cores with fragments of 30 s, a fifth of them without any.
+
+    No fragment has the use of the one before, so that none are merged.
+    """
+    folder = BUILD / f"distinct-{fragments}.opendc"
     if folder.exists():
         return folder
     rng = np.random.default_rng(1)
@@ -120,7 +123,7 @@ def made_opendc(tasks: int, fragments: int) -> Path:
         {
             "id": pl.Series(ids).gather(np.repeat(np.arange(tasks), count)),
             "duration": np.full(fragments, 30_000),
-            "cpu_usage": np.round(rng.random(fragments) * 33_600),
+            "cpu_usage": (np.cumsum(rng.integers(1, 33_600, fragments)) % 33_600).astype(float),
         }
     ).write_parquet(folder / "fragments.parquet")
     return folder
@@ -289,7 +292,7 @@ def grow(kind: str, path: Path) -> tuple[int, int]:
         "opendc": (opendc.read, lambda: made_opendc(10, 1000)),
     }[kind]
     read(small())
-    forget_the_past()
+    reset_memory()
     before = resident("VmRSS")
     trace = read(path)
     peak = resident("VmHWM")
