@@ -80,9 +80,8 @@ def attach(
             observed.append(stack.enter_context(closing(ObservedGroup(cgroup))))
         for pid in pid_list:
             observed.append(stack.enter_context(closing(ObservedTree(pid))))
-        clock = _BackdatedClock(
-            min(process.start_ticks for process in observed) / _TICKS_PER_SECOND
-        )
+        first = min(process.start_ticks for process in observed)
+        clock = RunClock(zero_ns=first * 10**9 // _TICKS_PER_SECOND)
         plan = _make_plan(observed, period)
         run = RunFolder.create(path, plan, overwrite=overwrite)
         stack.callback(run.close)
@@ -96,16 +95,6 @@ def attach(
         except OSError as error:
             raise make_run_write_error(path, error) from None
     return trace
-
-
-class _BackdatedClock(RunClock):
-    """A clock whose t = 0 is in the past, `zero` seconds after the start of the machine."""
-
-    def __init__(self, zero: float) -> None:
-        super().__init__()
-        back = self._zero - round(zero * 1e9)
-        self._zero -= back
-        self.epoch_ms -= round(back / 1e6)
 
 
 class _AttachedRecording:
