@@ -123,7 +123,7 @@ void Resource::join(ActivityPool& pool, Activity& activity, double now) {
 void Resource::leave(ActivityPool& pool, Activity& activity, double now) {
     KindShare& mine = share(activity.kind);
     anchor(now);
-    let_go(pool, activity, mine, now, false);
+    release(pool, activity, mine, now, false);
     discount(activity, mine);
 }
 
@@ -153,8 +153,8 @@ void Resource::hold_by_level(ActivityPool& pool, Activity& activity, KindShare& 
 
 // Removes the activity from its constraint. An activity that switches was the top of its threshold
 // heap and has already been popped.
-void Resource::let_go(ActivityPool& pool, Activity& activity, KindShare& mine, double now,
-                      bool crossing) {
+void Resource::release(ActivityPool& pool, Activity& activity, KindShare& mine, double now,
+                       bool crossing) {
     if (priced_)
         pool.charge(ActivityPool::slot_of(activity.tag)) = {charged_to(pool, activity, now), {}};
     activity.consumed = consumed_by(activity, now);
@@ -207,7 +207,7 @@ void Resource::switch_constraints(ActivityPool& pool, double now) {
         Activity& activity = pool[ActivityPool::slot_of(top->tag)];
         KindShare& mine = share(activity.kind);
         limit_thresholds_.pop();
-        let_go(pool, activity, mine, now, true);
+        release(pool, activity, mine, now, true);
         hold_by_level(pool, activity, mine);
         level = balance();
     }
@@ -216,7 +216,7 @@ void Resource::switch_constraints(ActivityPool& pool, double now) {
         Activity& activity = pool[ActivityPool::slot_of(top->tag)];
         KindShare& mine = share(activity.kind);
         level_thresholds_.pop();
-        let_go(pool, activity, mine, now, true);
+        release(pool, activity, mine, now, true);
         hold_by_limit(pool, activity, mine, now);
         level = balance();
     }
@@ -385,7 +385,7 @@ double Resource::charged_to(const ActivityPool& pool, const Activity& activity, 
                                : level_prices_.since(charge.mark, elapsed) * activity.weight);
 }
 
-Resource::Prospect Resource::prospect(const ActivityPool& pool) const {
+Resource::Preview Resource::preview(const ActivityPool& pool) const {
     if (!dirty) return {level, consumed_.rate};
     std::vector<Slot> waiting = joined(pool);
     std::ranges::sort(waiting, {}, [&pool](Slot slot) { return pool[slot].threshold(); });

@@ -71,11 +71,11 @@ class Resource {
 
     // Level and rate of the resource after settling. Computed from scratch, since switching
     // activities here would change later rounding.
-    struct Prospect {
+    struct Preview {
         double level;
         double rate;
     };
-    [[nodiscard]] Prospect prospect(const ActivityPool& pool) const;
+    [[nodiscard]] Preview preview(const ActivityPool& pool) const;
 
     // Evaluates the efficiency model again if its arguments have changed.
     void refresh_efficiencies();
@@ -115,7 +115,8 @@ class Resource {
     KindShare& find_kind(Kind kind);
     void hold_by_limit(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     void hold_by_level(ActivityPool& pool, Activity& activity, KindShare& mine);
-    void let_go(ActivityPool& pool, Activity& activity, KindShare& mine, double now, bool crossing);
+    void release(ActivityPool& pool, Activity& activity, KindShare& mine, double now,
+                 bool crossing);
     [[nodiscard]] double remaining(const Activity& activity, const KindShare& mine,
                                    double now) const;
     void count(const Activity& activity, KindShare& mine);

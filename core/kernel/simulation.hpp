@@ -4,16 +4,14 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernel/activity.hpp"
 #include "kernel/event_queue.hpp"
-#include "kernel/group.hpp"
-#include "kernel/resource.hpp"
+#include "kernel/shared_resources.hpp"
 #include "kernel/sharing_rule.hpp"
 
 namespace twinloop {
@@ -92,8 +90,14 @@ class Simulation {
     ~Simulation() = default;
 
     void set_client(Client* client) { client_ = client; }
-    void add_observer(Observer* observer) { observers_.push_back(observer); }
-    void remove_observer(Observer* observer) { std::erase(observers_, observer); }
+    void add_observer(Observer* observer) {
+        observers_.push_back(observer);
+        resources_.set_observed(true);
+    }
+    void remove_observer(Observer* observer) {
+        std::erase(observers_, observer);
+        resources_.set_observed(!observers_.empty());
+    }
 
     // Time
     [[nodiscard]] double now() const { return now_; }
@@ -140,28 +144,34 @@ class Simulation {
     [[nodiscard]] std::vector<std::uint64_t> timer_tokens() const;
 
     // Resources
-    ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {});
-    void set_capacity(ResourceId id, double capacity);
+    ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {}) {
+        return resources_.add(capacity, std::move(efficiency), now_);
+    }
+    void set_capacity(ResourceId id, double capacity) { resources_.set_capacity(id, capacity); }
     // The cost of the resource from now on; nullptr: none. The kernel charges it to the activities
     // that draw on the resource, see cost.hpp.
-    void set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model);
+    void set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model) {
+        resources_.set_cost_model(id, std::move(model), now_);
+    }
     // Capacity over time; with a period the steps repeat, counted from the first.
     void set_profile(ResourceId id, std::vector<double> times, std::vector<double> capacities,
                      double period = never);
     [[nodiscard]] std::size_t resource_count() const { return resources_.size(); }
-    [[nodiscard]] double capacity(ResourceId id) const { return at(id).capacity; }
-    [[nodiscard]] double level(ResourceId id);
-    [[nodiscard]] double rate(ResourceId id);
+    [[nodiscard]] double capacity(ResourceId id) const { return resources_.at(id).capacity; }
+    [[nodiscard]] double level(ResourceId id) { return resources_.level(id, now_); }
+    [[nodiscard]] double rate(ResourceId id) { return resources_.rate(id, now_); }
     // Reports the rate to the observers when all changes at this time are settled, also if it is
     // the same as before them.
-    void report_rate(ResourceId id);
-    [[nodiscard]] double consumed(ResourceId id) const;
-    [[nodiscard]] double done(ResourceId id) const;
-    [[nodiscard]] double cost(ResourceId id) const;
-    [[nodiscard]] std::uint32_t running(ResourceId id) const { return at(id).running(); }
-    [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id) const;
+    void report_rate(ResourceId id) { resources_.request_notice(id); }
+    [[nodiscard]] double consumed(ResourceId id) const { return resources_.consumed(id, now_); }
+    [[nodiscard]] double done(ResourceId id) const { return resources_.done(id, now_); }
+    [[nodiscard]] double cost(ResourceId id) const { return resources_.cost(id, now_); }
+    [[nodiscard]] std::uint32_t running(ResourceId id) const { return resources_.at(id).running(); }
+    [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id) const {
+        return resources_.influence_group(id);
+    }
     // Whether the resource is solved with a group; otherwise it is shared by virtual time.
-    [[nodiscard]] bool has_group(ResourceId id) const { return at(id).group != none; }
+    [[nodiscard]] bool has_group(ResourceId id) const { return resources_.at(id).group != none; }
 
     // Activities
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
@@ -177,11 +187,17 @@ class Simulation {
 
     [[nodiscard]] bool alive(ActivityId id) const;
     [[nodiscard]] const Activity& activity(ActivityId id) const;
-    [[nodiscard]] double remaining(ActivityId id) const;
-    [[nodiscard]] double consumed(ActivityId id) const;
-    [[nodiscard]] double cost(ActivityId id) const;
+    [[nodiscard]] double remaining(ActivityId id) const {
+        return resources_.remaining(find(id), now_);
+    }
+    [[nodiscard]] double consumed(ActivityId id) const {
+        return resources_.consumed(find(id), now_);
+    }
+    [[nodiscard]] double cost(ActivityId id) const {
+        return resources_.cost(find(id), id.slot, now_);
+    }
     [[nodiscard]] double work_done(ActivityId id) const;
-    [[nodiscard]] double rate(ActivityId id);
+    [[nodiscard]] double rate(ActivityId id) { return resources_.rate(find(id), now_); }
     [[nodiscard]] std::size_t live() const { return pool_.live(); }
     [[nodiscard]] std::vector<ActivityId> activities() const;
     void set_token(ActivityId id, std::uint64_t token) { find(id).token = token; }
@@ -213,25 +229,19 @@ class Simulation {
         [[nodiscard]] double time() const { return origin + static_cast<double>(ticks) * period; }
     };
 
-    [[nodiscard]] const Resource& at(ResourceId id) const;
-    [[nodiscard]] Resource& at(ResourceId id);
     [[nodiscard]] Activity& find(ActivityId id);
     [[nodiscard]] const Activity& find(ActivityId id) const;
     void check_route(std::span<const ResourceId> route) const;
-    void check_open() const;
     void check_future(const char* what, double time) const;
 
     // The time of the next event, after settling all changes.
     [[nodiscard]] double ready() {
-        if (!is_settled()) return settle_changes();
+        if (!resources_.is_settled() || resources_.has_notices()) return settle_changes();
         const double next = queue_.next_time();
         return next <= now_ ? now_ : next;
     }
-    [[nodiscard]] bool is_settled() const {
-        return dirty_resources_.empty() && dirty_groups_.empty() && to_split_.empty() &&
-               rate_notices_.empty();
-    }
     [[nodiscard]] double settle_changes();
+    void notice_rates();
     [[nodiscard]] bool only_repetition_left();
     void fire();
     void feed(EventId event, std::uint64_t token);
@@ -241,55 +251,18 @@ class Simulation {
     void step_profile(std::uint32_t index);
     void tick(std::uint32_t index);
     void begin(Activity& activity, Slot slot);
-
-    // Use of resources: alone, or in a group
-    void draw(Activity& activity, Slot slot);
-    void withdraw(Activity& activity, Slot slot);
-    void attach(Activity& activity, Slot slot);
-    std::uint32_t join_groups(std::span<const ResourceId> route);
-    [[nodiscard]] std::uint32_t new_group();
-    void release_if_empty(std::uint32_t group);
-    void split(std::uint32_t group);
-    void split_if_worth(std::uint32_t group);
-    void split_groups();
     template <class Change>
     void change(ActivityId id, Change&& apply);
 
-    void touch(ResourceId id);
-    void touch_group(std::uint32_t group);
-    void settle();
-    // The settled group of a resource; nullptr if it has none.
-    [[nodiscard]] const Group* prospect(ResourceId id);
-    void settle_resource(ResourceId id);
-    void settle_group(std::uint32_t group);
-    void notice(ResourceId id);
-    void notice_rates();
-    [[nodiscard]] double remaining(const Activity& activity) const;
-    [[nodiscard]] double consumed(const Activity& activity) const;
-    [[nodiscard]] const Group& group_of(const Activity& activity) const;
-    // The values of a resource in a group; nullptr if it has none.
-    [[nodiscard]] const Link* link_of(const Resource& resource) const;
-    [[nodiscard]] double rate(const Resource& resource) const;
-
     double now_;
     std::uint64_t events_ = 0;
-    std::shared_ptr<const SharingRule> rule_;
-    bool levels_;  // the rule shares single resources by virtual time
     EventQueue queue_;
     ActivityPool pool_;
-    std::vector<Resource> resources_;
-    std::deque<Group> groups_;  // references to groups stay valid while groups are added
-    std::vector<std::uint32_t> free_groups_;
+    SharedResources resources_;
     std::vector<Profile> profiles_;
     std::vector<Recurrence> recurrences_;
     std::vector<std::uint32_t> free_recurrences_;
-    std::vector<ResourceId> dirty_resources_;
-    std::vector<std::uint32_t> dirty_groups_;
-    std::unordered_map<std::uint32_t, Group> foreseen_;  // previews of unsettled groups
-    std::vector<std::uint32_t> to_split_;
-    std::deque<ResourceId> rate_notices_;
     std::uint32_t fruitless_steps_ = 0;
-    bool settling_ = false;
     Client* client_ = nullptr;
     std::vector<Observer*> observers_;
 };

@@ -1,0 +1,420 @@
+#include "kernel/shared_resources.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "kernel/busy.hpp"
+#include "kernel/checks.hpp"
+
+namespace twinloop {
+
+SharedResources::SharedResources(std::shared_ptr<const SharingRule> rule, EventQueue& queue,
+                                 ActivityPool& pool)
+    : queue_(queue), pool_(pool), rule_(std::move(rule)),
+      levels_(rule_->levels_single_resources()) {}
+
+SharedResources::SharedResources(const SharedResources& other, EventQueue& queue,
+                                 ActivityPool& pool)
+    : queue_(queue), pool_(pool), rule_(other.rule_), levels_(other.levels_),
+      resources_(other.resources_), groups_(other.groups_), free_groups_(other.free_groups_),
+      dirty_resources_(other.dirty_resources_), dirty_groups_(other.dirty_groups_),
+      to_split_(other.to_split_) {
+    other.check_open();
+}
+
+const Resource& SharedResources::at(ResourceId id) const {
+    if (id >= resources_.size())
+        throw std::invalid_argument("there is no resource " + std::to_string(id));
+    return resources_[id];
+}
+
+Resource& SharedResources::at(ResourceId id) {
+    return const_cast<Resource&>(std::as_const(*this).at(id));
+}
+
+void SharedResources::check_open() const {
+    if (settling_)
+        throw std::runtime_error("an efficiency function must not use its own simulation");
+}
+
+ResourceId SharedResources::add(double capacity, std::shared_ptr<const Efficiency> efficiency,
+                                double now) {
+    check_open();
+    check_not_negative("capacity", capacity);
+    const auto id = static_cast<ResourceId>(resources_.size());
+    resources_.emplace_back(capacity, std::move(efficiency), queue_.create(EventKind::end, id),
+                            now);
+    return id;
+}
+
+void SharedResources::set_start(double time) {
+    for (Resource& resource : resources_) resource.set_start(time);
+}
+
+void SharedResources::set_capacity(ResourceId id, double capacity) {
+    check_open();
+    check_not_negative("capacity", capacity);
+    if (at(id).capacity == capacity) return;
+    Resource& resource = resources_[id];
+    resource.set_capacity(capacity);
+    if (resource.group != none) groups_[resource.group].links()[resource.link].capacity = capacity;
+    touch(id);
+}
+
+void SharedResources::set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model,
+                                     double now) {
+    check_open();
+    Resource& resource = at(id);
+    if (model && !pool_.has_charges()) pool_.open_charges();
+    if (resource.group != none) {
+        groups_[resource.group].set_cost_model(resource, std::move(model), now);
+    } else {
+        resource.set_cost_model(std::move(model), now);
+    }
+    touch(id);
+}
+
+// ---- Activities ---------------------------------------------------------------------------------
+
+void SharedResources::draw(Activity& activity, Slot slot, double now) {
+    if (activity.limit == 0.0) return;
+    pool_.retag(activity, slot);
+    attach(activity, slot, now);
+}
+
+void SharedResources::attach(Activity& activity, Slot slot, double now) {
+    const ResourceId first = activity.route.front();
+    if (activity.route.size() == 1 && resources_[first].group == none && levels_) {
+        resources_[first].join(pool_, activity, now);
+        touch(first);
+        return;
+    }
+    const auto route = activity.route.view();
+    const std::uint32_t group = join_groups(route, now);
+    for (const ResourceId id : route) resources_[id].enter(activity);
+    groups_[group].add_flow(pool_, slot, resources_);
+    touch_group(group);
+}
+
+void SharedResources::withdraw(Activity& activity, Slot slot, double now) {
+    if (activity.hold == Hold::nothing) return;
+    const auto route = activity.route.view();
+    if (activity.hold == Hold::group) {
+        const std::uint32_t group = resources_[route.front()].group;
+        groups_[group].remove_flow(pool_, slot, resources_, now);
+        for (const ResourceId id : route) resources_[id].quit(activity);
+        release_if_empty(group);
+        if (groups_[group].in_use) touch_group(group);
+        split_if_worth(group);
+    } else {
+        resources_[route.front()].leave(pool_, activity, now);
+    }
+    for (const ResourceId id : route) touch(id);
+}
+
+Slot SharedResources::next_due(ResourceId id, double now) {
+    return resources_[id].group == none ? resources_[id].due(pool_, now) : none;
+}
+
+std::vector<Slot> SharedResources::list_due(std::uint32_t group, double now) {
+    touch_group(group);
+    std::vector<Slot> due;
+    groups_[group].due(pool_, now, due);
+    return due;
+}
+
+// ---- Groups -------------------------------------------------------------------------------------
+
+// One group with all of `route`: the largest of their groups, merged with the others.
+std::uint32_t SharedResources::join_groups(std::span<const ResourceId> route, double now) {
+    std::uint32_t group = none;
+    for (const ResourceId id : route) {
+        const std::uint32_t other = resources_[id].group;
+        if (other == none || other == group) continue;
+        if (group == none) {
+            group = other;
+            continue;
+        }
+        std::uint32_t from = other;
+        if (groups_[other].flows().size() > groups_[group].flows().size()) std::swap(group, from);
+        groups_[group].absorb(groups_[from], pool_, resources_, group, now);
+        release_if_empty(from);
+    }
+    if (group == none) group = new_group(now);
+    for (const ResourceId id : route) {
+        Resource& resource = resources_[id];
+        if (resource.group != none) continue;
+        const std::vector<Slot> alone = resource.joined(pool_);
+        for (const Slot slot : alone) resource.leave(pool_, pool_[slot], now);
+        (void)resource.settle(pool_, now);  // it has no activities of its own
+        queue_.cancel(resource.end_event);
+        groups_[group].add_resource(id, resource, group);
+        for (const Slot slot : alone) {
+            resource.enter(pool_[slot]);
+            groups_[group].add_flow(pool_, slot, resources_);
+        }
+    }
+    return group;
+}
+
+std::uint32_t SharedResources::new_group(double now) {
+    std::uint32_t index;
+    if (free_groups_.empty()) {
+        index = static_cast<std::uint32_t>(groups_.size());
+        groups_.emplace_back().end_event = queue_.create(EventKind::end, group_mark | index);
+    } else {
+        index = free_groups_.back();
+        free_groups_.pop_back();
+    }
+    groups_[index].begin(now);
+    return index;
+}
+
+void SharedResources::release_if_empty(std::uint32_t index) {
+    Group& group = groups_[index];
+    if (!group.links().empty()) return;
+    group.forget_departures();
+    group.in_use = false;
+    queue_.cancel(group.end_event);
+    free_groups_.push_back(index);
+}
+
+// Releases disconnected parts and single resources from the group.
+void SharedResources::split(std::uint32_t index, double now) {
+    Group& group = groups_[index];
+    auto parts = group.parts();
+    const auto largest_part = std::ranges::max_element(parts, {}, &std::vector<Slot>::size);
+    std::vector<Slot> leaving;
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+        const bool single = levels_ && std::ranges::all_of(*part, [this](Slot slot) {
+                                return pool_[slot].route.size() == 1;
+                            });
+        if (part != largest_part || single)
+            leaving.insert(leaving.end(), part->begin(), part->end());
+    }
+    std::ranges::sort(leaving, {}, [this](Slot slot) { return pool_[slot].tag; });
+    for (const Slot slot : leaving) withdraw(pool_[slot], slot, now);
+    group.forget_departures();
+    for (const Slot slot : leaving) attach(pool_[slot], slot, now);
+}
+
+// The split is left to the next event: changes at one time are made together.
+void SharedResources::split_if_worth(std::uint32_t index) {
+    Group& group = groups_[index];
+    if (group.to_split || !group.worth_splitting()) return;
+    group.to_split = true;
+    to_split_.push_back(index);
+}
+
+void SharedResources::split_groups(double now) {
+    if (to_split_.empty()) return;
+    const std::vector<std::uint32_t> due = std::move(to_split_);
+    to_split_.clear();
+    for (const std::uint32_t group : due) {
+        groups_[group].to_split = false;
+        if (groups_[group].worth_splitting()) split(group, now);
+    }
+}
+
+std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
+    if (at(id).group == none) return {id};
+    // The group may not have been split yet.
+    for (const auto& part : groups_[resources_[id].group].parts()) {
+        std::set<ResourceId> members;
+        for (const Slot slot : part)
+            for (const ResourceId each : pool_[slot].route.view()) members.insert(each);
+        if (members.contains(id)) return {members.begin(), members.end()};
+    }
+    return {id};
+}
+
+// ---- Settling -----------------------------------------------------------------------------------
+
+void SharedResources::touch(ResourceId id) {
+    Resource& resource = resources_[id];
+    if (resource.group != none) {
+        touch_group(resource.group);
+    } else if (!resource.dirty) {
+        resource.dirty = true;
+        dirty_resources_.push_back(id);
+    }
+}
+
+void SharedResources::touch_group(std::uint32_t group) {
+    if (!previews_.empty()) previews_.erase(group);
+    if (groups_[group].dirty) return;
+    groups_[group].dirty = true;
+    dirty_groups_.push_back(group);
+}
+
+void SharedResources::settle(double now) {
+    check_open();
+    const Busy guard(settling_);
+    // After an exception, those that are still marked stay unsettled.
+    for (const std::uint32_t index : dirty_groups_)
+        if (groups_[index].dirty) settle_group(index, now);
+    for (const ResourceId id : dirty_resources_)
+        if (resources_[id].dirty) settle_resource(id, now);
+    dirty_groups_.clear();
+    dirty_resources_.clear();
+}
+
+void SharedResources::settle_resource(ResourceId id, double now) {
+    Resource& resource = resources_[id];
+    if (resource.group == none) {
+        const double end = resource.settle(pool_, now);
+        if (end < never) {
+            queue_.schedule(resource.end_event, end, id);
+        } else {
+            queue_.cancel(resource.end_event);
+        }
+        if (observed_) notice(id);
+    }
+    resource.dirty = false;
+}
+
+void SharedResources::settle_group(std::uint32_t index, double now) {
+    Group& group = groups_[index];
+    if (group.in_use) {
+        const double end = group.settle(*rule_, pool_, resources_, now);
+        if (end < never) {
+            queue_.schedule(group.end_event, end, group_mark | index);
+        } else {
+            queue_.cancel(group.end_event);
+        }
+        if (observed_)
+            for (const Link& link : group.links()) notice(link.resource);
+        split_if_worth(index);
+    }
+    group.dirty = false;
+    if (!previews_.empty()) previews_.erase(index);
+}
+
+// A preview solves a copy. In the group itself, a flow whose end is due now would get a new end,
+// and with a rounding error it could then wait for capacity that never comes.
+const Group* SharedResources::preview(ResourceId id, double now) {
+    check_open();
+    const std::uint32_t index = at(id).group;
+    if (index == none) return nullptr;
+    if (!groups_[index].dirty) return &groups_[index];
+    if (const auto found = previews_.find(index); found != previews_.end()) return &found->second;
+    Group copy = groups_[index];
+    const Busy guard(settling_);
+    (void)copy.settle(*rule_, pool_, resources_, now);
+    return &previews_.emplace(index, std::move(copy)).first->second;
+}
+
+void SharedResources::notice(ResourceId id) {
+    Resource& resource = resources_[id];
+    const double shown = std::exchange(resource.shown_rate, settled_rate(resource));
+    if (resource.shown_rate != shown) rate_notices_.push_back(id);
+}
+
+ResourceId SharedResources::take_notice() {
+    const ResourceId id = rate_notices_.front();
+    rate_notices_.pop_front();
+    return id;
+}
+
+void SharedResources::request_notice(ResourceId id) {
+    at(id).shown_rate = std::numeric_limits<double>::quiet_NaN();  // differs from every rate
+    touch(id);
+}
+
+// ---- Values -------------------------------------------------------------------------------------
+
+const Group& SharedResources::group_of(const Activity& activity) const {
+    return groups_[resources_[activity.route.front()].group];
+}
+
+const Link* SharedResources::link_of(const Resource& resource) const {
+    return resource.group == none ? nullptr : &groups_[resource.group].links()[resource.link];
+}
+
+double SharedResources::settled_rate(const Resource& resource) const {
+    const Link* link = link_of(resource);
+    return link ? link->used : resource.rate();
+}
+
+double SharedResources::level(ResourceId id, double now) {
+    const Group* group = preview(id, now);
+    return group ? group->links()[at(id).link].level : at(id).preview(pool_).level;
+}
+
+double SharedResources::rate(ResourceId id, double now) {
+    const Group* group = preview(id, now);
+    return group ? group->links()[at(id).link].used : at(id).preview(pool_).rate;
+}
+
+double SharedResources::rate(const Activity& activity, double now) {
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return std::min(activity.limit, activity.weight * level(activity.route.front(), now));
+        case Hold::group:
+            return preview(activity.route.front(), now)->flows()[activity.where].rate;
+        default:
+            return 0.0;
+    }
+}
+
+double SharedResources::consumed(ResourceId id, double now) const {
+    const Resource& resource = at(id);
+    const Link* link = link_of(resource);
+    return resource.consumed(now) + (link ? groups_[resource.group].consumed(*link, now) : 0.0);
+}
+
+double SharedResources::done(ResourceId id, double now) const {
+    const Resource& resource = at(id);
+    const Link* link = link_of(resource);
+    return resource.done(now) + (link ? groups_[resource.group].done(*link, now) : 0.0);
+}
+
+double SharedResources::cost(ResourceId id, double now) const {
+    const Resource& resource = at(id);
+    const Link* link = link_of(resource);
+    return resource.cost(now) + (link ? groups_[resource.group].cost(*link, now) : 0.0);
+}
+
+double SharedResources::remaining(const Activity& activity, double now) const {
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].remaining(activity, now);
+        case Hold::group:
+            return group_of(activity).remaining(activity.where, now);
+        default:
+            return activity.left;
+    }
+}
+
+double SharedResources::consumed(const Activity& activity, double now) const {
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].consumed_by(activity, now);
+        case Hold::group:
+            return group_of(activity).consumed(activity, now);
+        default:
+            return activity.consumed;
+    }
+}
+
+double SharedResources::cost(const Activity& activity, Slot slot, double now) const {
+    if (!pool_.has_charges()) return 0.0;
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].charged_to(pool_, activity, now);
+        case Hold::group:
+            return pool_.charge(slot).total + group_of(activity).charge(activity.where, now);
+        default:
+            return pool_.charge(slot).total;
+    }
+}
+
+}  // namespace twinloop
