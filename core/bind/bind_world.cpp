@@ -182,10 +182,17 @@ nb::dict usage(const WorldHandle& self) {
 }
 
 nb::dict kpi_dict(const WorldHandle& self) {
+    // The names are made once, since that takes as long as a small run. They are never released:
+    // the interpreter may end before static objects are destroyed.
+    static const nb::list& names = *[] {
+        auto* const list = new nb::list();
+        for (const std::string_view each : kpi_names)
+            list->append(nb::str(each.data(), each.size()));
+        return list;
+    }();
     const auto values = kpis(*self.hold());
     nb::dict figures;
-    for (std::size_t i = 0; i < values.size(); ++i)
-        figures[nb::str(kpi_names[i].data(), kpi_names[i].size())] = values[i];
+    for (std::size_t i = 0; i < values.size(); ++i) figures[names[i]] = values[i];
     return figures;
 }
 

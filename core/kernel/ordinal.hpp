@@ -22,6 +22,11 @@ inline constexpr Ordinal lowest_ordinal = std::numeric_limits<Ordinal>::min();  
     return std::bit_cast<double>(flip_negative(ordinal));
 }
 
+// The next larger number; the argument is finite. (-0 counts as 0.)
+[[nodiscard]] constexpr double next_larger(double value) {
+    return value_of(ordinal_of(value + 0.0) + 1);
+}
+
 // Whether (a, b) precedes (c, d), without a branch, since the result is unpredictable. The ordinal
 // of a number is not the largest integer.
 [[nodiscard]] constexpr bool precedes(Ordinal a, std::uint64_t b, Ordinal c, std::uint64_t d) {

@@ -210,8 +210,7 @@ void SharedResources::split_if_worth(std::uint32_t index) {
     to_split_.push_back(index);
 }
 
-void SharedResources::split_groups(double now) {
-    if (to_split_.empty()) return;
+void SharedResources::split_disconnected(double now) {
     const std::vector<std::uint32_t> due = std::move(to_split_);
     to_split_.clear();
     for (const std::uint32_t group : due) {

@@ -57,7 +57,9 @@ class SharedResources {
     [[nodiscard]] bool is_dirty() const {
         return !dirty_resources_.empty() || !dirty_groups_.empty();
     }
-    void split_groups(double now);
+    void split_groups(double now) {
+        if (!to_split_.empty()) split_disconnected(now);
+    }
     void settle(double now);
 
     // Resources whose rate has changed, collected while there are observers.
@@ -91,6 +93,7 @@ class SharedResources {
     void release_if_empty(std::uint32_t group);
     void split(std::uint32_t group, double now);
     void split_if_worth(std::uint32_t group);
+    void split_disconnected(double now);
     void touch_group(std::uint32_t group);
     void settle_resource(ResourceId id, double now);
     void settle_group(std::uint32_t group, double now);

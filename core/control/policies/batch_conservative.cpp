@@ -26,11 +26,11 @@
 // reservation leaves the start of each unplanned task before it in the queue as it is, because they
 // do not overlap.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "control/policies/batch.hpp"
 #include "control/policies/batch_timeline.hpp"
+#include "kernel/ordinal.hpp"
 
 namespace twinloop {
 
@@ -314,12 +314,12 @@ void Conservative::plan_backfill(SchedulerState& scheduler, Plan<Room>& plan) {
 template <class Room>
 Reserved<Room> Conservative::first_to_start(const SchedulerState& scheduler, Plan<Room>& plan,
                                             const std::vector<Reserved<Room>>& pending) {
-    double until = std::nextafter(scheduler.now(), never);
+    double until = next_larger(scheduler.now());
     double most = scheduler.free_cores();
     if (!pending.empty()) {
         const Reserved<Room>& last = pending.back();
         // Includes a task of no length.
-        until = std::max(last.start + last.task.time, std::nextafter(last.start, never));
+        until = std::max(last.start + last.task.time, next_larger(last.start));
         most = never;
     }
     const Limits limits = plan.timeline.limits(scheduler.now(), until, most);

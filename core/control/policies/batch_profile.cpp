@@ -69,11 +69,13 @@ Limits Profile::limits(double now, double until, double most) const {
     for (std::size_t at = step(now); at < steps_.size(); ++at) {
         const double time = std::max(now, steps_[at].time);
         Stretch stretch{std::min(steps_[at].amount, most), time};
-        while (!open.empty() && open.back().amount >= stretch.amount) {
+        while (!open.empty() && open.back().amount > stretch.amount) {
             stretch.since = open.back().since;
             limits.allow(open.back().amount + slack, stretch.since, time);
             open.pop_back();
         }
+        // A stretch of the same amount goes on.
+        if (!open.empty() && open.back().amount == stretch.amount) continue;
         if (stretch.since < until) open.push_back(stretch);
         else if (open.empty()) break;
     }

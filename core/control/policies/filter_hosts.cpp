@@ -90,8 +90,11 @@ void FilterHosts::choose_from_index(const SchedulerState& scheduler, TaskId task
 void FilterHosts::choose_from_all(const SchedulerState& scheduler, TaskId task,
                                   const Demand& demand) {
     passing_.clear();
+    const bool only_room = rules_.only_room(scheduler);
+    const Space& space = scheduler.space();
     for (MachineId m = 0; m < scheduler.machines().size(); ++m)
-        if (rules_.passes(scheduler, scheduler.space(), m, task, demand, scheduler.now()))
+        if (rules_.has_room(scheduler, space, m, demand) &&
+            (only_room || rules_.accepts(scheduler, space, m, task, demand, scheduler.now())))
             passing_.push_back(m);
     if (passing_.size() < demand.machines) return;
     if (pick_ == Pick::random) choose_any(demand.machines);
@@ -107,6 +110,11 @@ void FilterHosts::choose_any(std::size_t count) {
 
 void FilterHosts::choose_best(const SchedulerState& scheduler, std::size_t count) {
     weigh(scheduler);
+    if (count == 1 && subset_ == 1) {
+        const auto best = std::ranges::max_element(weights_);
+        chosen_.push_back(passing_[static_cast<std::size_t>(best - weights_.begin())]);
+        return;
+    }
     std::vector<std::size_t> order(passing_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const std::size_t in_question = std::min(order.size(), count + subset_ - 1);

@@ -41,8 +41,12 @@ class FilterRules {
     [[nodiscard]] bool passes(const SchedulerState& scheduler, const Space& space,
                               MachineId machine, TaskId task, const Demand& demand,
                               double now) const {
-        return takes_tasks(space, machine) && room(scheduler, space, machine).holds(demand.room) &&
+        return has_room(scheduler, space, machine, demand) &&
                accepts(scheduler, space, machine, task, demand, now);
+    }
+    [[nodiscard]] bool has_room(const SchedulerState& scheduler, const Space& space,
+                                MachineId machine, const Demand& demand) const {
+        return takes_tasks(space, machine) && room(scheduler, space, machine).holds(demand.room);
     }
     // Whether room is the only condition: `accepts` is always true.
     [[nodiscard]] bool only_room(const SchedulerState& scheduler) const {

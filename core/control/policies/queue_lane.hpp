@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "control/policies/queue_blocks.hpp"
 #include "kernel/measure.hpp"
+#include "kernel/ordinal.hpp"
 #include "work/request.hpp"
 
 namespace twinloop {
@@ -63,7 +63,7 @@ class Limits {
     // Admits tasks with at most so many cores that end by `end` if they start at `start`: as
     // `start + time <= end`, of which the rounding is covered.
     void allow(double cores, double start, double end) {
-        allow(cores, std::nextafter(end, never) - start);
+        allow(cores, end < never ? next_larger(end) - start : never);
     }
 
     // Whether a task may be admitted that has at least so many cores and, with a class of at most
@@ -85,8 +85,8 @@ class Limits {
   private:
     // Tasks up to a class may take that long.
     struct Corner {
-        std::size_t highest = 0;
-        double longest = 0.0;
+        std::size_t highest;
+        double longest;
 
         [[nodiscard]] bool covers(const Corner& other) const {
             return highest >= other.highest && longest >= other.longest;
@@ -95,7 +95,8 @@ class Limits {
 
     double unlimited_ = -never;  // tasks with so many cores may take any time
     double most_ = -never;       // of the corners
-    // No corner covers another, so there is at most one per class.
+    // No corner covers another, so there is at most one per class. Those beyond the count are not
+    // initialised, because limits are made for every search.
     std::array<Corner, core_classes> corners_;
     std::size_t count_ = 0;
 };

@@ -29,7 +29,7 @@ from twinloop.engine import workload_columns
 from twinloop.engine.admission import Admission
 from twinloop.engine.model_values import ModelValues
 from twinloop.engine.platform_columns import MachineTable
-from twinloop.engine.policy_errors import attribute_error
+from twinloop.engine.policy_errors import PolicyErrors
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
 from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import AnyPolicy, BuiltInPolicy
@@ -417,7 +417,7 @@ class CompiledScenario:
     def advance(self, run: ClusterRun, method: Callable[[], _Result]) -> _Result:
         """Call a method that advances a run; repeat the call while the run needs more failures."""
         while True:
-            with attribute_error(self.policy, run):
+            with PolicyErrors(self.policy, run):
                 result = method()
             if not run.needs_failures:
                 return result

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Protocol
 
 from twinloop.description.errors import TwinloopError
@@ -20,20 +19,35 @@ class SimulationClock(Protocol):
         """The current time (s)."""
 
 
-@contextmanager
-def attribute_error(policy: AnyPolicy, run: SimulationClock) -> Iterator[None]:
-    """Convert an error raised or caused by a policy to an error with policy, time and line."""
-    try:
-        yield
-    except TwinloopError:
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
+class PolicyErrors:
+    """A context that converts an error of a policy to one with policy, time and line.
+
+    A class, because a small run is not much longer than the overhead of a generator.
+    """
+
+    __slots__ = ("_policy", "_run")
+
+    def __init__(self, policy: AnyPolicy, run: SimulationClock) -> None:
+        self._policy = policy
+        self._run = run
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, TwinloopError):
+            return
+        frames = traceback.extract_tb(trace)
         where = ""
         last = frames[-1].filename.replace("\\", "/") if frames else ""
         if last and not any(own in last for own in ("twinloop/engine", "twinloop/execution")):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
         text = str(error) if type(error) in (ValueError, RuntimeError) else describe_error(error)
         raise TwinloopError(
-            f"the policy {policy.name}{where}, at t = {run.now:g} s: {text}"
+            f"the policy {self._policy.name}{where}, at t = {self._run.now:g} s: {text}"
         ) from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from twinloop.engine import CompiledScenario
-from twinloop.engine.policy_errors import attribute_error
+from twinloop.engine.policy_errors import PolicyErrors
 from twinloop.execution import failure_causes
 from twinloop.execution.clock import RunClock
 from twinloop.execution.interrupts import Interrupts
@@ -171,7 +171,7 @@ class DispatchLoop:
         self._decision_needed, self._decide_at = False, math.inf
         now = self._clock.now()
         self._journal.write(e="ask", t=now)
-        with attribute_error(self._compiled.policy, self._dispatcher.view):
+        with PolicyErrors(self._compiled.policy, self._dispatcher.view):
             decisions = self._dispatcher.decide(now)
         for end in self._unreported_ends:
             self.release.add(now - end)
