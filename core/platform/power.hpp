@@ -51,7 +51,7 @@ struct PowerModel final : CostModel {
             case PowerKind::cubic:
                 return idle + (max - idle) * (u * u * u);
             case PowerKind::mse:
-                return idle + (max - idle) * (2 * u - std::pow(u, parameter));
+                return idle + (max - idle) * (2 * u - raise(u));
             case PowerKind::asymptotic:
                 return idle + (max - idle) * rise(u);
             case PowerKind::table:
@@ -61,6 +61,14 @@ struct PowerModel final : CostModel {
     }
 
   private:
+    // u to the power of the parameter; the exponents of published fits without `pow`.
+    [[nodiscard]] double raise(double u) const {
+        if (parameter == 2.0) return u * u;
+        if (parameter == 3.0) return u * u * u;
+        if (parameter == 4.0) return (u * u) * (u * u);
+        return std::pow(u, parameter);
+    }
+
     [[nodiscard]] double rise(double u) const {
         const double v = dvfs ? u * u * u : u;
         if (v <= 0) return 0.0;

@@ -59,13 +59,16 @@ std::vector<double> power_series(const World& world, double step, bool machines)
     const std::size_t windows = length.size();
     std::vector<double> joules(windows * (machines ? world.state().fleet.size() : 1), 0.0);
     const Fleet& fleet = world.state().fleet;
+    // The periods of a machine follow each other, so each begins in the last window of the one
+    // before.
+    std::vector<std::size_t> at(fleet.size(), 0);
     for_each_use(world, [&](std::size_t machine, double from, double until, double share) {
-        const double watts = std::isnan(share) || !fleet[static_cast<MachineId>(machine)].power
-                                 ? 0.0
-                                 : fleet[static_cast<MachineId>(machine)].power->at(share);
+        const PowerModel* const power = fleet[static_cast<MachineId>(machine)].power.get();
+        if (std::isnan(share) || power == nullptr) return;
+        const double watts = power->at(share);
         double* const row = joules.data() + (machines ? machine * windows : 0);
-        spread(world.state().begin, step, windows - 1, from, until,
-               [&](std::size_t window, double seconds) { row[window] += watts * seconds; });
+        spread(world.state().begin, step, windows - 1, at[machine], from, until,
+               [=](std::size_t window, double seconds) { row[window] += watts * seconds; });
     });
     for (std::size_t i = 0; i < joules.size(); ++i) joules[i] /= length[i % windows];
     return joules;
