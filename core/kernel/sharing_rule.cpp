@@ -14,6 +14,7 @@ namespace {
 // State of a link during filling.
 struct Filling {
     double residual;  // remaining capacity
+    double used;      // as `Link::used`, here because the links are too large for the caches
     double weight;    // of its open flows
     double full_weight;
     std::uint32_t open;  // flows without a rate yet
@@ -34,7 +35,7 @@ class Filler {
           links_(kept.links), full_(kept.full), met_(kept.met) {
         links_.clear();
         for (const Link& link : group.links())
-            links_.push_back({link.capacity, link.weights.value(), 0.0,
+            links_.push_back({link.capacity, 0.0, link.weights.value(), 0.0,
                               static_cast<std::uint32_t>(link.flows.size())});
     }
 
@@ -84,9 +85,11 @@ class Filler {
                 if (open(flow)) close(flow, level * group_.weight(flow));
         }
         // Rounding errors of a saturated link count as 0: a lower class must not use them.
-        for (std::uint32_t index = 0; index < links_.size(); ++index)
-            if (links_[index].residual < 1e-12 * group_.links()[index].capacity)
-                links_[index].residual = 0.0;
+        for (std::uint32_t index = 0; index < links_.size(); ++index) {
+            Link& link = group_.links()[index];
+            link.used = links_[index].used;
+            if (links_[index].residual < 1e-12 * link.capacity) links_[index].residual = 0.0;
+        }
     }
 
   private:
@@ -110,9 +113,9 @@ class Filler {
         for (const Hop& hop : group_.hops(flow)) {
             Filling& link = links_[hop.link];
             link.residual -= rate;
+            link.used += rate;
             link.weight -= weight;
             --link.open;
-            group_.links()[hop.link].used += rate;
         }
         group_.fix(flow, rate);
     }
