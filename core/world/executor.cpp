@@ -137,12 +137,6 @@ void Executor::record(std::uint32_t slot, Reason reason, std::span<const Part> p
                                       reason);
 }
 
-void Executor::keep(TaskId task, double seconds) {
-    if (seconds <= 0 && world_.saved.empty()) return;
-    world_.saved.resize(world_.tasks.size(), 0.0);
-    world_.saved[task] = seconds;
-}
-
 void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<const Part> parts) {
     TaskRun& task = world_.tasks[id];
     const std::uint32_t slot = task.slot;
@@ -161,7 +155,7 @@ void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<c
             world_.spent.resize(world_.tasks.size(), 0.0);
             world_.spent[id] += world_.now() - task.last_start;
         }
-        keep(id, kept);
+        world_.save_work(id, kept);
     }
     close(slot);
 }

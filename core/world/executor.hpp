@@ -35,7 +35,6 @@ class Executor {
     void close(std::uint32_t slot);
     void set_delay(std::uint32_t slot, Step step, double until);
     void record(std::uint32_t slot, Reason reason, std::span<const Part> parts);
-    void keep(TaskId task, double seconds);
 
     WorldState& world_;
     Compute compute_;

@@ -54,6 +54,12 @@ MachineId WorldState::add_machine(const MachineSpec& spec,
     return machine;
 }
 
+void WorldState::save_work(TaskId id, double seconds) {
+    if (seconds <= 0 && saved.empty()) return;
+    saved.resize(tasks.size(), 0.0);
+    saved[id] = seconds;
+}
+
 void WorldState::set_submission_timer() {
     const double next = source.next_time();
     if (next < never) {

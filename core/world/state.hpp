@@ -87,6 +87,8 @@ struct WorldState {
         const double factor = service_factor(task);
         return stretch == 1.0 ? factor : factor / stretch;
     }
+    // Stores the recorded seconds of work that a task keeps.
+    void save_work(TaskId id, double seconds);
     void set_submission_timer();
     void set_outage_timer();
     MachineId add_machine(const MachineSpec& spec, std::shared_ptr<const PowerModel> power);

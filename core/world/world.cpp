@@ -379,15 +379,8 @@ void World::adopt(TaskId task, const Outcome& known) {
     mine.end = known.end;
 }
 
-void World::keep(TaskId task, double done_share) {
-    const double seconds = done_share * state_.task(task).length;
-    if (seconds <= 0 && state_.saved.empty()) return;
-    state_.saved.resize(state_.tasks.size(), 0.0);
-    state_.saved[task] = seconds;
-}
-
 void World::adopt_waiting(TaskId task, double done_share) {
-    keep(task, done_share);
+    state_.save_work(task, done_share * state_.task(task).length);
     state_.tasks[task].missing_parents = 0;
     state_.scheduler.submit(task);
     state_.call = true;
@@ -400,7 +393,7 @@ void World::adopt_held(TaskId task) {
 }
 
 void World::adopt_running(TaskId task, std::span<const Part> parts, double done_share) {
-    keep(task, done_share);
+    state_.save_work(task, done_share * state_.task(task).length);
     state_.tasks[task].missing_parents = 0;
     Executor(state_).adopt(task, parts, state_.tasks[task].last_start);
 }

@@ -90,7 +90,6 @@ class World final : private Client {
     void check_wakes();
     void set_decision_timer();
     void carry_out(std::span<const Order> orders);
-    void keep(TaskId task, double done_share);
 
     WorldState state_;
     UseRecorder use_recorder_{state_};

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import twinloop as tl
+from twinloop.engine import CompiledScenario
 from twinloop.trace.tables import RESOURCES
 from twinloop.workload import Workload
 
@@ -131,6 +132,14 @@ class Case:
             seed=self.seed,
             **parts,
         )
+
+    def run_to_end(self, **recordings: Any) -> Any:
+        """Run the scenario with these recordings; return the native run."""
+        compiled = CompiledScenario(self.scenario)
+        run = compiled.start(**recordings)
+        while compiled.advance(run, run.run_slice):
+            pass
+        return run
 
     def _failure_file(self) -> Path:
         rows = [

@@ -16,17 +16,8 @@ from hypothesis import strategies as st
 
 from tests.cluster import fluid
 from tests.cluster.scenarios import BATCH, FITTING, MODELS, Case, Task, cases, few
-from twinloop.engine import CompiledScenario
 
 NEAR = 1e-9
-
-
-def finish(case: Case, **recordings):
-    compiled = CompiledScenario(case.scenario)
-    run = compiled.start(**recordings)
-    while compiled.advance(run, run.run_slice):
-        pass
-    return run
 
 
 # --- timers and activities ------------------------------------------------------------------------
@@ -55,9 +46,9 @@ def in_order(columns, keys):
 @given(cases(policies=BATCH + FITTING, model=ALONE, contention=False), st.sampled_from([0.5, 3.0]))
 def test_activities_of_tasks_that_do_not_share_end_when_timers_do(case, step):
     logs = {"placements": True, "usage_step": step}
-    timers = finish(case, **logs)
+    timers = case.run_to_end(**logs)
     assume(not timers.shared)
-    activities = finish(case.but(model={**case.model, "contention": NO_EFFECT}), **logs)
+    activities = case.but(model={**case.model, "contention": NO_EFFECT}).run_to_end(**logs)
     assert activities.shared
     # Timers end in the order of their tasks, activities machine by machine.
     for table, keys in (("outcomes", ()), ("placements", ("end",)), ("usage", ("t",))):
@@ -105,7 +96,7 @@ class Crowd:
             {"sharing": "stretch" if delay else "no-delay"},
         )
         self.speed = Fraction(speed)
-        self.run = finish(self.case, use=True, usage_step=step)
+        self.run = self.case.run_to_end(use=True, usage_step=step)
         jobs = [
             fluid.Job(
                 Fraction(task.submit),

@@ -17,14 +17,6 @@ TWICE = {"name": "pack-ic", "options": {"overcommit": 2.0}}
 LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
 
 
-def finish(case: Case, **recordings):
-    compiled = CompiledScenario(case.scenario)
-    run = compiled.start(**recordings)
-    while compiled.advance(run, run.run_slice):
-        pass
-    return run
-
-
 def workload(*tasks: dict) -> dict:
     return {"tasks": [{"id": f"t{i}", **task} for i, task in enumerate(tasks)]}
 
@@ -39,7 +31,7 @@ def test_a_completed_task_frees_its_children_though_its_machine_fails_before_the
         model={"release_latency": 5.0},
         failures=((0, 12.0, math.inf),),
     )
-    found = finish(case).outcomes()
+    found = case.run_to_end().outcomes()
     assert found["status"].tolist() == [1, 1]
     # The scheduler knows of the end at 15.
     assert found["start"].tolist() == [0.0, 15.0]
@@ -54,7 +46,7 @@ def test_a_task_that_failures_have_ended_too_often_has_failed(limit, status, att
         failures=((0, 5.0, 1.0), (0, 7.0, 1.0), (0, 9.0, 1.0)),
         then={"on_failure": "restart", "max_attempts": limit},
     )
-    found = finish(case).outcomes()
+    found = case.run_to_end().outcomes()
     assert found["status"].tolist() == [status, status]
     assert found["attempts"].tolist() == [attempts, int(status == 1)]
 
@@ -67,7 +59,7 @@ def test_an_execution_that_had_not_begun_is_no_attempt():
         failures=((0, 1.0, 1.0),),
         then={"on_failure": "restart", "max_attempts": 1},
     )
-    assert finish(case).outcomes()["status"].tolist() == [1]
+    assert case.run_to_end().outcomes()["status"].tolist() == [1]
 
 
 def test_a_limit_of_attempts_is_refused_where_it_has_no_effect():
@@ -97,7 +89,7 @@ def test_without_delay_capacity_is_shared_max_min(demands, shares):
     tasks = tuple(Task(0.0, cores=demand / 1000, run_time=10.0) for demand in demands)
     policy = {"name": "pack-ic", "options": {"overcommit": 4.0}}
     case = Case(({"cores": 4.0},), tasks, policy, {"sharing": "no-delay"})
-    found = finish(case).outcomes()
+    found = case.run_to_end().outcomes()
     assert found["end"].tolist() == [10.0] * len(tasks)
     assert found["used"] == pytest.approx([share / 100 for share in shares], rel=1e-12)
     assert found["done"] == pytest.approx([share / 100 for share in shares], rel=1e-12)
@@ -113,7 +105,7 @@ def test_without_delay_pauses_for_checkpoints_lose_their_share_too():
         failures=((0, 100.0, 1.0),),
         then={"on_failure": "resume", "checkpoint_interval": 1.0, "checkpoint_cost": 10.0},
     )
-    found = finish(case).outcomes()
+    found = case.run_to_end().outcomes()
     assert found["end"].tolist() == [12.0, 12.0]
     assert found["done"].tolist() == pytest.approx([1.0, 1.0], rel=1e-12)
     assert found["used"].tolist() == pytest.approx([6.0, 6.0], rel=1e-12)
@@ -150,7 +142,7 @@ def test_without_delay_shares_are_those_of_water_filling_at_any_time(rows, capac
     )
     policy = {"name": "pack-ic", "options": {"overcommit": 100.0}}
     case = Case(({"cores": float(capacity)},), tasks, policy, {"sharing": "no-delay"})
-    found = finish(case).outcomes()
+    found = case.run_to_end().outcomes()
     expected = [Fraction(0)] * len(rows)
     running = [found["status"][i] == 1 for i in range(len(rows))]
     for second in range(24):
@@ -184,7 +176,7 @@ def test_the_energy_of_many_tasks_on_one_machine_is_that_of_the_machine():
     machines = ({"cores": 4.0, "power": {"model": "sqrt", "idle": 0.0, "max": 200.0}},)
     tasks = tuple(Task(0.1 * i, run_time=1.0 + i % 7) for i in range(3000))
     policy = {"name": "pack-ic", "options": {"overcommit": 1e4}}
-    run = finish(Case(machines, tasks, policy))
+    run = Case(machines, tasks, policy).run_to_end()
     assert run.shared
     assert run.outcomes()["energy"].sum() == pytest.approx(run.energy().sum(), rel=1e-9)
 
@@ -193,7 +185,9 @@ def test_rounding_of_varying_use_does_not_reach_other_tasks():
     # Tasks on all three cores of two machines, in turns; what they use is not exact in binary.
     pieces = ((1.0, 0.1), (1.0, 0.7), (1.0, 0.2))
     tasks = tuple(Task(10.0 * i, cores=3.0, fragments=pieces) for i in range(20))
-    run = finish(Case(({"cores": 1.0, "power": LINEAR}, {"cores": 2.0, "power": LINEAR}), tasks))
+    run = Case(
+        ({"cores": 1.0, "power": LINEAR}, {"cores": 2.0, "power": LINEAR}), tasks
+    ).run_to_end()
     # Both machines at 110, 170 and 120 W; they are idle for 7 s after each task.
     assert run.outcomes()["energy"] == pytest.approx([800.0] * 20, rel=1e-12)
     assert run.energy().tolist() == pytest.approx([20 * 400.0 + 19 * 700.0] * 2, rel=1e-12)
@@ -203,7 +197,7 @@ def test_rounding_of_varying_use_does_not_reach_other_tasks():
 def test_fractional_cores_leave_no_residue(cores):
     tasks = tuple(Task(float(i // 10), cores=c, run_time=1.0 + c) for i, c in enumerate(cores))
     case = Case(({"cores": 3.0, "power": LINEAR},) * 2, tasks)
-    run = finish(case)
+    run = case.run_to_end()
     view = run.view()
     assert view.free_cores.tolist() == [3.0, 3.0]
     idle = 2 * 100.0 * (run.now - run.start_time)
@@ -406,7 +400,7 @@ def test_a_task_that_ends_when_its_machine_fails(order, status):
         failures=((0, 2.0, 1.0),),
         then={"on_failure": "lost"},
     )
-    assert finish(case).outcomes()["status"].tolist() == [status]
+    assert case.run_to_end().outcomes()["status"].tolist() == [status]
 
 
 @pytest.mark.parametrize(

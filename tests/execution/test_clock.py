@@ -1,7 +1,6 @@
 """The clock of a run: its epoch is exact to half a millisecond, also on a busy machine."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,9 +24,8 @@ class PausedMachine:
 
 
 @pytest.fixture(params=[{}, {1: 30_000_000}, {2: 30_000_000, 4: 7_000_000}], ids=str)
-def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "clock_gettime_ns", PausedMachine(request.param).read)
-    yield
 
 
 @pytest.mark.usefixtures("machine")
