@@ -188,22 +188,22 @@ def test_windows_of_no_length(step: float) -> None:
 
 
 def test_the_dispatcher_refuses_what_cannot_be() -> None:
-    desk = CompiledScenario(Case(ONE, (Task(0.0),) * 2).scenario).dispatcher()
-    desk.submit(0, now=1.0)
+    dispatcher = CompiledScenario(Case(ONE, (Task(0.0),) * 2).scenario).dispatcher()
+    dispatcher.submit(0, now=1.0)
     for wrong, error in (
-        (lambda: desk.submit(99, now=1.0), IndexError),
-        (lambda: desk.end(99, now=1.0), IndexError),
-        (lambda: desk.set_open(99, True, now=1.0), IndexError),
-        (lambda: desk.submit(0, now=1.0), ValueError),
-        (lambda: desk.end(0, now=1.0), ValueError),
-        (lambda: desk.reject_placement(1, now=1.0), ValueError),
-        (lambda: desk.decide(now=0.5), ValueError),
+        (lambda: dispatcher.submit(99, now=1.0), IndexError),
+        (lambda: dispatcher.end(99, now=1.0), IndexError),
+        (lambda: dispatcher.set_open(99, True, now=1.0), IndexError),
+        (lambda: dispatcher.submit(0, now=1.0), ValueError),
+        (lambda: dispatcher.end(0, now=1.0), ValueError),
+        (lambda: dispatcher.reject_placement(1, now=1.0), ValueError),
+        (lambda: dispatcher.decide(now=0.5), ValueError),
     ):
         with pytest.raises(error):
             wrong()
-    assert desk.decide(now=1.0) == [("place", 0, [(0, 1.0)])]
-    desk.reject_placement(0, now=1.0)
-    assert desk.decide(now=2.0) == [("place", 0, [(0, 1.0)])]
+    assert dispatcher.decide(now=1.0) == [("place", 0, [(0, 1.0)])]
+    dispatcher.reject_placement(0, now=1.0)
+    assert dispatcher.decide(now=2.0) == [("place", 0, [(0, 1.0)])]
 
 
 class Says(Policy):
@@ -296,10 +296,10 @@ def test_the_dispatcher_plans_with_the_record_without_a_requested_time() -> None
         Task(0.0, cores=2.0, run_time=10.0),
         Task(0.0, run_time=5.0),
     )
-    desk = CompiledScenario(Case(ONE * 2, tasks, {"name": "easy"}).scenario).dispatcher()
+    dispatcher = CompiledScenario(Case(ONE * 2, tasks, {"name": "easy"}).scenario).dispatcher()
     for task in range(3):
-        desk.submit(task, now=0.0)
-    placed = [task for _, task, _ in desk.decide(now=0.0)]
+        dispatcher.submit(task, now=0.0)
+    placed = [task for _, task, _ in dispatcher.decide(now=0.0)]
     assert placed == [0, 2]
 
 

@@ -133,12 +133,12 @@ def test_a_state_keeps_the_submissions():
 
 
 def test_a_dispatcher_accepts_the_submission_time_of_a_task():
-    desk = CompiledScenario(sessions("fcfs")).dispatcher()
-    assert math.isnan(desk.view.submit(0))
-    desk.submit(0, now=30.0, submitted=12.0)
-    desk.submit(1, now=31.0)
-    view = desk.view
+    dispatcher = CompiledScenario(sessions("fcfs")).dispatcher()
+    assert math.isnan(dispatcher.view.submit(0))
+    dispatcher.submit(0, now=30.0, submitted=12.0)
+    dispatcher.submit(1, now=31.0)
+    view = dispatcher.view
     assert (view.submit(0), view.submit(1)) == (12.0, 31.0)
     assert (view.submit_recorded(0), view.submit_recorded(1)) == (0.0, 100.0)
     with pytest.raises(ValueError, match="submitted"):
-        desk.submit(2, now=32.0, submitted=33.0)
+        dispatcher.submit(2, now=32.0, submitted=33.0)

@@ -236,14 +236,14 @@ def test_a_policy_cannot_use_its_own_dispatcher():
     found: list[dict[str, str]] = []
     desks: list[Any] = []
     entries: dict[str, Callable[[Any], object]] = {
-        "view": lambda desk: desk.view,
-        "wake_time": lambda desk: desk.wake_time,
-        "submit": lambda desk: desk.submit(1, 0.0),
-        "end": lambda desk: desk.end(0, 0.0),
-        "reject_placement": lambda desk: desk.reject_placement(0, 0.0),
-        "withdraw": lambda desk: desk.withdraw(0, 0.0),
-        "set_open": lambda desk: desk.set_open(0, False, 0.0),
-        "decide": lambda desk: desk.decide(0.0),
+        "view": lambda dispatcher: dispatcher.view,
+        "wake_time": lambda dispatcher: dispatcher.wake_time,
+        "submit": lambda dispatcher: dispatcher.submit(1, 0.0),
+        "end": lambda dispatcher: dispatcher.end(0, 0.0),
+        "reject_placement": lambda dispatcher: dispatcher.reject_placement(0, 0.0),
+        "withdraw": lambda dispatcher: dispatcher.withdraw(0, 0.0),
+        "set_open": lambda dispatcher: dispatcher.set_open(0, False, 0.0),
+        "decide": lambda dispatcher: dispatcher.decide(0.0),
     }
     bound = {name: lambda c=call: c(desks[0]) for name, call in entries.items()}
     policy = InOrder(lambda view: found.append(refusals(bound)))
