@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinloop.cli.console import err, escape, out
 from twinloop.cli.log_options import Strict, read_trace
-from twinloop.cli.output import (
-    Json,
-    Overwrite,
-    err,
-    escape,
-    out,
-    print_json,
-    refuse_page,
-    report_errors,
-    show_status,
-)
+from twinloop.cli.output import Json, Overwrite, print_json, refuse_page, report_errors, show_status
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from twinloop.cli.console import err, escape
 from twinloop.cli.log_options import (
     Columns,
     FormatName,
@@ -21,8 +22,6 @@ from twinloop.cli.log_options import (
 from twinloop.cli.output import (
     Json,
     Overwrite,
-    err,
-    escape,
     print_audit,
     print_json,
     refuse_page,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from twinloop import report
+from twinloop.cli.console import escape, out
 from twinloop.cli.log_options import (
     Columns,
     FormatName,
@@ -22,8 +23,6 @@ from twinloop.cli.log_options import (
 from twinloop.cli.output import (
     Json,
     Overwrite,
-    escape,
-    out,
     print_cleanings,
     print_json,
     refuse_existing,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from twinloop.cli.console import escape, out
 from twinloop.cli.log_options import Strict, read_trace
-from twinloop.cli.output import Json, escape, out, print_json, report_errors, show_status
+from twinloop.cli.output import Json, print_json, report_errors, show_status
 
 if TYPE_CHECKING:
     from twinloop.metrics import Difference

@@ -9,12 +9,10 @@ import typer
 
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
+from twinloop.cli.console import err, escape, out
 from twinloop.cli.output import (
     Json,
     Overwrite,
-    err,
-    escape,
-    out,
     parse_pairs,
     print_json,
     refuse_existing,

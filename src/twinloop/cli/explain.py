@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from twinloop.cli.output import Json, out, print_json, report_errors
+from twinloop.cli.console import out
+from twinloop.cli.output import Json, print_json, report_errors
 from twinloop.description.codes import CODES
 
 

@@ -12,16 +12,8 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop import report
-from twinloop.cli.output import (
-    Json,
-    err,
-    escape,
-    out,
-    print_json,
-    report_errors,
-    require_positive,
-    show_status,
-)
+from twinloop.cli.console import err, escape, out
+from twinloop.cli.output import Json, print_json, report_errors, require_positive, show_status
 from twinloop.cli.recording_options import print_resume_hint
 from twinloop.cli.scenario_options import AllowCode, add_import_path
 from twinloop.description.errors import InputError

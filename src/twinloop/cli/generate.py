@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from twinloop.cli.console import escape, out
 from twinloop.cli.convert import TargetFormat
 from twinloop.cli.output import (
     Json,
     Overwrite,
-    escape,
-    out,
     print_cleanings,
     print_json,
     refuse_existing,

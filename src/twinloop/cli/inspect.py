@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from twinloop import report
+from twinloop.cli.console import err, escape, out
 from twinloop.cli.log_options import (
     Columns,
     FormatName,
@@ -23,9 +24,6 @@ from twinloop.cli.log_options import (
 from twinloop.cli.output import (
     Json,
     Overwrite,
-    err,
-    escape,
-    out,
     print_audit,
     print_cleanings,
     print_json,

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.console import err, escape, out
+from twinloop.cli.output import Json, print_json, report_errors, show_status
 from twinloop.cli.recording_options import DryRun, print_commands, print_resume_hint
 from twinloop.description.errors import InputError
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinloop import _core, report
-from twinloop.cli.output import Json, escape, out, print_json, report_errors
+from twinloop.cli.console import escape, out
+from twinloop.cli.output import Json, print_json, report_errors
 
 if TYPE_CHECKING:
     from twinloop.execution.local_machine import LocalMachine

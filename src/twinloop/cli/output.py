@@ -1,20 +1,20 @@
-"""Output of all commands: results on stdout, everything else on stderr."""
+"""Output of all commands: results on stdout, everything else on stderr.
+
+The consoles are imported where they are used, because JSON output needs no rich.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape as escape_markup
-from rich.segment import Segment
-from rich.text import Text
 
 from twinloop import report
 from twinloop.description.errors import (
@@ -24,11 +24,14 @@ from twinloop.description.errors import (
     input_error_from_os_error,
 )
 from twinloop.description.replacement import check_not_input, check_regular_file
-from twinloop.description.safe_text import escape_controls, escape_json, escape_name
+from twinloop.description.safe_text import escape_json
 
 if TYPE_CHECKING:
     from twinloop.description import Cleaning
     from twinloop.trace import Audit
+
+#: Variables by which a user tells rich whether a stream is a terminal.
+_TERMINAL_VARIABLES: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 #: Exit status if the input cannot be used.
 BAD_INPUT = 2
@@ -42,45 +45,6 @@ Overwrite = Annotated[
         help="Replace an existing output.",
     ),
 ]
-
-
-class SafeConsole(Console):
-    """A console that escapes control characters in all text.
-
-    All output of commands passes through it: tables, errors and live displays. Names in files may
-    contain control sequences that a terminal would execute; the styles that rich adds are not text.
-
-    >>> SafeConsole(color_system=None).print("a\\x1b]0;b\\x07")
-    a\\x1b]0;b\\x07
-    """
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Convert a string to text, escaped first, so that its width is that of the shown text."""
-        return super().render_str(escape_controls(text), **options)
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """Convert a renderable to segments, and escape their text."""
-        for segment in super().render(renderable, options):
-            if segment.control is None:
-                safe = escape_controls(segment.text)
-                yield segment if safe == segment.text else segment._replace(text=safe)
-            else:
-                yield segment
-
-
-out = SafeConsole(highlight=False, emoji=False)
-err = SafeConsole(stderr=True, highlight=False, emoji=False)
-
-
-def escape(text: object) -> str:
-    """Escape markup, control characters and line breaks in a text with names.
-
-    >>> escape("a[/]\\nb")
-    'a\\\\[/]\\\\nb'
-    """
-    return escape_markup(escape_name(text))
 
 
 @contextmanager
@@ -101,7 +65,11 @@ def report_errors(as_json: bool) -> Iterator[None]:
         if as_json:
             print_json({"error": _describe_error(error)})
         else:
-            err.print(f"[bold red]error[/]: {escape_markup(str(error))}", soft_wrap=True)
+            from rich.markup import escape
+
+            from twinloop.cli.console import err
+
+            err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
     finally:
         warnings.showwarning = previous
@@ -115,6 +83,8 @@ def _print_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
+    from twinloop.cli.console import err, escape
+
     if issubclass(category, TwinloopWarning):
         err.print(f"[bold yellow]warning[/]: {escape(message)}", soft_wrap=True)
     else:
@@ -122,10 +92,31 @@ def _print_warning(
         err.print(text, markup=False, soft_wrap=True, end="")
 
 
+def is_terminal() -> bool:
+    """Whether stderr is a terminal, by the rules of rich.
+
+    Without these variables the answer is that of the stream, and needs no rich if it is no.
+    """
+    if not _TERMINAL_VARIABLES & os.environ.keys() and not sys.stderr.isatty():
+        return False
+    from twinloop.cli.console import err
+
+    return err.is_terminal
+
+
+def print_message(text: str) -> None:
+    """Print a text to stderr, escaped."""
+    from twinloop.cli.console import err, escape
+
+    err.print(escape(text))
+
+
 @contextmanager
 def show_status(what: str) -> Iterator[None]:
     """Show a status line on a terminal while a step is running."""
-    if err.is_terminal:
+    if is_terminal():
+        from twinloop.cli.console import err
+
         with err.status(what):
             yield
     else:
@@ -142,6 +133,8 @@ def print_json(document: dict[str, Any]) -> None:
 
 def print_cleanings(notes: Iterable[Cleaning]) -> None:
     """Print what was skipped, repaired, invented, assumed or ignored, one line each."""
+    from twinloop.cli.console import escape, out
+
     for note in notes:
         out.print(f"  {escape(note)}", soft_wrap=True)
 
@@ -182,6 +175,8 @@ def refuse_inside(page: Path, folder: Path | None) -> None:
 
 def print_audit(audit: Audit) -> None:
     """Print the result of the quality gate and the violated rules."""
+    from twinloop.cli.console import out
+
     gate = "[bold green]open[/]" if audit.ok else "[bold red]closed[/]"
     broken = (*audit.errors, *audit.warnings)
     satisfied = sum(finding.applies for finding in audit.findings) - len(broken)

@@ -14,7 +14,8 @@ import typer
 
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import Json, Overwrite, err, escape, print_json, report_errors
+from twinloop.cli.console import err, escape
+from twinloop.cli.output import Json, Overwrite, print_json, report_errors
 from twinloop.cli.recording_options import (
     DryRun,
     Interval,

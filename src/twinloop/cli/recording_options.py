@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import err, escape, out, print_json
+from twinloop.cli.output import print_json
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def print_resume_hint(output: Path | None, how: str = "") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        from twinloop.cli.console import err, escape
+
         again = f"the same command {how}".rstrip()
         hint = "nothing is saved" if output is None else f"{again} resumes from {output}"
         err.print(escape(f"interrupted: {hint}"), soft_wrap=True)
@@ -46,6 +48,8 @@ def print_commands(surveys: Mapping[str, CommandSurvey], as_json: bool) -> None:
     if as_json:
         print_json(describe_commands(surveys))
     else:
+        from twinloop.cli.console import out
+
         out.print(list_commands(surveys), markup=False, soft_wrap=True, end="")
 
 

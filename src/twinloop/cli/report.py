@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.console import err, escape, out
+from twinloop.cli.output import Json, print_json, report_errors, show_status
 from twinloop.description.errors import InputError
 
 Open = Annotated[

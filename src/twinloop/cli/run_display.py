@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from twinloop.cli.output import err, escape
+from twinloop.cli.console import err, escape
 from twinloop.description.safe_text import escape_name
 from twinloop.execution.run_progress import ProgressCallback, RunProgress
 from twinloop.report.quantity_text import format_count

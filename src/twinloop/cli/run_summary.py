@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twinloop.cli.output import escape, out, print_cleanings
+from twinloop.cli.output import print_cleanings
 from twinloop.metrics import Figures, figures
 from twinloop.report.quantity_text import format_count, format_number
 from twinloop.scenario import Scenario
@@ -60,7 +60,8 @@ def wall_time(trace: Trace) -> float:
 
 def show(trace: Trace, run_figures: Figures) -> None:
     """Print the figures, the chart and the data cleaning of a run."""
-    # Imported here, because JSON needs no chart.
+    # Imported here, because JSON needs no console and no chart.
+    from twinloop.cli.console import escape, out
     from twinloop.report import render_run_chart
     from twinloop.report.key_figures import list_key_figures
 

@@ -15,11 +15,10 @@ from twinloop.cli.blas_threads import import_numpy_with_one_thread
 from twinloop.cli.output import (
     Json,
     Overwrite,
-    err,
-    escape,
-    out,
+    is_terminal,
     parse_pairs,
     print_json,
+    print_message,
     refuse_existing,
     refuse_inside,
     refuse_page,
@@ -155,18 +154,20 @@ def simulate(
                 progress=progress,
             )
         if power_step is not None and not trace.power.height:
-            err.print("no host has a power model, so there is no power table")
+            print_message("no host has a power model, so there is no power table")
         with show_status("computing the figures"):
             run_figures, trace = compute_figures(resolved_scenario, trace, warm_up)
         if output is not None:
             trace.save(output, overwrite=overwrite)
-            err.print(escape(f"wrote {output}"))
+            print_message(f"wrote {output}")
         if picture is not None:
             report.write_run_page(trace, picture)
-            err.print(escape(f"wrote {picture}"))
+            print_message(f"wrote {picture}")
         if json:
             print_json(make_document(trace, run_figures, output, perf_counter() - started))
         else:
+            from twinloop.cli.console import out
+
             show(trace, run_figures)
             run = trace.manifest.facts["run"]
             wall = wall_time(trace)
@@ -177,7 +178,7 @@ def simulate(
                 soft_wrap=True,
             )
     if not trace.placements.height:
-        err.print(f"no task could run: {_count_statuses(trace)}")
+        print_message(f"no task could run: {_count_statuses(trace)}")
         raise typer.Exit(NOTHING_RAN)
 
 
@@ -200,10 +201,12 @@ def _parse_window(usage: str | None) -> float | None:
 @contextmanager
 def _show_progress() -> Iterator[Any]:
     """Show the progress in one line, on a terminal."""
-    if not err.is_terminal:
+    if not is_terminal():
         yield None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from twinloop.cli.console import err
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True) as bar:

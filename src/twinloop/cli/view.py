@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from twinloop.cli.output import Json, err, escape, out, print_json, report_errors
+from twinloop.cli.console import err, escape, out
+from twinloop.cli.output import Json, print_json, report_errors
 from twinloop.cli.report import Open, can_open_browser
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 
 from twinloop.description.safe_text import join_lines
@@ -43,13 +42,15 @@ def figures_to_html(values: _Values, notes: Sequence[str]) -> str:
     >>> figures_to_html({"tasks": 2}, [])
     '<table><tr><th>tasks</th><td>2</td><td></td><td>tasks counted</td></tr></table>'
     """
+    from html import escape
+
     rows = [
         f"<tr><th>{name}</th><td>{format_number(value)}</td><td>{FIGURES[name].unit}</td>"
-        f"<td>{html.escape(FIGURES[name].meaning)}</td></tr>"
+        f"<td>{escape(FIGURES[name].meaning)}</td></tr>"
         for name, value in values.items()
         if _is_shown(name, value)
     ]
-    paragraphs = "".join(f"<p>note: {html.escape(note)}</p>" for note in notes)
+    paragraphs = "".join(f"<p>note: {escape(note)}</p>" for note in notes)
     return f"<table>{''.join(rows)}</table>{paragraphs}"
 
 
