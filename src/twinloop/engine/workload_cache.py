@@ -88,4 +88,6 @@ class LoadedWorkload:
 
     @cached_property
     def _rows(self) -> Any:
-        return None if self.trace is None else find_rows(self.trace.tasks["id"], self.arrays.ids)
+        if self.trace is None:
+            return None
+        return find_rows(self.trace.tasks["id"], self.arrays.ids, unique=True)

@@ -14,18 +14,25 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
-def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
+def find_rows(ids: pl.Series, names: pl.Series, *, unique: bool = False) -> Rows:
     """Find the first row of each name in `ids`; -1 if a name is not among them.
+
+    `unique` states that no name is missing or occurs twice, as the ids of a workload: if these are
+    `ids` themselves, nothing is counted.
 
     >>> find_rows(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
+    if not names.len():
+        return np.zeros(0, dtype=np.int64)
+    if unique and ids.equals(names):
+        return np.arange(ids.len(), dtype=np.int64)
     has_duplicates = ids.n_unique() < ids.len()
     if not has_duplicates and not ids.null_count() and ids.equals(names):
         return np.arange(ids.len(), dtype=np.int64)
     # Equal names are mostly adjacent, so each run of equal names is looked up once.
     starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
-    starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
+    starts = np.concatenate([[0], starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
     if has_duplicates:
         table = table.unique("id", keep="first", maintain_order=True)

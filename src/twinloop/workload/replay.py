@@ -68,7 +68,7 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
         tasks=tasks,
         fragments=fragments,
         files=trace.files,
-        task_files=trace.task_files.join(tasks, left_on="task", right_on="id", how="semi"),
+        task_files=_select_task_files(trace, tasks),
         reference_mhz=clocks.reference,
         epoch_ms=trace.manifest.epoch_ms,
         cleaned=tuple(
@@ -76,6 +76,14 @@ def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float 
         ),
         injected=tuple(name for name, used in quantities.items() if used and measured),
     )
+
+
+def _select_task_files(trace: Trace, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Select the files of these tasks."""
+    files = trace.task_files
+    if files.is_empty():
+        return files
+    return files.join(tasks, left_on="task", right_on="id", how="semi")
 
 
 def _select_task_columns(trace: Trace) -> pl.DataFrame:
@@ -296,13 +304,14 @@ def _set_requested_times(
 
 def _note_incomplete(trace: Trace, tasks: pl.DataFrame) -> Cleaning:
     """Note the tasks of a recorded run that did not complete: their full work is unknown."""
+    what = "tasks that did not complete: they are replayed with their run time"
+    if trace.manifest.kind != "recorded":
+        return note("noticed", what, count=0)
     incomplete = trace.tasks.filter(
-        pl.lit(trace.manifest.kind == "recorded")
-        & pl.col("status").is_in(("failed", "killed", "cancelled", "lost"))
+        pl.col("status").is_in(("failed", "killed", "cancelled", "lost"))
     )
     ran = tasks.filter(pl.col("run_time").is_not_null())
     names = ran.join(incomplete, on="id", how="semi", maintain_order="left")["id"]
-    what = "tasks that did not complete: they are replayed with their run time"
     return note("noticed", what, names)
 
 
