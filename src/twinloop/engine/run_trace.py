@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twinloop._core import ClusterRun
 from twinloop.description import Cleaning
@@ -13,7 +14,8 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.table_size import MAX_ROWS, check_rows
 from twinloop.engine.usage_table import build_usage_table
 from twinloop.trace import Manifest, Trace
-from twinloop.trace.tables import COUNTER_COLUMNS
+from twinloop.trace.tables import COUNTER_COLUMNS, TABLES, make_empty_table
+from twinloop.trace.trace import MachineRows
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
@@ -46,11 +48,12 @@ def trace_from_run(
     `wall` is the wall time of the run (s); `step` is the length of the windows of power (s).
     """
     outcomes = run.outcomes()
+    placements, machine_rows = _build_placement_table(compiled, run)
     tables = {
         "tasks": _build_task_table(
             compiled, outcomes, has_power=compiled.machines.has_power_models
         ),
-        "placements": _build_placement_table(compiled, run),
+        "placements": placements,
         "nodes": compiled.machines.nodes,
         "node_states": _build_state_table(compiled, run),
         "decisions": _build_decision_table(compiled, run),
@@ -75,7 +78,8 @@ def trace_from_run(
             "fitted_on": list(compiled.scenario.model.fitted_on),
         },
     )
-    trace = Trace(manifest=manifest, **tables).with_workload(compiled.scenario.workload.object)
+    trace = Trace(manifest=manifest, **tables).with_machine_rows(machine_rows)
+    trace = trace.with_workload(compiled.scenario.workload.object)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
 
 
@@ -97,7 +101,7 @@ def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node
     )
     return Trace(
         manifest=manifest,
-        placements=_build_placement_table(compiled, run),
+        placements=_build_placement_table(compiled, run)[0],
         nodes=compiled.machines.nodes,
         **_build_power_tables(compiled, run, None, per_node=per_node),
     )
@@ -116,6 +120,8 @@ def _note_unserved(compiled: CompiledScenario, outcomes: dict[str, Any]) -> tupl
 def _build_state_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """Build the table of the periods in which machines were down or off."""
     log = run.states()
+    if not len(log["machine"]):
+        return make_empty_table("node_states")
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     states = pl.DataFrame(
         {
@@ -136,7 +142,7 @@ def _build_task_table(
 ) -> pl.DataFrame:
     original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
     frame = original.tasks
-    rows = find_rows(frame["id"], compiled.arrays.ids)
+    rows = find_rows(frame["id"], compiled.arrays.ids, unique=True)
     if len(rows) != frame.height or (rows != np.arange(len(rows))).any():
         frame = frame[rows]
     ran = pl.Series(outcomes["attempts"]) > 0
@@ -162,9 +168,12 @@ def _build_task_table(
     )
 
 
-def _build_placement_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
+def _build_placement_table(
+    compiled: CompiledScenario, run: ClusterRun
+) -> tuple[pl.DataFrame, MachineRows]:
+    """Build the table of executions, and return the row in `nodes` of the machine of each one."""
     log = run.placements()
-    order = np.lexsort((log["machine"], log["attempt"], log["task"]))
+    order = sort_records(log["task"], log["attempt"], log["machine"])
     log = {name: values[order] for name, values in log.items()}
     # A record is an execution on `count` consecutive machines, which are a row each. All values are
     # computed per record, and the indices have the type that Polars uses (machines are counted
@@ -178,22 +187,61 @@ def _build_placement_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Da
     share = np.divide(cores, requested, out=np.ones_like(cores), where=requested > 0)
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     reasons = pl.Series(REASONS, dtype=pl.String)
-    return pl.DataFrame(
+    numbers = {
+        "attempt": log["attempt"].astype(np.int64),
+        "cores": cores,
+        "memory": arrays.memory[task] * share,
+        "start": log["start"],
+        "end": log["end"],
+    }
+    table = pl.DataFrame(
         {
             "task": arrays.ids.gather(pl.Series(np.repeat(task, counts))),
-            "attempt": np.repeat(log["attempt"].astype(np.int64), counts),
             "machine": names.gather(pl.Series(machine)),
-            "cores": np.repeat(cores, counts),
-            "memory": np.repeat(arrays.memory[task] * share, counts),
-            "start": np.repeat(log["start"], counts),
-            "end": np.repeat(log["end"], counts),
-            "reason": reasons.gather(pl.Series(np.repeat(log["reason"].astype(np.uint32), counts))),
         }
+    ).with_columns(
+        *(repeat_records(values, counts).alias(name) for name, values in numbers.items()),
+        reason=repeat_records(reasons.gather(log["reason"].astype(np.int64)), counts),
     )
+    rows = machine.astype(np.uint16) if names.len() <= 2**16 else machine
+    return table.select(*TABLES["placements"]), rows
+
+
+def sort_records(
+    task: NDArray[np.uint32], attempt: NDArray[np.uint32], machine: NDArray[np.uint32]
+) -> NDArray[np.int64]:
+    """Return the order of the records by task, attempt and first machine.
+
+    Mostly one number can stand for all three, and the records are nearly sorted.
+
+    >>> task, attempt, machine = np.array([[1, 0, 1, 1], [0, 0, 1, 0], [7, 5, 3, 2]], np.uint32)
+    >>> sort_records(task, attempt, machine).tolist()
+    [1, 3, 0, 2]
+    """
+    attempts = 1 + int(attempt.max(initial=0))
+    if (1 + int(task.max(initial=0))) * attempts > 2**32:
+        return np.lexsort((machine, attempt, task))
+    execution = task.astype(np.uint64) * np.uint64(attempts) + attempt
+    return np.argsort((execution << np.uint64(32)) + machine, kind="stable")
+
+
+def repeat_records(values: Any, counts: NDArray[np.uint32]) -> pl.Expr:
+    """Return a column with the value of each record in its rows.
+
+    A column with one value, such as the first attempt of all tasks, is stored as this value.
+    """
+    if len(values) and (values == values[0]).all():
+        return pl.lit(pl.Series(values)[:1]).first()
+    if isinstance(values, pl.Series):
+        records = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+        return pl.lit(values.gather(pl.Series(records)))
+    return pl.lit(pl.Series(np.repeat(values, counts)))
 
 
 def _build_decision_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     log = run.decisions()
+    if not len(log["t"]):
+        return make_empty_table("decisions")
     has_machine = log["machine"] < compiled.machines.nodes.height
     names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
     machine = np.where(has_machine, log["machine"], compiled.machines.nodes.height).astype(np.int64)

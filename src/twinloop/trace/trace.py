@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
@@ -17,6 +19,9 @@ from twinloop.trace.content_hash import hash_tables
 from twinloop.trace.manifest import Edit, Manifest
 from twinloop.trace.stored_workload import StorableWorkload, StoredWorkload
 from twinloop.trace.tables import TABLES, conform_table, make_empty_table
+
+#: Rows of the table `nodes`.
+MachineRows = NDArray[np.uint16] | NDArray[np.uint32]
 
 #: The fact of a manifest with the speed of a core of each node, in reference cores.
 NODE_SPEEDS: Final = "node_speeds"
@@ -36,7 +41,7 @@ class Trace:
     5.0
     """
 
-    __slots__ = ("_hash", "_manifest", "_tables", "_timings", "_workload")
+    __slots__ = ("_hash", "_machine_rows", "_manifest", "_tables", "_timings", "_workload")
 
     def __init__(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> None:
         unknown = [name for name in tables if name not in TABLES]
@@ -52,6 +57,7 @@ class Trace:
         self._timings: Mapping[str, float] = {}
         self._workload: StorableWorkload | None = None
         self._hash: str | None = None
+        self._machine_rows: MachineRows | None = None
 
     # Frames can be changed in place, so each caller gets a copy, which shares the columns.
     @property
@@ -137,6 +143,8 @@ class Trace:
         trace = Trace(
             manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
         )
+        if not tables.keys() & {"nodes", "placements"}:
+            trace._machine_rows = self._machine_rows
         return trace.with_timings(self._timings).with_workload(self._workload)
 
     def with_timings(self, timings: Mapping[str, float]) -> Trace:
@@ -153,6 +161,20 @@ class Trace:
         """
         trace = copy.copy(self)
         trace._workload = workload
+        return trace
+
+    @property
+    def machine_rows(self) -> MachineRows | None:
+        """The row in `nodes` of the machine of each placement, if the simulator has given it.
+
+        It saves a search for the names of the machines.
+        """
+        return self._machine_rows
+
+    def with_machine_rows(self, rows: MachineRows) -> Trace:
+        """Return the same Trace with the row in `nodes` of the machine of each placement."""
+        trace = copy.copy(self)
+        trace._machine_rows = rows
         return trace
 
     def with_manifest(
