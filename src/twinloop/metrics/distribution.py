@@ -31,7 +31,7 @@ class Distribution:
     @classmethod
     def of(cls, values: pl.Series) -> Distribution | None:
         """Compute the distribution of a column; None if it has no value."""
-        sorted_values = np.sort(values.drop_nulls().to_numpy())
+        sorted_values = values.drop_nulls().sort().to_numpy()
         if not sorted_values.size:
             return None
         p50, p95, p99 = (float(q) for q in np.quantile(sorted_values, _QUANTILE_LEVELS))

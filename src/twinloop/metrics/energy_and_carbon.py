@@ -57,6 +57,8 @@ def find_power_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
     >>> find_power_intervals(Trace())
     (None, 0)
     """
+    if trace.power.is_empty():
+        return None, 0
     power = trace.power.select(
         "node", finite_column("t"), finite_column("dt"), finite_column("watts")
     )

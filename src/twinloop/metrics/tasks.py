@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from twinloop.description.errors import InputError
@@ -85,15 +86,27 @@ def finite_column(name: str) -> pl.Expr:
     return pl.when(pl.col(name).is_finite()).then(name).alias(name)
 
 
+def remove_infinite(column: pl.Series) -> pl.Series:
+    """Return a column with null in place of infinite and NaN values; itself if it has none.
+
+    >>> remove_infinite(pl.Series([1.0, float("inf"), None])).to_list()
+    [1.0, None, None]
+    """
+    if not column.null_count() and np.isfinite(column.to_numpy()).all():
+        return column
+    return column.to_frame().select(finite_column(column.name)).to_series()
+
+
 def _find_still_running(trace: Trace) -> pl.Expr:
     """Return an expression: whether the last execution of a task has no end in the trace."""
-    placements = trace.placements.select("task", finite_column("start"), finite_column("end"))
-    unended = placements.filter(pl.col("end").is_null() & pl.col("start").is_not_null())
-    last_ends = (
-        placements.group_by("task").agg(last_end=pl.col("end").max()) if unended.height else None
-    )
-    if last_ends is None:
+    placements = trace.placements.select("task", "start", "end")
+    if not remove_infinite(placements["end"]).null_count():
         return pl.lit(False)
+    placements = placements.select("task", finite_column("start"), finite_column("end"))
+    unended = placements.filter(pl.col("end").is_null() & pl.col("start").is_not_null())
+    if not unended.height:
+        return pl.lit(False)
+    last_ends = placements.group_by("task").agg(last_end=pl.col("end").max())
     # An attempt without an end is over once a later attempt has ended.
     running = unended.join(last_ends, on="task", how="left").filter(
         pl.col("last_end").is_null() | (pl.col("start") >= pl.col("last_end"))
@@ -108,22 +121,48 @@ def _merge_placements(trace: Trace) -> Trace:
     grouping by ID.
     """
     placements = trace.placements.select("task", "attempt", "start", "end")
-    times = placements.select("start", "end")
-    if not placements.height or sum(times.null_count().row(0)):
+    if not placements.height or sum(placements.select("start", "end").null_count().row(0)):
         return trace
-    task, attempt = placements["task"], placements["attempt"]
-    is_first = task.ne_missing(task.shift()) | attempt.ne_missing(attempt.shift())
-    is_first[0] = True
-    first_rows = np.flatnonzero(is_first.to_numpy())
-    start, end = (times[name].to_numpy() for name in times.columns)
+    task, attempt, *_ = placements
+    is_first = _find_changes(task)
+    if attempt.null_count() or attempt.min() != attempt.max():
+        is_first |= _find_changes(attempt)
+    first_rows = np.flatnonzero(is_first)
+    start, end = (placements[name].to_numpy() for name in ("start", "end"))
     if first_rows.size == task.len() or not all(np.isfinite(c).all() for c in (start, end)):
         return trace
+    indices = pl.Series(first_rows.astype(np.uint32))
     merged = pl.DataFrame(
         {
-            "task": task.gather(first_rows),
-            "attempt": attempt.gather(first_rows),
-            "start": np.minimum.reduceat(start, first_rows),
-            "end": np.maximum.reduceat(end, first_rows),
+            "task": task.gather(indices),
+            "attempt": attempt.gather(indices),
+            "start": reduce_groups(np.minimum, start, first_rows),
+            "end": reduce_groups(np.maximum, end, first_rows),
         }
     )
     return trace.replace(placements=merged)
+
+
+def _find_changes(column: pl.Series) -> npt.NDArray[np.bool_]:
+    """Find the rows whose value is not that of the row before; the first row is one of them."""
+    changes = np.ones(column.len(), dtype=np.bool_)
+    changes[1:] = column[1:].ne_missing(column[:-1]).to_numpy()
+    return changes
+
+
+def reduce_groups(
+    operation: np.ufunc, values: npt.NDArray[np.float64], first_rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return the minimum or maximum of each group of adjacent rows, given their first rows.
+
+    The executions of an attempt on many machines mostly have the same times, which are copied.
+
+    >>> reduce_groups(np.minimum, np.array([2.0, 1.0, 3.0]), np.array([0, 2]))
+    array([1., 3.])
+    """
+    is_same = values[1:] == values[:-1]
+    is_same[first_rows[1:] - 1] = True
+    if is_same.all():
+        return values[first_rows]
+    result: npt.NDArray[np.float64] = operation.reduceat(values, first_rows)
+    return result

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twinloop.metrics.tasks import finite_column
+from twinloop.metrics.tasks import remove_infinite
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+#: The columns of placements in which infinite and NaN values are unknown.
+_NUMBERS: Final = frozenset({"start", "end", "cores"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,12 @@ class WeightedIntervals:
 
     def area(self, start: float = -np.inf, end: float = np.inf) -> float:
         """Integrate the sum of the weights between two times."""
-        inside = np.minimum(self.end, end)
-        inside -= np.maximum(self.start, start)
-        np.maximum(inside, 0.0, out=inside)
+        if self.start.min(initial=np.inf) >= start and self.end.max(initial=-np.inf) <= end:
+            inside = self.end - self.start
+        else:
+            inside = np.minimum(self.end, end)
+            inside -= np.maximum(self.start, start)
+            np.maximum(inside, 0.0, out=inside)
         inside *= self.weight
         return float(inside.sum())
 
@@ -64,9 +72,7 @@ def find_core_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
     None if the size of every execution is unknown. Placements without cores share the remaining
     cores of the request of their task.
     """
-    placements = trace.placements.select(
-        "task", "attempt", finite_column("start"), finite_column("end"), finite_column("cores")
-    ).drop_nulls(["start", "end"])
+    placements = _select_finite(trace.placements, "task", "attempt", "start", "end", "cores")
     if placements["cores"].null_count():
         placements = _fill_cores(trace, placements)
     known = placements.drop_nulls("cores")
@@ -95,19 +101,85 @@ def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
 
     None if there is no placement, or if the machine of one is unknown.
     """
-    placements = trace.placements.select("machine", finite_column("start"), finite_column("end"))
-    placements = placements.drop_nulls(["start", "end"])
+    placements = _select_finite(trace.placements, "machine", "start", "end")
     if not placements.height or placements["machine"].null_count():
         return None
-    machine = placements["machine"].cast(pl.Categorical).to_physical().to_numpy()
+    known = trace.machine_rows
+    if known is not None and known.size == placements.height:
+        machine: npt.NDArray[Any] = number_by_appearance(known, trace.nodes.height)
+    else:
+        machine = placements["machine"].cast(pl.Categorical).to_physical().to_numpy()
     start, end = (placements[name].to_numpy() for name in ("start", "end"))
-    order = np.argsort(start, kind="stable")
-    sort_key = machine.astype(np.uint16) if machine.max() < 2**16 else machine
-    order = order[np.argsort(sort_key[order], kind="stable")]
-    machine, start, end = machine[order], start[order], end[order]
-    boundaries = np.flatnonzero(machine[1:] != machine[:-1]) + 1
+    counts = np.bincount(machine)
+    key = machine.astype(np.uint16) if counts.size <= 2**16 else machine
+    return unite_overlaps(*sort_by_machine(key, start, end), np.cumsum(counts[counts > 0]))
+
+
+def number_by_appearance(rows: npt.NDArray[Any], limit: int) -> npt.NDArray[Any]:
+    """Number the values below a limit by their first appearance, as Polars numbers categories.
+
+    Mostly all values appear near the beginning.
+
+    >>> number_by_appearance(np.array([7, 7, 2, 5, 2]), 8).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    size = 1024
+    values, first = np.unique(rows[:size], return_index=True)
+    while values.size < limit and size < rows.size:
+        size *= 8
+        values, first = np.unique(rows[:size], return_index=True)
+    values = values[np.argsort(first)]
+    if (values == np.arange(values.size)).all():
+        return rows
+    numbers: npt.NDArray[Any] = np.zeros(limit, dtype=rows.dtype)
+    numbers[values] = np.arange(values.size)
+    return np.take(numbers, rows)
+
+
+def sort_by_machine(machine: npt.NDArray[Any], start: Floats, end: Floats) -> tuple[Floats, Floats]:
+    """Sort intervals by machine and start, those with equal ones in their order.
+
+    The executions of a task on many machines are adjacent and have the same times, so such groups
+    are sorted by their start, and then the rows by their machine.
+    """
+    is_new = (start[1:] != start[:-1]) | (end[1:] != end[:-1])
+    first = np.concatenate([[0], np.flatnonzero(is_new) + 1])
+    by_start = np.argsort(start[first], kind="stable")
+    counts = np.diff(first, append=start.size)[by_start]
+    rows = np.repeat(first[by_start] - np.cumsum(counts) + counts, counts)
+    rows += np.arange(rows.size)
+    group = np.repeat(np.arange(counts.size), counts)
+    group = group[np.argsort(machine[rows], kind="stable")]
+    first = first[by_start]
+    return start[first][group], end[first][group]
+
+
+def unite_overlaps(start: Floats, end: Floats, limits: Rows) -> WeightedIntervals:
+    """Return the united intervals of each machine, given its last row plus one.
+
+    The intervals of a machine are sorted by their start. If each one ends before the next one
+    starts, as on a machine with one core, they are united already.
+    """
+    is_apart = start[1:] >= end[:-1]
+    is_apart[limits[:-1] - 1] = True
+    if is_apart.all() and (end >= start).all():
+        return WeightedIntervals.of(start, end, np.broadcast_to(1.0, start.shape))
+    return cut_overlaps(start, end, limits)
+
+
+def cut_overlaps(start: Floats, end: Floats, limits: Rows) -> WeightedIntervals:
+    """Return the intervals, each without its part before the last end of the ones before it."""
     previous_end = np.full(start.size, -np.inf)
-    for first, last in pairwise([0, *boundaries.tolist(), start.size]):
+    for first, last in pairwise([0, *limits.tolist()]):
         np.maximum.accumulate(end[first : last - 1], out=previous_end[first + 1 : last])
     np.maximum(start, previous_end, out=previous_end)
-    return WeightedIntervals.of(previous_end, end, np.ones(start.size))
+    return WeightedIntervals.of(previous_end, end, np.broadcast_to(1.0, start.shape))
+
+
+def _select_finite(placements: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Select columns of the placements with finite times; infinite numbers of cores are null."""
+    columns = [
+        remove_infinite(placements[name]) if name in _NUMBERS else placements[name]
+        for name in names
+    ]
+    return pl.DataFrame(columns).drop_nulls(["start", "end"])
