@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+#: Number of rows that are copied at once.
+_PIECE_ROWS: Final = 1 << 16
 
 
 def hash_tables(
@@ -30,28 +33,41 @@ def hash_tables(
     """
     digest = hashlib.sha256(json.dumps(dict(facts), sort_keys=True, default=str).encode())
     for name in sorted(tables):
-        for column in sorted(tables[name].columns):
-            values = tables[name][column]
-            if values.null_count() < values.len():
+        table = tables[name]
+        nulls = dict(zip(table.columns, table.null_count().row(0), strict=True))
+        for column in sorted(table.columns):
+            if nulls[column] < table.height:
+                values = table[column]
                 digest.update(f"\0{name}\0{column}\0{values.dtype}\0{values.len()}\0".encode())
                 _add_column(digest, values)
     for name, array in sorted((arrays or {}).items()):
         digest.update(f"\0{name}\0{array.dtype}\0{len(array)}\0".encode())
-        _add_array(digest, array)
+        for begin in range(0, len(array), _PIECE_ROWS):
+            _add_array(digest, array[begin : begin + _PIECE_ROWS])
     return digest.hexdigest()
 
 
 def _add_column(digest: hashlib._Hash, values: pl.Series) -> None:
+    """Add a column in pieces: a copy of a large one would need as much memory again."""
     if values.null_count():
-        _add_array(digest, values.is_null().to_numpy())
+        for mask in _split(values.is_null()):
+            _add_array(digest, mask.to_numpy())
     if values.dtype.is_numeric():
-        _add_array(digest, values.fill_null(0).to_numpy())
+        for numbers in _split(values):
+            _add_array(digest, numbers.fill_null(0).to_numpy())
     elif values.dtype == pl.String:
-        texts = values.fill_null("")
-        _add_array(digest, texts.str.len_bytes().to_numpy())
-        digest.update((texts.str.join("").item() or "").encode())
+        for texts in _split(values):
+            _add_array(digest, texts.fill_null("").str.len_bytes().to_numpy())
+        for texts in _split(values):
+            digest.update((texts.fill_null("").str.join("").item() or "").encode())
     else:  # lists and structures
         digest.update(json.dumps(values.to_list(), default=str).encode())
+
+
+def _split(values: pl.Series) -> Iterator[pl.Series]:
+    """Split a column into pieces, without a copy."""
+    for begin in range(0, values.len(), _PIECE_ROWS):
+        yield values.slice(begin, _PIECE_ROWS)
 
 
 def _add_array(digest: hashlib._Hash, array: NDArray[Any]) -> None:
