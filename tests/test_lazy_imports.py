@@ -111,7 +111,7 @@ def test_errors_survive_pickling_under_their_public_names() -> None:
 BUILT_MODELS = """
 import json
 import pydantic
-import twinloop.engine, twinloop.scenario.scenario
+import twinloop.engine, twinloop.policy.filter_scheduler, twinloop.scenario.scenario
 
 def subclasses(model):
     return [model, *(found for child in model.__subclasses__() for found in subclasses(child))]
@@ -174,6 +174,7 @@ def test_a_simulation_with_json_output_loads_only_what_it_uses(tmp_path: Path) -
     assert {"numpy", "polars", "pydantic", "twinloop.metrics.trace_figures"} <= loaded
     unused = HEAVY - {"numpy", "polars", "pydantic"}
     unused |= {"html.entities", "rich.console", "rich.progress"}
+    unused |= {"twinloop.policy.filter_scheduler"}
     unused |= {"twinloop.report.figures", "twinloop.workload.generators.registry"}
     assert unused & loaded == set()
 

@@ -69,6 +69,10 @@ def plug_ins(module: str, monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     return offered
 
 
+def test_each_built_in_policy_is_registered_by_its_own_name() -> None:
+    assert [kind.name for kind in list_policies().values()] == list(POLICIES)
+
+
 def test_the_names_of_the_built_in_policies() -> None:
     assert set(POLICIES) == {
         "fifo", "fcfs", "easy", "easy-time", "conservative", "sjf", "ljf", "priority",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +19,6 @@ from twinloop.description.plugins import (
     list_plugins,
     load_plugin,
 )
-from twinloop.policy import batch, filter_scheduler
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.interface import Policy
 
@@ -27,18 +27,33 @@ AnyPolicy: TypeAlias = BuiltInPolicy | Policy
 #: The group of entry points in which an installed package registers its policies.
 ENTRY_POINT_GROUP: Final = "twinloop.policies"
 
-_BUILT_IN: Final[Mapping[str, type[BuiltInPolicy]]] = MappingProxyType(
+_BATCH: Final = "twinloop.policy.batch"
+_FILTER: Final = "twinloop.policy.filter_scheduler"
+
+#: The module and the class of each built-in policy; a module is imported when it is used.
+_BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        kind.name: kind
-        for kind in (
-            filter_scheduler.Fifo, batch.Fcfs, batch.Easy, batch.EasyTime, batch.Conservative,
-            batch.Sjf, batch.Ljf, batch.Priority, batch.FairShare, filter_scheduler.FirstFit,
-            filter_scheduler.BestFit, filter_scheduler.WorstFit, filter_scheduler.PackIc,
-            filter_scheduler.SpreadIc, filter_scheduler.SpreadVcpu, filter_scheduler.BaselineIc1,
-            filter_scheduler.Filter, filter_scheduler.RandomFit, filter_scheduler.RoundRobin,
-        )
+        "fifo": (_FILTER, "Fifo"),
+        "fcfs": (_BATCH, "Fcfs"),
+        "easy": (_BATCH, "Easy"),
+        "easy-time": (_BATCH, "EasyTime"),
+        "conservative": (_BATCH, "Conservative"),
+        "sjf": (_BATCH, "Sjf"),
+        "ljf": (_BATCH, "Ljf"),
+        "priority": (_BATCH, "Priority"),
+        "fair-share": (_BATCH, "FairShare"),
+        "first-fit": (_FILTER, "FirstFit"),
+        "best-fit": (_FILTER, "BestFit"),
+        "worst-fit": (_FILTER, "WorstFit"),
+        "pack-ic": (_FILTER, "PackIc"),
+        "spread-ic": (_FILTER, "SpreadIc"),
+        "spread-vcpu": (_FILTER, "SpreadVcpu"),
+        "baseline-ic1": (_FILTER, "BaselineIc1"),
+        "filter": (_FILTER, "Filter"),
+        "random": (_FILTER, "RandomFit"),
+        "round-robin": (_FILTER, "RoundRobin"),
     }
-)  # fmt: skip
+)
 
 #: The names of the built-in policies.
 POLICIES: Final = tuple(_BUILT_IN)
@@ -54,7 +69,13 @@ def list_policies() -> Mapping[str, type[BuiltInPolicy]]:
     >>> list(list_policies()["fair-share"].model_fields)
     ['backfill', 'depth', 'compress', 'half_life', 'share_by']
     """
-    return _BUILT_IN
+    return MappingProxyType({name: _load_class(name) for name in _BUILT_IN})
+
+
+def _load_class(name: str) -> type[BuiltInPolicy]:
+    module, kind = _BUILT_IN[name]
+    loaded: type[BuiltInPolicy] = getattr(import_module(module), kind)
+    return loaded
 
 
 def make_policy(name: str, /, **options: Any) -> AnyPolicy:
@@ -89,7 +110,7 @@ def resolve_policy(
         permission to run
         (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
-    kind = _BUILT_IN.get(name)
+    kind = _load_class(name) if name in _BUILT_IN else None
     if kind is not None:
         return _construct_built_in(name, kind, options or {})
     check_policy_name(name)
