@@ -253,8 +253,8 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
     Activity& activity = part<Activity>(object);
     activity.limit = spec.limit;
     activity.weight = spec.weight;
-    activity.kind = options.kind;
-    activity.priority = options.priority;
+    activity.kind = spec.kind;
+    activity.priority = spec.priority;
     spec.token = token(object, event_token);
     ++activity_count;
     nb::object held = object;  // by the simulation, if it takes it

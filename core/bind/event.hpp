@@ -140,8 +140,8 @@ class Activity final : public Event {
     PyObject* on;  // its Resource, or a tuple of them
     double limit = never;
     double weight = 1.0;
-    std::int64_t kind = 0;
-    std::int64_t priority = 0;
+    std::int32_t priority = 0;
+    Kind kind = 0;
     // Once it has ended:
     Final figures{};
     double finished = 0.0;
