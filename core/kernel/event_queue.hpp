@@ -15,7 +15,8 @@ namespace twinloop {
 
 using EventId = std::uint32_t;
 
-// Order of simultaneous events; events of one kind happen in the order of scheduling.
+// Kinds of events, by default in the order in which simultaneous ones happen. Events of one kind
+// happen in the order of their ranks, by default that of scheduling.
 enum class EventKind : std::uint8_t {
     end,       // activities of a resource or a group reach their end
     step,      // a client's event that belongs to the ends

@@ -22,7 +22,7 @@ SharedResources::SharedResources(const SharedResources& other, EventQueue& queue
     : queue_(queue), pool_(pool), rule_(other.rule_), levels_(other.levels_),
       resources_(other.resources_), groups_(other.groups_), free_groups_(other.free_groups_),
       dirty_resources_(other.dirty_resources_), dirty_groups_(other.dirty_groups_),
-      to_split_(other.to_split_) {
+      to_split_(other.to_split_), rate_notices_(other.rate_notices_) {
     other.check_open();
 }
 

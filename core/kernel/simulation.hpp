@@ -31,7 +31,7 @@ struct Final {
 class Client {
   public:
     virtual ~Client() = default;
-    // A timer or urgent event; `again`: it recurs or is kept.
+    // A timer, or another event that the client scheduled; `again`: it recurs or is kept.
     virtual void fired(std::uint64_t token, bool again) = 0;
     // A timer that was skipped and does not recur.
     virtual void dropped(std::uint64_t token) = 0;

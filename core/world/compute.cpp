@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernel/ordinal.hpp"
 #include "world/checkpoints.hpp"
 
 namespace twinloop {
@@ -16,7 +17,9 @@ void Compute::begin(std::uint32_t slot) {
     execution.step = Step::compute;
     execution.work_begun = world_.now();
     const std::span<const Part> parts = world_.scheduler.parts(execution.task);
-    if (parts.size() == 1 && parts.front().count == 1) execution.machine = parts.front().machine;
+    // Rounding of fractional cores may leave a share that is not 1.
+    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == task.request.cores)
+        execution.machine = parts.front().machine;
     execution.speed = world_.fleet.slowest_of(parts);
     execution.stretch = world_.stretch(task, execution.speed);
     execution.factor = world_.time_factor(task, execution.stretch);
@@ -214,8 +217,7 @@ void Compute::set_single_rate(Execution& execution, double rate) {
     meter.advance(world_.now());
     world_.tasks[execution.task].energy += execution.metered * meter.price - execution.mark;
     execution.mark = rate * meter.price;
-    meter.used.subtract(execution.metered);
-    meter.used.add(rate);
+    meter.change(execution.metered, rate);
     execution.metered = rate;
     if (world_.records.recording.use) world_.record_use(execution.machine);
 }
@@ -238,8 +240,7 @@ void Compute::set_rate(Execution& execution, double rate, std::span<const Part> 
             meter.advance(now);
             charged += execution.metered * share * meter.price;
             mark += rate * share * meter.price;
-            meter.used.subtract(execution.metered * share);
-            meter.used.add(rate * share);
+            meter.change(execution.metered * share, rate * share);
             if (recorded) world_.record_use(m);
         }
     }
@@ -369,7 +370,9 @@ void Compute::set_window_timer(const UsageLog& usage, const Execution& execution
     const double step = usage.step();
     double window = std::floor((world_.now() - start) / step) + 1;
     if (start + window * step <= world_.now()) ++window;
-    world_.simulation.set_timer(execution.edge, start + window * step);
+    // A window shorter than the resolution of the time must not stop the clock.
+    world_.simulation.set_timer(execution.edge,
+                                std::max(start + window * step, next_larger(world_.now())));
     ++world_.usage_timers;
 }
 

@@ -32,7 +32,7 @@ class Compute {
     [[nodiscard]] double reached(std::uint32_t slot) const;
     // The recorded seconds that are kept after an interruption.
     [[nodiscard]] double kept(std::uint32_t slot, Interrupted then) const;
-    // The energy charged to an execution since the start of its compute steps (J).
+    // The energy charged to an execution and not yet added to its task (J).
     [[nodiscard]] double energy(std::uint32_t slot) const;
 
     // The usage record: begin and end of an execution, and the end of a window with sharing.

@@ -51,7 +51,11 @@ std::vector<double> lengths(const World& world, double step) {
 }  // namespace
 
 std::size_t window_count(const World& world, double step) {
-    return windows_in(world.now() - world.state().begin, step);
+    const double begin = world.state().begin;
+    std::size_t count = windows_in(world.now() - begin, step);
+    // At a late time, rounding may leave nothing for the last window.
+    while (count > 1 && begin + static_cast<double>(count - 1) * step >= world.now()) --count;
+    return count;
 }
 
 std::vector<double> power_series(const World& world, double step, bool machines) {

@@ -71,7 +71,10 @@ bool World::step() {
     state_.scheduler.set_now(time);
     while (next <= time) {
         state_.simulation.process(next);
-        if (state_.call && state_.options().decide_events) decide();
+        if (state_.call && state_.options().decide_events) {
+            check_progress(time);
+            decide();
+        }
         next = state_.simulation.next_time();
     }
     if (state_.call) decide();
@@ -133,7 +136,7 @@ std::size_t World::count_helpful() const {
            (state_.simulation.timer_set(state_.outage) ? 1U : 0U);
 }
 
-// Tasks that are left can never run: their machines are gone for good.
+// Tasks that are left can never end: their machines are gone for good, or give them no capacity.
 void World::fail_remaining() {
     Executor executor(state_);
     Lifecycle lifecycle(state_);
@@ -153,7 +156,7 @@ void World::fail_remaining() {
 
 void World::check_progress(double time) {
     stuck_ = time == now() ? stuck_ + 1 : 0;
-    if (stuck_ > 1000 + 10 * state_.tasks.size())
+    if (stuck_ > 1000 + 10 * (state_.tasks.size() + state_.fleet.size()))
         throw std::runtime_error("keeps returning decisions at the same time without progress");
 }
 

@@ -1,7 +1,7 @@
 // A world: one run of a scenario. Everything that happens is an event of its kernel simulation.
 //
 // Within an instant, executions end first, then machines change, then tasks are submitted, and then
-// the controller is called once. Scenarios may choose another order, or a call after each end.
+// the controller is called once. Scenarios may choose another order, or a call after each event.
 #pragma once
 
 #include <cstddef>
@@ -98,7 +98,7 @@ class World final : private Client {
     bool decides_when_idle_;
     double decide_at_ = never;  // next time of a decision interval
     bool needs_outages_ = false;
-    std::size_t stuck_ = 0;    // steps at the same time
+    std::size_t stuck_ = 0;    // steps and decisions at the same time
     std::size_t in_vain_ = 0;  // calls of the controller without orders or other events
     std::uint64_t last_events_ = 0;
 };

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
 from twinloop.engine import CompiledScenario, Simulation
-from twinloop.policy import Place, Policy, SetState, Wake
+from twinloop.policy import Place, Policy, Reserve, SetState, Wake
 
 TWICE = {"name": "pack-ic", "options": {"overcommit": 2.0}}
 LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
@@ -191,6 +191,16 @@ def test_rounding_of_varying_use_does_not_reach_other_tasks():
     # Both machines at 110, 170 and 120 W; they are idle for 7 s after each task.
     assert run.outcomes()["energy"] == pytest.approx([800.0] * 20, rel=1e-12)
     assert run.energy().tolist() == pytest.approx([20 * 400.0 + 19 * 700.0] * 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("cores", [(0.8, 0.2), (0.9, 0.1), (0.7, 0.3), (0.3, 0.3, 0.3, 0.1)])
+def test_fractional_cores_do_not_change_the_energy_of_later_tasks(cores):
+    # The last of them gets what is left of the core, which is not exactly what it asks for.
+    together = tuple(Task(0.0, cores=each, run_time=5.0) for each in cores)
+    case = Case(({"cores": 1.0, "power": LINEAR},), (*together, Task(1000.0, run_time=10.0)))
+    energy = case.run_to_end().outcomes()["energy"]
+    assert energy[-1] == pytest.approx(2000.0, rel=1e-12)
+    assert sum(energy[:-1]) == pytest.approx(1000.0, rel=1e-12)
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.1]), min_size=50, max_size=200))
@@ -412,6 +422,40 @@ def test_a_task_that_is_submitted_when_another_ends_with_a_decision_after_each_e
     model = {"decide": "event", "instant_order": list(order)}
     run_policy(policy, tasks=(Task(0.0, run_time=2.0), Task(1.0), Task(2.0)), model=model)
     assert next(len(waiting) for time, waiting in policy.calls if time == 2.0) == seen
+
+
+def test_a_copy_between_a_change_of_use_and_its_record_records_it_too():
+    # At 0 s, both machines are used, and the task without work ends in the same instant.
+    case = Case(
+        ({"cores": 1.0, "power": LINEAR},) * 2,
+        (Task(0.0, run_time=0.0), Task(0.0, run_time=10.0)),
+        model={"contention": {"linear": {"slope": 0.0}}},
+    )
+    run = CompiledScenario(case.scenario).start(use=True)
+    run.step()
+    run.next_time()
+    twin = run.copy()
+    for each in (run, twin):
+        while each.run_slice():
+            pass
+    assert twin.use()["used"].tolist() == run.use()["used"].tolist()
+    assert twin.power(1.0, True).tolist() == run.power(1.0, True).tolist()
+
+
+def test_a_late_run_has_no_empty_window_of_power():
+    case = Case(({"cores": 1.0, "power": LINEAR},), (Task(1.5e9, run_time=1000.7),))
+    watts = case.run_to_end(use=True).power(0.1, False)
+    assert np.isfinite(watts).all()
+    assert watts == pytest.approx(200.0)
+
+
+def test_reservations_now_after_each_event_are_an_endless_loop():
+    class Reserving(Recorder):
+        def decide(self, view):
+            return [Reserve(view.first_waiting, view.now, 0)]
+
+    with pytest.raises(tl.TwinloopError, match="without progress"):
+        run_policy(Reserving(), tasks=(Task(0.0),), model={"decide": "event"})
 
 
 def test_an_order_with_a_group_twice_is_refused():

@@ -234,7 +234,7 @@ def test_compiled_runs_on_many_threads_at_once():
 
 def test_a_policy_cannot_use_its_own_dispatcher():
     found: list[dict[str, str]] = []
-    desks: list[Any] = []
+    dispatchers: list[Any] = []
     entries: dict[str, Callable[[Any], object]] = {
         "view": lambda dispatcher: dispatcher.view,
         "wake_time": lambda dispatcher: dispatcher.wake_time,
@@ -245,12 +245,12 @@ def test_a_policy_cannot_use_its_own_dispatcher():
         "set_open": lambda dispatcher: dispatcher.set_open(0, False, 0.0),
         "decide": lambda dispatcher: dispatcher.decide(0.0),
     }
-    bound = {name: lambda c=call: c(desks[0]) for name, call in entries.items()}
+    bound = {name: lambda c=call: c(dispatchers[0]) for name, call in entries.items()}
     policy = InOrder(lambda view: found.append(refusals(bound)))
-    desks.append(CompiledScenario(scenario(policy)).dispatcher())
-    assert set(entries) == {name for name in dir(type(desks[0])) if not name.startswith("_")}
-    desks[0].submit(0, 0.0)
-    assert [kind for kind, *_ in desks[0].decide(0.0)] == ["place"]
+    dispatchers.append(CompiledScenario(scenario(policy)).dispatcher())
+    assert set(entries) == {name for name in dir(type(dispatchers[0])) if not name.startswith("_")}
+    dispatchers[0].submit(0, 0.0)
+    assert [kind for kind, *_ in dispatchers[0].decide(0.0)] == ["place"]
     assert all("inside its own policy" in text for text in found[0].values())
 
 

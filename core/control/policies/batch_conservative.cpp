@@ -211,10 +211,12 @@ void Conservative::repair(const SchedulerState& scheduler, Plan<Room>& plan) {
 template <class Room>
 void Conservative::requeue_unplanned(const SchedulerState& scheduler, Plan<Room>& plan) {
     auto& reserved = plan.reserved;
-    const auto first = reserved.find(Reserved<Room>::after(std::numeric_limits<double>::max()));
-    while (first.block < reserved.blocks() && first.index < reserved.block(first.block).size()) {
-        queue_.insert(reserved.at(first).task);
-        reserved.erase(first);
+    while (!reserved.empty()) {
+        const std::size_t block = reserved.blocks() - 1;
+        const std::size_t last = reserved.block(block).size() - 1;
+        if (reserved.at({block, last}).start < never) break;
+        queue_.insert(reserved.at({block, last}).task);
+        reserved.erase({block, last});
     }
     queue_.rank(scheduler.now());
 }
