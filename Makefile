@@ -184,14 +184,14 @@ sanitize-native: $(VENV)/.extra-build
 	$(BIN)/cmake --build $(SANITIZED)/native
 	$(BIN)/ctest --test-dir $(SANITIZED)/native --output-on-failure --no-tests=error
 
-# Runs on several threads that share a scenario, as `run_many` does.
+# Runs on several threads that share a scenario, as `run_many` does, or rows, as copies do.
 sanitize-threads: $(VENV)/.extra-build
 	CXX="$(CXX)" $(BIN)/cmake -S . -B $(SANITIZED)/threads -G Ninja \
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DTWINLOOP_SANITIZE=THREADS -DTWINLOOP_PYTHON=OFF -DTWINLOOP_NATIVE_TESTS=ON
-	$(BIN)/cmake --build $(SANITIZED)/threads --target threads
+	$(BIN)/cmake --build $(SANITIZED)/threads --target threads shared_rows
 	TSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir $(SANITIZED)/threads --output-on-failure \
-	  --no-tests=error --tests-regex '^threads$$'
+	  --no-tests=error --tests-regex '^(threads|shared_rows)$$'
 
 # The instrumented extension has a second environment, because the editable install of the first one
 # would precede any other folder on the path.

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,15 @@ nanobind::object as_array(std::vector<Value>&& values) {
 template <class Value>
 nanobind::object as_array(const std::vector<Value>& values) {
     return as_array(std::vector<Value>(values));
+}
+
+// A column of rows, which `of(row)` returns.
+template <class Rows, class Of>
+nanobind::object as_array(const Rows& rows, Of&& of) {
+    std::vector<std::decay_t<decltype(of(rows[0]))>> values;
+    values.reserve(rows.size());
+    rows.each([&](const auto& row) { values.push_back(of(row)); });
+    return as_array(std::move(values));
 }
 
 }  // namespace twinloop::bind

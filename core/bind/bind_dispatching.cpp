@@ -77,7 +77,7 @@ void bind_dispatcher(nb::module_& module) {
                     const auto since = nb::cast<double>(submitted);
                     if (!(since <= now))
                         throw nb::value_error("`submitted` must be a time up to `now`");
-                    held->scheduler.set_submit_time(found, since);
+                    held->scheduler.set_times(found, since, held->scheduler.planned_time(found));
                 }
                 held->scheduler.submit(found);
             },

@@ -75,9 +75,15 @@ bool run_slice(WorldHandle& self) {
     return more;
 }
 
+// An enumerator as Python reads it.
+template <class Enum>
+std::uint8_t code(Enum value) {
+    return static_cast<std::uint8_t>(value);
+}
+
 nb::dict outcomes(const WorldHandle& self) {
     const auto run = self.hold();
-    const auto all = run->tasks();
+    const auto& all = run->tasks();
     std::vector<double> submit(all.size()), ready(all.size()), start(all.size()),
         last_start(all.size()), end(all.size()), done(all.size()), used(all.size()),
         energy(all.size());
@@ -93,7 +99,7 @@ nb::dict outcomes(const WorldHandle& self) {
         used[i] = all[i].used;
         energy[i] = run->energy_of(static_cast<TaskId>(i));
         attempts[i] = all[i].attempts;
-        status[i] = static_cast<std::uint8_t>(all[i].status);
+        status[i] = code(all[i].status);
     }
     nb::dict columns;
     columns["submit"] = as_array(std::move(submit));
@@ -113,14 +119,14 @@ nb::dict placements(const WorldHandle& self) {
     const auto run = self.hold();
     const PlacementLog& log = run->state().records.placements;
     nb::dict columns;
-    columns["task"] = as_array(log.task);
-    columns["attempt"] = as_array(log.attempt);
-    columns["machine"] = as_array(log.machine);
-    columns["count"] = as_array(log.count);
-    columns["cores"] = as_array(log.cores);
-    columns["start"] = as_array(log.start);
-    columns["end"] = as_array(log.end);
-    columns["reason"] = as_array(log.reason);
+    columns["task"] = as_array(log, [](const auto& row) { return row.task; });
+    columns["attempt"] = as_array(log, [](const auto& row) { return row.attempt; });
+    columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
+    columns["count"] = as_array(log, [](const auto& row) { return row.count; });
+    columns["cores"] = as_array(log, [](const auto& row) { return row.cores; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.end; });
+    columns["reason"] = as_array(log, [](const auto& row) { return code(row.reason); });
     return columns;
 }
 
@@ -128,9 +134,9 @@ nb::dict use(const WorldHandle& self) {
     const auto run = self.hold();
     const UseLog& log = run->state().records.use;
     nb::dict columns;
-    columns["machine"] = as_array(log.machine);
-    columns["t"] = as_array(log.t);
-    columns["used"] = as_array(log.used);
+    columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
+    columns["t"] = as_array(log, [](const auto& row) { return row.t; });
+    columns["used"] = as_array(log, [](const auto& row) { return row.used; });
     return columns;
 }
 
@@ -138,10 +144,10 @@ nb::dict decisions(const WorldHandle& self) {
     const auto run = self.hold();
     const OrderLog& log = run->state().records.orders;
     nb::dict columns;
-    columns["t"] = as_array(log.t);
-    columns["kind"] = as_array(log.kind);
-    columns["task"] = as_array(log.task);
-    columns["machine"] = as_array(log.machine);
+    columns["t"] = as_array(log, [](const auto& row) { return row.t; });
+    columns["kind"] = as_array(log, [](const auto& row) { return code(row.kind); });
+    columns["task"] = as_array(log, [](const auto& row) { return row.task; });
+    columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
     return columns;
 }
 
@@ -149,10 +155,10 @@ nb::dict states(const WorldHandle& self) {
     const auto run = self.hold();
     const StateLog& log = run->state().records.states;
     nb::dict columns;
-    columns["machine"] = as_array(log.machine);
-    columns["start"] = as_array(log.start);
-    columns["end"] = as_array(log.finish);
-    columns["kind"] = as_array(log.kind);
+    columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
+    columns["kind"] = as_array(log, [](const auto& row) { return row.kind; });
     return columns;
 }
 

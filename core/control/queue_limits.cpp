@@ -49,8 +49,8 @@ void QueueLimits::offer(const Request& request) {
 void QueueLimits::hold(TaskId task, const Request& request) {
     if (task >= held_.size()) held_.resize(task + 1);
     Line& mine = line(request);
-    held_[task] = {mine.last, no_task, next_hold_++};
-    (mine.last == no_task ? mine.first : held_[mine.last].next) = task;
+    held_.edit(task) = {mine.last, no_task, next_hold_++};
+    (mine.last == no_task ? mine.first : held_.edit(mine.last).next) = task;
     mine.last = task;
     offer(request);
 }
@@ -58,8 +58,8 @@ void QueueLimits::hold(TaskId task, const Request& request) {
 void QueueLimits::withdraw(TaskId task, const Request& request) {
     Line& mine = line(request);
     const Held link = held_[task];
-    (link.before == no_task ? mine.first : held_[link.before].next) = link.next;
-    (link.next == no_task ? mine.last : held_[link.next].before) = link.before;
+    (link.before == no_task ? mine.first : held_.edit(link.before).next) = link.next;
+    (link.next == no_task ? mine.last : held_.edit(link.next).before) = link.before;
     offer(request);
 }
 

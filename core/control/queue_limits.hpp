@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/access.hpp"
+#include "kernel/shared_rows.hpp"
 #include "work/request.hpp"
 
 namespace twinloop {
@@ -72,7 +73,7 @@ class QueueLimits {
 
     bool active_ = false;
     std::vector<Queue> queues_;
-    std::vector<Held> held_;  // by task
+    SharedRows<Held> held_;  // by task
     std::uint64_t next_hold_ = 1;
 };
 

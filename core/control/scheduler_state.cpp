@@ -54,7 +54,7 @@ TaskId SchedulerState::add_task(const Task& task, std::span<const double> amount
     alone.add(task, amounts);
     if (pooled_ && !needs_only_cores(alone.extent())) pooled_ = false;
     if (task.request.mhz > slowest_mhz_) unrestricted_ = false;
-    states_.emplace_back();
+    states_.push_back({});
     return tasks_.add(task, amounts);
 }
 
@@ -96,24 +96,23 @@ std::span<const double> SchedulerState::window_ends() const {
 // --- the queue ----------------------------------------------------------------------------------
 
 void SchedulerState::submit(TaskId task) {
-    TaskState& state = states_[task];
+    TaskState& state = states_.edit(task);
     if (std::isnan(state.submit)) state.submit = now_;
     if (limits_.active() && !limits_.admit(task, request(task))) {
         state.phase = Phase::held;
         return;
     }
-    enqueue(task);
+    enqueue(task, state);
 }
 
 void SchedulerState::release_held(TaskId ended) {
     const auto request_of = [this](TaskId task) -> const Request& { return request(task); };
     for (TaskId task = limits_.release(request(ended), request_of); task != no_task;
          task = limits_.release(request(ended), request_of))
-        enqueue(task);
+        enqueue(task, states_.edit(task));
 }
 
-void SchedulerState::enqueue(TaskId task) {
-    TaskState& state = states_[task];
+void SchedulerState::enqueue(TaskId task, TaskState& state) {
     if (state.arrival == 0) state.arrival = next_arrival_++;
     // An interrupted task returns to its place before the tasks that arrived later.
     state.next = no_task;
@@ -122,17 +121,18 @@ void SchedulerState::enqueue(TaskId task) {
         state.next = state.before;
         state.before = states_[state.before].before;
     }
-    (state.before == no_task ? first_ : states_[state.before].next) = task;
-    (state.next == no_task ? last_ : states_[state.next].before) = task;
+    (state.before == no_task ? first_ : states_.edit(state.before).next) = task;
+    (state.next == no_task ? last_ : states_.edit(state.next).before) = task;
     ++waiting_count_;
     state.phase = Phase::waiting;
     if (controller_ != nullptr) controller_->submitted(*this, task);
 }
 
 void SchedulerState::unlink(TaskId task) {
-    const TaskState& state = states_[task];
-    (state.before == no_task ? first_ : states_[state.before].next) = state.next;
-    (state.next == no_task ? last_ : states_[state.next].before) = state.before;
+    const TaskId before = states_[task].before;
+    const TaskId next = states_[task].next;
+    (before == no_task ? first_ : states_.edit(before).next) = next;
+    (next == no_task ? last_ : states_.edit(next).before) = before;
     --waiting_count_;
 }
 
@@ -147,13 +147,13 @@ void SchedulerState::withdraw(TaskId task) {
             release_held(task);
         }
     }
-    states_[task].phase = Phase::gone;
+    states_.edit(task).phase = Phase::gone;
 }
 
 // --- occupied machines --------------------------------------------------------------------------
 
 void SchedulerState::occupy(TaskId task, std::span<const Part> parts, double since) {
-    TaskState& state = states_[task];
+    TaskState& state = states_.edit(task);
     state.first_part = static_cast<std::uint32_t>(parts_.size());
     state.part_count = static_cast<std::uint32_t>(parts.size());
     parts_.insert(parts_.end(), parts.begin(), parts.end());
@@ -168,13 +168,13 @@ void SchedulerState::occupy(TaskId task, std::span<const Part> parts, double sin
 }
 
 void SchedulerState::vacate(TaskId task) {
-    TaskState& state = states_[task];
+    TaskState& state = states_.edit(task);
     if (indexed_) index_parts(task, false);
     space_.give(space_needs(task), parts(task));
     live_parts_ -= state.part_count;
     const TaskId moved = running_.back();
     running_[state.place] = moved;
-    states_[moved].place = state.place;
+    states_.edit(moved).place = state.place;
     running_.pop_back();
     state.phase = Phase::gone;
     if (controller_ != nullptr) controller_->ended(*this, task);
@@ -193,7 +193,7 @@ void SchedulerState::compact() {
         const std::span<const Part> mine = parts(task);
         const auto first = static_cast<std::uint32_t>(kept.size());
         kept.insert(kept.end(), mine.begin(), mine.end());
-        states_[task].first_part = first;
+        states_.edit(task).first_part = first;
     }
     parts_ = std::move(kept);
 }
@@ -223,7 +223,7 @@ std::vector<TaskId> SchedulerState::tasks_on(MachineId machine) {
 }
 
 void SchedulerState::adopt(TaskId task, std::span<const Part> parts, double since) {
-    if (states_[task].arrival == 0) states_[task].arrival = next_arrival_++;
+    if (states_[task].arrival == 0) states_.edit(task).arrival = next_arrival_++;
     if (limits_.active()) limits_.add(request(task));
     occupy(task, parts, since);
 }
@@ -309,7 +309,7 @@ bool SchedulerState::undo_place(TaskId task) {
 void SchedulerState::preempt(TaskId task) {
     if (!undo_place(task)) add_order(Order::Kind::preempt, task, no_machine);
     vacate(task);
-    enqueue(task);
+    enqueue(task, states_.edit(task));
 }
 
 void SchedulerState::kill(TaskId task) {

@@ -14,6 +14,7 @@
 #include "control/order.hpp"
 #include "control/queue_limits.hpp"
 #include "control/space.hpp"
+#include "kernel/shared_rows.hpp"
 #include "platform/machine.hpp"
 #include "work/task_table.hpp"
 
@@ -68,10 +69,12 @@ class SchedulerState {
     [[nodiscard]] double start_time(TaskId task) const { return states_[task].start; }
     // A task may end earlier, or continue beyond it.
     [[nodiscard]] double planned_end(TaskId task) const {
-        return states_[task].start + states_[task].time;
+        const TaskState& state = states_[task];
+        return state.start + state.time;
     }
     [[nodiscard]] std::span<const Part> parts(TaskId task) const {
-        return std::span(parts_).subspan(states_[task].first_part, states_[task].part_count);
+        const TaskState& state = states_[task];
+        return std::span(parts_).subspan(state.first_part, state.part_count);
     }
     // The running tasks with a part on the machine, in the order of `running`.
     [[nodiscard]] std::vector<TaskId> tasks_on(MachineId machine);
@@ -108,14 +111,18 @@ class SchedulerState {
     void set_now(double now) { now_ = now; }
     TaskId add_task(const Task& task, std::span<const double> amounts);
     void set_rejected(TaskId task) { tasks_.set_rejected(task); }
-    void set_planned_time(TaskId task, double time) { states_[task].time = time; }
-    // Needed only for a task that is submitted before it may start.
-    void set_submit_time(TaskId task, double time) { states_[task].submit = time; }
+    void set_planned_time(TaskId task, double time) { states_.edit(task).time = time; }
+    // The submission is needed only for a task that is submitted before it may start.
+    void set_times(TaskId task, double submit, double planned) {
+        TaskState& state = states_.edit(task);
+        state.submit = submit;
+        state.time = planned;
+    }
     // The task may start from now on, within the limits of its queue.
     void submit(TaskId task);
     void withdraw(TaskId task);
     // A running task has ended, but occupies its machines until `end`.
-    void set_ending(TaskId task) { states_[task].phase = Phase::ending; }
+    void set_ending(TaskId task) { states_.edit(task).phase = Phase::ending; }
     // A running task has ended; its machines are free.
     void end(TaskId task);
     // Adds a task that has been running since that time.
@@ -153,7 +160,7 @@ class SchedulerState {
         return space_.is_plain() ? Needs() : needs(task);
     }
     [[nodiscard]] bool needs_only_cores(const TaskTable::Extent& extent) const;
-    void enqueue(TaskId task);
+    void enqueue(TaskId task, TaskState& state);
     void unlink(TaskId task);
     void release_held(TaskId ended);
     void occupy(TaskId task, std::span<const Part> parts, double since);
@@ -181,7 +188,7 @@ class SchedulerState {
     bool finite_memory_ = false;  // some machine has a specified memory
     double slowest_mhz_ = never;  // of the machines with a specified clock
 
-    std::vector<TaskState> states_;
+    SharedRows<TaskState> states_;
     std::vector<TaskId> running_;
     std::vector<Part> parts_;
     std::size_t live_parts_ = 0;

@@ -2,32 +2,15 @@
 
 namespace twinloop {
 
-void PlacementLog::add(TaskId id, std::uint32_t number, std::span<const Part> parts, double from,
-                       double until, Reason why) {
-    for (const Part& part : parts) {
-        task.push_back(id);
-        attempt.push_back(number);
-        machine.push_back(part.machine);
-        count.push_back(part.count);
-        cores.push_back(part.cores);
-        start.push_back(from);
-        end.push_back(until);
-        reason.push_back(static_cast<std::uint8_t>(why));
-    }
-}
-
-void StateLog::begin(MachineId id, Kind which, double now) {
+void StateLog::begin(MachineId machine, Kind which, double now) {
     auto& open = open_[static_cast<std::size_t>(which)];
-    if (id >= open.size()) open.resize(id + 1);
-    open[id] = machine.size();
-    machine.push_back(id);
-    start.push_back(now);
-    finish.push_back(unknown);
-    kind.push_back(static_cast<std::uint8_t>(which));
+    if (machine >= open.size()) open.resize(machine + 1);
+    open[machine] = size();
+    push_back({machine, static_cast<std::uint8_t>(which), now, unknown});
 }
 
-void StateLog::end(MachineId id, Kind which, double now) {
-    finish[open_[static_cast<std::size_t>(which)][id]] = now;
+void StateLog::end(MachineId machine, Kind which, double now) {
+    edit(open_[static_cast<std::size_t>(which)][machine]).finish = now;
 }
 
 }  // namespace twinloop

@@ -1,4 +1,4 @@
-// The records of a run, as columns.
+// The records of a run. Rows are added at the end, so that copies of a run share what is recorded.
 #pragma once
 
 #include <array>
@@ -8,80 +8,80 @@
 #include <vector>
 
 #include "control/order.hpp"
+#include "kernel/shared_rows.hpp"
 #include "platform/machine.hpp"
 #include "work/outcome.hpp"
 
 namespace twinloop {
 
 // Executions, with a row for each part of the machines.
-struct PlacementLog {
-    std::vector<std::uint32_t> task;
-    std::vector<std::uint32_t> attempt;
-    std::vector<std::uint32_t> machine;
-    std::vector<std::uint32_t> count;
-    std::vector<double> cores;
-    std::vector<double> start;
-    std::vector<double> end;
-    std::vector<std::uint8_t> reason;
+struct PlacementRow {
+    TaskId task;
+    std::uint32_t attempt;
+    MachineId machine;
+    std::uint32_t count;
+    double cores;
+    double start;
+    double end;
+    Reason reason;
+};
 
-    void add(TaskId id, std::uint32_t number, std::span<const Part> parts, double from,
-             double until, Reason why);
+struct PlacementLog : SharedRows<PlacementRow> {
+    void add(TaskId task, std::uint32_t attempt, std::span<const Part> parts, double start,
+             double end, Reason reason) {
+        for (const Part& part : parts)
+            push_back({task, attempt, part.machine, part.count, part.cores, start, end, reason});
+    }
 };
 
 // The use of machines over time: from `t` on, a machine is used at that rate.
-struct UseLog {
+struct UseRow {
+    MachineId machine;
+    double t;
+    double used;  // reference core-seconds per second; NaN: it is down or off
+};
+
+struct UseLog : SharedRows<UseRow> {
     // From an index in the log on, a machine has another capacity.
     struct Resize {
         std::size_t place = 0;
         MachineId machine = 0;
         double capacity = 0.0;
     };
-    std::vector<std::uint32_t> machine;
-    std::vector<double> t;
-    std::vector<double> used;  // reference core-seconds per second; NaN: it is down or off
-    std::vector<Resize> resizes;
-
-    void reserve(std::size_t rows) {
-        machine.reserve(rows);
-        t.reserve(rows);
-        used.reserve(rows);
-    }
-    void add(MachineId id, double time, double rate) {
-        machine.push_back(id);
-        t.push_back(time);
-        used.push_back(rate);
-    }
+    SharedRows<Resize> resizes;
 };
 
-// The periods in which machines were down or switched off; a period without an end has NaN.
-class StateLog {
+// A period in which a machine was down or switched off.
+struct StateRow {
+    MachineId machine;
+    std::uint8_t kind;
+    double start;
+    double finish;  // NaN: it has not ended
+};
+
+class StateLog : public SharedRows<StateRow> {
   public:
     enum class Kind : std::uint8_t { down, off };
 
-    void begin(MachineId id, Kind which, double now);
-    void end(MachineId id, Kind which, double now);
-
-    std::vector<std::uint32_t> machine;
-    std::vector<double> start;
-    std::vector<double> finish;
-    std::vector<std::uint8_t> kind;
+    void begin(MachineId machine, Kind which, double now);
+    void end(MachineId machine, Kind which, double now);
 
   private:
     std::array<std::vector<std::size_t>, 2> open_;  // rows by kind and machine
 };
 
-struct OrderLog {
-    std::vector<double> t;
-    std::vector<std::uint8_t> kind;
-    std::vector<std::uint32_t> task;
-    std::vector<std::uint32_t> machine;
+struct OrderRow {
+    double t;
+    Order::Kind kind;
+    TaskId task;
+    MachineId machine;
+};
 
+struct OrderLog : SharedRows<OrderRow> {
     // `first`: the first machine of a placement.
     void add(const Order& order, double now, MachineId first) {
-        t.push_back(now);
-        kind.push_back(static_cast<std::uint8_t>(order.kind));
-        task.push_back(order.task);
-        machine.push_back(order.kind == Order::Kind::place ? first : order.machine);
+        push_back({now, order.kind, order.task,
+                   order.kind == Order::Kind::place ? first : order.machine});
     }
 };
 

@@ -1,8 +1,8 @@
 // The records that a run keeps: only those that were requested cost anything.
 #pragma once
 
+#include <cstddef>
 #include <optional>
-#include <vector>
 
 #include "record/logs.hpp"
 #include "record/usage.hpp"
@@ -24,11 +24,11 @@ struct Records {
     UseLog use;
     OrderLog orders;
     StateLog states;
-    std::vector<MachineId> last_machines;
+    SharedRows<MachineId> last_machines;
     std::optional<UsageLog> usage;
 
     Records(const Recording& wanted, std::size_t tasks) : recording(wanted) {
-        if (wanted.machines) last_machines.assign(tasks, no_machine);
+        if (wanted.machines) last_machines.resize(tasks, no_machine);
         if (wanted.usage_step < never) usage.emplace(wanted.usage_step, wanted.usage_rows);
     }
 };

@@ -65,6 +65,36 @@ void compare(std::uint64_t seed, unsigned threads) {
     }
 }
 
+// Copies of a running world and the world itself continue at the same time.
+void fork(std::uint64_t seed, unsigned threads) {
+    std::mt19937_64 random(seed);
+    std::vector<std::uint8_t> bytes(600);
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    Bytes program(bytes);
+    const RandomScenario made(program);
+    const auto row = pick_row(made.values, random);
+    World world(made.scenario, made.all, made.scenario->values(row), made.controller->clone(),
+                made.recording);
+    const auto finish = [](World& run) {
+        while (run.step()) {
+        }
+    };
+    for (std::uint64_t steps = random() % 20; steps > 0 && world.step(); --steps) {
+    }
+    std::vector<std::unique_ptr<World>> copies;
+    {
+        std::vector<std::jthread> workers;
+        for (unsigned i = 0; i < threads; ++i) {
+            World& copy = *copies.emplace_back(std::make_unique<World>(world));
+            workers.emplace_back([&] { finish(copy); });
+        }
+        finish(world);
+    }
+    const auto expected = run(made, row);
+    for (const auto& copy : copies) check_equal(*expected, *copy);
+    check_equal(*expected, world);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -72,6 +102,8 @@ int main(int count, char** arguments) {
     const long threads = count > 2 ? std::strtol(arguments[2], nullptr, 10) : 4;
     for (long seed = 0; seed < scenarios; ++seed)
         compare(static_cast<std::uint64_t>(seed), static_cast<unsigned>(threads));
+    for (long seed = 0; seed < scenarios; ++seed)
+        fork(static_cast<std::uint64_t>(seed), static_cast<unsigned>(threads));
     std::printf("%ld passed, 0 failed\n", scenarios);
     return 0;
 }

@@ -145,13 +145,13 @@ std::vector<Integrals> integrate_use(const World& world) {
         made[m].energy += joules;
         if (used[m] <= 1e-12 * then[m]) made[m].idle += joules;
     };
-    auto resize = log.resizes.begin();
-    for (std::size_t i = 0; i < log.t.size(); ++i) {
-        const MachineId m = log.machine[i];
-        close(m, log.t[i]);
-        for (; resize != log.resizes.end() && resize->place == i; ++resize)
-            capacity[resize->machine] = resize->capacity;
-        used[m] = log.used[i];
+    std::size_t resize = 0;
+    for (std::size_t i = 0; i < log.size(); ++i) {
+        const MachineId m = log[i].machine;
+        close(m, log[i].t);
+        for (; resize < log.resizes.size() && log.resizes[resize].place == i; ++resize)
+            capacity[log.resizes[resize].machine] = log.resizes[resize].capacity;
+        used[m] = log[i].used;
         then[m] = capacity[m];
     }
     for (MachineId m = 0; m < made.size(); ++m) close(m, world.now());
@@ -228,19 +228,19 @@ void check_executions(const World& world) {
     const WorldState& state = world.state();
     const PlacementLog& log = state.records.placements;
     const auto& order = state.options().instant_order;
-    for (std::size_t i = 0; i < log.task.size();) {
+    for (std::size_t i = 0; i < log.size();) {
         std::vector<Part> parts;
         const std::size_t first = i;
-        for (; i < log.task.size() && log.task[i] == log.task[first] &&
-               log.attempt[i] == log.attempt[first];
+        for (; i < log.size() && log[i].task == log[first].task &&
+               log[i].attempt == log[first].attempt;
              ++i)
-            parts.push_back({log.machine[i], log.count[i], log.cores[i]});
-        const double start = log.start[first];
-        const double end = log.end[first];
+            parts.push_back({log[i].machine, log[i].count, log[i].cores});
+        const double start = log[first].start;
+        const double end = log[first].end;
         require(start <= end, "no execution ends before its start");
-        const double duration = expected_duration(world, log.task[first], parts);
-        if (log.attempt[first] > 0 || std::isnan(duration)) continue;
-        const auto reason = static_cast<Reason>(log.reason[first]);
+        const double duration = expected_duration(world, log[first].task, parts);
+        if (log[first].attempt > 0 || std::isnan(duration)) continue;
+        const Reason reason = log[first].reason;
         if (reason == Reason::completed && state.sharing == SharingMode::delay)
             require(end - start >= duration * (1 - 1e-9) - 1e-9 * end,
                     "shared machines do not make tasks faster");
@@ -255,15 +255,15 @@ void check_executions(const World& world) {
 void check_windows(const World& world) {
     const WorldState& state = world.state();
     const PlacementLog& log = state.records.placements;
-    for (std::size_t i = 0; i < log.task.size(); ++i) {
-        const Request& request = state.task(log.task[i]).request;
-        const double placed = log.start[i] - state.values.dispatch_latency;
+    for (std::size_t i = 0; i < log.size(); ++i) {
+        const Request& request = state.task(log[i].task).request;
+        const double placed = log[i].start - state.values.dispatch_latency;
         for (const AccessWindow& window : state.scenario->windows) {
             if (!(placed > window.start - 1e-9 && placed < window.end - 1e-9)) continue;
             if (std::ranges::find(window.users, request.user) != window.users.end() ||
                 std::ranges::find(window.queues, request.queue) != window.queues.end())
                 continue;
-            for (MachineId m = log.machine[i]; m < log.machine[i] + log.count[i]; ++m)
+            for (MachineId m = log[i].machine; m < log[i].machine + log[i].count; ++m)
                 require(m >= window.machines.size() || window.machines[m] == 0,
                         "no task is placed in a window of others");
         }
@@ -277,7 +277,7 @@ void check_use(const World& world) {
     double machines = 0.0;
     for (const Integrals& each : integrate_use(world)) machines += each.use;
     double tasks = 0.0;
-    for (const TaskRun& each : world.tasks()) tasks += each.used * state.fleet.slowest();
+    world.tasks().each([&](const TaskRun& each) { tasks += each.used * state.fleet.slowest(); });
     require(near(tasks, machines, 1.0), "the CPU time of tasks is the use of machines");
 }
 
@@ -329,6 +329,14 @@ template <class T>
 bool is_same(const std::vector<T>& a, const std::vector<T>& b) {
     return std::ranges::equal(a, b, [](const T& x, const T& y) { return is_same(x, y); });
 }
+// Whether `same(row, other row)` holds for all rows.
+template <class Row, class Same>
+bool is_same(const SharedRows<Row>& a, const SharedRows<Row>& b, Same&& same) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (!same(a[i], b[i])) return false;
+    return true;
+}
 
 }  // namespace
 
@@ -370,27 +378,33 @@ void check_equal(const World& left, const World& right) {
     }
     for (MachineId m = 0; m < a.fleet.size(); ++m)
         require(is_same(left.energy(m), right.energy(m)), "copies have the same energy");
-    const PlacementLog& p = a.records.placements;
-    const PlacementLog& q = b.records.placements;
-    require(is_same(p.task, q.task) && is_same(p.attempt, q.attempt) &&
-                is_same(p.machine, q.machine) && is_same(p.count, q.count) &&
-                is_same(p.cores, q.cores) && is_same(p.start, q.start) && is_same(p.end, q.end) &&
-                is_same(p.reason, q.reason),
+    require(is_same(a.records.placements, b.records.placements,
+                    [](const PlacementRow& x, const PlacementRow& y) {
+                        return x.task == y.task && x.attempt == y.attempt &&
+                               x.machine == y.machine && x.count == y.count &&
+                               is_same(x.cores, y.cores) && is_same(x.start, y.start) &&
+                               is_same(x.end, y.end) && x.reason == y.reason;
+                    }),
             "copies have the same placements");
-    require(is_same(a.records.use.machine, b.records.use.machine) &&
-                is_same(a.records.use.t, b.records.use.t) &&
-                is_same(a.records.use.used, b.records.use.used),
+    require(is_same(a.records.use, b.records.use,
+                    [](const UseRow& x, const UseRow& y) {
+                        return x.machine == y.machine && is_same(x.t, y.t) &&
+                               is_same(x.used, y.used);
+                    }),
             "copies have the same use");
-    require(is_same(a.records.orders.t, b.records.orders.t) &&
-                is_same(a.records.orders.kind, b.records.orders.kind) &&
-                is_same(a.records.orders.task, b.records.orders.task) &&
-                is_same(a.records.orders.machine, b.records.orders.machine) &&
-                is_same(a.records.last_machines, b.records.last_machines),
+    require(is_same(a.records.orders, b.records.orders,
+                    [](const OrderRow& x, const OrderRow& y) {
+                        return is_same(x.t, y.t) && x.kind == y.kind && x.task == y.task &&
+                               x.machine == y.machine;
+                    }) &&
+                is_same(a.records.last_machines, b.records.last_machines,
+                        [](MachineId x, MachineId y) { return x == y; }),
             "copies have the same orders");
-    require(is_same(a.records.states.machine, b.records.states.machine) &&
-                is_same(a.records.states.start, b.records.states.start) &&
-                is_same(a.records.states.finish, b.records.states.finish) &&
-                is_same(a.records.states.kind, b.records.states.kind),
+    require(is_same(a.records.states, b.records.states,
+                    [](const StateRow& x, const StateRow& y) {
+                        return x.machine == y.machine && is_same(x.start, y.start) &&
+                               is_same(x.finish, y.finish) && x.kind == y.kind;
+                    }),
             "copies have the same states");
     require(a.records.usage.has_value() == b.records.usage.has_value(), "copies keep usage alike");
     if (!a.records.usage) return;

@@ -107,7 +107,7 @@ void Compute::set_timer(Execution& execution, double time, bool keep_rank) {
 void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
     Execution& execution = world_.executions[slot];
     if (execution.step != Step::compute) return;
-    TaskRun& task = world_.tasks[execution.task];
+    TaskRun& task = world_.tasks.edit(execution.task);
     const double work = work_between(execution.task, execution.from, reached(slot));
     task.done += work;
     if (world_.sharing == SharingMode::exclusive) {
@@ -215,7 +215,7 @@ void Compute::set_rate(Execution& execution, double rate) {
 void Compute::set_single_rate(Execution& execution, double rate) {
     Meter& meter = world_.fleet.meter(execution.machine);
     meter.advance(world_.now());
-    world_.tasks[execution.task].energy += execution.metered * meter.price - execution.mark;
+    world_.tasks.edit(execution.task).energy += execution.metered * meter.price - execution.mark;
     execution.mark = rate * meter.price;
     meter.change(execution.metered, rate);
     execution.metered = rate;
@@ -244,7 +244,7 @@ void Compute::set_rate(Execution& execution, double rate, std::span<const Part> 
             if (recorded) world_.record_use(m);
         }
     }
-    world_.tasks[execution.task].energy += charged - execution.mark;
+    world_.tasks.edit(execution.task).energy += charged - execution.mark;
     execution.mark = mark;
     execution.metered = rate;
 }

@@ -11,7 +11,7 @@ std::uint32_t Executor::open(TaskId task) {
             return world_.simulation.add_timer(EventKind::step,
                                                make_token(Subject::execution, made));
         });
-    world_.tasks[task].slot = slot;
+    world_.tasks.edit(task).slot = slot;
     return slot;
 }
 
@@ -34,7 +34,7 @@ void Executor::start(TaskId task) {
 void Executor::begin_execution(std::uint32_t slot) {
     Execution& execution = world_.executions[slot];
     const TaskId id = execution.task;
-    TaskRun& task = world_.tasks[id];
+    TaskRun& task = world_.tasks.edit(id);
     const double now = world_.now();
     if (task.attempts == 0) task.start = now;
     task.last_start = now;
@@ -42,7 +42,7 @@ void Executor::begin_execution(std::uint32_t slot) {
     ++task.attempts;
     const std::span<const Part> parts = world_.scheduler.parts(id);
     if (world_.records.recording.machines && !parts.empty())
-        world_.records.last_machines[id] = std::ranges::min(parts, {}, &Part::machine).machine;
+        world_.records.last_machines.edit(id) = std::ranges::min(parts, {}, &Part::machine).machine;
     compute_.open_usage(slot, parts);
     if (world_.options().kill) {
         const double asked = world_.task(id).request.time;
@@ -121,14 +121,14 @@ void Executor::release(std::uint32_t slot) {
 }
 
 void Executor::close(std::uint32_t slot) {
-    world_.tasks[world_.executions[slot].task].slot = Executions::no_slot;
+    world_.tasks.edit(world_.executions[slot].task).slot = Executions::no_slot;
     world_.executions.close(slot);
     world_.call = true;
 }
 
 void Executor::record(std::uint32_t slot, Reason reason, std::span<const Part> parts) {
     const TaskId id = world_.executions[slot].task;
-    TaskRun& task = world_.tasks[id];
+    TaskRun& task = world_.tasks.edit(id);
     task.last_end = world_.now();
     compute_.close_usage(slot, parts);
     world_.occupied.add(world_.task(id).request.cores * (task.last_end - task.last_start));
@@ -138,7 +138,7 @@ void Executor::record(std::uint32_t slot, Reason reason, std::span<const Part> p
 }
 
 void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<const Part> parts) {
-    TaskRun& task = world_.tasks[id];
+    TaskRun& task = world_.tasks.edit(id);
     const std::uint32_t slot = task.slot;
     const Execution& execution = world_.executions[slot];
     world_.simulation.stop_timer(execution.timer);
@@ -150,10 +150,10 @@ void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<c
         if (begun && reason != Reason::preempted) ++task.failures;
         // A preempted task that resumes continues its requested time; otherwise that starts anew.
         if (reason != Reason::preempted || then != Interrupted::resume) {
-            if (!world_.spent.empty()) world_.spent[id] = 0.0;
+            if (!world_.spent.empty()) world_.spent.edit(id) = 0.0;
         } else if (world_.options().kill && begun) {
             world_.spent.resize(world_.tasks.size(), 0.0);
-            world_.spent[id] += world_.now() - task.last_start;
+            world_.spent.edit(id) += world_.now() - task.last_start;
         }
         world_.save_work(id, kept);
     }

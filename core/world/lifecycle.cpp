@@ -23,24 +23,23 @@ double Lifecycle::plan(TaskId id) const {
 }
 
 void Lifecycle::submit(TaskId id) {
-    TaskRun& task = world_.tasks[id];
+    TaskRun& task = world_.tasks.edit(id);
     if (task.status != Status::none || !std::isnan(task.submit)) return;
     task.submit = world_.now();
-    world_.scheduler.set_submit_time(id, task.submit);
-    world_.scheduler.set_planned_time(id, plan(id));
+    world_.scheduler.set_times(id, task.submit, plan(id));
     if (task.missing_parents == 0) make_ready(id);
 }
 
 void Lifecycle::make_ready(TaskId id) {
-    world_.tasks[id].ready = world_.now();
+    world_.tasks.edit(id).ready = world_.now();
     world_.scheduler.submit(id);
     world_.call = true;
 }
 
 void Lifecycle::free_children(TaskId id) {
     for (const TaskId child : world_.scheduler.tasks().children(id)) {
-        TaskRun& task = world_.tasks[child];
-        if (task.status != Status::none) continue;
+        if (world_.tasks[child].status != Status::none) continue;
+        TaskRun& task = world_.tasks.edit(child);
         if (--task.missing_parents == 0 && !std::isnan(task.submit)) make_ready(child);
     }
 }
@@ -49,7 +48,7 @@ void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
     // A list instead of recursion, because chains of tasks are long.
     std::vector<std::pair<TaskId, Status>> more;
     for (;;) {
-        TaskRun& task = world_.tasks[id];
+        TaskRun& task = world_.tasks.edit(id);
         if (task.status == Status::none) {
             task.status = status;
             if (std::isnan(task.submit)) task.submit = world_.task(id).request.submit;

@@ -93,7 +93,7 @@ void MachineChanges::set_cores(MachineId machine, double cores) {
     mine.capacity = meter.capacity = cores * mine.speed;
     if (world_.is_shared()) world_.simulation.set_capacity(machine, mine.capacity);
     if (world_.records.recording.use)
-        world_.records.use.resizes.push_back({world_.records.use.t.size(), machine, mine.capacity});
+        world_.records.use.resizes.push_back({world_.records.use.size(), machine, mine.capacity});
     record_use(machine);
     world_.call = true;
 }
@@ -102,7 +102,7 @@ MachineId MachineChanges::add(const MachineSpec& spec, std::span<const double> a
                               std::shared_ptr<const PowerModel> power) {
     if (world_.records.recording.use)
         world_.records.use.resizes.push_back(
-            {world_.records.use.t.size(), static_cast<MachineId>(world_.fleet.size()),
+            {world_.records.use.size(), static_cast<MachineId>(world_.fleet.size()),
              spec.cores * spec.speed * world_.values.speed_factor});
     const MachineId machine = world_.add_machine(spec, std::move(power));
     MachineSpec seen = spec;

@@ -25,15 +25,15 @@ void for_each_use(const World& world, Each&& each) {
         capacities.push_back(machine.cores * machine.speed * all.values.speed_factor);
     capacities.resize(all.fleet.size(), 0.0);
     const UseLog& use = all.records.use;
-    std::span<const UseLog::Resize> resizes = use.resizes;
-    for (std::size_t i = 0; i < use.t.size(); ++i) {
-        const std::size_t machine = use.machine[i];
-        if (use.t[i] > last[machine].t)
-            each(machine, last[machine].t, use.t[i], last[machine].share);
-        for (; !resizes.empty() && resizes.front().place <= i; resizes = resizes.subspan(1))
-            capacities[resizes.front().machine] = resizes.front().capacity;
-        const bool some = std::isnan(use.used[i]) || capacities[machine] > 0;
-        last[machine] = {use.t[i], some ? use.used[i] / capacities[machine] : 0.0};
+    std::size_t resize = 0;
+    for (std::size_t i = 0; i < use.size(); ++i) {
+        const auto [id, t, used] = use[i];
+        const std::size_t machine = id;
+        if (t > last[machine].t) each(machine, last[machine].t, t, last[machine].share);
+        for (; resize < use.resizes.size() && use.resizes[resize].place <= i; ++resize)
+            capacities[use.resizes[resize].machine] = use.resizes[resize].capacity;
+        const bool some = std::isnan(used) || capacities[machine] > 0;
+        last[machine] = {t, some ? used / capacities[machine] : 0.0};
     }
     for (std::size_t machine = 0; machine < last.size(); ++machine)
         each(machine, last[machine].t, world.now(), last[machine].share);

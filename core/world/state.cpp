@@ -28,17 +28,14 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     if (scenario->may_share(values, controller))
         sharing = options().no_delay ? SharingMode::no_delay : SharingMode::delay;
     if (sharing == SharingMode::delay) efficiency = contention_efficiency(values.contention);
-    // A change per fragment, and the start and end of each task, if each is on one machine.
-    if (recording.use)
-        records.use.reserve(scenario->machines.size() + scenario->tasks->fragment_count() +
-                            2 * scenario->size());
     for (MachineId m = 0; m < scenario->machines.size(); ++m) {
         std::shared_ptr<const PowerModel> power = values.power;
         if (!power && scenario->metered()) power = scenario->powers[m];
         add_machine(scenario->machines[m], std::move(power));
     }
     if (scenario->tasks->extent().parents)
-        for (TaskId id = 0; id < tasks.size(); ++id) tasks[id].missing_parents = task(id).parents;
+        for (TaskId id = 0; id < tasks.size(); ++id)
+            tasks.edit(id).missing_parents = task(id).parents;
     set_submission_timer();
     set_outage_timer();
 }
@@ -57,7 +54,7 @@ MachineId WorldState::add_machine(const MachineSpec& spec,
 void WorldState::save_work(TaskId id, double seconds) {
     if (seconds <= 0 && saved.empty()) return;
     saved.resize(tasks.size(), 0.0);
-    saved[id] = seconds;
+    saved.edit(id) = seconds;
 }
 
 void WorldState::set_submission_timer() {
@@ -86,7 +83,7 @@ void WorldState::record_use(MachineId machine) {
                            : fleet.meter(machine).used.value();
         used = std::clamp(used, 0.0, fleet[machine].capacity);
     }
-    records.use.add(machine, now(), used);
+    records.use.push_back({machine, now(), used});
 }
 
 }  // namespace twinloop

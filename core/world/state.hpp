@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/scheduler_state.hpp"
+#include "kernel/shared_rows.hpp"
 #include "kernel/simulation.hpp"
 #include "platform/fleet.hpp"
 #include "record/records.hpp"
@@ -51,9 +52,9 @@ struct WorldState {
     SharingMode sharing = SharingMode::exclusive;
     std::shared_ptr<const Efficiency> efficiency;  // of shared machines
     Executions executions;
-    std::vector<TaskRun> tasks;
-    std::vector<double> saved;  // recorded seconds that interrupted tasks keep; empty: none
-    std::vector<double> spent;  // seconds of the requested time that preempted tasks have used
+    SharedRows<TaskRun> tasks;
+    SharedRows<double> saved;  // recorded seconds that interrupted tasks keep; empty: none
+    SharedRows<double> spent;  // seconds of the requested time that preempted tasks have used
     Records records;
     Sum occupied;      // core-seconds of executions that have ended
     std::size_t open;  // tasks that have not ended

@@ -36,7 +36,7 @@ World::World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Out
             state_.scheduler.set_planned_time(task, lifecycle.plan(task));
     for (TaskId task = 0; task < state_.tasks.size(); ++task)
         if (state_.task(task).rejected && state_.tasks[task].status == Status::none) {
-            state_.tasks[task].submit = state_.task(task).request.submit;
+            state_.tasks.edit(task).submit = state_.task(task).request.submit;
             lifecycle.conclude(task, Status::rejected, now());
         }
 }
@@ -329,7 +329,7 @@ TaskId World::inject(const Task& task, std::span<const double> amounts) {
     if (!state_.is_shared() && task.limit > cores * provided * (1 + slack))
         throw std::invalid_argument("needs a higher rate than the slowest machine provides");
     const TaskId id = state_.scheduler.add_task(task, amounts);
-    state_.tasks.emplace_back();
+    state_.tasks.push_back({});
     if (!state_.saved.empty()) state_.saved.push_back(0.0);
     if (!state_.spent.empty()) state_.spent.push_back(0.0);
     if (state_.records.recording.machines) state_.records.last_machines.push_back(no_machine);
@@ -338,7 +338,7 @@ TaskId World::inject(const Task& task, std::span<const double> amounts) {
     ++state_.open;
     if (!controller_->possible(state_.scheduler, id)) {
         state_.scheduler.set_rejected(id);
-        state_.tasks[id].submit = task.request.submit;
+        state_.tasks.edit(id).submit = task.request.submit;
         lifecycle.conclude(id, Status::rejected, now());
     } else {
         state_.source.add(task.request.submit, id);
@@ -363,15 +363,15 @@ void World::begin_at(double time) {
     state_.simulation.set_start(time);
     state_.scheduler.set_now(time);
     state_.fleet.set_start(time);
-    std::ranges::fill(state_.records.use.t, time);
+    for (std::size_t at = 0; at < state_.records.use.size(); ++at)
+        state_.records.use.edit(at).t = time;
     MachineChanges(state_).skip_outages();
 }
 
 void World::adopt(TaskId task, const Outcome& known) {
-    TaskRun& mine = state_.tasks[task];
+    TaskRun& mine = state_.tasks.edit(task);
     mine.submit = known.submit;
-    state_.scheduler.set_submit_time(task, known.submit);
-    state_.scheduler.set_planned_time(task, Lifecycle(state_).plan(task));
+    state_.scheduler.set_times(task, known.submit, Lifecycle(state_).plan(task));
     mine.ready = known.ready;
     mine.start = known.start;
     mine.last_start = known.last_start;
@@ -384,7 +384,7 @@ void World::adopt(TaskId task, const Outcome& known) {
 
 void World::adopt_waiting(TaskId task, double done_share) {
     state_.save_work(task, done_share * state_.task(task).length);
-    state_.tasks[task].missing_parents = 0;
+    state_.tasks.edit(task).missing_parents = 0;
     state_.scheduler.submit(task);
     state_.call = true;
 }
@@ -397,7 +397,7 @@ void World::adopt_held(TaskId task) {
 
 void World::adopt_running(TaskId task, std::span<const Part> parts, double done_share) {
     state_.save_work(task, done_share * state_.task(task).length);
-    state_.tasks[task].missing_parents = 0;
+    state_.tasks.edit(task).missing_parents = 0;
     Executor(state_).adopt(task, parts, state_.tasks[task].last_start);
 }
 

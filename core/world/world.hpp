@@ -39,7 +39,7 @@ class World final : private Client {
     [[nodiscard]] SchedulerState& scheduler() { return state_.scheduler; }
     [[nodiscard]] const SchedulerState& scheduler() const { return state_.scheduler; }
     [[nodiscard]] bool foreign() const { return foreign_; }
-    [[nodiscard]] std::span<const TaskRun> tasks() const { return state_.tasks; }
+    [[nodiscard]] const SharedRows<TaskRun>& tasks() const { return state_.tasks; }
     // The energy of a machine, and the energy charged to a task, up to now (J).
     [[nodiscard]] double energy(MachineId machine) const;
     [[nodiscard]] double energy_of(TaskId task) const;

@@ -15,7 +15,7 @@ constexpr std::size_t nowhere = ~std::size_t{0};
 
 void FilterQueue::clear() {
     for (const TaskId task : tasks_)
-        if (task != no_task) places_[task] = nowhere;
+        if (task != no_task) places_.edit(task) = nowhere;
     tasks_.clear();
     std::ranges::fill(least_, nothing_fits);
     count_ = 0;
@@ -24,7 +24,7 @@ void FilterQueue::clear() {
 std::size_t FilterQueue::append(TaskId task, const Room& demand, std::size_t mark) {
     const std::size_t given_up = tasks_.size() == width_ ? sweep(mark) : 0;
     if (task >= places_.size()) places_.resize(std::max<std::size_t>(task + 1, 64), nowhere);
-    places_[task] = tasks_.size();
+    places_.edit(task) = tasks_.size();
     tasks_.push_back(task);
     write(places_[task], demand);
     ++count_;
@@ -33,7 +33,7 @@ std::size_t FilterQueue::append(TaskId task, const Room& demand, std::size_t mar
 
 void FilterQueue::remove(TaskId task) {
     if (task >= places_.size() || places_[task] == nowhere) return;
-    const std::size_t at = std::exchange(places_[task], nowhere);
+    const std::size_t at = std::exchange(places_.edit(task), nowhere);
     tasks_[at] = no_task;
     write(at, nothing_fits);
     --count_;
@@ -83,7 +83,7 @@ std::size_t FilterQueue::sweep(std::size_t mark) {
         const TaskId task = tasks_[at];
         if (task == no_task) continue;
         if (at < mark) ++kept;
-        places_[task] = tasks.size();
+        places_.edit(task) = tasks.size();
         least[width + tasks.size()] = least_[width_ + at];
         tasks.push_back(task);
     }

@@ -7,6 +7,7 @@
 
 #include "control/policies/host_index.hpp"
 #include "control/scheduler_state.hpp"
+#include "kernel/shared_rows.hpp"
 
 namespace twinloop {
 
@@ -32,8 +33,8 @@ class FilterQueue {
     }
     std::size_t sweep(std::size_t mark);
 
-    std::vector<TaskId> tasks_;        // by place; `no_task`: empty
-    std::vector<std::size_t> places_;  // by task
+    std::vector<TaskId> tasks_;       // by place; `no_task`: empty
+    SharedRows<std::size_t> places_;  // by task
     // A binary tree over the places: the least demands for cores and for memory below each node.
     std::vector<Room> least_;
     std::size_t width_ = 0;
