@@ -37,7 +37,7 @@ class SharedRows {
     explicit SharedRows(std::size_t size, const Row& value = {}) { resize(size, value); }
     SharedRows(const SharedRows& other) : size_(other.size_) {
         if (size_ == 0) return;
-        other.share();
+        other.share();  // NOLINT(bugprone-copy-constructor-mutates-argument): not its rows
         nodes_ = other.nodes_;
         for (Node* const node : nodes_) hold(node->holders);
         table_ = other.table_;

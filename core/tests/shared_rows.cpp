@@ -99,6 +99,7 @@ void change_on_threads(std::uint64_t seed) {
     Twins original(seed);
     for (int round = 0; round < 3; ++round) {
         std::vector<std::jthread> workers;
+        workers.reserve(3);
         for (int copy = 0; copy < 3; ++copy)
             workers.emplace_back([mine = original.fork()]() mutable {
                 mine.change(100);
