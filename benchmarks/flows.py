@@ -18,6 +18,9 @@ BANDWIDTH = 125e6  # bytes per second, each way
 STARS = (1, 10, 100)
 PER_SECOND = 45_000  # flows on one star
 GROWTH = 1.3  # of the cost per flow from the fewest to the most stars
+KINDS = 10  # of equal transfers
+EQUAL = (1, 10, 100)  # concurrent transfers of each kind
+EQUAL_GROWTH = 2.0  # of the cost per transfer from the fewest to the most
 AGREE = 1e-6  # SimGrid rounds rates
 Transfer = tuple[int, int, int]  # source, destination, bytes
 
@@ -183,8 +186,75 @@ def many_stars(result: BenchmarkResult, quick: bool) -> None:
     )
 
 
+def equal_transfers(each: int, timed: int) -> float:
+    """CPU seconds for `timed` ends with `each` concurrent transfers of every kind."""
+    take_turn()
+    env = Environment()
+    up = [env.resource(BANDWIDTH) for _ in range(3)]
+    down = [env.resource(BANDWIDTH) for _ in range(7)]
+    sizes = np.random.default_rng(7).lognormal(np.log(1e8), 1.0, timed + KINDS * each).tolist()
+    following = iter(sizes).__next__
+    start = env.start
+    done = env.event()
+    ended = 0
+
+    def begin_one(route: list[Any]) -> None:
+        start(following(), route).add_callback(lambda _event: end_one(route))
+
+    def end_one(route: list[Any]) -> None:
+        nonlocal ended
+        ended += 1
+        if ended == timed:
+            done.succeed()
+        elif ended < timed:
+            begin_one(route)
+
+    for kind in range(KINDS):
+        for _ in range(each):
+            begin_one([up[kind % 3], down[kind % 7]])
+    before = process_time()
+    env.run(until=done)
+    return process_time() - before
+
+
+def many_equal(result: BenchmarkResult, quick: bool) -> None:
+    """Cost per transfer with more and more equal transfers: they are solved as one flow."""
+    timed = 5_000 if quick else 20_000
+    cost: dict[int, list[float]] = {each: [] for each in EQUAL}
+    for _ in range(3):
+        for each in EQUAL:
+            cost[each].append(equal_transfers(each, timed))
+    table = ResultTable(
+        f"Equal transfers of {KINDS} kinds, each end starts the next",
+        {
+            "transfers at once": ",d",
+            "transfers/s": ",.0f",
+            "cost vs one of each kind": ".2f",
+            "total ms": ".1f",
+        },
+        note=f"Total: {timed:,} ends. A kind: the same links, weight and limit; sizes differ.",
+        rates=["transfers/s"],
+        costs=["total ms"],
+    )
+    best = {each: min(values) for each, values in cost.items()}
+    for each in EQUAL:
+        growth = best[each] / best[EQUAL[0]]
+        table.rows.append([each * KINDS, timed / best[each], growth, best[each] * 1e3])
+    result.tables.append(table)
+    growth = best[EQUAL[-1]] / best[EQUAL[0]]
+    result.goals.append(
+        Goal(
+            f"cost per transfer, {EQUAL[-1] * KINDS:,} of {KINDS} kinds to {KINDS}",
+            f"at most {EQUAL_GROWTH}",
+            f"{growth:.2f}",
+            growth <= EQUAL_GROWTH,
+        )
+    )
+
+
 def run(quick: bool) -> BenchmarkResult:
     result = BenchmarkResult()
     one_star(result, quick)
     many_stars(result, quick)
+    many_equal(result, quick)
     return result

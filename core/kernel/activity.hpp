@@ -10,6 +10,7 @@
 
 #include "kernel/efficiency.hpp"
 #include "kernel/event_queue.hpp"
+#include "kernel/key_heap.hpp"
 #include "kernel/measure.hpp"
 
 namespace twinloop {
@@ -29,8 +30,8 @@ struct ActivityId {
 enum class State : std::uint8_t { free, waiting, running, suspended };
 
 // Constraint that determines the rate of a running activity: its own limit, the level of its
-// resource, or the solution of its group.
-enum class Hold : std::uint8_t { nothing, limit, level, group };
+// resource, or the solution of its group, as a flow of its own or in a bundle of equal ones.
+enum class Hold : std::uint8_t { nothing, limit, level, group, bundle };
 
 // The resources of an activity; up to three are stored inline.
 class Route {
@@ -106,7 +107,7 @@ struct Activity {
     double started = 0.0;     // start time; NaN before
     std::uint64_t token = 0;  // of the client
     Route route;
-    std::uint32_t where = none;  // waiting: its event; in a group: its flow; free: the next slot
+    std::uint32_t where = none;  // waiting: its event; in a group: its flow or bundle; free: next
     std::uint32_t generation = 0;
     std::int32_t priority = 0;
     Kind kind = 0;
@@ -184,6 +185,16 @@ class ActivityPool {
     Slot size_ = 0;
     std::size_t live_ = 0;
     std::uint64_t tags_ = 0;
+};
+
+// Whether an entry of a heap of ends is valid: an activity that leaves it may leave a stale entry.
+struct CurrentEnd {
+    const ActivityPool& pool;
+    Hold hold;
+    bool operator()(const KeyHeap::Entry& entry) const {
+        const Activity& activity = pool[ActivityPool::slot_of(entry.tag)];
+        return activity.tag == entry.tag && activity.hold == hold && activity.key == entry.key();
+    }
 };
 
 }  // namespace twinloop

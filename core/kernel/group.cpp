@@ -8,7 +8,8 @@ namespace twinloop {
 
 void Group::begin(double now) {
     in_use = true;
-    since_ = now;
+    since_ = solved_ = now;
+    index_.clear();
 }
 
 void Group::add_resource(ResourceId id, Resource& resource, std::uint32_t self) {
@@ -19,6 +20,43 @@ void Group::add_resource(ResourceId id, Resource& resource, std::uint32_t self) 
     links_.back().capacity = resource.capacity;
     links_.back().resource = id;
 }
+
+void Group::add(ActivityPool& pool, Slot slot, std::span<const Resource> resources, double now) {
+    const std::uint32_t equal = find_equal(pool, pool[slot], resources);
+    if (equal == none) {
+        add_flow(pool, slot, resources);
+        return;
+    }
+    // The clock of a bundle counts for all its members, so it must show the time of the change.
+    anchor(now);
+    if (pool[flows_[equal].activity].hold != Hold::bundle) open_bundle(pool, equal);
+    enter_bundle(pool, slot, bundles_[pool[flows_[equal].activity].where]);
+    change_members(equal, members_[equal] + 1.0);
+}
+
+void Group::remove(ActivityPool& pool, Slot slot, std::vector<Resource>& resources, double now) {
+    Activity& activity = pool[slot];
+    settle_values(pool, slot, now);
+    const std::uint32_t flow = flow_of(activity);
+    if (members(flow) > 1.0) {
+        leave_bundle(pool, slot);
+        return;
+    }
+    if (activity.hold == Hold::bundle) close_bundle(activity.where);
+    activity.hold = Hold::nothing;
+    activity.where = none;
+    if (activity.limit < never) --limited_;
+    if (activity.weight != 1.0) --weighted_;
+    if (activity.route.size() > 1) {
+        --coupling_;
+        ++departures_;
+    }
+    remove_flow(pool, flow);
+    for (const ResourceId id : activity.route.view())
+        if (links_[resources[id].link].flows.empty()) drop_link(resources[id].link, resources, now);
+}
+
+// ---- Flows --------------------------------------------------------------------------------------
 
 void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources) {
     Activity& activity = pool[slot];
@@ -31,6 +69,8 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     efficiencies_.push_back(1.0);
     wasted_.push_back(0.0);
     charges_.push_back(0.0);
+    if (!members_.empty()) members_.push_back(1.0);
+    if (index_.built()) index_.insert(hash_share(activity), index);
     if (activity.weight != 1.0) ++weighted_;
     hops_.resize(hops_.size() + stride_, Hop{none, 0});
     for (std::uint32_t hop = 0; hop < route.size(); ++hop) {
@@ -47,39 +87,28 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     activity.where = index;
 }
 
-void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& resources,
-                        double now) {
-    Activity& activity = pool[slot];
-    const std::uint32_t index = activity.where;
-    activity.consumed = consumed(activity, now);
-    activity.left = remaining(index, now);
-    if (pool.has_charges()) pool.charge(slot).total += charge(index, now);
-    activity.hold = Hold::nothing;
-    activity.where = none;
-    if (activity.limit < never) --limited_;
-    if (activity.weight != 1.0) --weighted_;
-    if (activity.route.size() > 1) {
-        --coupling_;
-        ++departures_;
-    }
-
+void Group::remove_flow(ActivityPool& pool, std::uint32_t index) {
+    if (index_.built()) index_.erase(hash_share(pool[flows_[index].activity]), index);
     for (const Hop& hop : hops(index)) {
         Link& link = links_[hop.link];
         const std::uint32_t moved = link.flows.back();
         link.flows[hop.place] = moved;
         hop_to(moved, hop.link).place = hop.place;
         link.flows.pop_back();
-        link.weights.subtract(activity.weight);
+        link.weights.subtract(weights_[index]);
         if (link.flows.empty()) link.weights.clear();
     }
     const auto last = static_cast<std::uint32_t>(flows_.size() - 1);
     if (index != last) {
         flows_[index] = flows_[last];
-        pool[flows_[index].activity].where = index;
+        Activity& moved = pool[flows_[index].activity];
+        (moved.hold == Hold::bundle ? bundles_[moved.where].flow : moved.where) = index;
+        if (index_.built()) index_.renumber(hash_share(moved), last, index);
         weights_[index] = weights_[last];
         efficiencies_[index] = efficiencies_[last];
         wasted_[index] = wasted_[last];
         charges_[index] = charges_[last];
+        if (!members_.empty()) members_[index] = members_[last];
         std::copy_n(&hops_[std::size_t{last} * stride_], stride_,
                     &hops_[std::size_t{index} * stride_]);
         for (const Hop& hop : hops(index)) links_[hop.link].flows[hop.place] = index;
@@ -89,11 +118,122 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
     efficiencies_.pop_back();
     wasted_.pop_back();
     charges_.pop_back();
+    if (!members_.empty()) members_.pop_back();
     hops_.resize(hops_.size() - stride_);
-
-    for (const ResourceId id : activity.route.view())
-        if (links_[resources[id].link].flows.empty()) drop_link(resources[id].link, resources, now);
 }
+
+// The flow of activities that are equal to this one, or `none`.
+std::uint32_t Group::find_equal(const ActivityPool& pool, const Activity& activity,
+                                std::span<const Resource> resources) {
+    const auto equal = [&](std::uint32_t flow) {
+        return share_equally(pool[flows_[flow].activity], activity);
+    };
+    if (flows_.size() < indexed_from) {
+        const std::uint32_t first = resources[activity.route.front()].link;
+        for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
+            if (hops_[std::size_t{flow} * stride_].link == first && equal(flow)) return flow;
+        return none;
+    }
+    if (!index_.built())
+        for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
+            index_.insert(hash_share(pool[flows_[flow].activity]), flow);
+    return index_.find(hash_share(activity), equal);
+}
+
+// Writes the values of an activity until now into it.
+void Group::settle_values(ActivityPool& pool, Slot slot, double now) {
+    Activity& activity = pool[slot];
+    activity.consumed = consumed(activity, now);
+    activity.left = remaining(activity, now);
+    if (pool.has_charges())
+        pool.charge(slot) = {pool.charge(slot).total + charge(pool, slot, now), {}};
+}
+
+// ---- Bundles ------------------------------------------------------------------------------------
+
+// The flow of one activity becomes a bundle of one member.
+void Group::open_bundle(ActivityPool& pool, std::uint32_t flow) {
+    if (members_.empty()) members_.assign(flows_.size(), 1.0);
+    std::uint32_t index;
+    if (free_bundles_.empty()) {
+        index = static_cast<std::uint32_t>(bundles_.size());
+        bundles_.emplace_back();
+    } else {
+        index = free_bundles_.back();
+        free_bundles_.pop_back();
+    }
+    Bundle& bundle = bundles_[index];
+    const Slot slot = flows_[flow].activity;
+    settle_values(pool, slot, since_);
+    wasted_[flow] = charges_[flow] = 0.0;
+    flows_[flow].remaining = never;
+    bundle.flow = flow;
+    bundle.clock = 0.0;
+    bundle.solved_clock = (solved_ - since_) * speed(flow);
+    bundle.charges.clear();
+    enter_bundle(pool, slot, bundle);
+    bundle.due_key = pool[slot].key;  // at the end that the flow already has
+}
+
+void Group::enter_bundle(ActivityPool& pool, Slot slot, Bundle& bundle) {
+    Activity& activity = pool[slot];
+    activity.reading = bundle.clock;
+    activity.key = activity.reading + activity.left;
+    activity.joined = wasted_[bundle.flow];
+    activity.hold = Hold::bundle;
+    activity.where = static_cast<std::uint32_t>(&bundle - bundles_.data());
+    if (pool.has_charges()) pool.charge(slot).mark = bundle.charges;
+    bundle.ends.push(activity.key, activity.tag);
+}
+
+// One of several members leaves.
+void Group::leave_bundle(ActivityPool& pool, Slot slot) {
+    Activity& activity = pool[slot];
+    Bundle& bundle = bundles_[activity.where];
+    const KeyHeap::Entry end{activity.key, activity.tag};
+    activity.hold = Hold::nothing;
+    activity.where = none;
+    bundle.ends.forget(end, CurrentEnd{pool, Hold::bundle});
+    change_members(bundle.flow, members_[bundle.flow] - 1.0);
+    Flow& flow = flows_[bundle.flow];
+    const auto* next = bundle.ends.top(CurrentEnd{pool, Hold::bundle});
+    flow.activity = ActivityPool::slot_of(next->tag);
+    if (next->key() > bundle.due_key) {
+        bundle.due_key = next->key();
+        flow.end = end_at(bundle, bundle.due_key);
+    }
+}
+
+void Group::close_bundle(std::uint32_t index) {
+    members_[bundles_[index].flow] = 1.0;
+    bundles_[index].flow = none;
+    bundles_[index].ends.clear();
+    free_bundles_.push_back(index);
+}
+
+void Group::change_members(std::uint32_t flow, double members) {
+    for (const Hop& hop : hops(flow)) {
+        links_[hop.link].weights.subtract(members_[flow] * weights_[flow]);
+        links_[hop.link].weights.add(members * weights_[flow]);
+    }
+    members_[flow] = members;
+}
+
+double Group::end_at(const Bundle& bundle, double key) const {
+    const double left = key - bundle.solved_clock;
+    const double progress = speed(bundle.flow);
+    return left <= 0.0 ? solved_ : progress > 0.0 ? solved_ + left / progress : never;
+}
+
+// After a solution.
+void Group::find_end(Bundle& bundle, const ActivityPool& pool) {
+    bundle.solved_clock = bundle.clock;
+    bundle.due_key = bundle.ends.top(CurrentEnd{pool, Hold::bundle})->key();
+    flows_[bundle.flow].end = end_at(bundle, bundle.due_key);
+    next_ = std::min(next_, flows_[bundle.flow].end);
+}
+
+// ---- Links --------------------------------------------------------------------------------------
 
 Hop& Group::hop_to(std::uint32_t flow, std::uint32_t link) {
     Hop* hop = &hops_[std::size_t{flow} * stride_];
@@ -131,15 +271,21 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
         for (std::uint32_t& flow : link.flows) flow += flow_shift;
         links_.push_back(std::move(link));
     }
+    if (members_.empty() && !other.members_.empty()) members_.assign(flows_.size(), 1.0);
+    if (!members_.empty()) other.members_.resize(other.flows_.size(), 1.0);
     for (const Flow& flow : other.flows_) {
-        pool[flow.activity].where += flow_shift;
+        Activity& activity = pool[flow.activity];
+        if (index_.built())
+            index_.insert(hash_share(activity), static_cast<std::uint32_t>(flows_.size()));
+        if (activity.hold != Hold::bundle) activity.where += flow_shift;
         flows_.push_back(flow);
         flows_.back().closed = round_;
     }
+    absorb_bundles(other, pool, flow_shift);
     for (const Hop& hop : other.hops_)
         hops_.push_back({hop.link == none ? none : hop.link + link_shift, hop.place});
-    for (const auto column :
-         {&Group::weights_, &Group::efficiencies_, &Group::wasted_, &Group::charges_}) {
+    for (const auto column : {&Group::weights_, &Group::efficiencies_, &Group::wasted_,
+                              &Group::charges_, &Group::members_}) {
         (this->*column)
             .insert((this->*column).end(), (other.*column).begin(), (other.*column).end());
         (other.*column).clear();
@@ -158,6 +304,23 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
     other.forget_departures();
 }
 
+void Group::absorb_bundles(Group& other, ActivityPool& pool, std::uint32_t flow_shift) {
+    std::vector<Slot> members;
+    for (Bundle& bundle : other.bundles_) {
+        if (bundle.flow == none) continue;
+        members.clear();
+        other.list_activities(pool, bundle.flow, members);
+        const auto index = static_cast<std::uint32_t>(bundles_.size());
+        for (const Slot slot : members) pool[slot].where = index;
+        // The time of its last solution is that of the other group.
+        bundle.solved_clock += (solved_ - other.solved_) * other.speed(bundle.flow);
+        bundle.flow += flow_shift;
+        bundles_.push_back(std::move(bundle));
+    }
+    other.bundles_.clear();
+    other.free_bundles_.clear();
+}
+
 void Group::restride(std::uint32_t stride) {
     std::vector<Hop> wider(flows_.size() * stride, Hop{none, 0});
     for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
@@ -166,9 +329,13 @@ void Group::restride(std::uint32_t stride) {
     stride_ = stride;
 }
 
-double Group::remaining(std::uint32_t flow, double now) const {
-    const double speed = flows_[flow].rate * efficiency(flow);
-    return std::max(flows_[flow].remaining - (now - since_) * speed, 0.0);
+double Group::remaining(const Activity& activity, double now) const {
+    const std::uint32_t flow = flow_of(activity);
+    const double progress = (now - since_) * speed(flow);
+    const double left = activity.hold == Hold::bundle
+                            ? activity.left - (bundles_[activity.where].clock - activity.reading)
+                            : flows_[flow].remaining;
+    return std::max(left - progress, 0.0);
 }
 
 double Group::wasted(std::uint32_t flow, double now) const {
@@ -176,15 +343,24 @@ double Group::wasted(std::uint32_t flow, double now) const {
 }
 
 double Group::consumed(const Activity& activity, double now) const {
-    return activity.consumed + (activity.left - remaining(activity.where, now)) +
-           wasted(activity.where, now);
+    const double before = activity.hold == Hold::bundle ? activity.joined : 0.0;
+    return activity.consumed + (activity.left - remaining(activity, now)) +
+           (wasted(flow_of(activity), now) - before);
 }
 
-double Group::charge(std::uint32_t flow, double now) const {
-    if (priced_ == 0) return charges_[flow];
+double Group::charge_rate(std::uint32_t flow) const {
+    if (priced_ == 0) return 0.0;
     double price = 0.0;
     for (const Hop& hop : hops(flow)) price += links_[hop.link].cost_rate.price;
-    return charges_[flow] + (now - since_) * (flows_[flow].rate * price);
+    return flows_[flow].rate * price;
+}
+
+double Group::charge(const ActivityPool& pool, Slot slot, double now) const {
+    const Activity& activity = pool[slot];
+    const std::uint32_t flow = flow_of(activity);
+    const double recent = (now - since_) * charge_rate(flow);
+    if (activity.hold != Hold::bundle) return charges_[flow] + recent;
+    return bundles_[activity.where].charges.since(pool.charge(slot).mark) + recent;
 }
 
 void Group::set_cost_model(Resource& resource, std::shared_ptr<const CostModel> model, double now) {
@@ -198,10 +374,21 @@ void Group::set_cost_model(Resource& resource, std::shared_ptr<const CostModel> 
 // Updates all integrals until now, even without a change of rates; see Resource::advance.
 void Group::anchor(double now) {
     if (now <= since_) return;
-    for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
-        flows_[flow].remaining = remaining(flow, now);
-        if (modelled_ > 0) wasted_[flow] = wasted(flow, now);
-        if (priced_ > 0) charges_[flow] = charge(flow, now);
+    const double elapsed = now - since_;
+    for (Bundle& bundle : bundles_) {
+        if (bundle.flow == none) continue;
+        bundle.clock += elapsed * speed(bundle.flow);
+        if (priced_ > 0) bundle.charges.add(elapsed * charge_rate(bundle.flow));
+    }
+    if (modelled_ == 0 && priced_ == 0) {
+        for (Flow& flow : flows_)
+            flow.remaining = std::max(flow.remaining - elapsed * flow.rate, 0.0);
+    } else {
+        for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
+            flows_[flow].remaining = std::max(flows_[flow].remaining - elapsed * speed(flow), 0.0);
+            wasted_[flow] = wasted(flow, now);
+            charges_[flow] += elapsed * charge_rate(flow);
+        }
     }
     for (Link& link : links_) {
         link.consumed = consumed(link, now);
@@ -215,9 +402,9 @@ void Group::fix(std::uint32_t index, double rate) {
     Flow& flow = flows_[index];
     flow.closed = round_;
     flow.rate = rate;
-    const double speed = rate * efficiency(index);
+    const double progress = speed(index);
     flow.end = flow.remaining <= 0.0 ? since_
-               : speed > 0.0         ? since_ + flow.remaining / speed
+               : progress > 0.0      ? since_ + flow.remaining / progress
                                      : never;
     next_ = std::min(next_, flow.end);
 }
@@ -251,6 +438,9 @@ double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Re
     }
     rule.assign(*this, pool);
     ++solutions_;
+    solved_ = now;
+    for (Bundle& bundle : bundles_)
+        if (bundle.flow != none) find_end(bundle, pool);
     for (Link& link : links_) {
         link.progress = link.used;
         if (priced_ > 0)
@@ -259,19 +449,44 @@ double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Re
         if (modelled_ == 0) continue;
         link.progress = 0.0;
         for (const std::uint32_t flow : link.flows)
-            link.progress += flows_[flow].rate * efficiencies_[flow];
+            link.progress += flows_[flow].rate * efficiencies_[flow] * members(flow);
     }
     return next_;
 }
 
 void Group::due(const ActivityPool& pool, double now, std::vector<Slot>& ended) const {
-    for (const Flow& flow : flows_)
-        if (flow.end <= now) ended.push_back(flow.activity);
+    for (const Flow& flow : flows_) {
+        if (flow.end > now) continue;
+        const Activity& activity = pool[flow.activity];
+        if (activity.hold != Hold::bundle) {
+            ended.push_back(flow.activity);
+            continue;
+        }
+        const Bundle& bundle = bundles_[activity.where];
+        bundle.ends.visit(
+            [&](double key) { return key <= bundle.due_key || end_at(bundle, key) <= now; },
+            [&](const KeyHeap::Entry& entry) {
+                if (CurrentEnd{pool, Hold::bundle}(entry))
+                    ended.push_back(ActivityPool::slot_of(entry.tag));
+            });
+    }
     std::ranges::sort(ended, {}, [&pool](Slot slot) { return pool[slot].tag; });
 }
 
-std::vector<std::vector<Slot>> Group::parts() const {
-    std::vector<std::vector<Slot>> found;
+void Group::list_activities(const ActivityPool& pool, std::uint32_t flow,
+                            std::vector<Slot>& activities) const {
+    const Activity& activity = pool[flows_[flow].activity];
+    if (activity.hold != Hold::bundle) {
+        activities.push_back(flows_[flow].activity);
+        return;
+    }
+    for (const KeyHeap::Entry& entry : bundles_[activity.where].ends.entries())
+        if (CurrentEnd{pool, Hold::bundle}(entry))
+            activities.push_back(ActivityPool::slot_of(entry.tag));
+}
+
+std::vector<std::vector<std::uint32_t>> Group::parts() const {
+    std::vector<std::vector<std::uint32_t>> found;
     std::vector<std::uint32_t> part_of(flows_.size(), none);
     std::vector<bool> seen(links_.size());
     std::vector<std::uint32_t> to_visit;
@@ -295,8 +510,7 @@ std::vector<std::vector<Slot>> Group::parts() const {
             }
         }
     }
-    for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
-        found[part_of[flow]].push_back(flows_[flow].activity);
+    for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) found[part_of[flow]].push_back(flow);
     return found;
 }
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernel/activity.hpp"
+#include "kernel/flow_index.hpp"
+#include "kernel/key_heap.hpp"
 #include "kernel/measure.hpp"
 #include "kernel/resource.hpp"
 
@@ -14,14 +16,25 @@ namespace twinloop {
 
 class SharingRule;
 
-// The data of an activity that every solution reads and writes, kept small because its size
-// dominates the cost with many groups.
+// An activity, or a bundle of equal ones, in the form that every solution reads and writes; kept
+// small because its size dominates the cost with many groups.
 struct Flow {
-    double rate;
-    double remaining;  // at the time of the last solution of the group
-    double end;
-    Slot activity;
+    double rate;           // of each activity
+    double remaining;      // at the time of the group; infinite in a bundle
+    double end;            // of the next activity, if nothing changes
+    Slot activity;         // one of its activities
     std::uint32_t closed;  // the round of filling in which its rate was last determined
+};
+
+// Activities whose rates are always equal (`share_equally`) are one flow. Their progress is that of
+// one clock, and the reading at which each of them ends is known when it joins.
+struct Bundle {
+    std::uint32_t flow = none;  // none: unused
+    double clock = 0.0;         // work done by each member since the bundle began, at group time
+    double solved_clock = 0.0;  // at the last solution
+    double due_key = 0.0;       // the members with keys up to this end at the end of the flow
+    Sum charges;                // of each member since the bundle began, at group time
+    KeyHeap ends;               // its members by the reading of the clock at their end
 };
 
 // Position of a flow in the list of a link.
@@ -50,19 +63,22 @@ class Group {
     void begin(double now);
     // Adds a resource without activities of its own.
     void add_resource(ResourceId id, Resource& resource, std::uint32_t self);
-    // Adds an activity whose resources are all members.
-    void add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources);
-    void remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& resources, double now);
+    // Adds an activity whose resources are all members, or removes it.
+    void add(ActivityPool& pool, Slot slot, std::span<const Resource> resources, double now);
+    void remove(ActivityPool& pool, Slot slot, std::vector<Resource>& resources, double now);
     void absorb(Group& other, ActivityPool& pool, std::vector<Resource>& resources,
                 std::uint32_t self, double now);
 
     // Solves all rates; returns the time of the next end.
     [[nodiscard]] double settle(const SharingRule& rule, ActivityPool& pool,
                                 std::vector<Resource>& resources, double now);
-    // The flows whose end is due, in the order of the start of their activities.
+    // The activities whose end is due, in the order of their start.
     void due(const ActivityPool& pool, double now, std::vector<Slot>& ended) const;
 
-    [[nodiscard]] double remaining(std::uint32_t flow, double now) const;
+    [[nodiscard]] double rate(const Activity& activity) const {
+        return flows_[flow_of(activity)].rate;
+    }
+    [[nodiscard]] double remaining(const Activity& activity, double now) const;
     [[nodiscard]] double consumed(const Activity& activity, double now) const;
     // The integrals of a link since it became a member.
     [[nodiscard]] double consumed(const Link& link, double now) const {
@@ -74,8 +90,8 @@ class Group {
     [[nodiscard]] double cost(const Link& link, double now) const {
         return link.cost + (now - since_) * link.cost_rate.total;
     }
-    // Cost charged to a flow since it joined.
-    [[nodiscard]] double charge(std::uint32_t flow, double now) const;
+    // Cost charged to an activity since it joined.
+    [[nodiscard]] double charge(const ActivityPool& pool, Slot slot, double now) const;
     void set_cost_model(Resource& resource, std::shared_ptr<const CostModel> model, double now);
 
     // Departures of coupling flows may have disconnected the group. To check it costs about as much
@@ -89,8 +105,11 @@ class Group {
                (2 * departures_ > flows_.size() + links_.size() ||
                 solutions_ >= (coupling_ > 0 ? pays_to_check : pays_to_dissolve));
     }
-    // The connected parts, each as a list of its flows' activities (in the order of flows()).
-    [[nodiscard]] std::vector<std::vector<Slot>> parts() const;
+    // The connected parts, each as a list of its flows in increasing order.
+    [[nodiscard]] std::vector<std::vector<std::uint32_t>> parts() const;
+    // Appends the activities of a flow.
+    void list_activities(const ActivityPool& pool, std::uint32_t flow,
+                         std::vector<Slot>& activities) const;
     void forget_departures() {
         departures_ = 0;
         solutions_ = 0;
@@ -108,10 +127,23 @@ class Group {
         return {first, last};
     }
     [[nodiscard]] bool limited() const { return limited_ > 0; }
+    // Of each activity of the flow.
     [[nodiscard]] double weight(std::uint32_t flow) const {
         return weighted_ > 0 ? weights_[flow] : 1.0;
     }
+    // The number of activities of the flow.
+    [[nodiscard]] double members(std::uint32_t flow) const {
+        return members_.empty() ? 1.0 : members_[flow];
+    }
+    [[nodiscard]] double total_weight(std::uint32_t flow) const {
+        return weight(flow) * members(flow);
+    }
+    // Whether all flows are single activities of weight 1.
+    [[nodiscard]] bool is_uniform() const {
+        return weighted_ == 0 && free_bundles_.size() == bundles_.size();
+    }
     [[nodiscard]] std::uint32_t next_round() { return ++round_; }
+    // Sets the rate of each activity of the flow.
     void fix(std::uint32_t flow, double rate);
 
     EventId end_event = none;
@@ -120,7 +152,31 @@ class Group {
     bool to_split = false;  // it is in the list of groups to check
 
   private:
+    // Fewer flows than this are searched without an index.
+    static constexpr std::size_t indexed_from = 16;
+
     void anchor(double now);
+    [[nodiscard]] std::uint32_t flow_of(const Activity& activity) const {
+        return activity.hold == Hold::bundle ? bundles_[activity.where].flow : activity.where;
+    }
+    [[nodiscard]] double speed(std::uint32_t flow) const {
+        return flows_[flow].rate * efficiency(flow);
+    }
+    [[nodiscard]] double charge_rate(std::uint32_t flow) const;
+    void add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources);
+    void remove_flow(ActivityPool& pool, std::uint32_t index);
+    [[nodiscard]] std::uint32_t find_equal(const ActivityPool& pool, const Activity& activity,
+                                           std::span<const Resource> resources);
+    void settle_values(ActivityPool& pool, Slot slot, double now);
+    void open_bundle(ActivityPool& pool, std::uint32_t flow);
+    void enter_bundle(ActivityPool& pool, Slot slot, Bundle& bundle);
+    void leave_bundle(ActivityPool& pool, Slot slot);
+    void close_bundle(std::uint32_t index);
+    void absorb_bundles(Group& other, ActivityPool& pool, std::uint32_t flow_shift);
+    void change_members(std::uint32_t flow, double members);
+    void find_end(Bundle& bundle, const ActivityPool& pool);
+    // The end of a member, from the values at the last solution.
+    [[nodiscard]] double end_at(const Bundle& bundle, double key) const;
     [[nodiscard]] double wasted(std::uint32_t flow, double now) const;
     void restride(std::uint32_t stride);
     void drop_link(std::uint32_t link, std::vector<Resource>& resources, double now);
@@ -138,6 +194,10 @@ class Group {
     std::vector<double> efficiencies_;
     std::vector<double> wasted_;  // consumed capacity that did not become work
     std::vector<double> charges_;
+    std::vector<double> members_;  // empty until the first bundle
+    std::vector<Bundle> bundles_;
+    std::vector<std::uint32_t> free_bundles_;
+    FlowIndex index_;
     std::uint32_t stride_ = 2;
     std::uint32_t limited_ = 0;   // flows with a finite limit
     std::uint32_t weighted_ = 0;  // flows with a weight other than 1
@@ -147,7 +207,8 @@ class Group {
     std::uint32_t round_ = 0;
     std::uint32_t solutions_ = 0;  // since the last check for a split
     std::size_t departures_ = 0;   // of coupling flows, likewise
-    double since_ = 0.0;           // the time of the last solution
+    double since_ = 0.0;           // the time of the group: of the remaining work, of the clocks
+    double solved_ = 0.0;          // the time of the last solution
     double next_ = never;
 };
 

@@ -95,6 +95,15 @@ class KeyHeap {
         stale_ = 0;
     }
     [[nodiscard]] const std::vector<Entry>& entries() const { return heap_; }
+    // Visits the entries whose key `within` accepts, in any order; `within` must accept all keys up
+    // to some key. Stale entries are visited too.
+    template <class Within, class Visit>
+    void visit(Within&& within, Visit&& visit_entry, std::size_t at = 0) const {
+        if (at >= heap_.size() || !within(heap_[at].key())) return;
+        visit_entry(heap_[at]);
+        for (std::size_t child = at * arity + 1; child <= at * arity + arity; ++child)
+            visit(within, visit_entry, child);
+    }
     // The candidates for the second smallest entry.
     [[nodiscard]] std::span<const Entry> runners_up() const {
         if (heap_.empty()) return {};

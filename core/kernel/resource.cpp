@@ -12,16 +12,6 @@
 namespace twinloop {
 namespace {
 
-// Whether an entry of a heap is valid: an activity that switches leaves a stale entry.
-struct CurrentEnd {
-    const ActivityPool& pool;
-    Hold hold;
-    bool operator()(const KeyHeap::Entry& entry) const {
-        const Activity& activity = pool[ActivityPool::slot_of(entry.tag)];
-        return activity.tag == entry.tag && activity.hold == hold && activity.key == entry.key();
-    }
-};
-
 struct CurrentThreshold {
     const ActivityPool& pool;
     Hold hold;

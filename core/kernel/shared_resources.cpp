@@ -96,16 +96,16 @@ void SharedResources::attach(Activity& activity, Slot slot, double now) {
     const auto route = activity.route.view();
     const std::uint32_t group = join_groups(route, now);
     for (const ResourceId id : route) resources_[id].enter(activity);
-    groups_[group].add_flow(pool_, slot, resources_);
+    groups_[group].add(pool_, slot, resources_, now);
     touch_group(group);
 }
 
 void SharedResources::withdraw(Activity& activity, Slot slot, double now) {
     if (activity.hold == Hold::nothing) return;
     const auto route = activity.route.view();
-    if (activity.hold == Hold::group) {
+    if (activity.hold == Hold::group || activity.hold == Hold::bundle) {
         const std::uint32_t group = resources_[route.front()].group;
-        groups_[group].remove_flow(pool_, slot, resources_, now);
+        groups_[group].remove(pool_, slot, resources_, now);
         for (const ResourceId id : route) resources_[id].quit(activity);
         release_if_empty(group);
         if (groups_[group].in_use) touch_group(group);
@@ -155,7 +155,7 @@ std::uint32_t SharedResources::join_groups(std::span<const ResourceId> route, do
         groups_[group].add_resource(id, resource, group);
         for (const Slot slot : alone) {
             resource.enter(pool_[slot]);
-            groups_[group].add_flow(pool_, slot, resources_);
+            groups_[group].add(pool_, slot, resources_, now);
         }
     }
     return group;
@@ -186,15 +186,16 @@ void SharedResources::release_if_empty(std::uint32_t index) {
 // Releases disconnected parts and single resources from the group.
 void SharedResources::split(std::uint32_t index, double now) {
     Group& group = groups_[index];
-    auto parts = group.parts();
-    const auto largest_part = std::ranges::max_element(parts, {}, &std::vector<Slot>::size);
+    const auto parts = group.parts();
+    const auto largest_part =
+        std::ranges::max_element(parts, {}, &std::vector<std::uint32_t>::size);
     std::vector<Slot> leaving;
     for (auto part = parts.begin(); part != parts.end(); ++part) {
-        const bool single = levels_ && std::ranges::all_of(*part, [this](Slot slot) {
-                                return pool_[slot].route.size() == 1;
+        const bool single = levels_ && std::ranges::all_of(*part, [&](std::uint32_t flow) {
+                                return pool_[group.flows()[flow].activity].route.size() == 1;
                             });
-        if (part != largest_part || single)
-            leaving.insert(leaving.end(), part->begin(), part->end());
+        if (part == largest_part && !single) continue;
+        for (const std::uint32_t flow : *part) group.list_activities(pool_, flow, leaving);
     }
     std::ranges::sort(leaving, {}, [this](Slot slot) { return pool_[slot].tag; });
     for (const Slot slot : leaving) withdraw(pool_[slot], slot, now);
@@ -222,10 +223,12 @@ void SharedResources::split_disconnected(double now) {
 std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
     if (at(id).group == none) return {id};
     // The group may not have been split yet.
-    for (const auto& part : groups_[resources_[id].group].parts()) {
+    const Group& group = groups_[resources_[id].group];
+    for (const auto& part : group.parts()) {
         std::set<ResourceId> members;
-        for (const Slot slot : part)
-            for (const ResourceId each : pool_[slot].route.view()) members.insert(each);
+        for (const std::uint32_t flow : part)
+            for (const ResourceId each : pool_[group.flows()[flow].activity].route.view())
+                members.insert(each);
         if (members.contains(id)) return {members.begin(), members.end()};
     }
     return {id};
@@ -355,7 +358,8 @@ double SharedResources::rate(const Activity& activity, double now) {
         case Hold::level:
             return std::min(activity.limit, activity.weight * level(activity.route.front(), now));
         case Hold::group:
-            return preview(activity.route.front(), now)->flows()[activity.where].rate;
+        case Hold::bundle:
+            return preview(activity.route.front(), now)->rate(activity);
         default:
             return 0.0;
     }
@@ -385,7 +389,8 @@ double SharedResources::remaining(const Activity& activity, double now) const {
         case Hold::level:
             return resources_[activity.route.front()].remaining(activity, now);
         case Hold::group:
-            return group_of(activity).remaining(activity.where, now);
+        case Hold::bundle:
+            return group_of(activity).remaining(activity, now);
         default:
             return activity.left;
     }
@@ -397,6 +402,7 @@ double SharedResources::consumed(const Activity& activity, double now) const {
         case Hold::level:
             return resources_[activity.route.front()].consumed_by(activity, now);
         case Hold::group:
+        case Hold::bundle:
             return group_of(activity).consumed(activity, now);
         default:
             return activity.consumed;
@@ -410,7 +416,8 @@ double SharedResources::cost(const Activity& activity, Slot slot, double now) co
         case Hold::level:
             return resources_[activity.route.front()].charged_to(pool_, activity, now);
         case Hold::group:
-            return pool_.charge(slot).total + group_of(activity).charge(activity.where, now);
+        case Hold::bundle:
+            return pool_.charge(slot).total + group_of(activity).charge(pool_, slot, now);
         default:
             return pool_.charge(slot).total;
     }

@@ -28,6 +28,8 @@ struct Scratch {
 };
 thread_local Scratch scratch;
 
+// `Uniform`: all flows are single activities of weight 1, so that nothing is read for it.
+template <bool Uniform>
 class Filler {
   public:
     Filler(Group& group, const ActivityPool& pool, Scratch& kept = scratch)
@@ -82,7 +84,7 @@ class Filler {
             }
             group_.links()[link].level = level;
             for (const std::uint32_t flow : group_.links()[link].flows)
-                if (open(flow)) close(flow, level * group_.weight(flow));
+                if (open(flow)) close(flow, Uniform ? level : level * group_.weight(flow));
         }
         // Rounding errors of a saturated link count as 0: a lower class must not use them.
         for (std::uint32_t index = 0; index < links_.size(); ++index) {
@@ -102,18 +104,20 @@ class Filler {
         if (link.weight < 1e-3 * link.full_weight) {
             link.weight = 0.0;
             for (const std::uint32_t flow : group_.links()[index].flows)
-                if (open(flow)) link.weight += group_.weight(flow);
+                if (open(flow)) link.weight += Uniform ? 1.0 : group_.total_weight(flow);
             link.full_weight = link.weight;
         }
         return std::max(link.residual, 0.0) / link.weight;
     }
 
+    // `rate`: of each activity of the flow.
     void close(std::uint32_t flow, double rate) {
-        const double weight = group_.weight(flow);
+        const double weight = Uniform ? 1.0 : group_.total_weight(flow);
+        const double total = Uniform ? rate : rate * group_.members(flow);
         for (const Hop& hop : group_.hops(flow)) {
             Filling& link = links_[hop.link];
-            link.residual -= rate;
-            link.used += rate;
+            link.residual -= total;
+            link.used += total;
             link.weight -= weight;
             --link.open;
         }
@@ -131,10 +135,16 @@ class Filler {
 
 }  // namespace
 
-void MaxMin::assign(Group& group, const ActivityPool& pool) const { Filler(group, pool).fill(); }
+void MaxMin::assign(Group& group, const ActivityPool& pool) const {
+    if (group.is_uniform()) {
+        Filler<true>(group, pool).fill();
+    } else {
+        Filler<false>(group, pool).fill();
+    }
+}
 
 void StrictPriority::assign(Group& group, const ActivityPool& pool) const {
-    Filler filler(group, pool);
+    Filler<false> filler(group, pool);
     std::vector<Flow>& flows = group.flows();
     std::vector<std::uint32_t> order(flows.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -150,7 +160,7 @@ void StrictPriority::assign(Group& group, const ActivityPool& pool) const {
         for (; last < order.size() && priority(order[last]) == priority(order[first]); ++last) {
             flows[order[last]].closed = filler.round() - 1;
             for (const Hop& hop : group.hops(order[last])) {
-                filler.links()[hop.link].weight += group.weight(order[last]);
+                filler.links()[hop.link].weight += group.total_weight(order[last]);
                 ++filler.links()[hop.link].open;
             }
         }

@@ -13,8 +13,9 @@ class SharingRule {
   public:
     virtual ~SharingRule() = default;
 
-    // Calls `group.fix(flow, rate)` once for every flow, adds the rate to `used` of its links, and
-    // sets the level of the saturated links.
+    // Calls `group.fix(flow, rate)` once for every flow, with the rate of each of its equal
+    // activities, adds their total to `used` of its links, and sets the level of the saturated
+    // links.
     virtual void assign(Group& group, const ActivityPool& pool) const = 0;
 
     // True if on a single resource the rule gives rate = min(limit, weight x level): such a

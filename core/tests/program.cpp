@@ -398,7 +398,17 @@ class Machine {
         spec.priority = static_cast<std::int32_t>(bytes_.below(3));
         spec.token = ++client_.last_token;
         spec.start = bytes_.below(4) ? simulation_.now() : simulation_.now() + bytes_.amount();
-        const auto route = some_route();
+        auto route = some_route();
+        // Often equal to another activity, to form a bundle with it.
+        const ActivityId other = some_activity();
+        if (bytes_.below(2) && simulation_.alive(other)) {
+            const Activity& equal = simulation_.activity(other);
+            spec.limit = equal.limit;
+            spec.weight = equal.weight;
+            spec.kind = equal.kind;
+            spec.priority = equal.priority;
+            route.assign(equal.route.view().begin(), equal.route.view().end());
+        }
         known_.push_back(simulation_.start(spec, route));
     }
 

@@ -78,6 +78,7 @@ def programs(
     profile = st.lists(st.tuples(instants(1, 24), capacity), min_size=1, max_size=PROFILE_LENGTH)
     choices = {
         "start": (8, start),
+        "start_equal": (5, st.tuples(st.just("start_equal"), which, work)),
         "advance": (6, st.tuples(st.just("advance"), st.one_of(instants(1, 8), instants(1, 80)))),
         "finish": (1, st.just(("finish",))),
         "suspend": (2, st.tuples(st.just("suspend"), which)),
@@ -123,6 +124,7 @@ class Session:
         self.env = env
         self.resources = [env.resource(c, efficiency=e) for c, e in program.resources]
         self.activities: list[Any] = []
+        self.starts: list[Operation] = []
         self.periodic = False
         self.stalled = stalled
 
@@ -137,6 +139,11 @@ class Session:
         if name in ACTS_ON:
             fit = [i for i, a in enumerate(self.activities) if a.state in ACTS_ON[name] and safe(a)]
             return (name, fit[args[0] % len(fit)], *args[1:]) if fit else None
+        if name == "start_equal":  # the same in all but the work: equal flows form a bundle
+            if not self.starts:
+                return None
+            _, _, *rest = self.starts[args[0] % len(self.starts)]
+            return ("start", args[1], *rest)
         if name in ("set_capacity", "set_cost", "set_profile"):
             return (name, args[0] % len(self.resources), *args[1:])
         if name == "finish" and self.periodic:
@@ -151,6 +158,7 @@ class Session:
         name, *args = operation
         if name == "start":
             work, path, options, absolute = args
+            self.starts.append(operation)
             if absolute:
                 options = options | {"at": float(self.env.now) + options["latency"], "latency": 0.0}
             name = f"a{len(self.activities)}"

@@ -214,11 +214,9 @@ def test_a_rate_is_the_limit_or_the_weight_times_the_lowest_level(program: Progr
 @given(programs(sharing=("strict-priority",)))
 def test_a_lower_class_gets_only_what_the_higher_ones_cannot_take(program: Program) -> None:
     session = on_kernel(program)
-    priorities: list[int] = []
     for operation in program.operations:
-        if operation[0] == "start":
-            priorities.append(operation[3]["priority"])
         play(session, [operation])
+        priorities = [start[3]["priority"] for start in session.starts]
         rank = dict(zip(session.activities, priorities, strict=True))
         for a in drawing(session):
             assert at_limit(a) or any(
@@ -338,6 +336,7 @@ def copy(session: Session) -> Session:
         for a in session.activities
     ]
     twin.periodic, twin.stalled = session.periodic, session.stalled
+    twin.starts = list(session.starts)
     return twin
 
 
