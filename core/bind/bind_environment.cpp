@@ -260,14 +260,8 @@ tick at 100
         .def(
             "resource",
             [](nb::handle self, double capacity, nb::handle name, nb::handle efficiency) {
-                Environment& env = part<Environment>(self);
-                const ResourceId id = env.sim.add_resource(capacity, efficiency_from(efficiency));
-                nb::object resource = make<Resource>(
-                    types.resource, self, id,
-                    name.is_none() ? "resource " + std::to_string(id) : nb::cast<std::string>(name),
-                    efficiency);
-                env.resources.push_back(resource.inc_ref().ptr());
-                return resource;
+                return part<Environment>(self).add_resource(
+                    self, capacity, name.is_none() ? "" : nb::cast<std::string>(name), efficiency);
             },
             nb::arg("capacity"), nb::arg("name") = nb::none(), nb::kw_only(),
             nb::arg("efficiency") = nb::none(),
@@ -350,6 +344,11 @@ Start an activity that uses one or more resources, at the same rate on all of th
             nb::sig("def influence_group(self, resource: Resource) -> list[Resource]"),
             "Return the resources that activities couple to this one, directly or indirectly, "
             "including itself.")
+
+        .def_prop_ro(
+            "network", [](nb::handle self) { return network_of(self); },
+            nb::sig("def network(self) -> Network | None"),
+            "The network of the environment, if `Network(env)` has made one.")
 
         // Observers
         .def(

@@ -85,7 +85,9 @@ Environment::Environment(double start, const std::string& sharing)
 }
 
 Environment::Environment(const Environment& other)
-    : sim(other.sim), activity_count(other.activity_count) {
+    : sim(other.sim),
+      network(other.network ? std::make_unique<EnvironmentNetwork>(*other.network) : nullptr),
+      activity_count(other.activity_count) {
     sim.set_client(this);
 }
 
@@ -155,6 +157,7 @@ void Environment::ended(std::uint64_t token, Ending how, const Final& figures) {
     const nb::object object = take(token);
     Activity& activity = part<Activity>(object);
     activity.conclude(how, figures, sim.now());
+    if (activity.transfer != none) network->transfers.end(sim, activity.transfer, how);
     if (how == Ending::finished) {
         activity.settle(nb::none(), true);
         activity.process(object);
@@ -273,6 +276,47 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
     return object;
 }
 
+nb::object Environment::add_resource(nb::handle self, double capacity, std::string name,
+                                     nb::handle efficiency) {
+    const ResourceId id = sim.add_resource(capacity, efficiency_from(efficiency));
+    if (name.empty()) name = "resource " + std::to_string(id);
+    nb::object resource = make<Resource>(types.resource, self, id, std::move(name), efficiency);
+    resources.push_back(resource.inc_ref().ptr());
+    return resource;
+}
+
+nb::object Environment::start_transfer(nb::handle self, TransferSpec spec, std::string name) {
+    Transfers& transfers = network->transfers;
+    nb::object object =
+        make<Activity>(types.activity, self, std::move(name), activity_count, nb::tuple());
+    Activity& activity = part<Activity>(object);
+    activity.limit = spec.limit;
+    activity.weight = spec.weight;
+    activity.transfer = transfers.next_id();
+    spec.token = token(object, event_token);
+    nb::object held = object;  // by the simulation, if it takes it
+    const auto attach = [&](ActivityId id) {
+        activity.id = id;
+        ++activity_count;
+        nb::list route;
+        for (const ResourceId resource : sim.activity(id).route.view())
+            route.append(nb::handle(resources[resource]));
+        Py_SETREF(activity.on, nb::tuple(route).release().ptr());
+        (void)held.release();
+    };
+    try {
+        attach(transfers[transfers.begin(sim, spec)].activity);
+    } catch (...) {
+        // An observer may raise an error after the transfer has started.
+        if (!activity.id.generation && activity.id.slot == none)
+            for (const ActivityId id : sim.activities())
+                if (sim.token(id.slot) == spec.token) attach(id);
+        if (activity.id.slot == none) activity.conclude(Ending::cancelled, {}, sim.now());
+        throw;
+    }
+    return object;
+}
+
 // ---- Running ------------------------------------------------------------------------------------
 
 void Environment::check_idle() const {
@@ -348,6 +392,8 @@ std::string why(const Stalled& stalled, const std::string& resource) {
     switch (stalled.why) {
         case Stall::suspended:
             return "it is suspended and nothing is left to resume it";
+        case Stall::not_started:
+            return "it waits for a stream of its store";
         case Stall::no_limit:
             return "its limit is 0";
         case Stall::no_capacity:
@@ -394,6 +440,7 @@ nb::object Environment::copy() const {
         theirs.weight = mine.weight;
         theirs.kind = mine.kind;
         theirs.priority = mine.priority;
+        theirs.transfer = mine.transfer;
         other.sim.set_token(id, token(object, event_token));
         (void)object.release();
     }

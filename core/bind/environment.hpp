@@ -1,8 +1,14 @@
 // A simulation as seen from Python: owns the simulation of the kernel and is its client.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
 #include "bind/event.hpp"
 #include "bind/in_use.hpp"
+#include "platform/transfers.hpp"
 
 namespace twinloop::bind {
 
@@ -14,6 +20,40 @@ struct ActivityOptions {
     double latency;
     nb::handle at;
     nb::handle name;
+};
+
+// Names of things that are numbered from 0.
+class NameTable {
+  public:
+    [[nodiscard]] std::uint32_t find(const std::string& name) const {
+        const auto found = numbers_.find(name);
+        return found == numbers_.end() ? none : found->second;
+    }
+    // The number of the name, which is added if it is new.
+    std::uint32_t intern(const std::string& name) {
+        const auto [place, added] =
+            numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
+        if (added) names_.push_back(name);
+        return place->second;
+    }
+    [[nodiscard]] const std::string& operator[](std::uint32_t number) const {
+        return names_[number];
+    }
+    [[nodiscard]] std::size_t size() const { return names_.size(); }
+    [[nodiscard]] const std::vector<std::string>& list() const { return names_; }
+
+  private:
+    std::vector<std::string> names_;
+    std::unordered_map<std::string, std::uint32_t> numbers_;
+};
+
+// The network of an environment: a value that copies of the environment copy.
+struct EnvironmentNetwork {
+    Transfers transfers;
+    NameTable nodes;
+    NameTable links;
+    NameTable stores;
+    NameTable files;
 };
 
 class Environment final : public Client {
@@ -46,6 +86,11 @@ class Environment final : public Client {
 
     // `on`: a Resource or an iterable of them.
     nb::object start(nb::handle self, double work, nb::handle on, const ActivityOptions& options);
+    // A resource with its Python object.
+    nb::object add_resource(nb::handle self, double capacity, std::string name,
+                            nb::handle efficiency = nb::none());
+    // Starts a transfer over the network of the environment.
+    nb::object start_transfer(nb::handle self, TransferSpec spec, std::string name);
     [[nodiscard]] std::vector<ResourceId> route_of(nb::handle on) const;
     [[nodiscard]] std::string name_of(ResourceId id) const;
     [[nodiscard]] nb::list activities() const;
@@ -63,8 +108,9 @@ class Environment final : public Client {
     void release();
 
     Simulation sim;
-    std::vector<PyObject*> resources;  // Resource objects by id
-    std::vector<PyObject*> onlookers;  // attached Observer and Recording objects
+    std::vector<PyObject*> resources;             // Resource objects by id
+    std::vector<PyObject*> onlookers;             // attached Observer and Recording objects
+    std::unique_ptr<EnvironmentNetwork> network;  // nullptr: none
     std::uint64_t activity_count = 0;
     std::size_t processes = 0;  // alive
 
@@ -104,6 +150,9 @@ class Resource {
   private:
     PyObject* env_;
 };
+
+// The Network of an environment, or None.
+[[nodiscard]] nb::object network_of(nb::handle env);
 
 // None: identity; a mapping: a table; a callable: called on every change.
 [[nodiscard]] std::shared_ptr<const Efficiency> efficiency_from(nb::handle given);

@@ -142,6 +142,7 @@ class Activity final : public Event {
     double weight = 1.0;
     std::int32_t priority = 0;
     Kind kind = 0;
+    std::uint32_t transfer = none;  // its number, if it is one
     // Once it has ended:
     Final figures{};
     double finished = 0.0;
@@ -192,6 +193,8 @@ struct Types {
     PyTypeObject* timer = nullptr;
     PyTypeObject* onlooker = nullptr;
     PyTypeObject* recording = nullptr;
+    PyTypeObject* network = nullptr;
+    PyTypeObject* data_store = nullptr;
     PyObject* interrupt = nullptr;
     PyObject* cancelled = nullptr;
     PyObject* stalled = nullptr;
@@ -232,6 +235,7 @@ inline PyType_Slot collected[] = {
 
 void bind_events(nb::module_& module);
 void bind_environment(nb::module_& module);
+void bind_network(nb::module_& module);
 void bind_resources(nb::module_& module);
 void bind_observers(nb::module_& module);
 void bind_columns(nb::module_& module);

@@ -42,6 +42,7 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_resources(module);
     twinloop::bind::bind_observers(module);
     twinloop::bind::bind_environment(module);
+    twinloop::bind::bind_network(module);
     twinloop::bind::bind_columns(module);
     twinloop::bind::bind_io(module);
     twinloop::bind::bind_policies(module);

@@ -2,6 +2,7 @@
 // can join. An open-addressing table: the cost of a change does not depend on the number of flows.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +14,8 @@ namespace twinloop {
 
 // Activities with the same resources, weight, limit, kind and priority always have equal rates.
 [[nodiscard]] inline bool share_equally(const Activity& a, const Activity& b) {
-    const auto one = a.route.view();
-    const auto other = b.route.view();
     return a.weight == b.weight && a.limit == b.limit && a.kind == b.kind &&
-           a.priority == b.priority &&
-           std::equal(one.begin(), one.end(), other.begin(), other.end());
+           a.priority == b.priority && std::ranges::equal(a.route.view(), b.route.view());
 }
 
 [[nodiscard]] inline std::uint32_t hash_share(const Activity& activity) {

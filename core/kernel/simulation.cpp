@@ -377,7 +377,7 @@ ActivityId Simulation::launch(const ActivitySpec& spec, std::span<const Resource
     if (spec.start > now_) {
         activity.state = State::waiting;
         activity.where = queue_.create(EventKind::start, slot);
-        queue_.schedule(activity.where, spec.start);
+        if (spec.start < never) queue_.schedule(activity.where, spec.start);
     } else {
         begin(activity, slot);
     }
@@ -397,6 +397,11 @@ void Simulation::begin(Activity& activity, Slot slot) {
     }
     const ActivityId id{slot, activity.generation};
     for (std::size_t i = 0; i < observers_.size(); ++i) observers_[i]->started(id);
+}
+
+void Simulation::start_at(ActivityId id, double time) {
+    Activity& activity = find(id);
+    if (activity.state == State::waiting) queue_.schedule(activity.where, std::max(time, now_));
 }
 
 void Simulation::suspend(ActivityId id) {
@@ -543,6 +548,8 @@ std::vector<Stalled> Simulation::stalled() {
         Stalled each{slot, Stall::too_long, activity.route.front()};
         if (activity.state == State::suspended) {
             each.why = Stall::suspended;
+        } else if (activity.state == State::waiting) {
+            each.why = Stall::not_started;
         } else if (activity.limit == 0.0) {
             each.why = Stall::no_limit;
         } else {

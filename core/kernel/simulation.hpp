@@ -58,13 +58,14 @@ struct ActivitySpec {
     double weight = 1.0;
     Kind kind = 0;
     std::int32_t priority = 0;
-    double start = 0.0;  // start time; a time up to now means now
+    double start = 0.0;  // start time; a time up to now means now; never: `start_at` sets it
     std::uint64_t token = 0;
 };
 
 // Reason why an activity cannot end.
 enum class Stall : std::uint8_t {
     suspended,
+    not_started,
     no_capacity,
     no_limit,
     no_efficiency,
@@ -177,6 +178,8 @@ class Simulation {
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
     // Without validation, for a client that has validated all activities in advance.
     ActivityId launch(const ActivitySpec& spec, std::span<const ResourceId> route);
+    // Sets the start of an activity that waits for it.
+    void start_at(ActivityId id, double time);
     void suspend(ActivityId id);
     void resume(ActivityId id);
     void cancel(ActivityId id);

@@ -557,6 +557,10 @@ class Environment:
         Return the resources that activities couple to this one, directly or indirectly, including itself.
         """
 
+    @property
+    def network(self) -> Network | None:
+        """The network of the environment, if `Network(env)` has made one."""
+
     def observe(self, *, started: Callable[[Activity], object] | None = None, ended: Callable[[Activity], object] | None = None, rate: Callable[[Resource], object] | None = None) -> Observer:
         """
         Register callbacks for the start and the end of activities and for changes of the rate of resources.
@@ -627,6 +631,143 @@ class Environment:
         >>> env.run()
         five
         """
+
+class Network:
+    """
+    The network of an environment: nodes with full-duplex ports, links, routes and data stores.
+
+    Without links, all nodes are connected to one switch, and only their ports bound a transfer. With
+    links, a transfer takes the declared route between its ends, else the path of the least latency (among
+    equals, of the fewest links). Bandwidths are in bytes per second; None is unlimited. `latency` is that
+    of every route, in addition to the latencies of its links. An environment has one network at most.
+
+    >>> from twinloop.engine import Environment, Network
+    >>> env = Environment()
+    >>> network = Network(env, latency=0.5)
+    >>> for name in ("a", "b", "c"):
+    ...     network.node(name, send=10.0, receive=10.0)
+    >>> first, second = network.transfer("a", "b", 45.0), network.transfer("a", "c", 20.0)
+    >>> env.run()
+    >>> second.finished, first.finished
+    (4.5, 7.0)
+    """
+
+    def __init__(self, env: Environment, latency: float = 0.0) -> None: ...
+
+    def node(self, name: str, *, send: float | None = None, receive: float | None = None) -> None:
+        """
+        Add a node: a host or a switch, with the bandwidths of its port in both directions.
+        """
+
+    def link(self, a: str, b: str, bandwidth: float | None = None, *, latency: float = 0.0, duplex: bool = True, name: str | None = None) -> None:
+        """
+        Add a link between two nodes; a link that is not `duplex` shares its bandwidth between both directions.
+        """
+
+    def route(self, source: str, target: str, links: Sequence[str], *, latency: float | None = None) -> None:
+        """
+        Declare the links of the transfers from one node to another, by name; a `latency` replaces the sum of theirs.
+        """
+
+    def store(self, name: str, *, node: str | None = None, capacity: float | None = None, read: float | None = None, write: float | None = None, streams: int | None = None) -> DataStore:
+        """
+        Add a store at a node; without one, at a node of its own with the same name. At most `streams` transfers are served at once, first come, first served.
+        """
+
+    def transfer(self, source: str | DataStore, target: str | DataStore, size: float | None = None, *, file: str | None = None, limit: float | None = None, weight: float = 1.0, name: str | None = None) -> Activity:
+        """
+        Start a transfer from a node or a store to another, and return its activity.
+
+        It waits for a stream of its stores, then for the latency of its route, as it is now, and then moves
+        at the rate that the ports, links and stores on its way leave it. A store that is written promises the
+        capacity at once; without space the transfer is refused. `file` is the name of the file that is read
+        from a store, whose size it has, or that is written to one. Cancelling gives everything back.
+
+        >>> from twinloop.engine import Environment, Network
+        >>> env = Environment()
+        >>> network = Network(env)
+        >>> disk = network.store("disk", capacity=100.0, write=10.0, streams=1)
+        >>> network.node("host")
+        >>> one = network.transfer("host", disk, 50.0, file="one")
+        >>> two = network.transfer("host", disk, 30.0, file="two")
+        >>> disk.promised, disk.waiting
+        (80.0, 1)
+        >>> env.run(until=6.0)
+        >>> two.cancel(); disk.files, disk.free
+        ({'one': 50.0}, 50.0)
+        """
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the nodes."""
+
+    @property
+    def stores(self) -> dict[str, DataStore]:
+        """The stores by name."""
+
+    @property
+    def transfers(self) -> int:
+        """The number of transfers that have not ended."""
+
+    def __repr__(self) -> str: ...
+
+class DataStore:
+    """
+    A store of files at a node of a network. Created by `Network.store`.
+
+    >>> from twinloop.engine import Environment, Network
+    >>> env = Environment()
+    >>> network = Network(env)
+    >>> disk = network.store("disk", capacity=100.0, read=10.0)
+    >>> disk.put("input", 40.0)
+    >>> network.node("host")
+    >>> copy = network.transfer(disk, "host", file="input")
+    >>> env.run()
+    >>> env.now, disk.used
+    (4.0, 40.0)
+    """
+
+    def put(self, file: str, size: float) -> None:
+        """
+        Store a file at once, without a transfer; a file of that name is replaced.
+        """
+
+    def delete(self, file: str) -> None:
+        """Delete a file; transfers that read it continue."""
+
+    @property
+    def files(self) -> dict[str, float]:
+        """The files and their sizes (bytes)."""
+
+    @property
+    def used(self) -> float:
+        """The bytes of the files."""
+
+    @property
+    def promised(self) -> float:
+        """The bytes that transfers in progress will write."""
+
+    @property
+    def free(self) -> float:
+        """The bytes that are neither used nor promised."""
+
+    @property
+    def capacity(self) -> float:
+        """The capacity (bytes); infinite if unlimited."""
+
+    @property
+    def streams(self) -> int:
+        """The number of transfers that the store serves now."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of transfers that wait for a stream."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    def __repr__(self) -> str: ...
 
 class ColumnRun:
     """The result of `run_columns`."""

@@ -209,19 +209,23 @@ class World:
     def run(self, until: float | Fraction | None = None) -> None:
         """To the end, or to a time whose own events are left for the next run."""
         while (time := self.peek()) is not None and (until is None or time < until):
-            self._advance(time)
-            for a in self.drawing():
-                if a.remaining == 0:
-                    a.phase, a.finished = "finished", self.now
-            for r in self.resources:
-                r.follow_profile(self.now)
-            for a in self.activities:
-                if a.state == "waiting" and a.begins <= self.now:
-                    self._begin(a)
+            self.step(time)
         if until is not None:
             self._advance(Fraction(until))
         elif live := [a for a in self.activities if a.live]:
             raise Stalled(live)
+
+    def step(self, time: Fraction) -> None:
+        """Play the events of the next time."""
+        self._advance(time)
+        for a in self.drawing():
+            if a.remaining == 0:
+                a.phase, a.finished = "finished", self.now
+        for r in self.resources:
+            r.follow_profile(self.now)
+        for a in self.activities:
+            if a.state == "waiting" and a.begins <= self.now:
+                self._begin(a)
 
     def _begin(self, activity: Activity) -> None:
         activity.phase, activity.started = "running", self.now

@@ -1,0 +1,124 @@
+#include "platform/transfers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "kernel/checks.hpp"
+
+namespace twinloop {
+namespace {
+
+// The stores that serve a transfer; a copy within one store is one stream.
+std::array<StoreId, 2> stores_of(const TransferSpec& spec) {
+    return {spec.source, spec.target == spec.source ? none : spec.target};
+}
+
+}  // namespace
+
+TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
+    check_not_negative("size", spec.bytes);
+    const Network::Path& path = network.path(spec.from, spec.to);
+    if (!path.reachable) throw std::invalid_argument("there is no route");
+    if (spec.target != none && !stores[spec.target].fits(spec.bytes))
+        throw std::invalid_argument("the store has " +
+                                    bytes_text(std::max(stores[spec.target].free(), 0.0)) +
+                                    " bytes left, and " + bytes_text(spec.bytes) + " are needed");
+    route_.clear();
+    if (spec.source != none && stores[spec.source].spec.read != none)
+        route_.push_back(stores[spec.source].spec.read);
+    route_.insert(route_.end(), path.resources.begin(), path.resources.end());
+    if (spec.target != none && stores[spec.target].spec.write != none &&
+        std::ranges::find(route_, stores[spec.target].spec.write) == route_.end())
+        route_.push_back(stores[spec.target].spec.write);
+    if (route_.empty()) route_.push_back(unlimited);
+
+    TransferId id;
+    if (free_.empty()) {
+        id = static_cast<TransferId>(slots_.size());
+        slots_.emplace_back();
+    } else {
+        id = free_.back();
+        free_.pop_back();
+    }
+    Transfer& transfer = slots_[id];
+    transfer = {spec, {}, network.latency(path), simulation.now(), false, true};
+    if (spec.target != none) stores[spec.target].promise(spec.bytes);
+    for (const StoreId store : stores_of(spec))
+        if (store != none) stores[store].waiting.push_back(id);
+    transfer.waits = !may_begin(id);
+    ActivitySpec activity;
+    activity.work = spec.bytes;
+    activity.limit = spec.limit;
+    activity.weight = spec.weight;
+    activity.token = spec.token;
+    activity.start = transfer.waits ? never : simulation.now() + transfer.latency;
+    // Before the activity begins: its observers may look.
+    if (!transfer.waits) take_streams(id);
+    slots_[id].activity = simulation.launch(activity, route_);
+    return id;
+}
+
+// First come, first served: it is the first in the queues of its stores, and both have a stream. So
+// the transfer that has waited longest waits only for transfers in progress.
+bool Transfers::may_begin(TransferId id) const {
+    const TransferSpec& spec = slots_[id].spec;
+    for (const StoreId store : stores_of(spec))
+        if (store != none && (stores[store].waiting.front() != id || !stores[store].has_stream()))
+            return false;
+    return true;
+}
+
+void Transfers::take_streams(TransferId id) {
+    const TransferSpec& spec = slots_[id].spec;
+    slots_[id].waits = false;
+    for (const StoreId store : stores_of(spec)) {
+        if (store == none) continue;
+        stores[store].waiting.pop_front();
+        ++stores[store].active;
+    }
+}
+
+void Transfers::end(Simulation& simulation, TransferId id, Ending how) {
+    const Transfer transfer = slots_[id];
+    const TransferSpec& spec = transfer.spec;
+    slots_[id] = {};
+    free_.push_back(id);
+    for (const StoreId store : stores_of(spec)) {
+        if (store == none) continue;
+        if (transfer.waits) {
+            std::erase(stores[store].waiting, id);
+        } else {
+            --stores[store].active;
+        }
+    }
+    if (spec.target != none) {
+        stores[spec.target].withdraw_promise(spec.bytes);
+        if (how == Ending::finished && spec.file != none)
+            stores[spec.target].put(spec.file, spec.bytes);
+    }
+    for (const StoreId store : stores_of(spec))
+        if (store != none) admit(simulation, store);
+}
+
+// Begins the transfers that wait for a stream of the store and may begin now. Each of them may have
+// been the first in the queue of another store, where the next one is then the first.
+void Transfers::admit(Simulation& simulation, StoreId first) {
+    std::vector<StoreId> to_check{first};
+    while (!to_check.empty()) {
+        const StoreId store = to_check.back();
+        if (stores[store].waiting.empty() || !may_begin(stores[store].waiting.front())) {
+            to_check.pop_back();
+            continue;
+        }
+        const TransferId id = stores[store].waiting.front();
+        const Transfer& transfer = slots_[id];
+        take_streams(id);
+        simulation.start_at(transfer.activity, simulation.now() + transfer.latency);
+        for (const StoreId other : stores_of(transfer.spec))
+            if (other != none && other != store) to_check.push_back(other);
+    }
+}
+
+}  // namespace twinloop

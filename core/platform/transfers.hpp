@@ -1,0 +1,64 @@
+// Transfers between nodes and stores over the network. A transfer is one activity of the kernel: it
+// waits for a stream of its stores, then for the latency of its route, holding no bandwidth, and
+// then draws on all ports, links and stores on its way at one rate.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/simulation.hpp"
+#include "platform/data_store.hpp"
+#include "platform/network.hpp"
+
+namespace twinloop {
+
+struct TransferSpec {
+    NodeId from = none;
+    NodeId to = none;
+    StoreId source = none;  // a store of `from` that is read
+    StoreId target = none;  // a store of `to` that is written
+    FileId file = none;     // its name in the target; none: the bytes are not kept
+    double bytes = 0.0;
+    double limit = never;
+    double weight = 1.0;
+    std::uint64_t token = 0;  // of the activity
+};
+
+class Transfers {
+  public:
+    Network network;
+    std::vector<DataStore> stores;
+    ResourceId unlimited = none;  // for transfers that nothing else bounds
+
+    // Registers a transfer. Throws `std::invalid_argument` if there is no route or no space.
+    TransferId begin(Simulation& simulation, const TransferSpec& spec);
+    // The identifier that the next transfer will have.
+    [[nodiscard]] TransferId next_id() const {
+        return free_.empty() ? static_cast<TransferId>(slots_.size()) : free_.back();
+    }
+    // The activity of a transfer has ended: gives back its streams and its promise, stores the file
+    // if it has finished, and lets transfers that waited begin.
+    void end(Simulation& simulation, TransferId transfer, Ending how);
+
+    struct Transfer {
+        TransferSpec spec;
+        ActivityId activity;
+        double latency = 0.0;  // read at the registration
+        double registered = 0.0;
+        bool waits = false;  // for a stream
+        bool used = false;
+    };
+    [[nodiscard]] const Transfer& operator[](TransferId id) const { return slots_[id]; }
+    [[nodiscard]] std::size_t live() const { return slots_.size() - free_.size(); }
+
+  private:
+    [[nodiscard]] bool may_begin(TransferId id) const;
+    void take_streams(TransferId id);
+    void admit(Simulation& simulation, StoreId store);
+
+    std::vector<Transfer> slots_;
+    std::vector<TransferId> free_;
+    std::vector<ResourceId> route_;  // reused
+};
+
+}  // namespace twinloop
