@@ -13,7 +13,7 @@
 namespace twinloop::bind {
 namespace {
 
-constexpr const char* decision_names[] = {"place", "preempt", "kill", "open", "close", "reserve"};
+constexpr const char* decision_names[] = {"place", "preempt", "kill", "close", "reserve"};
 
 // A policy and its scheduler state without a simulator, for real executions.
 struct Dispatching {
@@ -55,6 +55,8 @@ void bind_dispatcher(nb::module_& module) {
                 SchedulerState scheduler = all.make_scheduler_state(*decider, 1.0);
                 for (TaskId task = 0; task < all.size(); ++task)
                     scheduler.set_planned_time(task, all.requested_or_recorded_time(task));
+                // Real machines are opened and closed at once.
+                scheduler.set_state_tables(StateTables::common());
                 scheduler.set_controller(decider.get());
                 new (self)
                     DispatcherHandle{{std::move(decider), std::move(scheduler)}, scenario.names};
@@ -152,7 +154,10 @@ void bind_dispatcher(nb::module_& module) {
                     const nb::object task =
                         decision.task == no_task ? nb::none() : nb::object(nb::int_(decision.task));
                     made.append(nb::make_tuple(
-                        decision_names[static_cast<std::size_t>(decision.kind)], task, where));
+                        decision.state == running_state
+                            ? "open"
+                            : decision_names[static_cast<std::size_t>(decision.kind)],
+                        task, where));
                 }
                 return made;
             },

@@ -11,6 +11,7 @@
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
+#include "control/order_checks.hpp"
 #include "control/policies/options.hpp"
 
 namespace twinloop::bind {
@@ -238,15 +239,10 @@ class PythonPolicy final : public Controller {
 
     void set_state(SchedulerState& scheduler, nb::handle decision) {
         const MachineId machine = machine_of(scheduler, nb::object(decision.attr("machine")));
-        const auto state = nb::cast<std::string>(decision.attr("state"));
-        if (state != "on" && state != "off")
-            throw nb::value_error(
-                ("a machine can be switched 'on' or 'off', not '" + state + "'").c_str());
-        if (!scheduler.is_present(machine)) return refuse(decision, "the machine is down");
-        if (scheduler.space().instances(machine) > 0)
-            return refuse(decision, "the machine has tasks");
-        if (scheduler.is_switched_off(machine) == (state == "on"))
-            scheduler.switch_machine(machine, state == "on");
+        const StateId target = state_of(scheduler, nb::cast<std::string>(decision.attr("state")));
+        if (const char* why = find_state_obstacle(scheduler, machine, target))
+            return refuse(decision, why);
+        scheduler.set_state(machine, target);
     }
 
     void place(SchedulerState& scheduler, nb::handle decision) {
@@ -364,6 +360,22 @@ MachineId machine_at(const SchedulerState& scheduler, std::int64_t machine) {
     return static_cast<MachineId>(machine);
 }
 
+StateId state_of(const SchedulerState& scheduler, const std::string& name) {
+    const StateTables& states = scheduler.state_tables();
+    const StateId found = states.find(name);
+    if (found != no_state) return found;
+    std::string known = "'on'";
+    for (std::size_t id = 1; id < states.names.size(); ++id)
+        if (states.find(states.names[id]) != no_state) known += ", '" + states.names[id] + "'";
+    throw nb::value_error(
+        ("a machine has no state '" + name + "' that can be ordered: one of " + known).c_str());
+}
+
+std::string state_name(const SchedulerState& scheduler, MachineId machine) {
+    if (!scheduler.is_present(machine)) return "down";
+    return scheduler.state_tables().names[scheduler.status(machine).state];
+}
+
 SchedulerState& View::get() const {
     if (scheduler == nullptr)
         throw nb::value_error("the view of a policy is valid only until `decide` returns");
@@ -387,6 +399,10 @@ void attach(Controller& policy, std::shared_ptr<InUse> guard) {
     auto* python = dynamic_cast<PythonPolicy*>(&policy);
     if (python == nullptr) return;
     python->view().guard = std::move(guard);
+}
+
+void rename(Controller& policy, const nb::object& names) {
+    if (auto* python = dynamic_cast<PythonPolicy*>(&policy)) python->view().names = names;
 }
 
 void bind_policies(nb::module_& module) {
@@ -554,6 +570,36 @@ void bind_policies(nb::module_& module) {
             },
             nb::arg("machine"), nb::sig("def machine_name(self, machine: int) -> str | None"),
             "The name of a machine.")
+        .def(
+            "state",
+            [](const View& self, std::int64_t machine) {
+                return state_name(self.get(), machine_at(self.get(), machine));
+            },
+            nb::arg("machine"),
+            "The state of a machine: \"running\", \"off\", \"down\", or another of its states.")
+        .def_prop_ro(
+            "states",
+            [](const View& self) {
+                const SchedulerState& scheduler = self.get();
+                std::vector<std::string> names;
+                names.reserve(scheduler.machines().size());
+                for (MachineId m = 0; m < scheduler.machines().size(); ++m)
+                    names.push_back(state_name(scheduler, m));
+                return names;
+            },
+            "The state of each machine.")
+        .def(
+            "transition_end",
+            [](const View& self, std::int64_t machine) -> nb::object {
+                const SchedulerState& scheduler = self.get();
+                const MachineId m = machine_at(scheduler, machine);
+                const double end = scheduler.state_table(m).end(scheduler.status(m));
+                return end < never && scheduler.is_present(m) ? nb::object(nb::float_(end))
+                                                              : nb::none();
+            },
+            nb::arg("machine"), nb::sig("def transition_end(self, machine: int) -> float | None"),
+            "The time at which the current transition of a machine ends (s); None if it is in no "
+            "transition.")
         .def(
             "planned_end",
             [](const View& self, std::int64_t task) {

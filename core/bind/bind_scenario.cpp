@@ -1,6 +1,7 @@
 // Compiled scenarios: columns of Python in, native rows out.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,6 +9,8 @@
 #include <array>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
@@ -75,6 +78,40 @@ Interrupted interrupted_from(nb::handle text) {
     return kinds.at(nb::cast<std::string>(text));
 }
 
+std::shared_ptr<const PowerModel> state_power(const nb::dict& from) {
+    const nb::object power = from["power"];
+    if (power.is_none()) return nullptr;
+    return std::make_shared<PowerModel>(power_from(nb::cast<nb::dict>(power)));
+}
+
+// The tables of states, in the order of the groups of hosts; the first table is the common one.
+StateTables states_from(const nb::dict& from, std::vector<std::uint16_t> of_machine) {
+    StateTables states;
+    states.names = nb::cast<std::vector<std::string>>(from["state_names"]);
+    states.of_machine = std::move(of_machine);
+    states.tables.clear();
+    for (const nb::handle each : nb::cast<nb::list>(from["state_tables"])) {
+        const auto given = nb::cast<nb::dict>(each);
+        StateTable& table = states.tables.emplace_back();
+        for (const nb::handle one : nb::cast<nb::list>(given["states"])) {
+            const auto state = nb::cast<nb::dict>(one);
+            table.add_state(nb::cast<StateId>(state["id"]), state_power(state),
+                            nb::cast<bool>(state["keeps_tasks"]));
+        }
+        for (const nb::handle one : nb::cast<nb::list>(given["transitions"])) {
+            const auto state = nb::cast<nb::dict>(one);
+            std::vector<StatePhase> phases;
+            for (const auto& [seconds, utilisation] :
+                 nb::cast<std::vector<std::pair<double, double>>>(state["phases"]))
+                phases.push_back({seconds, utilisation});
+            table.add_transition(nb::cast<StateId>(state["id"]), nb::cast<StateId>(state["from"]),
+                                 nb::cast<StateId>(state["to"]), state_power(state),
+                                 std::move(phases));
+        }
+    }
+    return states;
+}
+
 void read_machines(Scenario& all, const nb::dict& from) {
     const auto cores = reals(from, "cores");
     const auto memory = reals(from, "memory");
@@ -88,6 +125,9 @@ void read_machines(Scenario& all, const nb::dict& from) {
     if (!models.empty())
         for (const std::size_t model : column<std::size_t, std::int64_t>(from, "power"))
             all.powers.push_back(models[model]);
+    if (nb::len(nb::object(from["state_tables"])) > 0)
+        all.states = std::make_shared<const StateTables>(
+            states_from(from, column<std::uint16_t, std::int64_t>(from, "state_table")));
     all.tasks = std::make_shared<TaskTable>(nb::cast<std::size_t>(from["resources"]));
     all.machine_amounts = reals(from, "amounts");
     for (const nb::handle each : nb::cast<nb::list>(from["windows"])) {

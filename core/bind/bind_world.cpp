@@ -34,6 +34,12 @@ class WorldHandle {
 
     [[nodiscard]] Held<World> hold() const { return {*run_, guard_}; }
     [[nodiscard]] View view() const { return {&hold()->scheduler(), names_, guard_}; }
+    // The names of tasks and machines, after machines were added.
+    void set_names(nb::object names) {
+        const auto run = hold();
+        names_ = std::move(names);
+        rename(run->controller(), names_);
+    }
     [[nodiscard]] WorldHandle copy() const {
         return {std::make_unique<World>(*hold()), names_, make_guard()};
     }
@@ -146,6 +152,7 @@ nb::dict decisions(const WorldHandle& self) {
     nb::dict columns;
     columns["t"] = as_array(log, [](const auto& row) { return row.t; });
     columns["kind"] = as_array(log, [](const auto& row) { return code(row.kind); });
+    columns["state"] = as_array(log, [](const auto& row) { return row.state; });
     columns["task"] = as_array(log, [](const auto& row) { return row.task; });
     columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
     return columns;
@@ -346,24 +353,52 @@ void bind_world(nb::module_& module) {
             },
             nb::arg("machine"), nb::arg("cores"))
         .def(
+            "set_state",
+            [](WorldHandle& self, std::int64_t machine, const std::string& state) {
+                const auto run = self.hold();
+                const StateId target = state_of(run->scheduler(), state);
+                if (const char* why = run->set_state(machine_of(run, machine), target))
+                    throw nb::value_error(why);
+            },
+            nb::arg("machine"), nb::arg("state"),
+            "Order a state of a machine; ValueError with the reason if that is not possible.")
+        .def(
+            "machine_states",
+            [](const WorldHandle& self) {
+                const auto run = self.hold();
+                std::vector<std::string> states;
+                for (MachineId m = 0; m < run->state().fleet.size(); ++m)
+                    states.push_back(run->state().fleet[m].removed
+                                         ? "removed"
+                                         : state_name(run->scheduler(), m));
+                return states;
+            },
+            "The state of each machine by name: also \"down\" and \"removed\".")
+        .def("set_names", &WorldHandle::set_names, nb::arg("names"),
+             "Set the names of tasks and machines that views show.")
+        .def_prop_ro(
+            "state_names",
+            [](const WorldHandle& self) { return self.hold()->scheduler().state_tables().names; },
+            "The names of the states of machines, by their number.")
+        .def(
             "add_machine",
             [](WorldHandle& self, double cores, double memory, double speed, double mhz,
                const std::vector<double>& amounts, nb::handle like) {
                 const auto run = self.hold();
-                std::shared_ptr<const PowerModel> power;
-                if (!like.is_none())
-                    power = run->state().fleet[machine_of(run, nb::cast<std::int64_t>(like))].power;
+                const MachineId same =
+                    like.is_none() ? no_machine : machine_of(run, nb::cast<std::int64_t>(like));
                 if (amounts.size() != run->scheduler().space().resources())
                     throw nb::value_error("give an amount for each other resource");
-                return run->add_machine({cores, memory, speed, mhz}, amounts, std::move(power));
+                return run->add_machine({cores, memory, speed, mhz}, amounts, same);
             },
             nb::arg("cores"), nb::arg("memory") = never, nb::arg("speed") = 1.0,
             nb::arg("mhz") = 0.0, nb::arg("amounts") = std::vector<double>(),
-            nb::arg("power_of") = nb::none(),
+            nb::arg("like") = nb::none(),
             nb::sig("def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, "
-                    "mhz: float = 0.0, amounts: collections.abc.Sequence[float] = (), power_of: "
+                    "mhz: float = 0.0, amounts: collections.abc.Sequence[float] = (), like: "
                     "int | None = None) -> int"),
-            "Add a machine, with the power model of the machine `power_of`; return its index.")
+            "Add a machine, with the power model and the states of the machine `like`; return its "
+            "index.")
         .def(
             "remove_machine",
             [](WorldHandle& self, std::int64_t machine) {

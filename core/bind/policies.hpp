@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bind/in_use.hpp"
@@ -31,11 +32,16 @@ struct View {
 // The task or machine of that index; raises IndexError.
 TaskId task_at(const SchedulerState& scheduler, std::int64_t task);
 MachineId machine_at(const SchedulerState& scheduler, std::int64_t machine);
+// The state of that name that can be ordered; raises ValueError.
+StateId state_of(const SchedulerState& scheduler, const std::string& name);
+std::string state_name(const SchedulerState& scheduler, MachineId machine);
 
 // A native policy, or an object with `start` and `decide`.
 std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
                                         std::uint64_t seed);
 // Guards the view of a policy in Python against other threads.
 void attach(Controller& policy, std::shared_ptr<InUse> guard);
+// Sets the names in the view of a policy in Python.
+void rename(Controller& policy, const nb::object& names);
 
 }  // namespace twinloop::bind

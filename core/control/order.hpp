@@ -4,16 +4,18 @@
 #include <cstdint>
 
 #include "platform/machine.hpp"
+#include "platform/machine_states.hpp"
 #include "work/request.hpp"
 
 namespace twinloop {
 
 struct Order {
-    enum class Kind : std::uint8_t { place, preempt, kill, switch_on, switch_off, reserve };
+    enum class Kind : std::uint8_t { place, preempt, kill, set_state, reserve };
     Kind kind = Kind::place;
+    StateId state = no_state;  // the ordered one
     TaskId task = no_task;
     MachineId machine = no_machine;
-    std::uint32_t first = 0;  // of the parts that the task has left
+    std::uint32_t first = 0;  // of the parts that the task has left, or the status of the machine
     std::uint32_t count = 0;
 };
 

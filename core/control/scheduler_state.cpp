@@ -22,7 +22,7 @@ SchedulerState::SchedulerState(std::shared_ptr<const TaskTable> tasks,
     : tasks_(std::move(tasks)), machines_(std::move(machines)),
       space_(machines_, tasks_.shared().resources(), std::move(machine_amounts)), empty_(space_),
       windows_(std::move(windows)), queues_(std::move(queues)), limits_(queues_),
-      states_(tasks_.size()), absent_(machines_.size(), 0), off_(machines_.size(), 0) {
+      states_(tasks_.size()), absent_(machines_.size(), 0) {
     for (const AccessWindow& window : windows_)
         if (std::isfinite(window.end)) window_ends_.push_back(window.end);
     std::ranges::sort(window_ends_);
@@ -237,13 +237,32 @@ void SchedulerState::end(TaskId task) {
 
 // --- machines -----------------------------------------------------------------------------------
 
-MachineId SchedulerState::add_machine(const MachineSpec& spec, std::span<const double> amounts) {
+const StateTable& SchedulerState::state_table(MachineId machine) const {
+    // Machines of a platform without states are in no list.
+    const std::size_t first = machines_.size() - added_tables_.size();
+    if (machine >= first) return tables_->tables[added_tables_[machine - first]];
+    return tables_->tables[tables_->of_machine.empty() ? 0 : tables_->of_machine[machine]];
+}
+
+void SchedulerState::set_status(MachineId machine, MachineStatus status) {
+    if (statuses_.empty()) statuses_.resize(machines_.size());
+    statuses_[machine] = status;
+    reopen(machine);
+}
+
+MachineId SchedulerState::add_machine(const MachineSpec& spec, std::span<const double> amounts,
+                                      MachineId like) {
+    const std::uint16_t table =
+        like == no_machine
+            ? 0
+            : static_cast<std::uint16_t>(&state_table(like) - tables_->tables.data());
+    added_tables_.push_back(table);
     const auto machine = static_cast<MachineId>(machines_.size());
     machines_.push_back(spec);
     space_.add(spec, amounts);
     empty_.add(spec, amounts);
     absent_.push_back(0);
-    off_.push_back(0);
+    if (!statuses_.empty()) statuses_.emplace_back();
     if (indexed_) on_machine_.emplace_back();
     const bool restricted =
         std::ranges::any_of(queues_, [](const QueueRule& each) { return !each.machines.empty(); });
@@ -264,7 +283,7 @@ void SchedulerState::set_present(MachineId machine, bool present) {
 }
 
 void SchedulerState::reopen(MachineId machine) {
-    const bool open = absent_[machine] == 0 && off_[machine] == 0;
+    const bool open = absent_[machine] == 0 && status(machine).state == running_state;
     if (open == space_.open(machine)) return;
     space_.set_open(machine, open);
     if (controller_ != nullptr) controller_->machine_changed(*this, machine);
@@ -281,7 +300,7 @@ void SchedulerState::resize(MachineId machine, double cores) {
 // --- orders -------------------------------------------------------------------------------------
 
 void SchedulerState::add_order(Order::Kind kind, TaskId task, MachineId machine) {
-    Order order{kind, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
+    Order order{kind, no_state, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
     if (kind != Order::Kind::place && task != no_task && states_[task].phase == Phase::running) {
         const std::span<const Part> mine = parts(task);
         order.count = static_cast<std::uint32_t>(mine.size());
@@ -327,10 +346,15 @@ void SchedulerState::kill(TaskId task) {
     }
 }
 
-void SchedulerState::switch_machine(MachineId machine, bool on) {
-    off_[machine] = on ? 0 : 1;
-    reopen(machine);
-    add_order(on ? Order::Kind::switch_on : Order::Kind::switch_off, no_task, machine);
+void SchedulerState::set_state(MachineId machine, StateId target) {
+    const MachineStatus before = status(machine);
+    const MachineStatus after = state_table(machine).change(before, target, now_);
+    if (after.state == before.state) return;
+    set_status(machine, after);
+    add_order(Order::Kind::set_state, no_task, machine);
+    orders_.back().state = target;
+    orders_.back().first = static_cast<std::uint32_t>(entered_.size());
+    entered_.push_back(after);
 }
 
 void SchedulerState::reserve(TaskId task, MachineId machine, double time) {
@@ -343,6 +367,7 @@ void SchedulerState::wake(double time) { wake_ = std::min(wake_, time); }
 std::span<const Order> SchedulerState::decide() {
     orders_.clear();
     vacated_.clear();
+    entered_.clear();
     if (wake_ <= now_) wake_ = never;
     controller_->decide(*this);
     return orders_;

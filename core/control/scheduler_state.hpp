@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "control/access.hpp"
@@ -16,6 +17,7 @@
 #include "control/space.hpp"
 #include "kernel/shared_rows.hpp"
 #include "platform/machine.hpp"
+#include "platform/machine_states.hpp"
 #include "work/task_table.hpp"
 
 namespace twinloop {
@@ -79,6 +81,13 @@ class SchedulerState {
     // The running tasks with a part on the machine, in the order of `running`.
     [[nodiscard]] std::vector<TaskId> tasks_on(MachineId machine);
 
+    // The state of a machine that is not down, and the states that it may have.
+    [[nodiscard]] MachineStatus status(MachineId machine) const {
+        return statuses_.empty() ? MachineStatus() : statuses_[machine];
+    }
+    [[nodiscard]] const StateTables& state_tables() const { return *tables_; }
+    [[nodiscard]] const StateTable& state_table(MachineId machine) const;
+
     // Whether queue, windows and clock allow the task on the machine for `time` from `from` on.
     [[nodiscard]] bool allowed(TaskId task, MachineId machine, double from, double time) const;
     // Only free capacity restricts the placement of tasks.
@@ -95,8 +104,9 @@ class SchedulerState {
     void preempt(TaskId task);
     // Ends a waiting or running task for good.
     void kill(TaskId task);
-    // Switches a machine without tasks on or off.
-    void switch_machine(MachineId machine, bool on);
+    // Orders a state of a machine that `find_state_obstacle` allows. Tasks may be placed on the
+    // machine once it is running.
+    void set_state(MachineId machine, StateId target);
     // Announces a later placement, without obligation; the controller is called at that time.
     void reserve(TaskId task, MachineId machine, double time);
     // Requests a call at that time.
@@ -107,6 +117,8 @@ class SchedulerState {
     [[nodiscard]] std::span<const Part> vacated(const Order& order) const {
         return std::span(vacated_).subspan(order.first, order.count);
     }
+    // The status that a machine has got by an order.
+    [[nodiscard]] MachineStatus entered(const Order& order) const { return entered_[order.first]; }
     void set_controller(Controller* controller) { controller_ = controller; }
     void set_now(double now) { now_ = now; }
     TaskId add_task(const Task& task, std::span<const double> amounts);
@@ -127,11 +139,16 @@ class SchedulerState {
     void end(TaskId task);
     // Adds a task that has been running since that time.
     void adopt(TaskId task, std::span<const Part> parts, double since);
-    MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts);
+    void set_state_tables(std::shared_ptr<const StateTables> tables) {
+        tables_ = std::move(tables);
+    }
+    // `like`: a machine with the same states; no_machine: none but running and off.
+    MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts,
+                          MachineId like = no_machine);
     // Whether a machine exists; a machine that is down does not.
     void set_present(MachineId machine, bool present);
     [[nodiscard]] bool is_present(MachineId machine) const { return absent_[machine] == 0; }
-    [[nodiscard]] bool is_switched_off(MachineId machine) const { return off_[machine] != 0; }
+    void set_status(MachineId machine, MachineStatus status);
     void resize(MachineId machine, double cores);
     // Calls the controller and returns its orders, valid until the next call.
     std::span<const Order> decide();
@@ -202,7 +219,10 @@ class SchedulerState {
     std::vector<Order> orders_;
     std::vector<Part> vacated_;
     std::vector<std::uint8_t> absent_;
-    std::vector<std::uint8_t> off_;
+    std::shared_ptr<const StateTables> tables_ = StateTables::common();
+    std::vector<MachineStatus> statuses_;      // empty: all machines are running
+    std::vector<std::uint16_t> added_tables_;  // of the machines that were added
+    std::vector<MachineStatus> entered_;       // by the orders
 };
 
 }  // namespace twinloop

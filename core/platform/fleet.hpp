@@ -8,7 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "kernel/activity.hpp"
+#include "kernel/event_queue.hpp"
 #include "platform/machine.hpp"
+#include "platform/machine_states.hpp"
 #include "platform/meter.hpp"
 #include "platform/power.hpp"
 
@@ -19,10 +22,15 @@ struct Machine {
     double capacity = 1.0;  // reference core-seconds per second
     std::shared_ptr<const PowerModel> power;
     std::uint32_t outages = 0;  // current ones
-    bool off = false;           // switched off by a controller
+    StateId state = running_state;
     bool removed = false;
+    bool has_own_power = true;  // in its state: the power of the running machine, at `utilisation`
+    double utilisation = 0.0;   // by the hidden consumer, in a state other than running
+    double watts = 0.0;         // in that state; 0 if it is down
+    EventId transition = none;  // timer of its transitions
 
-    [[nodiscard]] bool running() const { return outages == 0 && !off && !removed; }
+    [[nodiscard]] bool is_up() const { return outages == 0 && !removed; }
+    [[nodiscard]] bool running() const { return state == running_state && is_up(); }
 };
 
 class Fleet {

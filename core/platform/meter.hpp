@@ -10,7 +10,8 @@
 namespace twinloop {
 
 struct Meter {
-    const PowerModel* power = nullptr;  // nullptr: not metered, or off
+    const PowerModel* power = nullptr;  // nullptr: not running, or not metered
+    double watts = 0.0;                 // then
     double capacity = 1.0;              // reference core-seconds per second
     double since = 0.0;
     double energy = 0.0;      // J
@@ -32,7 +33,10 @@ struct Meter {
         const double elapsed = now - since;
         if (elapsed <= 0) return;
         since = now;
-        if (power == nullptr) return;
+        if (power == nullptr) {
+            energy += watts * elapsed;
+            return;
+        }
         const double use = used.value();
         const double joules = power->at(capacity > 0 ? use / capacity : 0.0) * elapsed;
         energy += joules;

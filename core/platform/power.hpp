@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernel/cost.hpp"
@@ -84,5 +85,12 @@ struct PowerModel final : CostModel {
                (watts[i] - watts[i - 1]) / (levels[i] - levels[i - 1]) * (u - levels[i - 1]);
     }
 };
+
+inline std::shared_ptr<const PowerModel> constant_power(double watts) {
+    auto model = std::make_shared<PowerModel>();
+    model->kind = PowerKind::constant;
+    model->idle = watts;
+    return model;
+}
 
 }  // namespace twinloop

@@ -2,15 +2,15 @@
 
 namespace twinloop {
 
-void StateLog::begin(MachineId machine, Kind which, double now) {
-    auto& open = open_[static_cast<std::size_t>(which)];
+void StateLog::begin(MachineId machine, StateId which, double now) {
+    auto& open = open_[which == down ? 0 : 1];
     if (machine >= open.size()) open.resize(machine + 1);
     open[machine] = size();
-    push_back({machine, static_cast<std::uint8_t>(which), now, unknown});
+    push_back({machine, which, now, unknown});
 }
 
-void StateLog::end(MachineId machine, Kind which, double now) {
-    edit(open_[static_cast<std::size_t>(which)][machine]).finish = now;
+void StateLog::end(MachineId machine, StateId which, double now) {
+    edit(open_[which == down ? 0 : 1][machine]).finish = now;
 }
 
 }  // namespace twinloop

@@ -38,7 +38,7 @@ struct PlacementLog : SharedRows<PlacementRow> {
 struct UseRow {
     MachineId machine;
     double t;
-    double used;  // reference core-seconds per second; NaN: it is down or off
+    double used;  // reference core-seconds per second; NaN: it is not running
 };
 
 struct UseLog : SharedRows<UseRow> {
@@ -49,30 +49,40 @@ struct UseLog : SharedRows<UseRow> {
         double capacity = 0.0;
     };
     SharedRows<Resize> resizes;
+    // From an index in the log on, a machine that is not running has this power. Without an entry
+    // it has none.
+    struct StatePower {
+        std::size_t place = 0;
+        double watts = 0.0;
+    };
+    SharedRows<StatePower> state_powers;
 };
 
-// A period in which a machine was down or switched off.
+// A period in which a machine was down or in a state other than running.
 struct StateRow {
     MachineId machine;
-    std::uint8_t kind;
+    StateId kind;
     double start;
     double finish;  // NaN: it has not ended
 };
 
 class StateLog : public SharedRows<StateRow> {
   public:
-    enum class Kind : std::uint8_t { down, off };
+    // A machine that is down: no period of the running state is recorded.
+    static constexpr StateId down = running_state;
 
-    void begin(MachineId machine, Kind which, double now);
-    void end(MachineId machine, Kind which, double now);
+    void begin(MachineId machine, StateId which, double now);
+    void end(MachineId machine, StateId which, double now);
 
   private:
-    std::array<std::vector<std::size_t>, 2> open_;  // rows by kind and machine
+    // Rows by machine: of its failure, and of its state.
+    std::array<std::vector<std::size_t>, 2> open_;
 };
 
 struct OrderRow {
     double t;
     Order::Kind kind;
+    StateId state;  // of an order of a state
     TaskId task;
     MachineId machine;
 };
@@ -80,7 +90,7 @@ struct OrderRow {
 struct OrderLog : SharedRows<OrderRow> {
     // `first`: the first machine of a placement.
     void add(const Order& order, double now, MachineId first) {
-        push_back({now, order.kind, order.task,
+        push_back({now, order.kind, order.state, order.task,
                    order.kind == Order::Kind::place ? first : order.machine});
     }
 };

@@ -137,11 +137,11 @@ class Worlds {
                 break;
             case 4: {
                 const MachineSpec spec = pick_machine(bytes_, bytes_.below(2) == 0);
-                const auto power = bytes_.below(2) ? pick_power(bytes_) : nullptr;
+                const MachineId like = bytes_.below(2) ? machine : no_machine;
                 const std::array<double, 1> amounts = {pick(bytes_, {0, 2})};
                 const auto given = std::span(amounts).first(state.scheduler.space().resources());
                 if (is_strong_enough(spec.cores, spec.speed))
-                    apply([&](World& world) { world.add_machine(spec, given, power); });
+                    apply([&](World& world) { world.add_machine(spec, given, like); });
                 break;
             }
             default:

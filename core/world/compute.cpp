@@ -104,6 +104,26 @@ void Compute::set_timer(Execution& execution, double time, bool keep_rank) {
     world_.simulation.set_timer(execution.timer, time, execution.rank);
 }
 
+void Compute::pause(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    if (!world_.is_shared()) {
+        set_rate(execution, 0.0);
+    } else if (execution.draws) {
+        for (const Activities::Member& each : world_.executions.activities(slot).members)
+            if (world_.simulation.alive(each.activity)) world_.simulation.suspend(each.activity);
+    }
+}
+
+void Compute::resume(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    if (!world_.is_shared()) {
+        set_rate(execution, execution.rate);
+    } else if (execution.draws) {
+        for (const Activities::Member& each : world_.executions.activities(slot).members)
+            if (world_.simulation.alive(each.activity)) world_.simulation.resume(each.activity);
+    }
+}
+
 void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
     Execution& execution = world_.executions[slot];
     if (execution.step != Step::compute) return;
@@ -124,7 +144,8 @@ void Compute::stop(std::uint32_t slot, std::span<const Part> parts) {
         task.used += used / execution.speed;
         return;
     }
-    const double demanded = execution.demanded + execution.rate * (world_.now() - execution.begun);
+    const double demanded =
+        execution.demanded + execution.rate * (clock(execution) - execution.begun);
     const double lost = demanded - used;
     // Of the work and of the pauses for checkpoints, the same share is lost.
     task.done -= pauses > 0 ? lost * work / (work + pauses) : lost;
@@ -277,10 +298,10 @@ double Compute::energy(std::uint32_t slot) const {
 // Seconds for which the execution has drawn on its machines at its own rate.
 double Compute::effort(std::uint32_t slot) const {
     const Execution& execution = world_.executions[slot];
-    if (world_.sharing != SharingMode::delay) return world_.now() - execution.work_begun;
+    if (world_.sharing != SharingMode::delay) return clock(execution) - execution.work_begun;
     const double before = passed(execution) + execution.inside - execution.from;
     const double here =
-        execution.draws ? done(slot) / execution.rate : world_.now() - execution.begun;
+        execution.draws ? done(slot) / execution.rate : clock(execution) - execution.begun;
     return before * execution.factor + here;
 }
 
@@ -289,8 +310,8 @@ double Compute::checkpointing(std::uint32_t slot) const {
     const Execution& execution = world_.executions[slot];
     if (execution.overhead == 0.0 || !is_last(execution)) return 0.0;
     if (world_.task(execution.task).fragments > 0)
-        return std::max(0.0,
-                        world_.now() - execution.begun - (execution.length - execution.overhead));
+        return std::max(
+            0.0, clock(execution) - execution.begun - (execution.length - execution.overhead));
     const double spent = effort(slot);
     return spent - Checkpoints(world_.options()).work_in(spent);
 }
@@ -307,7 +328,7 @@ double Compute::reached(std::uint32_t slot) const {
                                                           execution.factor);
     }
     const double whole = execution.fragments[execution.fragment].duration;
-    double elapsed = world_.now() - execution.begun;
+    double elapsed = clock(execution) - execution.begun;
     if (world_.sharing == SharingMode::delay && execution.draws)
         elapsed = done(slot) / execution.rate;
     // The checkpoints at the end of the work are not part of it.

@@ -3,6 +3,7 @@
 // are shared, it is an activity of the kernel on each machine.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "world/state.hpp"
@@ -23,6 +24,13 @@ class Compute {
     void next(std::uint32_t slot);
     // Whether the current step has ended by itself, not by a kill, when the timer fires.
     [[nodiscard]] bool has_ended(std::uint32_t slot) const;
+    // The demand ends while a machine of the execution is not running, and begins again.
+    void pause(std::uint32_t slot);
+    void resume(std::uint32_t slot);
+    // The time up to which the execution has continued.
+    [[nodiscard]] double clock(const Execution& execution) const {
+        return std::min(world_.now(), execution.paused);
+    }
     // Ends the demand, and accounts for work, use and energy.
     void stop(std::uint32_t slot, std::span<const Part> parts);
     // An activity of the execution has ended; true if it was the last one and has finished.

@@ -84,6 +84,37 @@ void Executor::end_delay(std::uint32_t slot) {
     }
 }
 
+void Executor::pause(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    execution.paused = world_.now();
+    execution.left = never;
+    if (world_.simulation.timer_set(execution.timer)) {
+        const double end = world_.simulation.timer_time(execution.timer);
+        execution.left = end - world_.now();
+        execution.until_stop = end == execution.stop && end != execution.begun + execution.length;
+        world_.simulation.stop_timer(execution.timer);
+    }
+    if (execution.step == Step::compute) compute_.pause(slot);
+}
+
+void Executor::resume(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    const double gap = world_.now() - execution.paused;
+    execution.paused = never;
+    execution.waited += gap;
+    execution.begun += gap;
+    execution.work_begun += gap;
+    execution.stop += gap;
+    if (execution.left < never) {
+        // The expressions of the ends to which the timers are compared when they fire.
+        double end = world_.now() + execution.left;
+        if (execution.until_stop) end = execution.stop;
+        else if (execution.step == Step::compute) end = execution.begun + execution.length;
+        world_.simulation.set_timer(execution.timer, end, execution.rank);
+    }
+    if (execution.step == Step::compute) compute_.resume(slot);
+}
+
 void Executor::end_shared_step(std::uint32_t slot) {
     world_.simulation.stop_timer(world_.executions[slot].timer);
     end_compute_step(slot);
@@ -153,7 +184,7 @@ void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<c
             if (!world_.spent.empty()) world_.spent.edit(id) = 0.0;
         } else if (world_.options().kill && begun) {
             world_.spent.resize(world_.tasks.size(), 0.0);
-            world_.spent.edit(id) += world_.now() - task.last_start;
+            world_.spent.edit(id) += compute_.clock(execution) - task.last_start - execution.waited;
         }
         world_.save_work(id, kept);
     }

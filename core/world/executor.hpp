@@ -21,6 +21,10 @@ class Executor {
     void end_delay(std::uint32_t slot);
     // All activities of an execution have finished.
     void end_shared_step(std::uint32_t slot);
+    // A machine of an execution stops to provide its capacity, or provides it again: its step, with
+    // all of its times, continues where it was.
+    void pause(std::uint32_t slot);
+    void resume(std::uint32_t slot);
     // The task of an execution is interrupted; it has left these machines already, or will now.
     void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
     // A task that waits or has left these machines is killed.

@@ -38,7 +38,8 @@ void MachineChanges::begin_outage(const Outage& outage) {
 void MachineChanges::fail(MachineId machine) {
     if (world_.fleet[machine].outages++ > 0 || world_.fleet[machine].removed) return;
     interrupt_tasks(machine);
-    world_.records.states.begin(machine, StateLog::Kind::down, world_.now());
+    reset_state(machine);
+    world_.records.states.begin(machine, StateLog::down, world_.now());
     world_.scheduler.set_present(machine, false);
     update_meter(machine);
     world_.call = true;
@@ -48,7 +49,7 @@ void MachineChanges::restore(MachineId machine) {
     if (world_.fleet[machine].outages == 0) throw std::invalid_argument("the machine is not down");
     if (--world_.fleet[machine].outages > 0 || world_.fleet[machine].removed) return;
     world_.scheduler.set_present(machine, true);
-    world_.records.states.end(machine, StateLog::Kind::down, world_.now());
+    world_.records.states.end(machine, StateLog::down, world_.now());
     update_meter(machine);
     world_.call = true;
 }
@@ -75,15 +76,91 @@ void MachineChanges::interrupt_tasks(MachineId machine) {
     }
 }
 
-void MachineChanges::switch_machine(MachineId machine, bool on) {
-    world_.fleet[machine].off = !on;
-    if (on) {
-        world_.records.states.end(machine, StateLog::Kind::off, world_.now());
-    } else {
-        world_.records.states.begin(machine, StateLog::Kind::off, world_.now());
+// --- states -------------------------------------------------------------------------------------
+
+void MachineChanges::enter(MachineId machine, MachineStatus status) {
+    Machine& mine = world_.fleet[machine];
+    const StateId before = std::exchange(mine.state, status.state);
+    if (before != running_state) world_.records.states.end(machine, before, world_.now());
+    if (status.state != running_state)
+        world_.records.states.begin(machine, status.state, world_.now());
+    if (world_.scheduler.space().instances(machine) > 0) {
+        if (before == running_state) pause_tasks(machine);
+        else if (status.state == running_state) resume_tasks(machine);
     }
+    begin_phase(machine, status);
     update_meter(machine);
 }
+
+void MachineChanges::begin_phase(MachineId machine, MachineStatus status) {
+    Machine& mine = world_.fleet[machine];
+    const StateTable& table = world_.scheduler.state_table(machine);
+    const StateTable::Period period = table.period(status, world_.now());
+    mine.utilisation = period.utilisation;
+    mine.has_own_power = table[status.state].power == nullptr;
+    const PowerModel* const power =
+        mine.has_own_power ? mine.power.get() : table[status.state].power.get();
+    mine.watts = mine.power == nullptr ? 0.0 : power->at(period.utilisation);
+    if (period.until < never) {
+        if (mine.transition == none)
+            mine.transition = world_.simulation.add_timer(EventKind::machine,
+                                                          make_token(Subject::transition, machine));
+        // After outages and recoveries at the same time.
+        constexpr std::uint64_t after = std::uint64_t{1} << 33;
+        if (!world_.simulation.timer_set(mine.transition)) ++world_.transitions;
+        world_.simulation.set_timer(mine.transition, period.until, after + machine);
+    } else if (mine.transition != none && world_.simulation.timer_set(mine.transition)) {
+        world_.simulation.stop_timer(mine.transition);
+        --world_.transitions;
+    }
+}
+
+void MachineChanges::continue_transition(MachineId machine) {
+    --world_.transitions;
+    const StateTable& table = world_.scheduler.state_table(machine);
+    const MachineStatus status = world_.scheduler.status(machine);
+    if (world_.now() < table.end(status)) {
+        begin_phase(machine, status);
+        update_meter(machine);
+        return;
+    }
+    const MachineStatus reached{table.target(status), world_.now()};
+    world_.scheduler.set_status(machine, reached);
+    enter(machine, reached);
+    world_.call = true;
+}
+
+// A failure ends a transition, and a machine loses what it has kept: after the recovery it runs if
+// it ran or was on the way there, and is off otherwise.
+void MachineChanges::reset_state(MachineId machine) {
+    const MachineStatus status = world_.scheduler.status(machine);
+    if (status.state == running_state || status.state == off_state) return;
+    const StateId target = world_.scheduler.state_table(machine).target(status);
+    const MachineStatus after{target == running_state ? running_state : off_state, world_.now()};
+    world_.scheduler.set_status(machine, after);
+    enter(machine, after);
+}
+
+void MachineChanges::pause_tasks(MachineId machine) {
+    Executor executor(world_);
+    for (const TaskId task : world_.scheduler.tasks_on(machine)) {
+        const std::uint32_t slot = world_.tasks[task].slot;
+        // A placement of the same decision has not been carried out yet, or the task has ended.
+        if (slot == Executions::no_slot || world_.executions[slot].step == Step::release) continue;
+        if (world_.executions[slot].halted++ == 0) executor.pause(slot);
+    }
+}
+
+void MachineChanges::resume_tasks(MachineId machine) {
+    Executor executor(world_);
+    for (const TaskId task : world_.scheduler.tasks_on(machine)) {
+        const std::uint32_t slot = world_.tasks[task].slot;
+        if (slot == Executions::no_slot || world_.executions[slot].halted == 0) continue;
+        if (--world_.executions[slot].halted == 0) executor.resume(slot);
+    }
+}
+
+// --- size ---------------------------------------------------------------------------------------
 
 void MachineChanges::set_cores(MachineId machine, double cores) {
     world_.scheduler.resize(machine, cores * world_.values.effective_capacity);
@@ -99,15 +176,16 @@ void MachineChanges::set_cores(MachineId machine, double cores) {
 }
 
 MachineId MachineChanges::add(const MachineSpec& spec, std::span<const double> amounts,
-                              std::shared_ptr<const PowerModel> power) {
+                              MachineId like) {
     if (world_.records.recording.use)
         world_.records.use.resizes.push_back(
             {world_.records.use.size(), static_cast<MachineId>(world_.fleet.size()),
              spec.cores * spec.speed * world_.values.speed_factor});
-    const MachineId machine = world_.add_machine(spec, std::move(power));
+    const MachineId machine =
+        world_.add_machine(spec, like == no_machine ? nullptr : world_.fleet[like].power);
     MachineSpec seen = spec;
     seen.cores *= world_.values.effective_capacity;
-    world_.scheduler.add_machine(seen, amounts);
+    world_.scheduler.add_machine(seen, amounts, like);
     world_.call = true;
     return machine;
 }
@@ -115,22 +193,28 @@ MachineId MachineChanges::add(const MachineSpec& spec, std::span<const double> a
 void MachineChanges::remove(MachineId machine) {
     if (world_.fleet[machine].removed) throw std::invalid_argument("the machine was removed");
     interrupt_tasks(machine);
+    reset_state(machine);
     world_.fleet[machine].removed = true;
     world_.scheduler.set_present(machine, false);
     update_meter(machine);
     world_.call = true;
 }
 
-// The power of a machine that is down, off or removed is 0.
+// The power of a machine that is down or removed is 0. In a state other than running it is constant
+// until the next phase: no task uses the machine.
 void MachineChanges::update_meter(MachineId machine) {
     const Machine& mine = world_.fleet[machine];
     const bool runs = mine.running();
-    if (world_.is_shared()) {
-        if (mine.power) world_.simulation.set_cost_model(machine, runs ? mine.power : nullptr);
-    } else {
+    const double watts = mine.is_up() && !runs ? mine.watts : 0.0;
+    if (!world_.is_shared()) {
         Meter& meter = world_.fleet.meter(machine);
         meter.advance(world_.now());
         meter.power = runs ? mine.power.get() : nullptr;
+        meter.watts = watts;
+    } else if (mine.power) {
+        std::shared_ptr<const PowerModel> power = runs ? mine.power : nullptr;
+        if (watts > 0) power = constant_power(watts);
+        world_.simulation.set_cost_model(machine, std::move(power));
     }
     record_use(machine);
 }

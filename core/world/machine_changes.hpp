@@ -1,7 +1,6 @@
-// Changes of machines during a run: failures and recoveries, switching, size, addition and removal.
+// Changes of machines during a run: failures and recoveries, states, size, addition and removal.
 #pragma once
 
-#include <memory>
 #include <span>
 
 #include "world/state.hpp"
@@ -16,11 +15,13 @@ class MachineChanges {
     void begin_outages();
     void fail(MachineId machine);
     void restore(MachineId machine);
-    // A machine without tasks is switched by a controller.
-    void switch_machine(MachineId machine, bool on);
+    // A machine has got another state by an order; the scheduler state shows it already.
+    void enter(MachineId machine, MachineStatus status);
+    // The timer of a transition has fired: its next phase begins, or the state it leads to.
+    void continue_transition(MachineId machine);
     void set_cores(MachineId machine, double cores);
-    MachineId add(const MachineSpec& spec, std::span<const double> amounts,
-                  std::shared_ptr<const PowerModel> power);
+    // `like`: a machine with the same power model and states; no_machine: none.
+    MachineId add(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
     // Interrupts its tasks as a failure does.
     void remove(MachineId machine);
     // Skips the outages that are over at the start of the run.
@@ -29,6 +30,10 @@ class MachineChanges {
   private:
     void begin_outage(const Outage& outage);
     void interrupt_tasks(MachineId machine);
+    void pause_tasks(MachineId machine);
+    void resume_tasks(MachineId machine);
+    void reset_state(MachineId machine);
+    void begin_phase(MachineId machine, MachineStatus status);
     void update_meter(MachineId machine);
     void record_use(MachineId machine);
 

@@ -8,16 +8,18 @@
 namespace twinloop {
 namespace {
 
-// Calls `each(machine, from, until, share of its capacity that is used)` for all periods in which
-// the use of a machine was constant; NaN: it was off. The last periods end with the world.
+// Calls `each(machine, from, until, share of its capacity that is used, watts)` for all periods in
+// which the use of a machine was constant. If the share is NaN, the machine had the power of its
+// state, which is `watts`. The last periods end with the world.
 template <class Each>
 void for_each_use(const World& world, Each&& each) {
     struct Last {
         double t;
         double share;
+        double watts;
     };
     const WorldState& all = world.state();
-    std::vector<Last> last(all.fleet.size(), {all.begin, unknown});
+    std::vector<Last> last(all.fleet.size(), {all.begin, unknown, 0.0});
     std::vector<double> capacities;
     capacities.reserve(all.fleet.size());
     // As they were at the start; resizes follow.
@@ -26,17 +28,21 @@ void for_each_use(const World& world, Each&& each) {
     capacities.resize(all.fleet.size(), 0.0);
     const UseLog& use = all.records.use;
     std::size_t resize = 0;
+    std::size_t power = 0;
     for (std::size_t i = 0; i < use.size(); ++i) {
         const auto [id, t, used] = use[i];
         const std::size_t machine = id;
-        if (t > last[machine].t) each(machine, last[machine].t, t, last[machine].share);
+        if (t > last[machine].t)
+            each(machine, last[machine].t, t, last[machine].share, last[machine].watts);
         for (; resize < use.resizes.size() && use.resizes[resize].place <= i; ++resize)
             capacities[use.resizes[resize].machine] = use.resizes[resize].capacity;
         const bool some = std::isnan(used) || capacities[machine] > 0;
-        last[machine] = {t, some ? used / capacities[machine] : 0.0};
+        last[machine] = {t, some ? used / capacities[machine] : 0.0, 0.0};
+        if (power < use.state_powers.size() && use.state_powers[power].place == i)
+            last[machine].watts = use.state_powers[power++].watts;
     }
     for (std::size_t machine = 0; machine < last.size(); ++machine)
-        each(machine, last[machine].t, world.now(), last[machine].share);
+        each(machine, last[machine].t, world.now(), last[machine].share, last[machine].watts);
 }
 
 // The length of each window.
@@ -66,30 +72,40 @@ std::vector<double> power_series(const World& world, double step, bool machines)
     // The periods of a machine follow each other, so each begins in the last window of the one
     // before.
     std::vector<std::size_t> at(fleet.size(), 0);
-    for_each_use(world, [&](std::size_t machine, double from, double until, double share) {
-        const PowerModel* const power = fleet[static_cast<MachineId>(machine)].power.get();
-        if (std::isnan(share) || power == nullptr) return;
-        const double watts = power->at(share);
-        double* const row = joules.data() + (machines ? machine * windows : 0);
-        spread(world.state().begin, step, windows - 1, at[machine], from, until,
-               [=](std::size_t window, double seconds) { row[window] += watts * seconds; });
-    });
+    for_each_use(
+        world, [&](std::size_t machine, double from, double until, double share, double watts) {
+            const PowerModel* const power = fleet[static_cast<MachineId>(machine)].power.get();
+            if (power == nullptr) return;
+            if (!std::isnan(share)) watts = power->at(share);
+            if (watts == 0) return;
+            double* const row = joules.data() + (machines ? machine * windows : 0);
+            spread(world.state().begin, step, windows - 1, at[machine], from, until,
+                   [=](std::size_t window, double seconds) { row[window] += watts * seconds; });
+        });
     for (std::size_t i = 0; i < joules.size(); ++i) joules[i] /= length[i % windows];
     return joules;
 }
 
 LoadProfile::LoadProfile(const World& world, double step)
-    : lengths_(lengths(world, step)), on_(lengths_.size(), 0.0), offsets_(lengths_.size() + 1, 0) {
+    : lengths_(lengths(world, step)), on_(lengths_.size(), 0.0), in_states_(lengths_.size(), 0.0),
+      offsets_(lengths_.size() + 1, 0) {
     // Two passes over the same periods: the first counts them by window.
     const std::size_t last = windows() - 1;
-    const auto used = [&](auto&& each) {
-        for_each_use(world, [&](std::size_t, double from, double until, double share) {
-            if (std::isnan(share)) return;
-            spread(world.state().begin, step, last, from, until,
-                   [&](std::size_t window, double seconds) { each(window, share, seconds); });
-        });
+    const auto all = [&](auto&& each) {
+        for_each_use(world,
+                     [&](std::size_t, double from, double until, double share, double watts) {
+                         if (std::isnan(share) && watts == 0) return;
+                         spread(world.state().begin, step, last, from, until,
+                                [&](std::size_t window, double seconds) {
+                                    each(window, share, watts, seconds);
+                                });
+                     });
     };
-    used([&](std::size_t window, double share, double seconds) {
+    all([&](std::size_t window, double share, double watts, double seconds) {
+        if (std::isnan(share)) {
+            in_states_[window] += watts * seconds;
+            return;
+        }
         on_[window] += seconds;
         if (share > 0) ++offsets_[window + 1];
     });
@@ -98,7 +114,7 @@ LoadProfile::LoadProfile(const World& world, double step)
     std::vector<double> shares(offsets_.back());
     seconds_.resize(offsets_.back());
     std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
-    used([&](std::size_t window, double share, double seconds) {
+    all([&](std::size_t window, double share, double, double seconds) {
         if (!(share > 0)) return;
         shares[next[window]] = share;
         seconds_[next[window]++] = seconds;
@@ -120,7 +136,7 @@ void LoadProfile::watts(const PowerModel& model, std::span<double> means) const 
     std::vector<double> above(levels_.size());
     for (std::size_t i = 0; i < levels_.size(); ++i) above[i] = model.at(levels_[i]) - idle;
     for (std::size_t window = 0; window < windows(); ++window) {
-        double joules = idle * on_[window];
+        double joules = in_states_[window] + idle * on_[window];
         for (std::size_t i = offsets_[window]; i < offsets_[window + 1]; ++i)
             joules += above[level_of_[i]] * seconds_[i];
         means[window] = joules / lengths_[window];

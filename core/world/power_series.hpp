@@ -27,8 +27,9 @@ class LoadProfile {
     void watts(const PowerModel& model, std::span<double> means) const;
 
   private:
-    std::vector<double> lengths_;  // of the windows (s)
-    std::vector<double> on_;       // machine-seconds in which machines were running
+    std::vector<double> lengths_;    // of the windows (s)
+    std::vector<double> on_;         // machine-seconds in which machines had this power model
+    std::vector<double> in_states_;  // energy in states with a power of their own (J)
     // Periods of constant use, by window. Many have the same use, so that a power model is
     // evaluated once per level of use, not once per period.
     std::vector<std::size_t> offsets_;

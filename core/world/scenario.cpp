@@ -85,7 +85,10 @@ ModelValues Scenario::values(std::span<const double> row) const {
 SchedulerState Scenario::make_scheduler_state(const Controller& controller, double capacity) const {
     std::vector<MachineSpec> seen = machines;
     for (MachineSpec& each : seen) each.cores *= capacity;
-    return {tasks, std::move(seen), machine_amounts, windows, queues, controller.spreads()};
+    SchedulerState made(tasks, std::move(seen), machine_amounts, windows, queues,
+                        controller.spreads());
+    made.set_state_tables(states);
+    return made;
 }
 
 double Scenario::requested_or_recorded_time(TaskId task) const {

@@ -12,6 +12,7 @@
 #include "control/scheduler_state.hpp"
 #include "platform/contention.hpp"
 #include "platform/machine.hpp"
+#include "platform/machine_states.hpp"
 #include "platform/outages.hpp"
 #include "platform/power.hpp"
 #include "work/source.hpp"
@@ -72,6 +73,7 @@ class Scenario {
     std::vector<MachineSpec> machines;
     std::vector<std::shared_ptr<const PowerModel>> powers;  // by machine; empty: none
     std::vector<double> machine_amounts;                    // of other resources, by machine
+    std::shared_ptr<const StateTables> states = StateTables::common();
     std::vector<AccessWindow> windows;
     std::vector<QueueRule> queues;
     std::shared_ptr<const Outages> outages = std::make_shared<Outages>();

@@ -77,11 +77,16 @@ void WorldState::set_outage_timer() {
 
 void WorldState::record_use(MachineId machine) {
     if (!records.recording.use) return;
+    const Machine& mine = fleet[machine];
     double used = unknown;
-    if (fleet[machine].running()) {
+    if (mine.running()) {
         used = is_shared() ? simulation.rate(static_cast<ResourceId>(machine))
                            : fleet.meter(machine).used.value();
-        used = std::clamp(used, 0.0, fleet[machine].capacity);
+        used = std::clamp(used, 0.0, mine.capacity);
+    } else if (mine.is_up() && mine.has_own_power) {
+        used = mine.utilisation * mine.capacity;
+    } else if (mine.is_up() && mine.watts > 0) {
+        records.use.state_powers.push_back({records.use.size(), mine.watts});
     }
     records.use.push_back({machine, now(), used});
 }

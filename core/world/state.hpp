@@ -29,7 +29,15 @@ struct TaskRun : Outcome {
 enum class SharingMode : std::uint8_t { exclusive, delay, no_delay };
 
 // The subjects of the kernel's events, encoded in their tokens.
-enum class Subject : std::uint8_t { execution, submission, outage, recovery, decision, usage };
+enum class Subject : std::uint8_t {
+    execution,
+    submission,
+    outage,
+    recovery,
+    transition,
+    decision,
+    usage
+};
 [[nodiscard]] constexpr std::uint64_t make_token(Subject subject, std::uint64_t index = 0) {
     return index << 3 | static_cast<std::uint64_t>(subject);
 }
@@ -65,6 +73,7 @@ struct WorldState {
     EventId decision;
     std::size_t next_outage = 0;
     std::size_t usage_timers = 0;  // that are set
+    std::size_t transitions = 0;   // timers of transitions that are set
 
     WorldState(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
                ModelValues values, const Controller& controller, const Recording& recording);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/order_checks.hpp"
 #include "world/executor.hpp"
 #include "world/lifecycle.hpp"
 #include "world/machine_changes.hpp"
@@ -59,7 +60,7 @@ void World::connect() {
 // --- the loop -----------------------------------------------------------------------------------
 
 bool World::step() {
-    double next = state_.open > 0 ? state_.simulation.next_time() : never;
+    double next = state_.open > 0 || waiting_ ? state_.simulation.next_time() : never;
     const double time = time_of_instant(next);
     needs_outages_ = time >= state_.outages->until && time < never;
     if (needs_outages_ || (state_.records.usage && state_.records.usage->full())) return false;
@@ -99,6 +100,10 @@ void World::fired(std::uint64_t token, bool /*again*/) {
             if (state_.fleet[index_of(token)].outages > 0)
                 MachineChanges(state_).restore(index_of(token));
             break;
+        case Subject::transition:
+            ++state_.events;
+            MachineChanges(state_).continue_transition(index_of(token));
+            break;
         case Subject::decision:
             state_.call = true;
             break;
@@ -119,12 +124,12 @@ void World::ended(std::uint64_t token, Ending how, const Final& figures) {
 }
 
 double World::next_time() {
-    return time_of_instant(state_.open > 0 ? state_.simulation.next_time() : never);
+    return time_of_instant(state_.open > 0 || waiting_ ? state_.simulation.next_time() : never);
 }
 
 // The time of the next instant, if that is the time of the next event.
 double World::time_of_instant(double next) const {
-    if (state_.open == 0) return never;
+    if (state_.open == 0) return waiting_ && state_.transitions > 0 ? next : never;
     if (state_.call) return now();
     return count_helpful() > 0 ? next : never;
 }
@@ -162,8 +167,12 @@ void World::check_progress(double time) {
 
 void World::run_until(double time) {
     needs_outages_ = false;
+    // Transitions of machines continue after the last task.
+    waiting_ = true;
     while (next_time() <= time)
-        if (!step()) return;
+        if (!step()) break;
+    waiting_ = false;
+    if (needs_outages_ || (state_.records.usage && state_.records.usage->full())) return;
     needs_outages_ = time >= state_.outages->until && next_time() < never;
     if (needs_outages_) return;
     if (time > now() && std::isfinite(time)) {
@@ -281,10 +290,8 @@ void World::carry_out(std::span<const Order> orders) {
             case Order::Kind::kill:
                 executor.kill(order.task, scheduler.vacated(order));
                 break;
-            case Order::Kind::switch_on:
-            case Order::Kind::switch_off:
-                MachineChanges(state_).switch_machine(order.machine,
-                                                      order.kind == Order::Kind::switch_on);
+            case Order::Kind::set_state:
+                MachineChanges(state_).enter(order.machine, scheduler.entered(order));
                 break;
             case Order::Kind::reserve:
                 break;
@@ -353,8 +360,19 @@ void World::set_cores(MachineId machine, double cores) {
     MachineChanges(state_).set_cores(machine, cores);
 }
 MachineId World::add_machine(const MachineSpec& spec, std::span<const double> amounts,
-                             std::shared_ptr<const PowerModel> power) {
-    return MachineChanges(state_).add(spec, amounts, std::move(power));
+                             MachineId like) {
+    return MachineChanges(state_).add(spec, amounts, like);
+}
+const char* World::set_state(MachineId machine, StateId target) {
+    const char* const obstacle = find_state_obstacle(state_.scheduler, machine, target);
+    if (obstacle != nullptr) return obstacle;
+    const MachineStatus before = state_.scheduler.status(machine);
+    const MachineStatus after = state_.scheduler.state_table(machine).change(before, target, now());
+    if (after.state == before.state) return nullptr;
+    state_.scheduler.set_status(machine, after);
+    MachineChanges(state_).enter(machine, after);
+    state_.call = true;
+    return nullptr;
 }
 void World::remove_machine(MachineId machine) { MachineChanges(state_).remove(machine); }
 

@@ -38,6 +38,7 @@ class World final : private Client {
     [[nodiscard]] const WorldState& state() const { return state_; }
     [[nodiscard]] SchedulerState& scheduler() { return state_.scheduler; }
     [[nodiscard]] const SchedulerState& scheduler() const { return state_.scheduler; }
+    [[nodiscard]] Controller& controller() { return *controller_; }
     [[nodiscard]] bool foreign() const { return foreign_; }
     [[nodiscard]] const SharedRows<TaskRun>& tasks() const { return state_.tasks; }
     // The energy of a machine, and the energy charged to a task, up to now (J).
@@ -51,8 +52,10 @@ class World final : private Client {
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
-    MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts,
-                          std::shared_ptr<const PowerModel> power);
+    // `like`: a machine with the same power model and states; no_machine: none.
+    MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
+    // Returns the reason why the machine cannot change to the state; nullptr if it does.
+    const char* set_state(MachineId machine, StateId target);
     void remove_machine(MachineId machine);
     // To start from a state: the clock, then the known outcomes (tasks that have ended first), then
     // tasks that wait, may not start yet, or run, with a share of their work completed.
@@ -98,6 +101,7 @@ class World final : private Client {
     bool decides_when_idle_;
     double decide_at_ = never;  // next time of a decision interval
     bool needs_outages_ = false;
+    bool waiting_ = false;     // for a time, also after the last task
     std::size_t stuck_ = 0;    // steps and decisions at the same time
     std::size_t in_vain_ = 0;  // calls of the controller without orders or other events
     std::uint64_t last_events_ = 0;

@@ -948,6 +948,20 @@ class View:
     def machine_name(self, machine: int) -> str | None:
         """The name of a machine."""
 
+    def state(self, machine: int) -> str:
+        """
+        The state of a machine: "running", "off", "down", or another of its states.
+        """
+
+    @property
+    def states(self) -> list[str]:
+        """The state of each machine."""
+
+    def transition_end(self, machine: int) -> float | None:
+        """
+        The time at which the current transition of a machine ends (s); None if it is in no transition.
+        """
+
     def planned_end(self, task: int) -> float:
         """The planned end of a running task (s)."""
 
@@ -1054,9 +1068,24 @@ class ClusterRun:
 
     def set_cores(self, machine: int, cores: float) -> None: ...
 
-    def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, mhz: float = 0.0, amounts: Sequence[float] = (), power_of: int | None = None) -> int:
+    def set_state(self, machine: int, state: str) -> None:
         """
-        Add a machine, with the power model of the machine `power_of`; return its index.
+        Order a state of a machine; ValueError with the reason if that is not possible.
+        """
+
+    def machine_states(self) -> list[str]:
+        """The state of each machine by name: also "down" and "removed"."""
+
+    def set_names(self, names: object) -> None:
+        """Set the names of tasks and machines that views show."""
+
+    @property
+    def state_names(self) -> list[str]:
+        """The names of the states of machines, by their number."""
+
+    def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, mhz: float = 0.0, amounts: Sequence[float] = (), like: int | None = None) -> int:
+        """
+        Add a machine, with the power model and the states of the machine `like`; return its index.
         """
 
     def remove_machine(self, machine: int) -> None:

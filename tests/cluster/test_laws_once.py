@@ -235,7 +235,7 @@ GPU = {"cores": 4.0, "resources": {"gpu": 1.0}}
         (Place("t0", 0), "a task must be an index"),
         (Preempt(0), "is not running"),
         (Kill(4), "neither waiting nor running"),
-        (SetState(0, "asleep"), "'on' or 'off'"),
+        (SetState(0, "asleep"), "'on', 'off'"),
         ("start it", "not a decision"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_machine_that_is_added_takes_the_next_task(policy):
     )
     run = compiled.start(placements=True, use=True)
     run.run_until(4.0)
-    assert run.add_machine(1.0, power_of=0) == 1
+    assert run.add_machine(1.0, like=0) == 1
     while run.run_slice():
         pass
     assert sorted(run.outcomes()["end"].tolist()) == [10.0, 14.0, 20.0]

@@ -33,6 +33,9 @@ ENTRIES: dict[str, Callable[[Simulation], object]] = {
     "copy": lambda sim: sim.copy(),
     "submit": lambda sim: sim.submit("more", cores=1, run_time=1.0),
     "set_cores": lambda sim: sim.set_cores("m0", 4.0),
+    "set_state": lambda sim: sim.set_state("m0", "off"),
+    "add_machine": lambda sim: sim.add_machine("m1", like="m0"),
+    "remove_machine": lambda sim: sim.remove_machine("m0"),
     "fail": lambda sim: sim.fail("m0"),
     "restore": lambda sim: sim.restore("m0"),
     "repr": lambda sim: repr(sim),
@@ -42,13 +45,17 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("next_time", "step", "run_slice", "copy", "view", "outcomes", "placements"), ()
     ),
-    **dict.fromkeys(("use", "decisions", "states", "usage", "kpis", "energy"), ()),
+    **dict.fromkeys(
+        ("use", "decisions", "states", "usage", "kpis", "energy", "machine_states"), ()
+    ),
     **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
     **dict.fromkeys(("progress", "is_down", "fail", "restore", "restore_held_task"), (0,)),
     "power": (1.0, True),
     "set_cores": (0, 1.0),
     "add_machine": (1.0,),
     "remove_machine": (0,),
+    "set_state": (0, "off"),
+    "set_names": ("",),
     "submit": (0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, []),
     "restore_task": (0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0),
     "restore_waiting_task": (0, 0.0),
@@ -62,6 +69,7 @@ PROPERTIES = (
     "shared",
     "needs_failures",
     "is_usage_full",
+    "state_names",
 )
 
 

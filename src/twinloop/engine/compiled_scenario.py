@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import polars as pl
@@ -423,6 +423,15 @@ class CompiledScenario:
                 return result
             self.extend_failures(run.next_time())
             run.extend_failures(self.native_scenario)
+
+    def with_machine(self, name: str, cores: float, memory: float, like: int | None) -> Self:
+        """Return a copy that names one more machine; its runs start without this machine."""
+        other = copy(self)
+        other.machines = self.machines.with_machine(name, cores, memory, like)
+        other.names = SimpleNamespace(
+            **{**vars(self.names), "machines": (*self.names.machines, name)}
+        )
+        return other
 
     def dispatcher(self) -> Dispatcher:
         """Create a dispatcher: the policy without a simulation, for a real execution.

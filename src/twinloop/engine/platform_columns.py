@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twinloop.engine.power_columns import build_power_columns
+from twinloop.engine.state_columns import build_state_columns
 from twinloop.platform import Platform
 from twinloop.platform.parts import Window
-from twinloop.platform.power import AnyPowerModel, Table
 
 #: Native value for "no limit".
 UNLIMITED = 2**32 - 1
@@ -62,11 +63,35 @@ class MachineTable:
             "powers": [build_power_columns(host.power) for host in hosts]
             if self.has_power_models
             else [],
+            **build_state_columns(hosts, self.group),
             "resources": len(resources),
             "amounts": np.ascontiguousarray(amounts[self.group].reshape(-1), dtype=np.float64),
             "windows": self._build_windows(users, queues),
             "queues": [self._build_queue(name) for name in queues[: len(self.platform.queues)]],
         }
+
+    def with_machine(
+        self, name: str, cores: float, memory: float, like: int | None
+    ) -> MachineTable:
+        """Return the table with one more machine; `like`: the row of a machine in its cluster."""
+        row = 0 if like is None else like
+        added = self.nodes[row : row + 1].with_columns(
+            node=pl.lit(name),
+            cores=pl.lit(float(cores)),
+            memory=pl.lit(memory if memory < np.inf else None, dtype=pl.Float64),
+        )
+        if like is None:
+            added = added.with_columns(
+                pl.lit(None, dtype=added.schema[column]).alias(column)
+                for column in added.columns
+                if column not in ("node", "cluster", "cores", "memory")
+            )
+        return MachineTable(
+            self.platform,
+            pl.concat([self.nodes, added]),
+            np.append(self.speed, 1.0 if like is None else self.speed[like]),
+            np.append(self.group, self.group[row]),
+        )
 
     def mask(self, hosts: tuple[str, ...]) -> NDArray[np.uint8]:
         """Return the mask of the machines that these names select; all if there are none."""
@@ -100,29 +125,3 @@ class MachineTable:
             "max_running": queue.max_running or UNLIMITED,
             "max_running_per_user": queue.max_running_per_user or UNLIMITED,
         }
-
-
-def build_power_columns(model: AnyPowerModel | None) -> dict[str, Any]:
-    """Build the native columns of a power model."""
-    columns: dict[str, Any] = {
-        "kind": "none" if model is None else model.model,
-        "idle": 0.0,
-        "max": 0.0,
-        "parameter": 0.0,
-        "dvfs": False,
-        "levels": [],
-        "watts": [],
-    }
-    if model is None:
-        return columns
-    if isinstance(model, Table):
-        columns |= {"levels": [u for u, _ in model.points], "watts": [w for _, w in model.points]}
-    elif model.model == "constant":
-        columns["idle"] = model.power
-    else:
-        columns |= {"idle": model.idle, "max": model.max}
-    if model.model == "mse":
-        columns["parameter"] = model.r
-    if model.model == "asymptotic":
-        columns |= {"parameter": model.a, "dvfs": model.dvfs}
-    return columns

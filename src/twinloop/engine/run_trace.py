@@ -29,6 +29,8 @@ STATUSES: Final[tuple[str | None, ...]] = (
     "lost",
 )
 REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
+#: Kinds of orders, by native code.
+ORDERS: Final = ("place", "preempt", "kill", "set-state", "reserve")
 
 #: Default number of power windows of a trace.
 DEFAULT_WINDOWS: Final = 1000
@@ -128,7 +130,7 @@ def _build_state_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
             "node": names.gather(log["machine"].astype(np.int64)),
             "start": log["start"],
             "end": pl.Series(log["end"]).fill_nan(None),
-            "kind": pl.Series(["down", "off"]).gather(log["kind"].astype(np.int64)),
+            "kind": pl.Series(["down", *run.state_names[1:]]).gather(log["kind"].astype(np.int64)),
         }
     )
     planned = compiled.outages.select("node", "start", "state").unique(["node", "start"])
@@ -251,13 +253,21 @@ def _build_decision_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Dat
         {
             "t": log["t"],
             "policy": pl.Series([compiled.policy.name] * len(log["t"]), dtype=pl.String),
-            "kind": pl.Series(
-                ["place", "preempt", "kill", "set-state on", "set-state off", "reserve"]
-            ).gather(log["kind"].astype(np.int64)),
+            "kind": _name_orders(run, log),
             "subject": tasks.gather(task),
             "target": names.gather(machine),
         }
     )
+
+
+def _name_orders(run: ClusterRun, log: dict[str, NDArray[Any]]) -> pl.Series:
+    """Return the kinds of the orders; that of a state is with its name, `on` for running."""
+    states = [f"set-state {name}" for name in ("on", *run.state_names[1:])]
+    set_state = ORDERS.index("set-state")
+    kinds = np.where(
+        log["kind"] == set_state, len(ORDERS) + log["state"].astype(np.int64), log["kind"]
+    )
+    return pl.Series("kind", [*ORDERS, *states], dtype=pl.String).gather(kinds)
 
 
 def _build_power_tables(

@@ -127,7 +127,10 @@ class Simulation:
 
     @property
     def machines(self) -> pl.DataFrame:
-        """A row per machine: cores, free cores, number of tasks, whether it is up, energy (J)."""
+        """A row per machine: cores, free cores, tasks, whether it is up, state, energy (J).
+
+        A machine that was removed keeps its row, in the state `removed`.
+        """
         view, names = self.view, self._compiled.names.machines
         return pl.DataFrame(
             {
@@ -136,6 +139,7 @@ class Simulation:
                 "free_cores": view.free_cores,
                 "tasks": view.task_counts.astype(np.int64),
                 "up": [not self._run.is_down(m) for m in range(len(names))],
+                "state": self._run.machine_states(),
                 "energy": self._run.energy(),
             }
         )
@@ -290,6 +294,98 @@ class Simulation:
                 remedy="wait for their end, or call `fail`",
             )
         self._run.set_cores(index, float(cores))
+
+    def set_state(self, machine: str, state: str) -> None:
+        """Order a state of a machine: on, off, or another state of its host.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(platform="2x4", policy="fcfs", workload={
+        ...     "tasks": [{"id": "a", "run_time": 60}]}))
+        >>> sim.set_state("C01-H01-001", "off")
+        >>> sim.machines["state"].to_list()
+        ['off', 'running']
+        """
+        index = self._find_machine(machine)
+        try:
+            self._run.set_state(index, state)
+        except ValueError as error:
+            raise InputError(
+                f"cannot change to {state!r}: {error}",
+                kind="invalid-operation",
+                field=f"machine {machine!r}",
+            ) from None
+
+    def add_machine(
+        self,
+        name: str,
+        *,
+        cores: float | None = None,
+        memory: float | None = None,
+        speed: float | None = None,
+        like: str | None = None,
+    ) -> None:
+        """Add a machine, on which tasks may be placed from now on.
+
+        Args:
+            name: Its name, which no other machine has had.
+            cores: Its cores; by default those of `like`.
+            memory: Its memory (bytes); by default that of `like`, or else without a limit.
+            speed: Reference core-seconds that a core completes per second; by default that of
+                `like`, or else 1.
+            like: A machine with the same power model, states and other resources.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(platform="1x1", policy="fcfs", workload={
+        ...     "tasks": [{"id": "a", "run_time": 60}, {"id": "b", "run_time": 60}]}))
+        >>> sim.add_machine("new", like="C01-H01-001")
+        >>> sim.run()["end"].to_list(), sim.machines["machine"].to_list()
+        ([60.0, 60.0], ['C01-H01-001', 'new'])
+        """
+        names = self._compiled.names.machines
+        if name in names:
+            raise InputError(
+                "is already the name of a machine", kind="duplicate-name", field=f"machine {name!r}"
+            )
+        model = None if like is None else self._find_machine(like)
+        if cores is None and model is None:
+            raise InputError(
+                "must be given for a machine that is not like another one",
+                kind="missing-field",
+                field=f"machine {name!r}: cores",
+            )
+        machines = self._compiled.machines
+        given: dict[str, float] = {"cores": 0.0, "memory": np.inf, "speed": 1.0}
+        if model is not None:
+            row = machines.nodes.row(model, named=True)
+            given = {"cores": row["cores"], "memory": row["memory"] or np.inf,
+                     "speed": float(machines.speed[model])}  # fmt: skip
+        for field, value in {"cores": cores, "memory": memory, "speed": speed}.items():
+            if value is not None and not value > 0:
+                raise InputError(
+                    f"must be positive, not {value}",
+                    kind="out-of-range",
+                    field=f"machine {name!r}: {field}",
+                )
+            given[field] = given[field] if value is None else float(value)
+        amounts = [0.0] * len(self._compiled.names.resources)
+        if model is not None:
+            resources = {each["name"]: each["amount"] for each in row["resources"] or ()}
+            amounts = [resources.get(each, 0.0) for each in self._compiled.names.resources]
+        self._run.add_machine(**given, amounts=amounts, like=model)
+        self._compiled = self._compiled.with_machine(name, given["cores"], given["memory"], model)
+        self._run.set_names(self._compiled.names)
+
+    def remove_machine(self, machine: str) -> None:
+        """Remove a machine for good; its tasks are interrupted as by a failure."""
+        index = self._find_machine(machine)
+        try:
+            self._run.remove_machine(index)
+        except ValueError:
+            raise InputError(
+                "was removed already", kind="invalid-operation", field=f"machine {machine!r}"
+            ) from None
 
     def fail(self, machine: str) -> None:
         """Fail a machine; its tasks are interrupted as set in `failures` of the scenario."""

@@ -21,6 +21,7 @@ from twinloop.description.quantities import (
 )
 from twinloop.platform.carbon import CarbonIntensity
 from twinloop.platform.power import AnyPowerModel
+from twinloop.platform.states import HostStates, check_states, read_states
 
 _HOSTS = (
     "its hosts: names of clusters, of groups of hosts (C01-H01) or of single nodes "
@@ -54,11 +55,18 @@ class Host(Description):
         {}, description="other resources of one node: gpu, licences..."
     )
     power: AnyPowerModel | None = Field(None, description="power model of one node")
+    states: HostStates = Field(
+        {},
+        description="states other than running by name: off, switching-on, switching-off and "
+        "others, such as suspended; by default a node is switched on and off at once",
+    )
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, dict) and "count" not in data and isinstance(data.get("names"), list):
-            return {**data, "count": max(1, len(data["names"]))}
+            data = {**data, "count": max(1, len(data["names"]))}
+        if isinstance(data, dict) and "states" in data:
+            data = {**data, "states": read_states(data["states"])}
         return data
 
     @model_validator(mode="after")
@@ -70,6 +78,7 @@ class Host(Description):
                 f"is {self.count}, but there are {len(self.names)} names",
                 kind="inconsistent-values",
             )
+        check_states(self.states, findings, power=self.power is not None)
         findings.check()
         return self
 

@@ -95,7 +95,7 @@ class Kill:
 
 @dataclass(slots=True)
 class SetState:
-    """Switch a machine on or off.
+    """Order a state of a machine.
 
     >>> SetState(0, "off").state
     'off'
@@ -105,7 +105,7 @@ class SetState:
 
     #: Index of the machine.
     machine: int
-    #: The new state: "on" or "off".
+    #: The new state: "on", "off", or another state of the host, such as "suspended".
     state: str
 
 

@@ -63,6 +63,16 @@ class View(Protocol):
     def free(self, machine: int) -> float:
         """The free cores of one machine."""
 
+    @property
+    def states(self) -> Sequence[str]:
+        """The state of each machine: "running", "off", "down", or another one of its host."""
+
+    def state(self, machine: int) -> str:
+        """The state of one machine."""
+
+    def transition_end(self, machine: int) -> float | None:
+        """The time at which the transition of a machine ends (s); None if it is in none."""
+
     def machine_name(self, machine: int) -> str | None:
         """The name of a machine."""
 

@@ -90,22 +90,38 @@ def values_to_hash(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> values_to_hash({"model": {"speed_factor": 1.0, "decide": "instant"}})
     {'model': {'speed_factor': 1.0}}
     """
-    hashed = dict(values)
-    for part, added in _ADDED_LATER.items():
-        if isinstance(values.get(part), Mapping):
-            hashed[part] = {
-                OLD_ON_FAILURE if (part, key) == ("failures", "on_failure") else key: value
-                for key, value in values[part].items()
-                if key not in added or _as_json(value) != added[key]
-            }
+    hashed: dict[str, Any] = _strip_added(values, ())
+    failures = hashed.get("failures")
+    if isinstance(failures, dict) and "on_failure" in failures:
+        hashed["failures"] = {
+            OLD_ON_FAILURE if key == "on_failure" else key: value for key, value in failures.items()
+        }
     return hashed
 
 
-#: The defaults of keys that were added after the first hashes, by part of the scenario.
-_ADDED_LATER: Final[Mapping[str, Mapping[str, Any]]] = {
-    "failures": {"max_attempts": None},
-    "model": {"decide": "instant", "instant_order": list(INSTANT_GROUPS)},
+#: The defaults of keys that were added after the first hashes, by path; `*` is any item of a list.
+_ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
+    ("failures", "max_attempts"): None,
+    ("model", "decide"): "instant",
+    ("model", "instant_order"): list(INSTANT_GROUPS),
+    ("platform", "clusters", "*", "hosts", "*", "states"): {},
 }
+_PREFIXES: Final = {path[:length] for path in _ADDED_LATER for length in range(len(path))}
+
+
+def _strip_added(values: Any, path: tuple[str, ...]) -> Any:
+    """Return the values without the keys that were added later and have their defaults."""
+    if path not in _PREFIXES:
+        return values
+    if isinstance(values, list | tuple):
+        return [_strip_added(value, (*path, "*")) for value in values]
+    if not isinstance(values, Mapping):
+        return values
+    return {
+        key: _strip_added(value, (*path, key))
+        for key, value in values.items()
+        if (*path, key) not in _ADDED_LATER or _as_json(value) != _ADDED_LATER[*path, key]
+    }
 
 
 def _as_json(value: Any) -> Any:
