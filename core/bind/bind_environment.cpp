@@ -3,53 +3,18 @@
 #include <algorithm>
 
 #include "bind/environment.hpp"
+#include "bind/fast_call.hpp"
 #include "bind/observers.hpp"
 #include "kernel/checks.hpp"
 
 namespace twinloop::bind {
 namespace {
 
-// The most frequent calls of a simulation in Python are plain C functions: they bypass the
-// dispatch of nanobind.
-template <class Call>
-PyObject* guarded(PyObject* self, Call&& call) {
-    try {
-        if (!nb::inst_ready(self)) throw nb::type_error("the environment was not initialised");
-        return call(part<Environment>(self)).release().ptr();
-    } catch (nb::python_error& error) {
-        error.restore();
-    } catch (const nb::builtin_exception& error) {
-        PyErr_SetString(PyExc_TypeError, error.what());
-    } catch (const std::invalid_argument& error) {
-        PyErr_SetString(PyExc_ValueError, error.what());
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
-
-double real(PyObject* object) {
-    const double value = PyFloat_AsDouble(object);
-    if (value == -1.0 && PyErr_Occurred()) throw nb::python_error();
-    return value;
-}
-
 PyObject* fast_timeout(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    return guarded(self, [&](Environment& env) {
-        const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-        PyObject* given[2] = {nullptr, nullptr};
-        bool fits = count + named <= 2;
-        for (Py_ssize_t i = 0; fits && i < count; ++i) given[i] = args[i];
-        for (Py_ssize_t i = 0; fits && i < named; ++i) {
-            PyObject* name = PyTuple_GetItem(names, i);
-            const int place = PyUnicode_CompareWithASCIIString(name, "delay") == 0   ? 0
-                              : PyUnicode_CompareWithASCIIString(name, "value") == 0 ? 1
-                                                                                     : -1;
-            fits = place >= 0 && !given[place];
-            if (fits) given[place] = args[count + i];
-        }
-        if (!fits || !given[0]) throw nb::type_error("timeout() takes a delay and a value");
-        return env.timeout(self, real(given[0]), given[1] ? given[1] : Py_None);
+    return guard_call<Environment>(self, [&](Environment& env) {
+        const auto [delay, value] = read_arguments<2>("timeout() takes a delay and a value",
+                                                      {"delay", "value"}, 1, args, count, names);
+        return env.timeout(self, as_real(delay), value ? value : Py_None);
     });
 }
 
@@ -64,33 +29,27 @@ nb::object args_after_two(PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* fast_call_at(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    return guarded(self, [&](Environment& env) {
+    return guard_call<Environment>(self, [&](Environment& env) {
         if (count < 2) throw nb::type_error("call_at() takes a time and a function");
-        return env.call_at(self, real(args[0]), args[1], args_after_two(args, count));
+        return env.call_at(self, as_real(args[0]), args[1], args_after_two(args, count));
     });
 }
 
 PyObject* fast_call_later(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    return guarded(self, [&](Environment& env) {
+    return guard_call<Environment>(self, [&](Environment& env) {
         if (count < 2) throw nb::type_error("call_later() takes a delay and a function");
-        const double delay = real(args[0]);
+        const double delay = as_real(args[0]);
         check_not_negative("delay", delay);
         return env.call_at(self, env.sim.now() + delay, args[1], args_after_two(args, count));
     });
 }
 
-// A C function through void*, which is what PyMethodDef stores whatever its flags say.
-template <class Function>
-PyCFunction method(Function* function) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 PyMethodDef fast_methods[] = {
-    {"timeout", method(&fast_timeout), METH_FASTCALL | METH_KEYWORDS,
+    {"timeout", as_method(&fast_timeout), METH_FASTCALL | METH_KEYWORDS,
      "Create an event that happens after `delay` seconds, for a process to yield."},
-    {"call_at", method(&fast_call_at), METH_FASTCALL,
+    {"call_at", as_method(&fast_call_at), METH_FASTCALL,
      "Call `function(*args)` at an absolute time."},
-    {"call_later", method(&fast_call_later), METH_FASTCALL, R"doc(
+    {"call_later", as_method(&fast_call_later), METH_FASTCALL, R"doc(
 Call `function(*args)` after `delay` seconds.
 
 >>> from twinloop.engine import Environment
@@ -138,6 +97,13 @@ first; equal priorities share max-min).
         .def_prop_ro(
             "now", [](const Environment& self) { return self.sim.now(); },
             "The current time in seconds.")
+        .def_prop_ro(
+            "active_process",
+            [](const Environment& self) {
+                return self.active ? nb::borrow(self.active) : nb::object(nb::none());
+            },
+            nb::sig("def active_process(self) -> Process | None"),
+            "The process that runs now; None outside of processes.")
         .def_prop_ro(
             "events", [](const Environment& self) { return self.sim.events(); },
             "The number of events so far: starts and ends of activities, timers, steps of "
@@ -418,8 +384,7 @@ that a process waits for raises an error. Observers are not copied; efficiency f
                    counted(self.resources.size(), "resource", "resources") + ", " +
                    counted(self.sim.live(), "activity", "activities") + ">";
         });
-    for (PyMethodDef& each : fast_methods)
-        environment.attr(each.ml_name) = nb::steal(PyDescr_NewMethod(types.environment, &each));
+    add_methods(environment, fast_methods);
 }
 
 }  // namespace twinloop::bind

@@ -112,7 +112,8 @@ class Environment final : public Client {
     std::vector<PyObject*> onlookers;             // attached Observer and Recording objects
     std::unique_ptr<EnvironmentNetwork> network;  // nullptr: none
     std::uint64_t activity_count = 0;
-    std::size_t processes = 0;  // alive
+    std::size_t processes = 0;   // alive
+    PyObject* active = nullptr;  // the process that runs now, borrowed
 
   private:
     template <class Part>

@@ -13,7 +13,7 @@ Event* as_event(nb::handle object) {
     if (type == types.timeout || type == types.activity || type == types.process ||
         type == types.condition || type == types.event)
         return &part<Event>(object);
-    return nullptr;
+    return PyType_IsSubtype(Py_TYPE(object.ptr()), types.event) ? &part<Event>(object) : nullptr;
 }
 
 // ---- Event --------------------------------------------------------------------------------------
@@ -54,33 +54,36 @@ void Event::trigger(nb::handle self, nb::object outcome, bool success) {
 }
 
 void Event::process(nb::handle self) {
-    prepare(self);
-    stage = Stage::processed;
-    if (!ok && !has_waiters() && raises_when_unheard()) (void)result();
     const nb::object keep = nb::borrow(self);
-    std::vector<PyObject*> others = std::exchange(more_, {});
+    stage = Stage::processed;
+    std::vector<PyObject*> others;
     std::size_t notified = 0;
+    bool received = false;
     try {
-        if (first_) tell(self, take_first());
-        while (notified < others.size()) tell(self, nb::steal(others[notified++]));
+        prepare(self);
+        others = std::exchange(more_, {});
+        if (first_) received = tell(self, take_first());
+        while (notified < others.size()) received |= tell(self, nb::steal(others[notified++]));
     } catch (...) {
         // The remaining waiters are notified when the simulation continues.
-        more_.assign(others.begin() + static_cast<long>(notified), others.end());
-        if (!more_.empty()) env().schedule(env().sim.now(), self, EventKind::urgent);
+        if (notified < others.size())
+            more_.assign(others.begin() + static_cast<long>(notified), others.end());
+        if (has_waiters()) env().schedule(env().sim.now(), self, EventKind::urgent);
         throw;
     }
+    if (!ok && !received && raises_when_unheard()) (void)result();
 }
 
-void Event::tell(nb::handle self, nb::handle waiter) {
+bool Event::tell(nb::handle self, nb::handle waiter) {
     const PyTypeObject* type = Py_TYPE(waiter.ptr());
     if (type == types.process) {
         part<Process>(waiter).resume(waiter, value, ok);
-    } else if (type == types.condition) {
-        part<Condition>(waiter).heard(waiter, *this);
-    } else {
-        const nb::object result = nb::steal(PyObject_CallOneArg(waiter.ptr(), self.ptr()));
-        if (!result.is_valid()) throw nb::python_error();
+        return true;
     }
+    if (type == types.condition) return part<Condition>(waiter).heard(waiter, *this);
+    const nb::object result = nb::steal(PyObject_CallOneArg(waiter.ptr(), self.ptr()));
+    if (!result.is_valid()) throw nb::python_error();
+    return true;
 }
 
 nb::object Event::result() const {
@@ -115,7 +118,7 @@ void Process::resume(nb::handle self, nb::handle value, bool ok) {
     for (;;) {
         PyObject* answer = nullptr;
         PySendResult result;
-        running = true;
+        env().active = self.ptr();
         if (ok) {
             result = PyIter_Send(generator, sent.ptr(), &answer);
         } else {
@@ -128,7 +131,7 @@ void Process::resume(nb::handle self, nb::handle value, bool ok) {
                 result = PYGEN_RETURN;
             }
         }
-        running = false;
+        env().active = nullptr;
         if (result == PYGEN_NEXT) {
             nb::object yielded = nb::steal(answer);
             Event* event = as_event(yielded);
@@ -157,29 +160,28 @@ void Process::resume(nb::handle self, nb::handle value, bool ok) {
         }
         --env().processes;
         Py_CLEAR(generator);
-        if (result == PYGEN_RETURN) {
+        // The end is an event also without waiters: a process may begin to wait for it before it
+        // happens, and an error is raised only if none does. Without another reference none can.
+        if (result != PYGEN_RETURN) {
+            const nb::python_error error;
+            trigger(self, nb::borrow(error.value()), false);
+        } else if (has_waiters() || Py_REFCNT(self.ptr()) > 1) {
+            trigger(self, nb::steal(answer), true);
+        } else {
             settle(nb::steal(answer), true);
-            if (has_waiters()) {
-                env().schedule(env().sim.now(), self);
-            } else {
-                stage = Stage::processed;
-            }
-            return;
-        }
-        nb::python_error error;
-        settle(nb::borrow(error.value()), false);
-        if (!has_waiters()) {
             stage = Stage::processed;
-            throw error;
         }
-        env().schedule(env().sim.now(), self);
         return;
     }
 }
 
-void Process::interrupt(nb::handle self, nb::object cause) {
+void Process::check_interruptible(nb::handle self) const {
     if (stage != Stage::pending) throw std::runtime_error("the process has ended already");
-    if (running) throw std::runtime_error("a process cannot interrupt itself");
+    if (env().active == self.ptr()) throw std::runtime_error("a process cannot interrupt itself");
+}
+
+void Process::interrupt(nb::handle self, nb::object cause) {
+    check_interruptible(self);
     const nb::object interruption = make<Event>(types.event, env_object());
     Event& event = part<Event>(interruption);
     event.settle(nb::borrow(types.interrupt)(cause), false);
@@ -222,30 +224,40 @@ void Condition::watch(nb::handle self) {
     if (stage == Stage::pending && happened_ >= needed_) trigger(self, nb::none(), true);
 }
 
-void Condition::heard(nb::handle self, Event& event) {
-    if (stage != Stage::pending) return;
+bool Condition::heard(nb::handle self, Event& event) {
+    if (stage != Stage::pending) return false;
     ++happened_;
     if (!event.ok) {
         trigger(self, nb::borrow(event.value), false);
     } else if (happened_ == needed_) {
         trigger(self, nb::none(), true);
     }
+    return true;
 }
 
 // The value: the events that have happened, with their values, in the order of the arguments.
 void Condition::prepare(nb::handle self) {
-    nb::dict happened;
     for (PyObject* each : events_) {
         Event& event = part<Event>(each);
-        if (event.stage == Stage::processed) {
-            happened[nb::handle(each)] = nb::handle(event.value);
-        } else {
-            event.remove_waiter(self);
-        }
+        if (event.stage != Stage::processed) event.remove_waiter(self);
     }
     if (!ok) return;
+    nb::dict happened;
+    collect(happened);
     PyObject* old = std::exchange(value, happened.release().ptr());
     Py_DECREF(old);
+}
+
+// A condition within a condition contributes its events.
+void Condition::collect(nb::dict& happened) const {
+    for (PyObject* each : events_) {
+        const Event& event = part<Event>(each);
+        if (Py_TYPE(each) == types.condition) {
+            part<Condition>(each).collect(happened);
+        } else if (event.stage == Stage::processed) {
+            happened[nb::handle(each)] = nb::handle(event.value);
+        }
+    }
 }
 
 int Condition::traverse(visitproc visit, void* arg) {

@@ -49,7 +49,7 @@ class Event {
     // Returns the value, or raises the exception.
     [[nodiscard]] nb::object result() const;
     [[nodiscard]] virtual bool raises_when_unheard() const { return true; }
-    // Called just before the waiters are notified.
+    // Called before the waiters are notified.
     virtual void prepare(nb::handle /*self*/) {}
 
     virtual int traverse(visitproc visit, void* arg);
@@ -66,7 +66,8 @@ class Event {
     PyObject* env_;
 
   private:
-    void tell(nb::handle self, nb::handle waiter);
+    // Notifies a waiter; returns whether it has received the failure of a failed event.
+    bool tell(nb::handle self, nb::handle waiter);
 
     PyObject* first_ = nullptr;  // most events have one waiter
     std::vector<PyObject*> more_;
@@ -89,13 +90,13 @@ class Process final : public Event {
     ~Process() override { Process::release(); }
     void resume(nb::handle self, nb::handle value, bool ok);
     void interrupt(nb::handle self, nb::object cause);
+    void check_interruptible(nb::handle self) const;
     static void deliver(Event& interruption);
     int traverse(visitproc visit, void* arg) override;
     void release() override;
 
     PyObject* generator;
     PyObject* target = nullptr;  // the awaited event
-    bool running = false;
 };
 
 class Condition final : public Event {
@@ -106,12 +107,15 @@ class Condition final : public Event {
     }
     ~Condition() override { Condition::release(); }
     void watch(nb::handle self);
-    void heard(nb::handle self, Event& event);
+    // Returns whether the event counts for the condition.
+    bool heard(nb::handle self, Event& event);
     void prepare(nb::handle self) override;
     int traverse(visitproc visit, void* arg) override;
     void release() override;
 
   private:
+    void collect(nb::dict& happened) const;
+
     std::vector<PyObject*> events_;
     std::size_t needed_;
     std::size_t happened_ = 0;
@@ -195,6 +199,19 @@ struct Types {
     PyTypeObject* recording = nullptr;
     PyTypeObject* network = nullptr;
     PyTypeObject* data_store = nullptr;
+    PyTypeObject* request = nullptr;
+    PyTypeObject* priority_request = nullptr;
+    PyTypeObject* release = nullptr;
+    PyTypeObject* store_put = nullptr;
+    PyTypeObject* store_get = nullptr;
+    PyTypeObject* filter_store_get = nullptr;
+    PyTypeObject* container_put = nullptr;
+    PyTypeObject* container_get = nullptr;
+    PyTypeObject* queueing_resource = nullptr;
+    PyTypeObject* priority_resource = nullptr;
+    PyTypeObject* preemptive_resource = nullptr;
+    PyTypeObject* preempted = nullptr;
+    PyTypeObject* sequence_view = nullptr;
     PyObject* interrupt = nullptr;
     PyObject* cancelled = nullptr;
     PyObject* stalled = nullptr;
@@ -238,6 +255,7 @@ void bind_environment(nb::module_& module);
 void bind_network(nb::module_& module);
 void bind_resources(nb::module_& module);
 void bind_observers(nb::module_& module);
+void bind_queueing(nb::module_& module);
 void bind_columns(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_policies(nb::module_& module);

@@ -152,6 +152,46 @@ def test_operators_are_all_of_and_any_of() -> None:
     assert list(either.value) == [short]
 
 
+def test_the_value_of_nested_conditions_has_the_events_of_all() -> None:
+    env = Environment()
+    a, b, c, d = (env.timeout(delay, delay) for delay in (1, 2, 3, 9))
+    assert env.run(until=((a & b) | d) & c) == {a: 1, b: 2, c: 3}
+
+
+def test_the_error_of_a_process_goes_to_who_begins_to_wait_in_the_same_instant() -> None:
+    env = Environment()
+    times = []
+
+    def fails() -> Body:
+        yield env.timeout(1)
+        raise KeyError("boom")
+
+    def copes() -> Body:
+        yield env.timeout(1)
+        assert failing.triggered
+        assert not failing.processed
+        with pytest.raises(KeyError, match="boom"):
+            yield failing
+        times.append(env.now)
+
+    failing = env.process(fails())
+    env.process(copes())
+    env.run()
+    assert times == [1.0]
+
+
+def test_a_condition_that_has_happened_does_not_receive_a_failure() -> None:
+    env = Environment()
+    first, second = env.event(), env.event()
+    either = first | second
+    first.succeed()
+    second.fail(KeyError("boom"))
+    with pytest.raises(KeyError, match="boom"):
+        env.run()
+    env.run()
+    assert either.ok
+
+
 def test_waiting_repeatedly_on_a_pending_event_leaves_no_waiters() -> None:
     env = Environment()
     closing = env.event()
