@@ -6,13 +6,14 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bind/queueing.hpp"
 #include "kernel/checks.hpp"
 
 namespace twinloop::bind {
 namespace {
 
 // Entry of the queue: a counted pointer whose low bits hold the type of its object.
-enum Token : std::uint64_t { event_token = 0, timer_token = 1, token_mask = 3 };
+enum Token : std::uint64_t { event_token = 0, timer_token = 1, release_token = 2, token_mask = 3 };
 
 std::uint64_t token(nb::handle object, Token sort) {
     return reinterpret_cast<std::uint64_t>(object.ptr()) | sort;
@@ -101,6 +102,11 @@ void Environment::fired(std::uint64_t token, bool again) {
         if (!again) keep(std::move(object), timer, spare_timers_);
         return;
     }
+    if (token & release_token) {
+        const nb::object resource = take(token);
+        part<BaseResource>(resource).serve_puts();
+        return;
+    }
     nb::object event = take(token);
     PyTypeObject* type = Py_TYPE(event.ptr());
     Event& what = part<Event>(event);
@@ -180,6 +186,11 @@ EventId Environment::schedule_timer(double time, nb::handle timer) {
     const EventId id = sim.schedule(time, token(timer, timer_token));
     timer.inc_ref();
     return id;
+}
+
+void Environment::schedule_release(nb::handle resource) {
+    sim.schedule(sim.now(), token(resource, release_token));
+    resource.inc_ref();
 }
 
 EventId Environment::schedule_timer_every(double first, double period, std::uint64_t count,

@@ -81,6 +81,8 @@ class Environment final : public Client {
     EventId schedule_timer(double time, nb::handle timer);
     EventId schedule_timer_every(double first, double period, std::uint64_t count,
                                  nb::handle timer);
+    // The end of a release, whose event no program can refer to: the resource serves its queue.
+    void schedule_release(nb::handle resource);
     [[nodiscard]] bool timer_pending(EventId event, nb::handle timer) const;
     bool cancel_timer(EventId event, nb::handle timer);
 

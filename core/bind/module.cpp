@@ -43,6 +43,7 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_observers(module);
     twinloop::bind::bind_environment(module);
     twinloop::bind::bind_network(module);
+    twinloop::bind::bind_queueing(module);
     twinloop::bind::bind_columns(module);
     twinloop::bind::bind_io(module);
     twinloop::bind::bind_policies(module);

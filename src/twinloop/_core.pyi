@@ -4,10 +4,11 @@ from collections.abc import (
     Callable,
     Generator,
     Iterable,
+    Iterator,
     Mapping,
     Sequence
 )
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, Literal, Self, overload
 
 import numpy
 import numpy.typing
@@ -438,6 +439,10 @@ class Environment:
         """The current time in seconds."""
 
     @property
+    def active_process(self) -> Process | None:
+        """The process that runs now; None outside of processes."""
+
+    @property
     def events(self) -> int:
         """
         The number of events so far: starts and ends of activities, timers, steps of profiles.
@@ -727,7 +732,7 @@ class DataStore:
     (4.0, 40.0)
     """
 
-    def put(self, file: str, size: float) -> None:
+    def put(self, item: object) -> StorePut:
         """
         Store a file at once, without a transfer; a file of that name is replaced.
         """
@@ -768,6 +773,389 @@ class DataStore:
         """The name."""
 
     def __repr__(self) -> str: ...
+
+class SequenceView:
+    """
+    A read-only view of the queue, the users or the items of a resource, always up to date.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int | slice) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __contains__(self, item: object) -> bool: ...
+
+    def __eq__(self, other: object) -> bool: ...
+
+    def index(self, item: object) -> int:
+        """Return the position of an item; `ValueError` if there is none."""
+
+    def count(self, item: object) -> int:
+        """Return how often an item occurs."""
+
+    def __repr__(self) -> str: ...
+
+class Put(Event):
+    """
+    A request, or a put into a store or a container: an event that can be cancelled, also by the end of a `with` block.
+    """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def cancel(self) -> None:
+        """Leave the queue; an operation that has been carried out is not undone."""
+
+    @property
+    def resource(self) -> BaseResource:
+        """The resource."""
+
+    @property
+    def proc(self) -> Process | None:
+        """The process that made the operation; None outside of processes."""
+
+class Get(Event):
+    """
+    A release, or a get from a store or a container: an event that can be cancelled, also by the end of a `with` block.
+    """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def cancel(self) -> None:
+        """Leave the queue; an operation that has been carried out is not undone."""
+
+    @property
+    def resource(self) -> BaseResource:
+        """The resource."""
+
+    @property
+    def proc(self) -> Process | None:
+        """The process that made the operation; None outside of processes."""
+
+class BaseResource:
+    """
+    What all resources with queues have: a capacity, and operations that wait.
+    """
+
+    @property
+    def capacity(self) -> float:
+        """The capacity."""
+
+    @property
+    def put_queue(self) -> SequenceView:
+        """The puts or requests that wait, in the order of service."""
+
+    @property
+    def get_queue(self) -> SequenceView:
+        """The gets that wait, in the order of service."""
+
+class Request(Put):
+    """
+    A request for a slot; the end of its `with` block frees the slot or leaves the queue.
+    """
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    def usage_since(self) -> float | None:
+        """The time at which the slot was granted; None before."""
+
+class PriorityRequest(Request):
+    """A request with a priority."""
+
+    @property
+    def priority(self) -> float:
+        """The priority; the least is served first."""
+
+    @property
+    def preempt(self) -> bool:
+        """Whether the request may take the slot of a less urgent user."""
+
+    @property
+    def time(self) -> float:
+        """The time of the request."""
+
+class Release(Get):
+    """The release of a slot, which happens at once."""
+
+    @property
+    def request(self) -> Request:
+        """The request whose slot is released."""
+
+class Preempted:
+    """
+    The cause of the `Interrupt` of a process whose slot was taken; see `PreemptiveResource`.
+    """
+
+    @property
+    def by(self) -> Process | None:
+        """The process that has taken the slot."""
+
+    @property
+    def usage_since(self) -> float:
+        """The time from which the process had the slot."""
+
+    @property
+    def resource(self) -> PreemptiveResource:
+        """The resource."""
+
+class StorePut(Put):
+    """An item on its way into a store."""
+
+    @property
+    def item(self) -> Any:
+        """The item."""
+
+class StoreGet(Get):
+    """A wait for an item of a store, which is its value."""
+
+class FilterStoreGet(StoreGet):
+    """A wait for an item that a filter accepts, which is its value."""
+
+    @property
+    def filter(self) -> Callable[[Any], object] | None:
+        """The filter; None accepts every item."""
+
+class ContainerPut(Put):
+    """An amount on its way into a container."""
+
+    @property
+    def amount(self) -> float:
+        """The amount."""
+
+class ContainerGet(Get):
+    """A wait for an amount of a container."""
+
+    @property
+    def amount(self) -> float:
+        """The amount."""
+
+class QueueingResource(BaseResource):
+    """
+    Slots that processes request, hold and release: `capacity` of them, first come, first served.
+
+    `twinloop.engine.queueing.Resource`. The `with` block frees the slot, or leaves the queue, however it
+    ends:
+
+    >>> from twinloop.engine import Environment
+    >>> from twinloop.engine.queueing import Resource
+    >>> env = Environment()
+    >>> counter = Resource(env, capacity=1)
+    >>> def customer(name, service):
+    ...     with counter.request() as turn:
+    ...         yield turn
+    ...         yield env.timeout(service)
+    ...     print(f"{env.now:g}: {name} leaves, {len(counter.queue)} waiting")
+    >>> for name, service in [("first", 6), ("second", 1), ("third", 2)]:
+    ...     process = env.process(customer(name, service))
+    >>> env.run()
+    6: first leaves, 2 waiting
+    7: second leaves, 1 waiting
+    9: third leaves, 0 waiting
+    """
+
+    def __init__(self, env: Environment, capacity: float = 1) -> None: ...
+
+    def request(self) -> Request:
+        """Request a slot; the event happens when it is granted."""
+
+    def release(self, request: Request) -> Release:
+        """
+        Free the slot of a request; the next one is served when the returned event happens.
+
+        The end of `with resource.request()` does the same. A request that holds no slot is left alone.
+        """
+
+    @property
+    def count(self) -> int:
+        """The number of slots in use."""
+
+    @property
+    def users(self) -> SequenceView:
+        """The requests that hold a slot, in the order in which they got it."""
+
+    @property
+    def queue(self) -> SequenceView:
+        """The requests that wait, in the order of service."""
+
+class PriorityResource(QueueingResource):
+    """
+    Slots for which requests wait in the order of their priorities; the least is served first.
+
+    >>> from twinloop.engine import Environment
+    >>> from twinloop.engine.queueing import PriorityResource
+    >>> env = Environment()
+    >>> doctor = PriorityResource(env, capacity=1)
+    >>> def patient(name, priority):
+    ...     with doctor.request(priority=priority) as turn:
+    ...         yield turn
+    ...         print(f"{env.now:g}: {name}")
+    ...         yield env.timeout(10)
+    >>> for name, priority in [("cold", 3), ("check-up", 5), ("fracture", 1)]:
+    ...     process = env.process(patient(name, priority))
+    >>> env.run()
+    0: cold
+    10: fracture
+    20: check-up
+    """
+
+    def __init__(self, env: Environment, capacity: float = 1) -> None: ...
+
+    def request(self, priority: float = 0, preempt: bool = True) -> PriorityRequest:
+        """
+        Request a slot; of the waiting requests, the one with the least `priority` is served first.
+
+        With a `PreemptiveResource`, `preempt` lets the request take the slot of a less urgent user.
+        """
+
+class PreemptiveResource(PriorityResource):
+    """
+    Slots that an urgent request takes from the least urgent user, which is interrupted.
+
+    The `cause` of the `Interrupt` is a `Preempted`. With `preempt=False`, a request waits.
+
+    >>> from twinloop.engine import Environment, Interrupt
+    >>> from twinloop.engine.queueing import PreemptiveResource
+    >>> env = Environment()
+    >>> machine = PreemptiveResource(env)
+    >>> def use(name, priority, start, duration):
+    ...     yield env.timeout(start)
+    ...     with machine.request(priority) as turn:
+    ...         yield turn
+    ...         try:
+    ...             yield env.timeout(duration)
+    ...             print(f"{env.now:g}: {name} is done")
+    ...         except Interrupt as interrupt:
+    ...             used = env.now - interrupt.cause.usage_since
+    ...             print(f"{env.now:g}: {name} loses the machine after {used:g} s")
+    >>> jobs = [env.process(use("long", 2, 0, 10)), env.process(use("urgent", 1, 4, 3))]
+    >>> env.run()
+    4: long loses the machine after 4 s
+    7: urgent is done
+    """
+
+    def __init__(self, env: Environment, capacity: float = 1) -> None: ...
+
+class Store(BaseResource):
+    """
+    Up to `capacity` items, any objects: the first that was put is the first that a get returns.
+
+    >>> from twinloop.engine import Environment
+    >>> from twinloop.engine.queueing import Store
+    >>> env = Environment()
+    >>> belt = Store(env, capacity=2)
+    >>> def produce():
+    ...     for item in ["a", "b", "c"]:
+    ...         yield belt.put(item)
+    ...         print(f"{env.now:g}: {item} on the belt")
+    >>> def consume():
+    ...     while True:
+    ...         yield env.timeout(5)
+    ...         item = yield belt.get()
+    ...         print(f"{env.now:g}: {item} taken")
+    >>> processes = [env.process(produce()), env.process(consume())]
+    >>> env.run(until=11)
+    0: a on the belt
+    0: b on the belt
+    5: a taken
+    5: c on the belt
+    10: b taken
+    >>> belt.items
+    ['c']
+    """
+
+    def __init__(self, env: Environment, capacity: float = float('inf')) -> None: ...
+
+    def put(self, item: object) -> StorePut:
+        """Put an item; the event happens when there is space."""
+
+    def get(self) -> StoreGet:
+        """Get an item, the value of the event."""
+
+    @property
+    def items(self) -> SequenceView:
+        """The items in the store."""
+
+class PriorityStore(Store):
+    """
+    Items of which a get returns the least, by `<`; `PriorityItem` gives any object a priority.
+
+    >>> from twinloop.engine import Environment
+    >>> from twinloop.engine.queueing import PriorityItem, PriorityStore
+    >>> env = Environment()
+    >>> inbox = PriorityStore(env)
+    >>> def work():
+    ...     yield inbox.put(PriorityItem(3, "invoice"))
+    ...     yield inbox.put(PriorityItem(1, "alarm"))
+    ...     first = yield inbox.get()
+    ...     print(first.item)
+    >>> process = env.process(work())
+    >>> env.run()
+    alarm
+    """
+
+    def __init__(self, env: Environment, capacity: float = float('inf')) -> None: ...
+
+class FilterStore(Store):
+    """
+    Items of which a get returns the first that its filter accepts; other gets do not wait for it.
+
+    >>> from twinloop.engine import Environment
+    >>> from twinloop.engine.queueing import FilterStore
+    >>> env = Environment()
+    >>> pool = FilterStore(env)
+    >>> def work():
+    ...     for size in [2, 8, 4]:
+    ...         yield pool.put(size)
+    ...     found = yield pool.get(lambda size: size >= 4)
+    ...     print(found, pool.items)
+    >>> process = env.process(work())
+    >>> env.run()
+    8 [2, 4]
+    """
+
+    def __init__(self, env: Environment, capacity: float = float('inf')) -> None: ...
+
+    def get(self) -> StoreGet:
+        """
+        Get the first item for which `filter(item)` is true, the value of the event.
+        """
+
+class Container(BaseResource):
+    """
+    An amount between 0 and `capacity` that processes add to and take from, initially `init`.
+
+    >>> from twinloop.engine import Environment
+    >>> from twinloop.engine.queueing import Container
+    >>> env = Environment()
+    >>> tank = Container(env, capacity=100, init=20)
+    >>> def car():
+    ...     yield tank.get(50)
+    ...     print(f"{env.now:g}: refuelled, {tank.level} left")
+    >>> def tanker():
+    ...     yield env.timeout(8)
+    ...     yield tank.put(60)
+    >>> processes = [env.process(car()), env.process(tanker())]
+    >>> env.run()
+    8: refuelled, 30 left
+    """
+
+    def __init__(self, env: Environment, capacity: float = float('inf'), init: float = 0) -> None: ...
+
+    def put(self, amount: float) -> ContainerPut:
+        """Add an amount; the event happens when there is space for all of it."""
+
+    def get(self, amount: float) -> ContainerGet:
+        """Take an amount; the event happens when all of it is there."""
+
+    @property
+    def level(self) -> float:
+        """The amount now; an integer if only integers were added and taken."""
 
 class ColumnRun:
     """The result of `run_columns`."""
