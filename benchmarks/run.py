@@ -20,6 +20,7 @@ from measure import BenchmarkResult, Goal, ResultTable
 TOPICS = (
     "sharing",
     "processes",
+    "queueing",
     "flows",
     "memory",
     "threads",
