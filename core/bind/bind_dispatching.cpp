@@ -52,7 +52,7 @@ void bind_dispatcher(nb::module_& module) {
                std::uint64_t seed) {
                 const Scenario& all = *scenario.scenario;
                 auto decider = policy_from(policy, scenario.names, seed);
-                SchedulerState scheduler = all.make_scheduler_state(*decider, 1.0);
+                SchedulerState scheduler = all.make_scheduler_state(*decider, ModelValues{});
                 for (TaskId task = 0; task < all.size(); ++task)
                     scheduler.set_planned_time(task, all.requested_or_recorded_time(task));
                 // Real machines are opened and closed at once.

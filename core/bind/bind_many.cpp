@@ -101,17 +101,22 @@ const std::map<std::string, TaskColumn>& task_columns() {
     return all;
 }
 
-void check_width(const ScenarioHandle& scenario, const Matrix& matrix) {
-    if (!scenario.scenario->takes(matrix.shape(1)))
-        throw nb::value_error("the width of a row does not match the model values of the scenario");
+// The columns of a matrix; those of the scenario by default.
+const ValueColumns& columns_of(const ScenarioHandle& scenario, const Matrix& matrix,
+                               const ValueColumns* columns) {
+    const ValueColumns& used = columns == nullptr ? scenario.scenario->columns : *columns;
+    if (used.size() != matrix.shape(1))
+        throw nb::value_error("the width of a row does not match its columns");
+    return used;
 }
 
 // One run for each row of the matrix: its KPIs, its task columns, and the time of the next event of
 // runs that need failures beyond the known horizon (NaN for complete runs).
 nb::object run_many(const ScenarioHandle& scenario, nb::handle policy, const Matrix& matrix,
-                    unsigned threads, bool figures, const std::vector<std::string>& columns) {
+                    const ValueColumns* its_columns, unsigned threads, bool figures,
+                    const std::vector<std::string>& columns) {
     const std::size_t rows = matrix.shape(0);
-    check_width(scenario, matrix);
+    const ValueColumns& used = columns_of(scenario, matrix, its_columns);
     const auto prototype = policy_from(policy, scenario.names, 0);
     if (prototype->foreign())
         throw nb::type_error(
@@ -130,8 +135,8 @@ nb::object run_many(const ScenarioHandle& scenario, nb::handle policy, const Mat
     const std::shared_ptr<const Outages> outages = scenario.scenario->outages;
     on_threads(rows, threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
-        World run(scenario.scenario, outages, scenario.scenario->values(given), prototype->clone(),
-                  recording);
+        World run(scenario.scenario, outages, scenario.scenario->values(given, used),
+                  prototype->clone(), recording);
         while (run.step()) {
         }
         if (run.needs_outages()) {
@@ -152,15 +157,19 @@ nb::object run_many(const ScenarioHandle& scenario, nb::handle policy, const Mat
 
 // The power for each row of model values under the same loads.
 nb::object watts(const LoadProfile& self, const ScenarioHandle& scenario, const Matrix& matrix,
-                 unsigned threads) {
-    check_width(scenario, matrix);
+                 const ValueColumns* columns, unsigned threads) {
+    const ValueColumns& used = columns_of(scenario, matrix, columns);
+    const Scenario& all = *scenario.scenario;
     const std::size_t windows = self.windows();
     std::vector<double> means(matrix.shape(0) * windows);
     on_threads(matrix.shape(0), threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
-        const ModelValues values = scenario.scenario->values(given);
-        const PowerModel& model = values.power ? *values.power : *scenario.scenario->powers.front();
-        self.watts(model, std::span(means).subspan(row * windows, windows));
+        const ModelValues values = all.values(given, used);
+        std::vector<std::shared_ptr<const PowerModel>> models;
+        models.reserve(self.groups());
+        for (std::size_t group = 0; group < self.groups(); ++group)
+            models.push_back(all.power_of(values, all.first_of_group(group)));
+        self.watts(models, std::span(means).subspan(row * windows, windows));
     });
     return as_array(std::move(means));
 }
@@ -172,19 +181,22 @@ void bind_many(nb::module_& module) {
     for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
     module.attr("KPI_NAMES") = nb::tuple(names);
     module.def("run_many", &run_many, nb::arg("scenario"), nb::arg("policy"), nb::arg("matrix"),
-               nb::kw_only(), nb::arg("threads"), nb::arg("figures"), nb::arg("columns"),
+               nb::arg("value_columns").none() = nb::none(), nb::kw_only(), nb::arg("threads"),
+               nb::arg("figures"), nb::arg("columns"),
                nb::sig("def run_many(scenario: NativeScenario, policy: object, matrix: "
-                       "numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, "
+                       "numpy.typing.NDArray[numpy.float64], value_columns: ValueColumns | None "
+                       "= None, *, threads: int, figures: bool, "
                        "columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], "
                        "list[numpy.typing.NDArray[numpy.float64]], "
                        "numpy.typing.NDArray[numpy.float64]]"));
     nb::class_<LoadProfile>(module, "LoadProfile", nb::is_final(),
                             "The load of the machines in each window of a run.")
         .def_prop_ro("windows", &LoadProfile::windows)
-        .def("watts", &watts, nb::arg("scenario"), nb::arg("matrix"), nb::kw_only(),
-             nb::arg("threads"),
+        .def("watts", &watts, nb::arg("scenario"), nb::arg("matrix"),
+             nb::arg("columns").none() = nb::none(), nb::kw_only(), nb::arg("threads"),
              nb::sig("def watts(self, scenario: NativeScenario, matrix: "
-                     "numpy.typing.NDArray[numpy.float64], *, threads: int) -> "
+                     "numpy.typing.NDArray[numpy.float64], columns: ValueColumns | None = None, "
+                     "*, threads: int) -> "
                      "numpy.typing.NDArray[numpy.float64]"));
 }
 

@@ -58,17 +58,12 @@ ContentionRule contention_from(const nb::dict& rule) {
     return made;
 }
 
-FurtherValue further_from(nb::handle given) {
-    using What = FurtherValue::What;
-    static const std::map<std::string, What> known = {{"service_factor", What::service_factor},
-                                                      {"slope", What::slope},
-                                                      {"inflation", What::inflation},
-                                                      {"pressure", What::pressure},
-                                                      {"sensitivity", What::sensitivity},
-                                                      {"idle", What::idle},
-                                                      {"max", What::max},
-                                                      {"parameter", What::parameter}};
-    return {known.at(nb::cast<std::string>(given[0])), nb::cast<std::size_t>(given[1])};
+ValueColumns columns_from(const nb::list& given) {
+    ValueColumns made;
+    for (const nb::handle each : given)
+        made.add(nb::cast<std::string>(each[0]), nb::cast<std::size_t>(each[1]),
+                 nb::cast<std::size_t>(each[2]));
+    return made;
 }
 
 Interrupted interrupted_from(nb::handle text) {
@@ -119,12 +114,12 @@ void read_machines(Scenario& all, const nb::dict& from) {
     const auto mhz = reals(from, "mhz");
     for (std::size_t i = 0; i < cores.size(); ++i)
         all.machines.push_back({cores[i], memory[i], speed[i], mhz[i]});
+    all.groups = column<std::uint32_t, std::int64_t>(from, "group");
     std::vector<std::shared_ptr<const PowerModel>> models;
     for (const nb::handle each : nb::cast<nb::list>(from["powers"]))
         models.push_back(std::make_shared<PowerModel>(power_from(nb::cast<nb::dict>(each))));
     if (!models.empty())
-        for (const std::size_t model : column<std::size_t, std::int64_t>(from, "power"))
-            all.powers.push_back(models[model]);
+        for (const std::uint32_t group : all.groups) all.powers.push_back(models[group]);
     if (nb::len(nb::object(from["state_tables"])) > 0)
         all.states = std::make_shared<const StateTables>(
             states_from(from, column<std::uint16_t, std::int64_t>(from, "state_table")));
@@ -202,8 +197,7 @@ void read_options(Scenario& all, const nb::dict& from) {
     all.contention = std::make_shared<const ContentionRule>(
         contention_from(nb::cast<nb::dict>(from["contention"])));
     all.service_factors = nb::cast<std::vector<double>>(from["service_factors"]);
-    for (const nb::handle each : nb::cast<nb::list>(from["further"]))
-        all.further.push_back(further_from(each));
+    all.columns = columns_from(nb::cast<nb::list>(from["columns"]));
     all.options.fixed_demand = nb::cast<bool>(from["fixed_demand"]);
     all.options.no_delay = nb::cast<bool>(from["no_delay"]);
     all.options.kill = nb::cast<bool>(from["kill"]);
@@ -246,7 +240,9 @@ void set_outages(ScenarioHandle& self, const Column<std::int64_t>& machines,
 nb::object find_impossible(const ScenarioHandle& self, nb::handle policy, double capacity) {
     const Scenario& all = *self.scenario;
     const std::unique_ptr<Controller> judge = policy_from(policy, self.names, 0);
-    SchedulerState scheduler = all.make_scheduler_state(*judge, capacity);
+    ModelValues values;
+    values.effective_capacity = capacity;
+    SchedulerState scheduler = all.make_scheduler_state(*judge, values);
     for (TaskId task = 0; task < all.size(); ++task)
         scheduler.set_planned_time(task, all.requested_or_recorded_time(task));
     std::vector<std::uint8_t> mask(all.size(), 0);
@@ -258,6 +254,20 @@ nb::object find_impossible(const ScenarioHandle& self, nb::handle policy, double
 }  // namespace
 
 void bind_scenario(nb::module_& module) {
+    nb::list names;
+    for (const ModelParameter& each : model_parameters())
+        names.append(nb::str(each.name.data(), each.name.size()));
+    module.attr("PARAMETER_NAMES") = nb::tuple(names);
+    nb::class_<ValueColumns>(module, "ValueColumns", nb::is_final(),
+                             "The parameter, index and item of each column of rows of values.")
+        .def(
+            "__init__",
+            [](ValueColumns* self, const nb::list& columns) {
+                new (self) ValueColumns(columns_from(columns));
+            },
+            nb::arg("columns"),
+            nb::sig("def __init__(self, columns: list[tuple[str, int, int]]) -> None"))
+        .def("__len__", &ValueColumns::size);
     nb::class_<ScenarioHandle>(
         module, "NativeScenario", nb::is_final(),
         "A scenario as native columns; see `twinloop.engine.CompiledScenario`.")

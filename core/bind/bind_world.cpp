@@ -19,11 +19,13 @@
 namespace twinloop::bind {
 namespace {
 
-ModelValues values_from(const Scenario& all, const Column<double>& values) {
-    if (!all.takes(values.shape(0)))
-        throw nb::value_error(
-            "the number of values does not match the model values of the scenario");
-    return all.values({values.data(), values.shape(0)});
+// The values of a row; `columns` are those of the scenario by default.
+ModelValues values_from(const Scenario& all, const Column<double>& values,
+                        const ValueColumns* columns) {
+    const ValueColumns& used = columns == nullptr ? all.columns : *columns;
+    if (used.size() != values.shape(0))
+        throw nb::value_error("the number of values does not match their columns");
+    return all.values({values.data(), values.shape(0)}, used);
 }
 
 // A run that can be accessed only through `hold`, which guards against concurrent use.
@@ -234,21 +236,22 @@ void bind_world(nb::module_& module) {
         .def(
             "__init__",
             [](WorldHandle* self, const ScenarioHandle& scenario, nb::handle policy,
-               const Column<double>& values, bool placements, bool use, bool decisions,
-               double usage_step, double usage_rows, std::uint64_t seed) {
+               const Column<double>& values, const ValueColumns* columns, bool placements, bool use,
+               bool decisions, double usage_step, double usage_rows, std::uint64_t seed) {
                 auto made = policy_from(policy, scenario.names, seed);
                 Controller& kept = *made;
                 auto run = std::make_unique<World>(
                     scenario.scenario, scenario.scenario->outages,
-                    values_from(*scenario.scenario, values), std::move(made),
+                    values_from(*scenario.scenario, values, columns), std::move(made),
                     Recording{placements, use, decisions, false, usage_step, usage_rows});
                 auto guard = WorldHandle::make_guard();
                 attach(kept, guard);
                 new (self) WorldHandle(std::move(run), scenario.names, std::move(guard));
             },
-            nb::arg("scenario"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
-            nb::arg("placements") = false, nb::arg("use") = false, nb::arg("decisions") = false,
-            nb::arg("usage_step") = never, nb::arg("usage_rows") = never, nb::arg("seed") = 0)
+            nb::arg("scenario"), nb::arg("policy"), nb::arg("values"),
+            nb::arg("columns").none() = nb::none(), nb::kw_only(), nb::arg("placements") = false,
+            nb::arg("use") = false, nb::arg("decisions") = false, nb::arg("usage_step") = never,
+            nb::arg("usage_rows") = never, nb::arg("seed") = 0)
         .def_prop_ro("now", [](const WorldHandle& self) { return self.hold()->now(); })
         .def_prop_ro("start_time",
                      [](const WorldHandle& self) { return self.hold()->state().begin; })
@@ -315,8 +318,10 @@ void bind_world(nb::module_& module) {
             nb::arg("step"))
         .def(
             "loads",
-            [](const WorldHandle& self, double step) { return LoadProfile(*self.hold(), step); },
-            nb::arg("step"))
+            [](const WorldHandle& self, double step, bool by_group) {
+                return LoadProfile(*self.hold(), step, by_group);
+            },
+            nb::arg("step"), nb::arg("by_group") = false)
         .def(
             "progress",
             [](const WorldHandle& self, std::int64_t task) {

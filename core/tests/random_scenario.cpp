@@ -202,7 +202,9 @@ std::unique_ptr<Controller> pick_filter(Bytes& bytes) {
 
 // Tasks that the policy cannot place on empty machines are rejected in advance.
 void reject_impossible(Scenario& all, const Controller& controller, double capacity) {
-    SchedulerState scheduler = all.make_scheduler_state(controller, capacity);
+    ModelValues values;
+    values.effective_capacity = capacity;
+    SchedulerState scheduler = all.make_scheduler_state(controller, values);
     for (TaskId task = 0; task < all.size(); ++task)
         scheduler.set_planned_time(task, all.requested_or_recorded_time(task));
     for (TaskId task = 0; task < all.size(); ++task)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "random_scenario.hpp"
@@ -19,18 +20,36 @@ using namespace twinloop;
 
 constexpr std::size_t rows = 12;
 
-// The common values of a row, as `run_many` receives them.
-std::vector<double> pick_row(const ModelValues& values, std::mt19937_64& random) {
+// Values by name, as `run_many` receives them.
+const std::vector<std::pair<const char*, double ModelValues::*>> common = {
+    {"speed_factor", &ModelValues::speed_factor},
+    {"service_factor", &ModelValues::service_factor},
+    {"startup_overhead", &ModelValues::startup_overhead},
+    {"effective_capacity", &ModelValues::effective_capacity},
+    {"dispatch_latency", &ModelValues::dispatch_latency},
+    {"release_latency", &ModelValues::release_latency},
+    {"decision_interval", &ModelValues::decision_interval}};
+
+ValueColumns make_columns() {
+    ValueColumns made;
+    for (const auto& each : common) made.add(each.first);
+    return made;
+}
+
+std::vector<double> pick_row(ModelValues values, std::mt19937_64& random) {
     const auto factor = [&] { return 0.5 + static_cast<double>(random() % 8) / 4.0; };
-    return {values.speed_factor * factor(), values.service_factor * factor(),
-            values.startup_overhead,        values.effective_capacity,
-            values.dispatch_latency,        values.release_latency,
-            values.decision_interval};
+    values.speed_factor *= factor();
+    values.service_factor *= factor();
+    std::vector<double> row;
+    for (const auto& each : common) row.push_back(values.*each.second);
+    return row;
 }
 
 std::unique_ptr<World> run(const RandomScenario& made, std::span<const double> row) {
-    auto world = std::make_unique<World>(made.scenario, made.all, made.scenario->values(row),
-                                         made.controller->clone(), made.recording);
+    static const ValueColumns columns = make_columns();
+    auto world =
+        std::make_unique<World>(made.scenario, made.all, made.scenario->values(row, columns),
+                                made.controller->clone(), made.recording);
     while (world->step()) {
     }
     return world;

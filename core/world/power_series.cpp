@@ -23,7 +23,7 @@ void for_each_use(const World& world, Each&& each) {
     std::vector<double> capacities;
     capacities.reserve(all.fleet.size());
     // As they were at the start; resizes follow.
-    for (const MachineSpec& machine : all.scenario->machines)
+    for (const MachineSpec& machine : all.scenario->machines_of(all.values))
         capacities.push_back(machine.cores * machine.speed * all.values.speed_factor);
     capacities.resize(all.fleet.size(), 0.0);
     const UseLog& use = all.records.use;
@@ -86,61 +86,83 @@ std::vector<double> power_series(const World& world, double step, bool machines)
     return joules;
 }
 
-LoadProfile::LoadProfile(const World& world, double step)
-    : lengths_(lengths(world, step)), on_(lengths_.size(), 0.0), in_states_(lengths_.size(), 0.0),
-      offsets_(lengths_.size() + 1, 0) {
+LoadProfile::LoadProfile(const World& world, double step, bool by_group)
+    : lengths_(lengths(world, step)), in_states_(lengths_.size(), 0.0),
+      groups_(by_group ? world.state().scenario->group_count() : std::size_t{1}) {
+    for (Group& each : groups_) {
+        each.on.resize(windows(), 0.0);
+        each.offsets.resize(windows() + 1, 0);
+    }
     // Two passes over the same periods: the first counts them by window.
     const std::size_t last = windows() - 1;
+    const std::vector<std::uint32_t>& group_of = world.state().scenario->groups;
     const auto all = [&](auto&& each) {
-        for_each_use(world,
-                     [&](std::size_t, double from, double until, double share, double watts) {
-                         if (std::isnan(share) && watts == 0) return;
-                         spread(world.state().begin, step, last, from, until,
-                                [&](std::size_t window, double seconds) {
-                                    each(window, share, watts, seconds);
-                                });
-                     });
+        for_each_use(
+            world, [&](std::size_t machine, double from, double until, double share, double watts) {
+                if (std::isnan(share) && watts == 0) return;
+                const std::size_t group = by_group ? group_of[machine] : 0;
+                spread(world.state().begin, step, last, from, until,
+                       [&](std::size_t window, double seconds) {
+                           each(group, window, share, watts, seconds);
+                       });
+            });
     };
-    all([&](std::size_t window, double share, double watts, double seconds) {
+    all([&](std::size_t group, std::size_t window, double share, double watts, double seconds) {
         if (std::isnan(share)) {
             in_states_[window] += watts * seconds;
             return;
         }
-        on_[window] += seconds;
-        if (share > 0) ++offsets_[window + 1];
+        groups_[group].on[window] += seconds;
+        if (share > 0) ++groups_[group].offsets[window + 1];
     });
-    for (std::size_t window = 0; window < windows(); ++window)
-        offsets_[window + 1] += offsets_[window];
-    std::vector<double> shares(offsets_.back());
-    seconds_.resize(offsets_.back());
-    std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
-    all([&](std::size_t window, double share, double, double seconds) {
+    std::vector<std::vector<double>> shares(groups_.size());
+    std::vector<std::vector<std::size_t>> next(groups_.size());
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+        Group& mine = groups_[group];
+        for (std::size_t window = 0; window < windows(); ++window)
+            mine.offsets[window + 1] += mine.offsets[window];
+        shares[group].resize(mine.offsets.back());
+        mine.seconds.resize(mine.offsets.back());
+        next[group].assign(mine.offsets.begin(), mine.offsets.end() - 1);
+    }
+    all([&](std::size_t group, std::size_t window, double share, double, double seconds) {
         if (!(share > 0)) return;
-        shares[next[window]] = share;
-        seconds_[next[window]++] = seconds;
+        shares[group][next[group][window]] = share;
+        groups_[group].seconds[next[group][window]++] = seconds;
     });
-    levels_ = shares;
-    std::ranges::sort(levels_);
-    // Clang 14 does not compile std::ranges::unique with libstdc++ 12.
-    // NOLINTNEXTLINE(modernize-use-ranges)
-    levels_.erase(std::unique(levels_.begin(), levels_.end()), levels_.end());
-    level_of_.reserve(shares.size());
-    for (const double share : shares) {
-        const auto level = std::ranges::lower_bound(levels_, share) - levels_.begin();
-        level_of_.push_back(static_cast<std::uint32_t>(level));
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+        Group& mine = groups_[group];
+        mine.levels = shares[group];
+        std::ranges::sort(mine.levels);
+        // Clang 14 does not compile std::ranges::unique with libstdc++ 12.
+        // NOLINTNEXTLINE(modernize-use-ranges)
+        mine.levels.erase(std::unique(mine.levels.begin(), mine.levels.end()), mine.levels.end());
+        mine.level_of.reserve(shares[group].size());
+        for (const double share : shares[group]) {
+            const auto level = std::ranges::lower_bound(mine.levels, share) - mine.levels.begin();
+            mine.level_of.push_back(static_cast<std::uint32_t>(level));
+        }
     }
 }
 
-void LoadProfile::watts(const PowerModel& model, std::span<double> means) const {
+void LoadProfile::Group::add_joules(const PowerModel& model, std::span<double> joules) const {
     const double idle = model.at(0.0);
-    std::vector<double> above(levels_.size());
-    for (std::size_t i = 0; i < levels_.size(); ++i) above[i] = model.at(levels_[i]) - idle;
-    for (std::size_t window = 0; window < windows(); ++window) {
-        double joules = in_states_[window] + idle * on_[window];
-        for (std::size_t i = offsets_[window]; i < offsets_[window + 1]; ++i)
-            joules += above[level_of_[i]] * seconds_[i];
-        means[window] = joules / lengths_[window];
+    std::vector<double> above(levels.size());
+    for (std::size_t i = 0; i < levels.size(); ++i) above[i] = model.at(levels[i]) - idle;
+    for (std::size_t window = 0; window < joules.size(); ++window) {
+        double mine = idle * on[window];
+        for (std::size_t i = offsets[window]; i < offsets[window + 1]; ++i)
+            mine += above[level_of[i]] * seconds[i];
+        joules[window] += mine;
     }
+}
+
+void LoadProfile::watts(std::span<const std::shared_ptr<const PowerModel>> models,
+                        std::span<double> means) const {
+    std::ranges::copy(in_states_, means.begin());
+    for (std::size_t group = 0; group < groups_.size(); ++group)
+        groups_[group].add_joules(*models[group], means);
+    for (std::size_t window = 0; window < windows(); ++window) means[window] /= lengths_[window];
 }
 
 }  // namespace twinloop

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,25 +18,35 @@ std::vector<double> power_series(const World& world, double step, bool machines)
 std::size_t window_count(const World& world, double step);
 
 // The loads of the machines in each window of a run, and their durations: enough to compute the
-// power under another power model without another run.
+// power under other power models without another run.
 class LoadProfile {
   public:
-    LoadProfile(const World& world, double step);
+    // `by_group`: the loads of each group of machines apart, for a power model per group.
+    LoadProfile(const World& world, double step, bool by_group);
 
     [[nodiscard]] std::size_t windows() const { return lengths_.size(); }
-    // Mean watts of all machines together in each window, if all have this power model.
-    void watts(const PowerModel& model, std::span<double> means) const;
+    [[nodiscard]] std::size_t groups() const { return groups_.size(); }
+    // Mean watts of all machines together in each window, under a power model per group.
+    void watts(std::span<const std::shared_ptr<const PowerModel>> models,
+               std::span<double> means) const;
 
   private:
+    // The loads of a group of machines.
+    struct Group {
+        std::vector<double> on;  // machine-seconds with the power model, by window
+        // Periods of constant use, by window. Many have the same use, so that a power model is
+        // evaluated once per level of use, not once per period.
+        std::vector<std::size_t> offsets;
+        std::vector<std::uint32_t> level_of;
+        std::vector<double> seconds;
+        std::vector<double> levels;
+
+        void add_joules(const PowerModel& model, std::span<double> joules) const;
+    };
+
     std::vector<double> lengths_;    // of the windows (s)
-    std::vector<double> on_;         // machine-seconds in which machines had this power model
     std::vector<double> in_states_;  // energy in states with a power of their own (J)
-    // Periods of constant use, by window. Many have the same use, so that a power model is
-    // evaluated once per level of use, not once per period.
-    std::vector<std::size_t> offsets_;
-    std::vector<std::uint32_t> level_of_;
-    std::vector<double> seconds_;
-    std::vector<double> levels_;
+    std::vector<Group> groups_;
 };
 
 }  // namespace twinloop

@@ -4,36 +4,17 @@
 #include <cmath>
 #include <utility>
 
+#include "world/values_draft.hpp"
+
 namespace twinloop {
-namespace {
-
-double& place(ContentionRule& rule, const FurtherValue& which) {
-    switch (which.what) {
-        case FurtherValue::What::inflation:
-            return rule.inflations[which.index];
-        case FurtherValue::What::pressure:
-            return rule.pressures[which.index];
-        case FurtherValue::What::sensitivity:
-            return rule.sensitivities[which.index];
-        default:
-            return rule.slope;
-    }
-}
-
-double& place(PowerModel& power, FurtherValue::What what) {
-    switch (what) {
-        case FurtherValue::What::max:
-            return power.max;
-        case FurtherValue::What::parameter:
-            return power.parameter;
-        default:
-            return power.idle;
-    }
-}
-
-}  // namespace
 
 void Scenario::complete() {
+    groups.resize(machines.size(), 0);
+    firsts_.clear();
+    for (MachineId m = 0; m < machines.size(); ++m) {
+        if (groups[m] >= firsts_.size()) firsts_.resize(groups[m] + 1, no_machine);
+        if (firsts_[groups[m]] == no_machine) firsts_[groups[m]] = m;
+    }
     double fewest = never;
     for (const MachineSpec& each : machines) fewest = std::min(fewest, each.cores);
     peak_spread_ = peak_alone_ = 0.0;
@@ -54,37 +35,29 @@ bool Scenario::may_share(const ModelValues& values, const Controller& controller
     double provided = 1.0;
     if (options.fixed_demand) {
         provided = never;
-        for (const MachineSpec& each : machines)
+        for (const MachineSpec& each : machines_of(values))
             provided = std::min(provided, each.speed * values.speed_factor);
     }
     return (controller.spreads() ? peak_spread_ : peak_alone_) > provided * (1 + slack);
 }
 
-ModelValues Scenario::values(std::span<const double> row) const {
-    ModelValues made{row[0], row[1], row[2],          row[3],     row[4],
-                     row[5], row[6], service_factors, contention, nullptr};
-    std::shared_ptr<ContentionRule> rule;
-    std::shared_ptr<PowerModel> power;
-    for (std::size_t i = model_values; i < row.size(); ++i) {
-        const FurtherValue& which = further[i - model_values];
-        if (which.what == FurtherValue::What::service_factor) {
-            made.service_factors[which.index] = row[i];
-        } else if (which.what < FurtherValue::What::idle) {
-            if (!rule) rule = std::make_shared<ContentionRule>(*contention);
-            place(*rule, which) = row[i];
-        } else {
-            if (!power) power = std::make_shared<PowerModel>(*powers.front());
-            place(*power, which.what) = row[i];
-        }
-    }
-    if (rule) made.contention = std::move(rule);
-    made.power = std::move(power);
-    return made;
+ModelValues Scenario::values(std::span<const double> row, const ValueColumns& its_columns) const {
+    ValuesDraft draft(*this);
+    for (std::size_t i = 0; i < row.size(); ++i) its_columns.set(draft, i, row[i]);
+    return std::move(draft).finish();
 }
 
-SchedulerState Scenario::make_scheduler_state(const Controller& controller, double capacity) const {
-    std::vector<MachineSpec> seen = machines;
-    for (MachineSpec& each : seen) each.cores *= capacity;
+std::shared_ptr<const PowerModel> Scenario::power_of(const ModelValues& values,
+                                                     MachineId machine) const {
+    if (!values.powers.empty() && values.powers[groups[machine]])
+        return values.powers[groups[machine]];
+    return metered() ? powers[machine] : nullptr;
+}
+
+SchedulerState Scenario::make_scheduler_state(const Controller& controller,
+                                              const ModelValues& values) const {
+    std::vector<MachineSpec> seen = machines_of(values);
+    for (MachineSpec& each : seen) each.cores *= values.effective_capacity;
     SchedulerState made(tasks, std::move(seen), machine_amounts, windows, queues,
                         controller.spreads());
     made.set_state_tables(states);

@@ -17,39 +17,9 @@
 #include "platform/power.hpp"
 #include "work/source.hpp"
 #include "work/task_table.hpp"
+#include "world/parameters.hpp"
 
 namespace twinloop {
-
-// The model values in which the runs of a scenario may differ.
-struct ModelValues {
-    double speed_factor = 1.0;
-    double service_factor = 1.0;
-    double startup_overhead = 0.0;
-    double effective_capacity = 1.0;
-    double dispatch_latency = 0.0;
-    double release_latency = 0.0;
-    double decision_interval = 0.0;
-    std::vector<double> service_factors;  // by kind of task
-    std::shared_ptr<const ContentionRule> contention;
-    std::shared_ptr<const PowerModel> power;  // of all machines; nullptr: as in the scenario
-};
-
-// The number of values that every scenario has; further ones follow them in a row.
-inline constexpr std::size_t model_values = 7;
-struct FurtherValue {
-    enum class What : std::uint8_t {
-        service_factor,
-        slope,
-        inflation,
-        pressure,
-        sensitivity,
-        idle,
-        max,
-        parameter
-    };
-    What what = What::slope;
-    std::size_t index = 0;  // of the kind of task, or of the point of the table
-};
 
 // The fate of a task whose execution was interrupted.
 enum class Interrupted : std::uint8_t { restart, resume, lost };
@@ -71,6 +41,7 @@ struct ModelOptions {
 class Scenario {
   public:
     std::vector<MachineSpec> machines;
+    std::vector<std::uint32_t> groups;  // the group of hosts of each machine; empty: all in one
     std::vector<std::shared_ptr<const PowerModel>> powers;  // by machine; empty: none
     std::vector<double> machine_amounts;                    // of other resources, by machine
     std::shared_ptr<const StateTables> states = StateTables::common();
@@ -81,7 +52,7 @@ class Scenario {
     std::shared_ptr<const Submissions> submissions = std::make_shared<Submissions>();
     std::vector<double> service_factors;  // by kind of task
     std::shared_ptr<const ContentionRule> contention = std::make_shared<ContentionRule>();
-    std::vector<FurtherValue> further;
+    ValueColumns columns;  // of a row of values
     ModelOptions options;
 
     // Derives the rest; to be called after changes of tasks, machines or options.
@@ -89,22 +60,33 @@ class Scenario {
 
     [[nodiscard]] std::size_t size() const { return tasks->size(); }
     [[nodiscard]] bool metered() const { return !powers.empty(); }
-    // Whether a row may have that many values: the common ones, or all.
-    [[nodiscard]] bool takes(std::size_t values) const {
-        return values == model_values || values == model_values + further.size();
+    // The values of a run: those of the scenario, changed by a row with these columns.
+    [[nodiscard]] ModelValues values(std::span<const double> row,
+                                     const ValueColumns& its_columns) const;
+    [[nodiscard]] ModelValues values(std::span<const double> row) const {
+        return values(row, columns);
     }
-    [[nodiscard]] ModelValues values(std::span<const double> row) const;
-    // The scheduler state at the start, with so many times the cores of the machines.
+    [[nodiscard]] std::size_t group_count() const { return firsts_.size(); }
+    [[nodiscard]] MachineId first_of_group(std::size_t group) const { return firsts_.at(group); }
+    // The machines of a run with these values.
+    [[nodiscard]] const std::vector<MachineSpec>& machines_of(const ModelValues& values) const {
+        return values.machines ? *values.machines : machines;
+    }
+    // The power model of a machine; nullptr: none.
+    [[nodiscard]] std::shared_ptr<const PowerModel> power_of(const ModelValues& values,
+                                                             MachineId machine) const;
+    // The scheduler state at the start of a run with these values.
     [[nodiscard]] SchedulerState make_scheduler_state(const Controller& controller,
-                                                      double capacity) const;
+                                                      const ModelValues& values) const;
     // The requested time, or else the recorded run time.
     [[nodiscard]] double requested_or_recorded_time(TaskId task) const;
     // Whether tasks may demand more than the cores of their placement provide.
     [[nodiscard]] bool may_share(const ModelValues& values, const Controller& controller) const;
 
   private:
-    double peak_spread_ = 0.0;  // highest demand per core, for tasks on any number of machines
-    double peak_alone_ = 0.0;   // and for tasks on one machine
+    std::vector<MachineId> firsts_;  // the first machine of each group
+    double peak_spread_ = 0.0;       // highest demand per core, for tasks on any number of machines
+    double peak_alone_ = 0.0;        // and for tasks on one machine
 };
 
 }  // namespace twinloop

@@ -12,8 +12,8 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     : scenario(std::move(its_scenario)), outages(std::move(known)), values(std::move(its_values)),
       source(scenario->submissions),
       begin(std::isfinite(source.next_time()) ? source.next_time() : 0.0), simulation(begin),
-      scheduler(scenario->make_scheduler_state(controller, values.effective_capacity)),
-      tasks(scenario->size()), records(recording, scenario->size()), open(scenario->size()),
+      scheduler(scenario->make_scheduler_state(controller, values)), tasks(scenario->size()),
+      records(recording, scenario->size()), open(scenario->size()),
       submissions(simulation.add_timer(EventKind::feed, make_token(Subject::submission))),
       outage(simulation.add_timer(EventKind::machine, make_token(Subject::outage))),
       decision(simulation.add_timer(EventKind::timer, make_token(Subject::decision))) {
@@ -28,11 +28,9 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     if (scenario->may_share(values, controller))
         sharing = options().no_delay ? SharingMode::no_delay : SharingMode::delay;
     if (sharing == SharingMode::delay) efficiency = contention_efficiency(values.contention);
-    for (MachineId m = 0; m < scenario->machines.size(); ++m) {
-        std::shared_ptr<const PowerModel> power = values.power;
-        if (!power && scenario->metered()) power = scenario->powers[m];
-        add_machine(scenario->machines[m], std::move(power));
-    }
+    const std::vector<MachineSpec>& machine_specs = scenario->machines_of(values);
+    for (MachineId m = 0; m < machine_specs.size(); ++m)
+        add_machine(machine_specs[m], scenario->power_of(values, m));
     if (scenario->tasks->extent().parents)
         for (TaskId id = 0; id < tasks.size(); ++id)
             tasks.edit(id).missing_parents = task(id).parents;

@@ -181,6 +181,8 @@ def _check_whole(value: Any) -> Any:
 Number = Annotated[float, BeforeValidator(_check_number)]
 NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_check_number)]
 Positive = Annotated[float, Field(gt=0), BeforeValidator(_check_number)]
+#: A factor on work that can only increase it.
+Inflation = Annotated[float, Field(ge=1), BeforeValidator(_check_number)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_check_number)]
 Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_check_whole)]
 #: A number of items in a description.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from threading import Lock
 from types import SimpleNamespace
@@ -27,7 +27,8 @@ from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.engine import workload_columns
 from twinloop.engine.admission import Admission
-from twinloop.engine.model_values import ModelValues
+from twinloop.engine.model_values import ModelValues, ValueRows
+from twinloop.engine.path_values import PathValue, PathValues
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.policy_errors import PolicyErrors
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
@@ -35,7 +36,8 @@ from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import AnyPolicy, BuiltInPolicy
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import compute_failure_intervals
-from twinloop.scenario.model import INSTANT_GROUPS, MODEL_VALUES
+from twinloop.scenario.model import INSTANT_GROUPS
+from twinloop.scenario.model_values import set_model_values
 from twinloop.trace import Trace
 from twinloop.trace.trace import format_count
 from twinloop.workload import Workload
@@ -43,9 +45,10 @@ from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
 _Result = TypeVar("_Result")
-_CAPACITY: Final = MODEL_VALUES.index("effective_capacity")
-#: Maximum number of cached variants of a compiled scenario that admit other tasks.
+#: Maximum numbers of cached variants of a compiled scenario: those that admit other tasks, and
+#: those with other numbers of the platform.
 _MAX_VARIANTS: Final = 4
+_MAX_OVERRIDDEN: Final = 16
 #: A time (s) later than every recorded failure.
 _ALL_TIME: Final = 1e300
 
@@ -85,8 +88,9 @@ class CompiledScenario:
         self.workload = self.loaded.workload
         self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
-        self._load_cache: tuple[float, bytes, LoadProfile] | None = None
+        self._load_cache: tuple[tuple[Any, ...], LoadProfile] | None = None
         self._variants: dict[bytes, CompiledScenario] = {}
+        self._overridden: dict[tuple[tuple[str, float], ...], CompiledScenario] = {}
         self._failure_lock = Lock()
         self._compile()
 
@@ -104,9 +108,12 @@ class CompiledScenario:
         )
         queues = workload_columns.list_queue_names(arrays, platform)
         kinds, contention = _build_contention_columns(scenario, arrays.kind.names)
-        self._values = ModelValues.from_scenario(scenario, platform, kinds)
         filters: Any = native.get("filters", ())
         clocks = any(name == "capacity" for name, _ in filters)
+        paths = PathValues(
+            scenario, platform, reference_mhz=self.workload.reference_mhz, has_clocks=clocks
+        )
+        self._values = ModelValues.from_scenario(scenario, platform, kinds, paths)
         self.names = SimpleNamespace(
             tasks=arrays.ids,
             machines=tuple(self.machines.nodes["node"]),
@@ -188,7 +195,8 @@ class CompiledScenario:
         The effective capacity determines which tasks are too large; these are also removed from
         the sessions of their users.
         """
-        capacity, own = float(row[_CAPACITY]), self.scenario.model.effective_capacity
+        capacity = float(row[self._values.index("effective_capacity")])
+        own = self.scenario.model.effective_capacity
         if capacity == own:
             return self
         large = self._admission.find_too_large(capacity)
@@ -197,15 +205,26 @@ class CompiledScenario:
         key = large.tobytes()
         variant = self._variants.pop(key, None)
         if variant is None:
-            variant = copy(self)
-            model = self.scenario.model.replace(effective_capacity=capacity)
-            variant.scenario = self.scenario.replace(model=model)
-            variant.cleaned = self.workload.cleaned
-            variant._variants, variant._load_cache = {}, None
-            variant._compile()
-        self._variants[key] = variant
-        while len(self._variants) > _MAX_VARIANTS:
-            self._variants.pop(next(iter(self._variants)), None)
+            variant = self._compile_variant({"effective_capacity": capacity})
+        _store_variant(self._variants, key, variant, _MAX_VARIANTS)
+        return variant
+
+    def _compile_overridden(self, numbers: Mapping[str, float]) -> CompiledScenario:
+        """Return the scenario compiled with other numbers of the platform, by path."""
+        key = tuple(sorted(numbers.items()))
+        variant = self._overridden.pop(key, None)
+        if variant is None:
+            variant = self._compile_variant(numbers)
+        _store_variant(self._overridden, key, variant, _MAX_OVERRIDDEN)
+        return variant
+
+    def _compile_variant(self, values: Mapping[str, float]) -> CompiledScenario:
+        """Compile the scenario with other values and the same workload."""
+        variant = copy(self)
+        variant.scenario = set_model_values(self.scenario, values)
+        variant.cleaned = self.workload.cleaned
+        variant._variants, variant._overridden, variant._load_cache = {}, {}, None
+        variant._compile()
         return variant
 
     def _set_outages(self, horizon: float) -> None:
@@ -235,7 +254,7 @@ class CompiledScenario:
         return {
             "contention": contention,
             "service_factors": [model.service_factors.get(kind, 1.0) for kind in kinds],
-            "further": self._values.further,
+            "columns": self._values.native_columns,
             "fixed_demand": model.demand == "fixed",
             "no_delay": model.sharing == "no-delay",
             "kill": model.kill_at_requested_time,
@@ -287,8 +306,9 @@ class CompiledScenario:
             return 0.0
         busy = float((arrays.requested_time * arrays.cores).sum())
         longest = float(arrays.requested_time.max())
-        by_kind = values[self._values.columns("service_factor")]
-        speed_factor, service_factor = values[:2]  # the first two of MODEL_VALUES
+        by_kind = values[self._values.columns("service_factors.<kind>")]
+        speed_factor = values[self._values.index("speed_factor")]
+        service_factor = values[self._values.index("service_factor")]
         service = service_factor * max(1.0, by_kind.max(initial=1.0))
         slower = max(1.0, service) / min(1.0, speed_factor * float(self.machines.speed.min()))
         length = longest + busy / self.machines.platform.total_cores
@@ -334,17 +354,20 @@ class CompiledScenario:
         `contention.linear.slope`, `contention.table[<i>]` (its inflation),
         `contention.kinds.<kind>.pressure` and `.sensitivity`; and, if all hosts have the same power
         model, `power.idle` (also the power of a constant one), `power.max` and `power.parameter`
-        (r or a).
+        (r or a). Runs also take any number of the platform by its path, such as
+        `platform.clusters[0].hosts[0].mhz`, which is not listed here.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
         >>> ready = CompiledScenario(Scenario(platform="1x4", policy="fcfs", workload={
         ...     "tasks": [{"id": "a", "run_time": 5, "kind": "cache"}]},
         ...     model={"contention": {"linear": {"slope": 0.1}}}))
-        >>> ready.value_names[7:]
-        ('service_factors.cache', 'contention.linear.slope')
+        >>> [name for name in ready.value_names if "." in name]
+        ['service_factors.cache', 'contention.linear.slope']
         >>> ready.run({"service_factors.cache": 2.0})["makespan_s"]
         10.0
+        >>> ready.run({"platform.clusters[0].hosts[0].speed": 2.0})["makespan_s"]
+        2.5
         """
         return self._values.names
 
@@ -355,8 +378,49 @@ class CompiledScenario:
         """
         return self._values.make_row(changed)
 
+    def is_value(self, name: str) -> bool:
+        """Whether runs take a value of this name: one of `value_names`, or a path of a number.
+
+        >>> from twinloop.engine import CompiledScenario
+        >>> from twinloop.scenario import Scenario
+        >>> ready = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
+        ...     "generate": {"name": "poisson", "parameters": {"tasks": 5}}}))
+        >>> ready.is_value("platform.clusters[0].hosts[0].cores"), ready.is_value("policy.name")
+        (True, False)
+        """
+        return self._values.is_value(name)
+
+    def acts_natively(self, name: str) -> bool:
+        """Whether a run with another value of this name needs no new compilation.
+
+        >>> from twinloop.engine import CompiledScenario
+        >>> from twinloop.scenario import Scenario
+        >>> ready = CompiledScenario(Scenario(platform="2x16@2GHz", policy="fcfs", workload={
+        ...     "generate": {"name": "poisson", "parameters": {"tasks": 5}}}))
+        >>> host = "platform.clusters[0].hosts[0]"
+        >>> ready.acts_natively(f"{host}.mhz"), ready.acts_natively(f"{host}.cores")
+        (True, False)
+        """
+        return self.is_value(name) and not self._values.divide({name: 0.0})[1]
+
+    def changes_schedule(self, name: str) -> bool:
+        """Whether the times of a run depend on the value of this name; power does not."""
+        return self._values.changes_schedule(name)
+
+    def own_value(self, name: str) -> float | None:
+        """Return the value of the scenario by name; None for a number that is not set.
+
+        >>> from twinloop.engine import CompiledScenario
+        >>> from twinloop.scenario import Scenario
+        >>> ready = CompiledScenario(Scenario(platform="2x16@2GHz", policy="fcfs", workload={
+        ...     "generate": {"name": "poisson", "parameters": {"tasks": 5}}}))
+        >>> ready.own_value("platform.clusters[0].hosts[0].mhz")
+        2000.0
+        """
+        return self._values.get_own(name)
+
     def scenario_from_values(self, values: Mapping[str, float] | Sequence[float]) -> Scenario:
-        """Return the scenario with these model values; power values become overrides.
+        """Return the scenario with these values; power and paths become overrides.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
@@ -365,7 +429,24 @@ class CompiledScenario:
         >>> ready.scenario_from_values({"speed_factor": 2.0}).model.speed_factor
         2.0
         """
-        return self._values.apply(self.values(values), self.scenario)
+        return self._values.apply(values, self.scenario)
+
+    def _select_variant(
+        self, values: Mapping[str, float] | Sequence[float] | None
+    ) -> tuple[CompiledScenario, Mapping[str, float] | Sequence[float] | None]:
+        """Return the variant for values that need a compilation, and the other values."""
+        if not isinstance(values, Mapping):
+            return self, values
+        native, overridden = self._values.divide(values)
+        if not overridden:
+            return self, values
+        return self._compile_overridden(_check_numbers(overridden)), native
+
+    def _make_row(self, values: Mapping[str, float] | Sequence[float] | None) -> ValueRows:
+        if not isinstance(values, Mapping):
+            return ValueRows(self.values(values))
+        rows = self._values.fill({k: [v] for k, v in values.items()}, 1, "values")
+        return ValueRows(rows.matrix.ravel(), rows.columns)
 
     def start(
         self,
@@ -378,11 +459,20 @@ class CompiledScenario:
         usage_rows: float = np.inf,
     ) -> ClusterRun:
         """Create a native run at its start; each option enables the recording of a table."""
-        row = self.values(values)
+        compiled, others = self._select_variant(values)
+        if compiled is not self:
+            raise InputError(
+                "numbers of the platform that do not act natively need a compilation",
+                kind="not-applicable",
+                field="values",
+                remedy="compile scenario_from_values(values)",
+            )
+        row, columns = self._make_row(others)
         return ClusterRun(
             self._compile_admitted(row).native_scenario,
             self._native,
             row,
+            columns,
             placements=placements,
             use=use,
             decisions=decisions,
@@ -409,8 +499,9 @@ class CompiledScenario:
         placements: bool = False,
         use: bool = False,
     ) -> ClusterRun:
-        run = self.start(values, placements=placements, use=use)
-        while self.advance(run, run.run_slice):
+        compiled, others = self._select_variant(values)
+        run = compiled.start(others, placements=placements, use=use)
+        while compiled.advance(run, run.run_slice):
             pass
         return run
 
@@ -472,7 +563,7 @@ class CompiledScenario:
 
         Args:
             matrix: A row per run with the columns `value_names` or `MODEL_VALUES`; or a mapping of
-                names to columns; or a mapping per run, as for `run`.
+                names to columns; or a mapping per run, as for `run`. Names may be paths.
             outputs: Names of KPIs; `starts` and `ends`, the sorted times of the tasks; and, in the
                 order of `names.tasks`, `task_submit`, `task_ready`, `task_start` (first attempt),
                 `task_end`, `task_run_time` (last attempt), `task_cpu` and `task_machine` (index of
@@ -498,63 +589,100 @@ class CompiledScenario:
                     field="outputs",
                     remedy=f"one of: {', '.join(available)}",
                 )
-        rows = self._values.make_rows(matrix)
         if threads is not None and threads < 1:
             raise InputError(
                 f"must be at least 1, not {threads}", kind="out-of-range", field="threads"
             )
+        parts = list(self._divide_rows(matrix))
+        count = sum(len(where) for _, _, where in parts)
         task_output_names = [name for name in outputs if name not in KPI_NAMES]
-        shape = (len(rows), len(self.arrays))
-        figures = np.empty((len(rows), len(KPI_NAMES)))
-        task_outputs = {name: np.empty(shape) for name in task_output_names}
+        figures = np.empty((count, len(KPI_NAMES)))
+        task_outputs = {name: np.empty((count, len(self.arrays))) for name in task_output_names}
         wanted_figures = figures if len(task_output_names) < len(outputs) else None
-        _, first_rows, groups = np.unique(
-            rows[:, _CAPACITY], return_index=True, return_inverse=True
-        )
-        by_admission: dict[CompiledScenario, list[int]] = {}
-        for group_index, row in enumerate(first_rows):
-            by_admission.setdefault(self._compile_admitted(rows[row]), []).append(group_index)
-        for compiled, group_indices in by_admission.items():
-            rows_of_variant = np.flatnonzero(np.isin(groups, group_indices))
+        for compiled, rows, where in parts:
             compiled._run_rows(
-                rows, rows_of_variant, wanted_figures, task_outputs, threads or os.cpu_count() or 1
+                rows, where, wanted_figures, task_outputs, threads or os.cpu_count() or 1
             )
         return RunOutputs.from_native(outputs, figures, task_outputs)
 
+    def _divide_rows(
+        self, given: ArrayLike | Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]
+    ) -> Iterator[tuple[CompiledScenario, ValueRows, NDArray[np.intp]]]:
+        """Divide rows by the variant that runs them: the variant, its rows, and their places."""
+        for where, values in self._values.group_rows(given):
+            if not isinstance(values, dict):
+                yield from self._divide_by_admission(ValueRows(values), where)
+                continue
+            native, overridden = self._values.divide(values)
+            if not overridden:
+                rows = self._values.fill(native, len(where), "matrix")
+                yield from self._divide_by_admission(rows, where)
+                continue
+            columns = np.column_stack([column for _, column in overridden.values()])
+            numbers, which = np.unique(columns, axis=0, return_inverse=True)
+            for index, each in enumerate(numbers.tolist()):
+                paths = (path for path, _ in overridden.values())
+                chosen = dict(zip(overridden, zip(paths, each, strict=True), strict=True))
+                variant = self._compile_overridden(_check_numbers(chosen))
+                same = np.flatnonzero(which.ravel() == index)
+                part = {name: column[same] for name, column in native.items()}
+                rows = variant._values.fill(part, len(same), "matrix")
+                yield from variant._divide_by_admission(rows, where[same])
+
+    def _divide_by_admission(
+        self, rows: ValueRows, where: NDArray[np.intp]
+    ) -> Iterator[tuple[CompiledScenario, ValueRows, NDArray[np.intp]]]:
+        """Divide rows by the tasks that they admit."""
+        capacities = rows.matrix[:, self._values.index("effective_capacity")]
+        _, first_rows, groups = np.unique(capacities, return_index=True, return_inverse=True)
+        by_admission: dict[CompiledScenario, list[int]] = {}
+        for group_index, row in enumerate(first_rows):
+            compiled = self._compile_admitted(rows.matrix[row])
+            by_admission.setdefault(compiled, []).append(group_index)
+        for compiled, group_indices in by_admission.items():
+            if len(by_admission) == 1:
+                yield compiled, rows, where
+            else:
+                selected = np.flatnonzero(np.isin(groups, group_indices))
+                yield compiled, ValueRows(rows.matrix[selected], rows.columns), where[selected]
+
     def _run_rows(
         self,
-        rows: NDArray[np.float64],
-        selected: NDArray[np.intp],
+        rows: ValueRows,
+        where: NDArray[np.intp],
         figures: NDArray[np.float64] | None,
         task_outputs: Mapping[str, NDArray[np.float64]],
         threads: int,
     ) -> None:
         """Run these rows, which admit the same tasks, and fill in their outputs."""
+        matrix = rows.matrix
         if self.horizon < np.inf:
-            max_horizon = max(self._estimate_horizon(self.values(rows[row])) for row in selected)
+            max_horizon = max(self._estimate_horizon(row) for row in matrix)
             with self._failure_lock:
                 if max_horizon > self.horizon:
                     self._set_outages(max_horizon)
-        while len(selected):
+        while len(where):
             kpis, columns, unfinished = run_many(
                 self.native_scenario,
                 self._native,
-                rows[selected],
+                matrix,
+                rows.columns,
                 threads=threads,
                 figures=figures is not None,
                 columns=list(task_outputs),
             )
             if figures is not None:
-                figures[selected] = kpis.reshape(len(selected), -1)
+                figures[where] = kpis.reshape(len(where), -1)
             for name, column in zip(task_outputs, columns, strict=True):
-                task_outputs[name][selected] = column.reshape(len(selected), -1)
-            selected = selected[~np.isnan(unfinished)]
-            if len(selected):
+                task_outputs[name][where] = column.reshape(len(where), -1)
+            is_unfinished = ~np.isnan(unfinished)
+            matrix, where = matrix[is_unfinished], where[is_unfinished]
+            if len(where):
                 self.extend_failures(float(np.nanmax(unfinished)))
 
     def power_many(
         self,
-        rows: ArrayLike,
+        rows: ArrayLike | Mapping[str, ArrayLike],
         step: float,
         *,
         values: Mapping[str, float] | Sequence[float] | None = None,
@@ -567,7 +695,8 @@ class CompiledScenario:
 
         Args:
             rows: A power model per row, with those columns of `value_names` that begin with
-                `power.`, in that order.
+                `power.`, in that order; or a mapping of names to columns, which may be paths of
+                power models.
             step: Length of the windows (s), which start as in the `power` table of `simulate`.
             values: Model values of the run, as for `run`.
             threads: Number of threads; by default the number of cores.
@@ -588,20 +717,95 @@ class CompiledScenario:
             raise InputError(
                 f"must be a positive time, not {step}", kind="out-of-range", field="step"
             )
-        matrix = self._values.make_power_rows(rows)
-        own = self.values(values)
-        cached = self._load_cache
-        if cached is None or cached[:2] != (step, own.tobytes()):
-            profile = self._run_to_end(own, use=True).loads(step)
-            cached = self._load_cache = (step, own.tobytes(), profile)
-        watts = cached[2].watts(
-            self.native_scenario, matrix, threads=threads or os.cpu_count() or 1
+        if values is not None and not isinstance(values, Mapping):
+            values = dict(zip(self.value_names, self.values(values).tolist(), strict=True))
+        schedule, overridden = self._values.divide(values or {})
+        if overridden:
+            variant = self._compile_overridden(_check_numbers(overridden))
+            return variant.power_many(rows, step, values=schedule, threads=threads)
+        columns, count = self._read_power(rows)
+        own = self._values.fill({k: [v] for k, v in schedule.items()}, 1, "values")
+        # Loads by group of hosts only if their power models differ.
+        by_group = not self._values.power_names or any(
+            name not in self.value_names and not self.changes_schedule(name)
+            for name in (*columns, *schedule)
         )
-        return watts.reshape(len(matrix), cached[2].windows)
+        key = (step, by_group, own.matrix.tobytes(), *schedule)
+        cached = self._load_cache
+        if cached is None or cached[0] != key:
+            profile = self._run_to_end(schedule, use=True).loads(step, by_group)
+            cached = self._load_cache = (key, profile)
+        fixed = {k: np.full(count, v) for k, v in schedule.items() if k not in columns}
+        matrix = self._values.fill(fixed | columns, count, "rows")
+        watts = cached[1].watts(
+            self.native_scenario,
+            matrix.matrix,
+            matrix.columns,
+            threads=threads or os.cpu_count() or 1,
+        )
+        return watts.reshape(count, cached[1].windows)
+
+    def _read_power(
+        self, rows: ArrayLike | Mapping[str, ArrayLike]
+    ) -> tuple[dict[str, NDArray[np.float64]], int]:
+        """Read power models: a column per value by name, and the number of rows."""
+        if isinstance(rows, Mapping) and self.machines.has_power_models:
+            ((where, columns),) = self._values.group_rows(rows)
+            for name in columns:
+                if self.is_value(name) and self.changes_schedule(name):
+                    raise InputError(
+                        f"{name} is not a value of a power model",
+                        kind="not-applicable",
+                        field="rows",
+                        remedy="give it in values",
+                    )
+            return dict(columns), len(where)
+        names = self._values.power_names
+        if not names or isinstance(rows, Mapping):
+            raise InputError(
+                "the hosts do not share one power model, or it is a table",
+                kind="not-applicable",
+                field="power",
+                remedy="give all hosts the same power model, other than a table, or give paths "
+                "such as platform.clusters[0].hosts[0].power.idle",
+            )
+        powers = np.asarray(rows, dtype=np.float64)
+        if powers.ndim != 2 or powers.shape[1] != len(names):
+            raise InputError(
+                f"must have a row per power model and {len(names)} columns, not {powers.shape}",
+                kind="wrong-count",
+                field="rows",
+                remedy=f"the columns are {', '.join(names)}",
+            )
+        return {name: powers[:, place] for place, name in enumerate(names)}, len(powers)
 
     def __repr__(self) -> str:
         count, machines = format_count(len(self.arrays), "task"), self.machines.nodes.height
         return f"<Compiled {self.policy.name}: {count} on {format_count(machines, 'machine')}>"
+
+
+def _store_variant(
+    cache: dict[Any, CompiledScenario], key: Any, variant: CompiledScenario, limit: int
+) -> None:
+    """Store the most recently used variant last, and drop the oldest ones."""
+    cache[key] = variant
+    while len(cache) > limit:
+        cache.pop(next(iter(cache)), None)
+
+
+def _check_numbers(numbers: Mapping[str, tuple[PathValue, Any]]) -> dict[str, float]:
+    """Return numbers of the platform by path, within their bounds."""
+    checked = {}
+    for name, (path, value) in numbers.items():
+        number = float(value)
+        if not path.number.type.contains(number):
+            raise InputError(
+                f"{name} {path.number.type.describe_violation(number)}",
+                kind="out-of-range",
+                field="values",
+            )
+        checked[name] = number
+    return checked
 
 
 def _build_contention_columns(

@@ -1,4 +1,4 @@
-"""Model values: the numbers that may differ between runs of a compiled scenario."""
+"""Rows of model values: the numbers that may differ between runs of a compiled scenario."""
 
 from __future__ import annotations
 
@@ -8,140 +8,181 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twinloop._core import ValueColumns
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
+from twinloop.engine.path_values import PathValue, PathValues
 from twinloop.platform import Platform
-from twinloop.scenario import Contention, Scenario
-from twinloop.scenario.model import MODEL_VALUES
+from twinloop.scenario import Scenario
+from twinloop.scenario.model_values import ModelValue, list_model_values, set_model_values
+from twinloop.scenario.parameters import MODEL_VALUES
 
-_POSITIVE: Final = ("speed_factor", "service_factor", "effective_capacity")
-
-#: Field of each value of a power model, by kind of model and name of the value.
-_POWER_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "constant": {"idle": "power"},
-    **{name: {"idle": "idle", "max": "max"} for name in ("linear", "sqrt", "square", "cubic")},
-    "mse": {"idle": "idle", "max": "max", "parameter": "r"},
-    "asymptotic": {"idle": "idle", "max": "max", "parameter": "a"},
-}
+_Floats = NDArray[np.float64]
+#: The largest number of names in an error message.
+_MAX_SHOWN: Final = 20
 
 
-class ModelValue(NamedTuple):
-    """A model value: its name, the value in the scenario, and its lower bound."""
+class ValueRows(NamedTuple):
+    """Native rows of values, and what their columns set; None: the values of the scenario."""
 
-    name: str
-    own: float
-    minimum: float = 0.0
-    #: Whether the value must be greater than the bound, not equal to it.
-    is_exclusive: bool = False
-    #: Name in the native engine, empty for `MODEL_VALUES`, and index among those of the same name.
-    native_name: str = ""
-    native_index: int = 0
+    matrix: _Floats
+    columns: ValueColumns | None = None
+
+
+class _Layout(NamedTuple):
+    """Native columns of rows with these paths."""
+
+    paths: tuple[PathValue, ...]
+    columns: ValueColumns
 
 
 class ModelValues:
-    """The model values of a scenario, by name and in order."""
+    """The model values of a scenario, by name and in order, and its paths."""
 
-    def __init__(self, values: Sequence[ModelValue]) -> None:
+    def __init__(
+        self, values: Sequence[ModelValue], kinds: Sequence[str], paths: PathValues
+    ) -> None:
         self._values = tuple(values)
         #: The names, `MODEL_VALUES` first.
         self.names = tuple(value.name for value in self._values)
         #: The values of the scenario itself.
-        self.own: NDArray[np.float64] = np.array([value.own for value in self._values])
+        self.own: _Floats = np.array([value.own for value in self._values])
+        #: The native column of each value: parameter, index and item.
+        self.native_columns = [
+            (value.parameter.name, _find_index(value, kinds), 0) for value in self._values
+        ]
+        self.paths = paths
         self._indices = {name: index for index, name in enumerate(self.names)}
-        self._minima = np.array([value.minimum for value in self._values])
-        self._exclusive = np.array([value.is_exclusive for value in self._values])
+        self._minima = np.array([value.type.minimum for value in self._values])
+        self._exclusive = np.array([value.type.is_exclusive for value in self._values])
+        self._maxima = np.array([value.type.maximum for value in self._values])
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
 
     @classmethod
     def from_scenario(
-        cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...]
+        cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...], paths: PathValues
     ) -> ModelValues:
         """Create the values of a scenario; `kinds` are the kinds of tasks by native index."""
-        model = scenario.model
-        common = (
-            ModelValue(name, getattr(model, name), is_exclusive=name in _POSITIVE)
-            for name in MODEL_VALUES
-        )
-        factors = (
-            ModelValue(
-                f"service_factors.{kind}",
-                model.service_factors.get(kind, 1.0),
-                is_exclusive=True,
-                native_name="service_factor",
-                native_index=index,
-            )
-            for index, kind in enumerate(kinds)
-            if kind
-        )
-        return cls(
-            [
-                *common,
-                *factors,
-                *_list_contention_values(model.contention, kinds),
-                *_list_power_values(platform),
-            ]
-        )
+        named = [kind for kind in kinds if kind]
+        return cls(list_model_values(scenario.model, platform, named), kinds, paths)
+
+    def columns(self, parameter: str) -> list[int]:
+        """Return the columns of the values of a parameter."""
+        return [
+            index for index, value in enumerate(self._values) if value.parameter.name == parameter
+        ]
 
     @property
-    def further(self) -> list[tuple[str, int]]:
-        """The native names and indices of the values beyond `MODEL_VALUES`."""
-        return [
-            (value.native_name, value.native_index) for value in self._values if value.native_name
-        ]
+    def power_names(self) -> tuple[str, ...]:
+        """The names of the values of the power model that all hosts share."""
+        return tuple(value.name for value in self._values if value.parameter.is_shared_power)
 
-    def columns(self, native_name: str) -> list[int]:
-        """Return the columns of the values with this native name."""
-        return [
-            index for index, value in enumerate(self._values) if value.native_name == native_name
-        ]
+    def is_value(self, name: str) -> bool:
+        """Whether runs take a value of this name: a model value, or the path of a number."""
+        return name in self._indices or self.paths.is_path(name)
 
-    def make_row(self, given: Mapping[str, float] | Sequence[float] | None) -> NDArray[np.float64]:
+    def changes_schedule(self, name: str) -> bool:
+        """Whether the times of a run depend on this value."""
+        if name in self._indices:
+            return self._values[self._indices[name]].parameter.changes_schedule
+        path = self.paths.find(name)
+        return path is None or path.changes_schedule
+
+    def get_own(self, name: str) -> float | None:
+        """Return the value of the scenario; None for a number of the platform that is not set."""
+        if name in self._indices:
+            return float(self.own[self._indices[name]])
+        return self._require_path(name).number.value
+
+    def make_row(self, given: Mapping[str, float] | Sequence[float] | None) -> _Floats:
         """Build a row from changed values by name, or from a complete row."""
         if given is None:
             return self.own.copy()
         if isinstance(given, Mapping):
-            return self._fill_columns(
-                {name: [value] for name, value in given.items()}, "values"
-            ).ravel()
+            for name in given:
+                self.index(name)
+            columns = {name: [value] for name, value in given.items()}
+            return self.fill(columns, 1, "values").matrix.ravel()
         row = _to_floats(given, "values").reshape(1, -1)
-        self.check(row, "values")
-        return np.concatenate([row[0], self.own[row.shape[1] :]])
+        return self._complete(row, "values").ravel()
 
-    def make_rows(
+    def group_rows(
         self, given: ArrayLike | Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]
-    ) -> NDArray[np.float64]:
-        """Build rows from a matrix, from columns by name, or from a mapping per row."""
+    ) -> Iterator[tuple[NDArray[np.intp], _Floats | dict[str, _Floats]]]:
+        """Divide rows into groups with the same names: their indices, and a matrix or columns."""
         if isinstance(given, Mapping):
-            return self._fill_columns(given, "matrix")
-        if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
-            return np.array([self.make_row(each) for each in given])  # type: ignore[arg-type]
-        rows = _to_floats(given, "matrix")
-        self.check(rows, "matrix")
-        return rows
+            columns = {name: _to_floats(column, name).ravel() for name, column in given.items()}
+            lengths = {column.size for column in columns.values()}
+            if len(lengths) > 1:
+                raise InputError(
+                    "the columns do not have the same length", kind="wrong-count", field="matrix"
+                )
+            yield np.arange(lengths.pop() if lengths else 1), columns
+        elif isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
+            groups: dict[tuple[str, ...], list[int]] = {}
+            for index, row in enumerate(given):
+                groups.setdefault(tuple(row), []).append(index)
+            for names, indices in groups.items():
+                yield (
+                    np.array(indices, dtype=np.intp),
+                    {
+                        name: _to_floats([given[i][name] for i in indices], name)  # type: ignore[index]
+                        for name in names
+                    },
+                )
+        else:
+            rows = self._complete(_to_floats(given, "matrix"), "matrix")
+            yield np.arange(len(rows)), rows
 
-    def make_power_rows(self, given: ArrayLike) -> NDArray[np.float64]:
-        """Build complete rows from rows of the power model alone."""
-        indices = [index for index, name in enumerate(self.names) if name.startswith("power.")]
-        if not indices:
-            raise InputError(
-                "the hosts do not share one power model, or it is a table",
-                kind="not-applicable",
-                field="power",
-                remedy="give all hosts the same power model, other than a table",
-            )
-        powers = _to_floats(given, "rows")
-        if powers.ndim != 2 or powers.shape[1] != len(indices):
-            raise InputError(
-                f"must have a row per power model and {len(indices)} columns, not {powers.shape}",
-                kind="wrong-count",
-                field="rows",
-                remedy=f"the columns are {', '.join(self.names[index] for index in indices)}",
-            )
-        rows = np.tile(self.own, (len(powers), 1))
-        rows[:, indices] = powers
-        self.check(rows, "rows")
-        return rows
+    def divide(
+        self, given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, tuple[PathValue, Any]]]:
+        """Divide values by name into those that act natively and those that need a compilation."""
+        native: dict[str, Any] = {}
+        compiled: dict[str, tuple[PathValue, Any]] = {}
+        for name, value in given.items():
+            if name in self._indices or (path := self._require_path(name)).columns:
+                native[name] = value
+            else:
+                compiled[path.name] = (path, value)
+        return native, compiled
 
-    def check(self, rows: NDArray[np.float64], field: str) -> None:
-        """Raise an error for values outside the bounds of the model."""
+    def fill(self, given: Mapping[str, ArrayLike], count: int, field: str) -> ValueRows:
+        """Build rows from columns by name, with the values of the scenario for the others."""
+        rows = np.tile(self.own, (count, 1))
+        paths: dict[str, _Floats] = {}
+        for name, column in given.items():
+            floats = _to_floats(column, name).reshape(-1)
+            if name in self._indices:
+                rows[:, self._indices[name]] = floats
+            else:
+                paths[self._require_path(name).name] = floats
+        self.check(rows, field)
+        if not paths:
+            return ValueRows(rows)
+        for name, column in paths.items():
+            self._check_path(self._require_path(name), column, field)
+        self._check_group_power(paths, rows, field)
+        layout = self._get_layout(tuple(sorted(paths)))
+        further = [
+            paths[path.name] / column.divisor for path in layout.paths for column in path.columns
+        ]
+        return ValueRows(np.ascontiguousarray(np.column_stack([rows, *further])), layout.columns)
+
+    def _get_layout(self, names: tuple[str, ...]) -> _Layout:
+        if names not in self._layouts:
+            paths = sorted((self._require_path(name) for name in names), key=PathValues.order)
+            further = [
+                (column.name, column.group, column.item)
+                for path in paths
+                for column in path.columns
+            ]
+            columns = ValueColumns([*self.native_columns, *further])
+            self._layouts[names] = _Layout(tuple(paths), columns)
+        return self._layouts[names]
+
+    def _complete(self, rows: _Floats, field: str) -> _Floats:
+        """Check a matrix, and add the values of the scenario to rows of `MODEL_VALUES` alone."""
         common = len(MODEL_VALUES)
         width = rows.shape[1] if rows.ndim == 2 else 0
         if width not in (common, len(self.names)):
@@ -152,159 +193,128 @@ class ModelValues:
                 field=field,
                 remedy=f"the columns are {', '.join(self.names)}",
             )
+        if width < len(self.names):
+            rows = np.concatenate([rows, np.tile(self.own[width:], (len(rows), 1))], axis=1)
+        self.check(rows, field)
+        return rows
+
+    def check(self, rows: _Floats, field: str) -> None:
+        """Raise an error for values outside the bounds of their parameters."""
         if not len(rows):
             return
         # The minimum and the maximum represent all rows; NaN propagates to both.
         low, high = rows.min(axis=0), rows.max(axis=0)
-        minimum, is_exclusive = self._minima[:width], self._exclusive[:width]
-        is_valid = np.where(is_exclusive, low > minimum, low >= minimum) & (high < np.inf)
+        is_valid = np.where(self._exclusive, low > self._minima, low >= self._minima)
+        is_valid &= (high <= self._maxima) & (high < np.inf)
         if not is_valid.all():
-            value = self._values[int(np.argmin(is_valid))]
-            column = rows[:, int(np.argmin(is_valid))]
-            bad = column[~(np.isfinite(column) & (column >= value.minimum))]
-            shown = float(bad[0]) if len(bad) else value.minimum
-            must = _describe_bound(value.minimum, is_exclusive=value.is_exclusive)
-            raise InputError(
-                f"{value.name} must be finite and {must}, not {shown}",
-                kind="out-of-range",
-                field=field,
-            )
-        if width > common and "power.max" in self._indices:
-            self._check_power(rows, field)
+            index = int(np.argmin(is_valid))
+            _refuse_outside(self._values[index], rows[:, index], field)
+        if "power.max" in self._indices:
+            idle, maximum = (rows[:, self._indices[name]] for name in ("power.idle", "power.max"))
+            _refuse_crossed("power.idle", idle, "power.max", maximum, field)
 
-    def _check_power(self, rows: NDArray[np.float64], field: str) -> None:
-        idle, maximum = (rows[:, self._indices[name]] for name in ("power.idle", "power.max"))
-        crossed = maximum < idle
-        if crossed.any():
-            row = int(np.argmax(crossed))
-            raise InputError(
-                f"power.max must not be below power.idle, {idle[row]:g}, not {maximum[row]:g}",
-                kind="out-of-range",
-                field=field,
-            )
+    def _check_path(self, path: PathValue, column: _Floats, field: str) -> None:
+        value_type = path.number.type
+        for number in column.tolist():
+            if not value_type.contains(number):
+                raise InputError(
+                    f"{path.name} {value_type.describe_violation(number)}",
+                    kind="out-of-range",
+                    field=field,
+                )
 
-    def _fill_columns(self, given: Mapping[str, ArrayLike], field: str) -> NDArray[np.float64]:
-        columns = {self.index(name): _to_floats(column, name) for name, column in given.items()}
-        lengths = {column.size for column in columns.values()}
-        if len(lengths) > 1:
-            raise InputError(
-                "the columns do not have the same length", kind="wrong-count", field=field
-            )
-        rows = np.tile(self.own, (lengths.pop() if lengths else 1, 1))
-        for index, column in columns.items():
-            rows[:, index] = column.reshape(-1)
-        self.check(rows, field)
-        return rows
+    def _check_group_power(self, paths: Mapping[str, _Floats], rows: _Floats, field: str) -> None:
+        """Raise an error if the idle power of a group of hosts exceeds its maximum."""
+        stems = {
+            name.rpartition(".")[0]
+            for name in paths
+            if name.endswith((".power.idle", ".power.max"))
+        }
+        for stem in sorted(stems):
+            columns = []
+            for what in ("idle", "max"):
+                name = f"{stem}.{what}"
+                if name in paths:
+                    columns.append(paths[name])
+                elif f"power.{what}" in self._indices:
+                    columns.append(rows[:, self._indices[f"power.{what}"]])
+                else:
+                    columns.append(np.full(len(rows), self._require_path(name).number.value))
+            _refuse_crossed(f"{stem}.idle", columns[0], f"{stem}.max", columns[1], field)
 
     def index(self, name: str) -> int:
-        """Return the column of a value."""
-        if name not in self._indices:
+        """Return the column of a value in a row."""
+        if name in self._indices:
+            return self._indices[name]
+        self._require_path(name)
+        raise InputError(
+            f"{name!r} has no column in a row",
+            kind="unknown-name",
+            field="values",
+            remedy="give paths by name: run({path: value}), run_many({path: column})",
+        )
+
+    def _require_path(self, name: str) -> PathValue:
+        try:
+            path = self.paths.find(name)
+        except InputError as error:
+            raise InputError(
+                error.problem, kind=error.kind, field="values", remedy=error.remedy
+            ) from None
+        if path is None:
+            shown = ", ".join(self.names[:_MAX_SHOWN])
+            close = suggest_name(name, self.names)
             raise InputError(
                 f"{name!r} is not a model value of this scenario",
                 kind="unknown-name",
                 field="values",
-                remedy=f"one of: {', '.join(self.names)}",
+                remedy=close
+                if close.startswith("did")
+                else f"one of: {shown}, or a path such as platform.clusters[0].hosts[0].mhz",
             )
-        return self._indices[name]
+        return path
 
-    def apply(self, row: NDArray[np.float64], scenario: Scenario) -> Scenario:
-        """Return the scenario with the values of a row."""
-        values = dict(zip(self.names, row.tolist(), strict=True))
-        model = scenario.model
-        changes: dict[str, Any] = {name: values[name] for name in MODEL_VALUES}
-        factors = _select_prefix(values, "service_factors.")
-        changes["service_factors"] = {
-            kind: factor
-            for kind, factor in factors.items()
-            if factor != 1.0 or kind in model.service_factors
+    def apply(self, given: Mapping[str, float] | Sequence[float], scenario: Scenario) -> Scenario:
+        """Return the scenario with these values."""
+        if not isinstance(given, Mapping):
+            given = dict(zip(self.names, self.make_row(given).tolist(), strict=True))
+        else:
+            native, _ = self.divide(given)
+            self.fill({name: [value] for name, value in native.items()}, 1, "values")
+        changes = {
+            name: float(value)
+            for name, value in given.items()
+            if name not in self._indices or float(value) != self.own[self._indices[name]]
         }
-        changes["contention"] = _replace_contention(model.contention, values)
-        changes["overrides"] = {
-            **model.overrides,
-            **_build_overrides(scenario, _select_prefix(values, "power.")),
-        }
-        return scenario.replace(model=model.replace(**changes))
+        return set_model_values(scenario, changes)
 
 
-def _select_prefix(values: Mapping[str, float], prefix: str) -> dict[str, float]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in values.items()
-        if name.startswith(prefix)
-    }
+def _find_index(value: ModelValue, kinds: Sequence[str]) -> int:
+    if isinstance(value.key, str):
+        return kinds.index(value.key)
+    return value.key or 0
 
 
-def _list_contention_values(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue]:
-    if rule.linear is not None:
-        yield ModelValue("contention.linear.slope", rule.linear.slope, native_name="slope")
-    for i, (_, inflation) in enumerate(rule.table or ()):
-        yield ModelValue(
-            f"contention.table[{i}]",
-            inflation,
-            minimum=1.0,
-            native_name="inflation",
-            native_index=i,
-        )
-    for name, kind in (rule.kinds or {}).items():
-        for what in ("pressure", "sensitivity"):
-            full = f"contention.kinds.{name}.{what}"
-            yield ModelValue(
-                full, getattr(kind, what), native_name=what, native_index=kinds.index(name)
-            )
+def _refuse_outside(value: ModelValue, column: _Floats, field: str) -> None:
+    bad = next(number for number in column.tolist() if not value.type.contains(number))
+    raise InputError(
+        f"{value.name} {value.type.describe_violation(bad)}", kind="out-of-range", field=field
+    )
 
 
-def _replace_contention(rule: Contention, values: Mapping[str, float]) -> Contention:
-    """Return the contention rule with its values replaced."""
-    if rule.linear is not None:
-        return Contention(linear={"slope": values["contention.linear.slope"]})
-    if rule.table is not None:
-        points = [
-            (load, values[f"contention.table[{i}]"]) for i, (load, _) in enumerate(rule.table)
-        ]
-        return Contention(table=points)
-    if rule.kinds is not None:
-        both = ("pressure", "sensitivity")
-        kinds = {
-            name: {what: values[f"contention.kinds.{name}.{what}"] for what in both}
-            for name in rule.kinds
-        }
-        return Contention(kinds=kinds, within=rule.within)
-    return rule
-
-
-def _list_power_values(platform: Platform) -> Iterator[ModelValue]:
-    """List the values of the power model, if all hosts have the same one."""
-    models = [host.power for _, host in platform.hosts()]
-    first = models[0] if models else None
-    if first is None or any(model != first for model in models):
-        return
-    for what, field in _POWER_FIELDS.get(first.model, {}).items():
-        is_exclusive = field == "r"
-        yield ModelValue(
-            f"power.{what}", getattr(first, field), is_exclusive=is_exclusive, native_name=what
+def _refuse_crossed(low_name: str, low: _Floats, high_name: str, high: _Floats, field: str) -> None:
+    crossed = high < low
+    if crossed.any():
+        row = int(np.argmax(crossed))
+        raise InputError(
+            f"{high_name} must not be below {low_name}, {low[row]:g}, not {high[row]:g}",
+            kind="out-of-range",
+            field=field,
         )
 
 
-def _build_overrides(scenario: Scenario, values: Mapping[str, float]) -> dict[str, float]:
-    """Return the power values as overrides of the platform."""
-    clusters = scenario.effective_platform().clusters if values else ()
-    return {
-        f"clusters[{i}].hosts[{j}].power.{_POWER_FIELDS[host.power.model][what]}": value
-        for i, cluster in enumerate(clusters)
-        for j, host in enumerate(cluster.hosts)
-        if host.power is not None
-        for what, value in values.items()
-    }
-
-
-def _to_floats(given: Any, field: str) -> NDArray[np.float64]:
+def _to_floats(given: Any, field: str) -> _Floats:
     try:
         return np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError("must be numbers", kind="wrong-type", field=field) from None
-
-
-def _describe_bound(minimum: float, *, is_exclusive: bool) -> str:
-    if minimum:
-        return f"at least {minimum:g}"
-    return "positive" if is_exclusive else "not negative"

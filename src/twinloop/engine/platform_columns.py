@@ -59,7 +59,7 @@ class MachineTable:
             "memory": self.nodes["memory"].fill_null(np.inf).to_numpy(),
             "speed": self.speed,
             "mhz": self.nodes["mhz"].fill_null(0.0).to_numpy(),
-            "power": self.group,
+            "group": self.group,
             "powers": [build_power_columns(host.power) for host in hosts]
             if self.has_power_models
             else [],

@@ -15,18 +15,9 @@ from pydantic import (
 from twinloop.description import Description
 from twinloop.description.description import TextAlternative, WriteContext
 from twinloop.description.problems import ProblemCollector
-from twinloop.description.quantities import Flag, Name, NotNegative, Positive, Seconds
-
-#: The names of the numeric parameters that every scenario has, in the order of `Model.values`.
-MODEL_VALUES: Final = (
-    "speed_factor",
-    "service_factor",
-    "startup_overhead",
-    "effective_capacity",
-    "dispatch_latency",
-    "release_latency",
-    "decision_interval",
-)
+from twinloop.description.quantities import Flag, Inflation, Name, NotNegative, Positive
+from twinloop.scenario.parameters import MODEL_VALUES as MODEL_VALUES
+from twinloop.scenario.parameters import PARAMETERS, declare
 
 #: The groups of simultaneous changes, in their default order.
 INSTANT_GROUPS: Final = ("ends", "machines", "submissions")
@@ -40,7 +31,7 @@ class LinearContention(Description):
     0.2
     """
 
-    slope: NotNegative = Field(description="inflation per unit of load above 1")
+    slope: float = declare("contention.linear.slope", is_required=True)
 
 
 class KindContention(Description):
@@ -50,8 +41,8 @@ class KindContention(Description):
     0.0
     """
 
-    pressure: NotNegative = Field(0.0, description="pressure on each neighbour")
-    sensitivity: NotNegative = Field(0.0, description="sensitivity to the pressure of neighbours")
+    pressure: float = declare("contention.kinds.<kind>.pressure")
+    sensitivity: float = declare("contention.kinds.<kind>.sensitivity")
 
 
 class Contention(Description):
@@ -77,7 +68,7 @@ class Contention(Description):
     linear: LinearContention | None = Field(
         None, description="inflation in proportion to the load above 1"
     )
-    table: tuple[tuple[NotNegative, Positive], ...] | None = Field(
+    table: tuple[tuple[NotNegative, Inflation], ...] | None = Field(
         None,
         min_length=1,
         description="pairs of load and inflation; linear between them, constant beyond the ends",
@@ -115,13 +106,6 @@ class Contention(Description):
                 findings.add(
                     ("table", i), "must have a higher load than the pair before", kind="wrong-order"
                 )
-        for i, (_, inflation) in enumerate(self.table or ()):
-            if inflation < 1:
-                findings.add(
-                    ("table", i, 1),
-                    "must be at least 1: sharing cannot reduce the work",
-                    kind="out-of-range",
-                )
         findings.check()
         return self
 
@@ -140,28 +124,16 @@ class Model(Description):
     0.8
     """
 
-    speed_factor: Positive = Field(1.0, description="factor on the speed of every host")
-    service_factor: Positive = Field(1.0, description="factor on the work of every task")
+    speed_factor: float = declare("speed_factor")
+    service_factor: float = declare("service_factor")
     service_factors: dict[Name, Positive] = Field(
-        {}, description="additional factors on the work of tasks, by kind"
+        {}, description=PARAMETERS["service_factors.<kind>"].description
     )
-    startup_overhead: Seconds = Field(
-        0.0, description="time from the start of a task to the start of its work (s)"
-    )
-    effective_capacity: Positive = Field(
-        1.0, description="factor on the cores of every host that the policy may allocate"
-    )
-    dispatch_latency: Seconds = Field(
-        0.0, description="time from a decision to the start of the task (s)"
-    )
-    release_latency: Seconds = Field(
-        0.0,
-        description="time from the end of a task until its cores are free and its dependent tasks "
-        "are ready for the scheduler (s)",
-    )
-    decision_interval: Seconds = Field(
-        0.0, description="period of the decisions of the policy; 0: it decides at every event (s)"
-    )
+    startup_overhead: float = declare("startup_overhead")
+    effective_capacity: float = declare("effective_capacity")
+    dispatch_latency: float = declare("dispatch_latency")
+    release_latency: float = declare("release_latency")
+    decision_interval: float = declare("decision_interval")
     contention: Annotated[Contention, TextAlternative("no contention", {"enum": ["none"]})] = Field(
         default_factory=Contention, description="inflation of the work of tasks that share a host"
     )

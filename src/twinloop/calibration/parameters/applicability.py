@@ -19,7 +19,7 @@ from twinloop.calibration.parameters.values import (
 from twinloop.description import text as text_of
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.scenario.model import MODEL_VALUES
+from twinloop.scenario.parameters import MODEL_VALUES
 
 _KIND_VALUE: Final = re.compile(
     r"service_factors\.(?P<factor>.+)|contention\.kinds\.(?P<contention>.+)\.(pressure|sensitivity)"

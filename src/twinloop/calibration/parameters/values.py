@@ -9,7 +9,7 @@ from typing import Any, Final
 from twinloop.description.address import address_from_path
 from twinloop.description.errors import InputError
 from twinloop.scenario import Scenario
-from twinloop.scenario.model import MODEL_VALUES
+from twinloop.scenario.parameters import MODEL_VALUES
 
 #: Parts of a scenario that a path may begin with.
 SCENARIO_PARTS: Final = ("model.", "platform.", "policy.", "source.", "workload.", "failures.")

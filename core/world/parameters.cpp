@@ -1,0 +1,88 @@
+#include "world/parameters.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "world/values_draft.hpp"
+
+namespace twinloop {
+namespace {
+
+using Index = std::size_t;
+
+template <double ModelValues::* Member>
+void of_run(ValuesDraft& draft, Index, Index, double value) {
+    draft.values().*Member = value;
+}
+
+template <double PowerModel::* Member>
+void of_all_powers(ValuesDraft& draft, Index, Index, double value) {
+    draft.common_power().*Member = value;
+}
+
+template <double PowerModel::* Member>
+void of_power(ValuesDraft& draft, Index group, Index, double value) {
+    draft.power(group).*Member = value;
+}
+
+template <double MachineSpec::* Member>
+void of_machines(ValuesDraft& draft, Index group, Index, double value) {
+    draft.set_machines(group, Member, value);
+}
+
+void set_service_factor(ValuesDraft& draft, Index kind, Index, double value) {
+    draft.values().service_factors.at(kind) = value;
+}
+
+void set_slope(ValuesDraft& draft, Index, Index, double value) { draft.contention().slope = value; }
+
+template <std::vector<double> ContentionRule::* Member>
+void of_contention(ValuesDraft& draft, Index index, Index, double value) {
+    (draft.contention().*Member).at(index) = value;
+}
+
+void set_watts_of_point(ValuesDraft& draft, Index group, Index point, double value) {
+    draft.power(group).watts.at(point) = value;
+}
+
+}  // namespace
+
+const std::vector<ModelParameter>& model_parameters() {
+    static const std::vector<ModelParameter> all = {
+        {"speed_factor", of_run<&ModelValues::speed_factor>},
+        {"service_factor", of_run<&ModelValues::service_factor>},
+        {"startup_overhead", of_run<&ModelValues::startup_overhead>},
+        {"effective_capacity", of_run<&ModelValues::effective_capacity>},
+        {"dispatch_latency", of_run<&ModelValues::dispatch_latency>},
+        {"release_latency", of_run<&ModelValues::release_latency>},
+        {"decision_interval", of_run<&ModelValues::decision_interval>},
+        {"service_factors.<kind>", set_service_factor},
+        {"contention.linear.slope", set_slope},
+        {"contention.table[<i>]", of_contention<&ContentionRule::inflations>},
+        {"contention.kinds.<kind>.pressure", of_contention<&ContentionRule::pressures>},
+        {"contention.kinds.<kind>.sensitivity", of_contention<&ContentionRule::sensitivities>},
+        {"power.idle", of_all_powers<&PowerModel::idle>},
+        {"power.max", of_all_powers<&PowerModel::max>},
+        {"power.parameter", of_all_powers<&PowerModel::parameter>},
+        {"platform.clusters[<c>].hosts[<h>].mhz", of_machines<&MachineSpec::mhz>},
+        {"platform.clusters[<c>].hosts[<h>].speed", of_machines<&MachineSpec::speed>},
+        {"platform.clusters[<c>].hosts[<h>].power.power", of_power<&PowerModel::idle>},
+        {"platform.clusters[<c>].hosts[<h>].power.idle", of_power<&PowerModel::idle>},
+        {"platform.clusters[<c>].hosts[<h>].power.max", of_power<&PowerModel::max>},
+        {"platform.clusters[<c>].hosts[<h>].power.r", of_power<&PowerModel::parameter>},
+        {"platform.clusters[<c>].hosts[<h>].power.a", of_power<&PowerModel::parameter>},
+        {"platform.clusters[<c>].hosts[<h>].power.points[<i>][1]", set_watts_of_point},
+    };
+    return all;
+}
+
+void ValueColumns::add(std::string_view name, std::size_t index, std::size_t item) {
+    const auto& all = model_parameters();
+    const auto found = std::ranges::find(all, name, &ModelParameter::name);
+    if (found == all.end())
+        throw std::invalid_argument("no model parameter is called " + std::string(name));
+    columns_.push_back({&*found, index, item});
+}
+
+}  // namespace twinloop

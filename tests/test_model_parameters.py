@@ -1,0 +1,172 @@
+"""Laws of the table of model parameters: everything that names a parameter is made from it."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from twinloop._core import PARAMETER_NAMES
+from twinloop.description.address import address_to_path
+from twinloop.description.errors import InputError
+from twinloop.description.number_fields import NumberType, list_numbers, read_number_type
+from twinloop.engine import CompiledScenario
+from twinloop.scenario import (
+    MODEL_VALUES,
+    Contention,
+    KindContention,
+    LinearContention,
+    Model,
+    Scenario,
+)
+from twinloop.scenario.model_values import set_model_values
+from twinloop.scenario.parameters import PARAMETERS, find_parameter
+
+LINEAR = {"model": "linear", "idle": 50.0, "max": 200.0}
+POWERS = (
+    LINEAR,
+    {"model": "constant", "power": 80.0},
+    {"model": "mse", "idle": 50.0, "max": 200.0, "r": 1.4},
+    {"model": "asymptotic", "idle": 50.0, "max": 200.0, "a": 0.3},
+    {"model": "table", "points": [[0.0, 30.0], [0.5, 120.0], [1.0, 150.0]]},
+)
+CONTENTIONS: tuple[Any, ...] = (
+    {"linear": {"slope": 0.5}},
+    {"table": [[1.0, 1.0], [2.0, 1.5]]},
+    {"kinds": {"loud": {"pressure": 0.4, "sensitivity": 0.1}}},
+)
+
+
+SHARED = {"name": "spread-ic", "options": {"overcommit": 4.0}}
+
+
+def make_scenario(
+    power: Any = LINEAR, contention: Any = "none", policy: Any = SHARED, **host: Any
+) -> Scenario:
+    """Tasks of a kind that share one host, so that every parameter has an effect."""
+    tasks = [
+        {"id": f"t{i}", "submit": 0.3 * i, "run_time": 2 + i, "cores": 1, "kind": "loud"}
+        for i in range(6)
+    ]
+    return Scenario(
+        platform={"clusters": [{"hosts": [{"cores": 2, "mhz": 1000, "power": power, **host}]}]},
+        workload={"tasks": tasks},
+        policy=policy,
+        model={"contention": contention},
+    )
+
+
+def list_scenarios() -> Iterator[Scenario]:
+    for power in POWERS:
+        yield make_scenario(power)
+    for contention in CONTENTIONS:
+        yield make_scenario(contention=contention)
+    # Tasks wait for cores.
+    yield make_scenario(policy="fcfs", cores=4)
+    # A speed is not set unless it is given.
+    yield make_scenario(speed=1.0)
+
+
+def test_native_parameters_have_the_same_names() -> None:
+    assert tuple(PARAMETERS) == PARAMETER_NAMES
+
+
+def test_model_values_are_the_rows_without_placeholders() -> None:
+    assert tuple(n for n in PARAMETERS if "." not in n and "<" not in n) == MODEL_VALUES
+    assert set(MODEL_VALUES) < set(Model.model_fields)
+
+
+def test_every_parameter_can_be_set_and_has_an_effect() -> None:
+    effective = set()
+    for scenario in list_scenarios():
+        compiled = CompiledScenario(scenario)
+        own = compiled.run()
+        paths = [
+            f"platform.{address_to_path(each.address)}" for each in list_numbers(scenario.platform)
+        ]
+        for name in (*compiled.value_names, *paths):
+            found = find_parameter(name)
+            value = compiled.own_value(name) if found is not None else None
+            if found is None or value is None:
+                continue
+            assert compiled.acts_natively(name), name
+            changed = compiled.run({name: value + 0.25})
+            if changed["energy_j"] != own["energy_j"]:
+                effective.add(found[0].name)
+            assert found[0].changes_schedule or changed["makespan_s"] == own["makespan_s"], name
+    assert effective == set(PARAMETERS)
+
+
+def list_schema_types() -> Iterator[tuple[str, NumberType | None]]:
+    """The type of every parameter of the model as its description has it."""
+    for name in MODEL_VALUES:
+        field = Model.model_fields[name]
+        yield name, read_number_type(field.annotation, tuple(field.metadata))
+    for description, name, parameter in (
+        (LinearContention, "slope", "contention.linear.slope"),
+        (KindContention, "pressure", "contention.kinds.<kind>.pressure"),
+        (KindContention, "sensitivity", "contention.kinds.<kind>.sensitivity"),
+    ):
+        field = description.model_fields[name]
+        yield parameter, read_number_type(field.annotation, tuple(field.metadata))
+    whole = Model(service_factors={"loud": 2.0}, contention=CONTENTIONS[1])
+    types = {address_to_path(each.address): each.type for each in list_numbers(whole)}
+    yield "service_factors.<kind>", types["service_factors.loud"]
+    yield "contention.table[<i>]", types["contention.table[0][1]"]
+
+
+def test_bounds_and_units_of_the_schema_are_those_of_the_table() -> None:
+    found = dict(list_schema_types())
+    assert found == {name: row.number_type for name, row in PARAMETERS.items() if row.type}
+
+
+def list_bounds() -> Iterator[tuple[CompiledScenario, str, float]]:
+    """Values at, below and above the bounds of every value of the scenarios."""
+    for scenario in list_scenarios():
+        compiled = CompiledScenario(scenario)
+        for value in compiled._values._values:
+            for bound in (value.type.minimum, value.type.maximum):
+                if math.isfinite(bound):
+                    for number in (
+                        bound,
+                        math.nextafter(bound, -9e99),
+                        math.nextafter(bound, 9e99),
+                    ):
+                        yield compiled, value.name, number
+
+
+def is_accepted(action: Any) -> bool:
+    try:
+        action()
+    except InputError:
+        return False
+    return True
+
+
+def test_runs_and_descriptions_have_the_same_bounds() -> None:
+    checked = 0
+    for compiled, name, number in list_bounds():
+        described = is_accepted(lambda: set_model_values(compiled.scenario, {name: number}))  # noqa: B023
+        row = compiled.values()
+        row[compiled.value_names.index(name)] = number
+        valued = is_accepted(lambda: compiled.values(row))  # noqa: B023
+        assert valued == described, (name, number)
+        checked += 1
+    assert checked > 50
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_defaults_and_ranges_are_within_the_bounds(name: str) -> None:
+    row = PARAMETERS[name]
+    if row.type is None:
+        return
+    assert row.default is not None
+    assert row.number_type.contains(row.default)
+    low, high = row.search.around(row.default or 1.0)
+    assert low < high
+    assert row.number_type.contains(low)
+    assert row.number_type.contains(high)
+
+
+def test_the_default_contention_has_no_value() -> None:
+    assert Contention() == Model().contention
