@@ -14,7 +14,7 @@ from load import bare_loop, grouped
 from measure import BenchmarkResult, Goal, ResultTable, side_by_side
 
 from twinloop import Scenario, simulate
-from twinloop.calibration.cases import Case, make_value_rows
+from twinloop.calibration.cases import Case, make_value_columns
 from twinloop.calibration.losses import get_loss
 from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
@@ -56,7 +56,7 @@ def case() -> Case:
 def runs_alone(made: Case, loss: str, threads: int, count: int) -> None:
     """Lower bound of a search: its runs in the same batches, without the optimiser."""
     points = np.random.default_rng(0).random((MAX_BATCH, len(SPACE)))
-    rows = make_value_rows(made.compiled, MAX_BATCH, SPACE.decode(points))
+    rows = make_value_columns(made.compiled, MAX_BATCH, SPACE.decode(points))
     outputs = select_outputs(get_loss(loss).needs)
     for _ in range(count // MAX_BATCH):
         made.compiled.run_many(rows, outputs=outputs, threads=threads)

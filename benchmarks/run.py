@@ -30,6 +30,7 @@ TOPICS = (
     "filters",
     "surf",
     "compiled",
+    "parameters",
     "metered",
     "machine_states",
     "forks",

@@ -2,11 +2,16 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from twinloop._core import PARAMETER_NAMES
+from twinloop.calibration.cases import Case
+from twinloop.calibration.parameters.applicability import refuse_inapplicable
+from twinloop.calibration.parameters.kinds import LinearParameter
+from twinloop.calibration.parameters.space import Space
 from twinloop.description.address import address_to_path
 from twinloop.description.errors import InputError
 from twinloop.description.number_fields import NumberType, list_numbers, read_number_type
@@ -143,7 +148,8 @@ def is_accepted(action: Any) -> bool:
     return True
 
 
-def test_runs_and_descriptions_have_the_same_bounds() -> None:
+def test_runs_descriptions_and_calibrations_have_the_same_bounds() -> None:
+    cases: dict[int, Case] = {}
     checked = 0
     for compiled, name, number in list_bounds():
         described = is_accepted(lambda: set_model_values(compiled.scenario, {name: number}))  # noqa: B023
@@ -151,7 +157,18 @@ def test_runs_and_descriptions_have_the_same_bounds() -> None:
         row[compiled.value_names.index(name)] = number
         valued = is_accepted(lambda: compiled.values(row))  # noqa: B023
         assert valued == described, (name, number)
+        case = cases.setdefault(id(compiled), Case("case", compiled.scenario, compiled, (), ()))
+        # A range that ends with a value that the parameter may not have is refused.
+        low, high = sorted((number, compiled.own_value(name) or 0.5))
+        if low == high or name in ("power.idle", "power.max"):
+            continue
+        fitted = is_accepted(
+            lambda: refuse_inapplicable(Space([LinearParameter(name, low, high)]), [case])  # noqa: B023
+        )
+        type_ = PARAMETERS[find_parameter(name)[0].name]  # type: ignore[index]
         checked += 1
+        if described or (type_.type and number != type_.number_type.minimum):
+            assert fitted == described, (name, number)
     assert checked > 50
 
 
@@ -170,3 +187,10 @@ def test_defaults_and_ranges_are_within_the_bounds(name: str) -> None:
 
 def test_the_default_contention_has_no_value() -> None:
     assert Contention() == Model().contention
+
+
+def test_the_page_has_the_table() -> None:
+    from twinloop.scenario.parameter_reference import format_markdown
+
+    page = Path(__file__).parents[1] / "docs" / "model-parameters.md"
+    assert format_markdown() in page.read_text(encoding="utf-8")

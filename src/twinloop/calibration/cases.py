@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.parameters.values import declare_values, is_model_value, set_values
+from twinloop.calibration.parameters.values import declare_values, is_power_value, set_values
 from twinloop.calibration.run_columns import RunBatch, RunColumns, select_outputs
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
@@ -123,7 +123,11 @@ class Case:
             needs: The columns of a run that the loss needs.
             threads: The number of threads.
         """
-        slow = [name for name in values if not is_model_value(name)]
+        slow = [
+            name
+            for name, column in values.items()
+            if not (self.compiled.is_value(name) and _is_numeric(column))
+        ]
         if slow:
             parts = []
             for i in range(count):
@@ -158,7 +162,7 @@ class Case:
         needs: Collection[str],
         threads: int | None,
     ) -> dict[str, _Floats]:
-        rows = make_value_rows(compiled, count, values)
+        rows = make_value_columns(compiled, count, values)
         outputs: dict[str, _Floats] = {}
         columns = set(needs) - {"power"}
         part = self.part if "makespan" in columns else None
@@ -171,11 +175,15 @@ class Case:
             last = outputs["task_end"][:, part].max(axis=1)
             outputs["makespan_s"] = last - outputs["task_submit"][:, part].min(axis=1)
         if "power" in needs:
-            outputs["power"] = self._simulate_power(compiled, rows, threads)
+            outputs["power"] = self._simulate_power(compiled, count, rows, threads)
         return outputs
 
     def _simulate_power(
-        self, compiled: CompiledScenario, rows: _Floats, threads: int | None
+        self,
+        compiled: CompiledScenario,
+        count: int,
+        values: Mapping[str, _Floats],
+        threads: int | None,
     ) -> _Floats:
         """Compute the power of every run (W); runs with equal schedules are simulated once."""
         step = self.power_step
@@ -185,20 +193,24 @@ class Case:
                 kind="missing-data",
                 field="loss",
             )
-        is_power = np.array([name.startswith("power.") for name in compiled.value_names])
         windows = len(self.reals[0].power)
-        watts = np.full((len(rows), windows), np.nan)
-        _, first, which = np.unique(
-            rows[:, ~is_power], axis=0, return_index=True, return_inverse=True
-        )
-        defaults = compiled.values()
+        watts = np.full((count, windows), np.nan)
+        power = {name: column for name, column in values.items() if is_power_value(name)}
+        if not power and compiled.machines.has_power_models:
+            own = next(name for name in compiled.list_power_names())
+            power = {own: np.full(count, compiled.own_value(own))}
+        others = {name: column for name, column in values.items() if name not in power}
+        schedules = np.column_stack([np.zeros(count), *others.values()])
+        _, first, which = np.unique(schedules, axis=0, return_index=True, return_inverse=True)
         for s, row in enumerate(first):
             same = np.flatnonzero(which.ravel() == s)
-            models = rows[np.ix_(same, is_power)]
-            # The default power values: a schedule that was simulated before is then in the cache.
-            schedule = np.where(is_power, defaults, rows[row])
-            power = compiled.power_many(models, step, values=schedule, threads=threads)
-            watts[same, : power.shape[1]] = power[:, :windows]
+            found = compiled.power_many(
+                {name: column[same] for name, column in power.items()},
+                step,
+                values={name: float(column[row]) for name, column in others.items()},
+                threads=threads,
+            )
+            watts[same, : found.shape[1]] = found[:, :windows]
         return watts
 
     def __repr__(self) -> str:
@@ -219,20 +231,27 @@ def _restore(
     return Case(name, scenario, compiled, (), reals, power_step, allow_code)
 
 
-def make_value_rows(compiled: CompiledScenario, count: int, values: Mapping[str, Any]) -> _Floats:
-    """Make rows of model values for a compiled scenario, with the named columns replaced."""
-    rows = np.tile(compiled.values(), (count, 1))
+def make_value_columns(
+    compiled: CompiledScenario, count: int, values: Mapping[str, Any]
+) -> dict[str, _Floats]:
+    """Make a column of values per name for a compiled scenario; at least one."""
+    columns: dict[str, _Floats] = {}
     for name, column in values.items():
-        try:
-            rows[:, compiled.value_names.index(name)] = column
-        except ValueError:
+        if not compiled.is_value(name):
             raise InputError(
                 f"'{name}' is not a value of the scenario",
                 kind="unknown-name",
                 field="parameters",
-                remedy=f"one of: {', '.join(compiled.value_names)}",
-            ) from None
-    return rows
+                remedy=f"one of: {', '.join(compiled.value_names)}, or a path such as "
+                "platform.clusters[0].hosts[0].mhz",
+            )
+        columns[name] = np.broadcast_to(np.asarray(column, dtype=np.float64), count)
+    first = compiled.value_names[0]
+    return columns or {first: np.full(count, compiled.own_value(first))}
+
+
+def _is_numeric(column: Any) -> bool:
+    return np.asarray(column).dtype.kind in "fiu"
 
 
 def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:

@@ -32,7 +32,7 @@ from twinloop.calibration.parameters import defaults
 from twinloop.calibration.parameters.applicability import refuse_inapplicable
 from twinloop.calibration.parameters.file_format import journal_text
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.parameters.values import get_value
+from twinloop.calibration.parameters.values import get_value, is_power_value
 from twinloop.calibration.run_columns import RunBatch
 from twinloop.calibration.search.distributed_objective import DistributedObjective
 from twinloop.calibration.search.minimisation import SearchBudget
@@ -164,9 +164,11 @@ def calibrate(
         threads,
         allow_code,
     )
-    space = None if parameters is None else defaults.make_space(parameters)
-    if space is not None:
-        refuse_inapplicable(space, calibration._make_cases(calibration.training, {}), parameters)
+    space = None
+    if parameters is not None:
+        cases = calibration._make_cases(calibration.training, {})
+        space = defaults.make_space(parameters, cases)
+        refuse_inapplicable(space, cases, parameters)
     measure = resolve_loss(loss, allow_code=allow_code)
     with nullcontext() if on is None else coordinator(on, workers=workers) as remote:
         fit = replace(calibration, remote=remote).run(space, measure, criteria)
@@ -283,7 +285,7 @@ class _Calibration:
             space = defaults.choose_default_space(self._make_cases(self.training, {}))
             power_space = self._make_power_space()
         elif not loss.needs & {"power", "energy"}:
-            power_parameters = [each for each in space if each.name.startswith("power.")]
+            power_parameters = [each for each in space if is_power_value(each.name)]
             if len(power_parameters) == len(space):
                 return [(space, get_loss(POWER_LOSS))]
             if power_parameters:
@@ -297,7 +299,7 @@ class _Calibration:
         if defaults.find_power_step(self.training.traces[0]) is None:
             return None
         case = self._make_cases(self.training, {}, power=True)[0]
-        has_power_model = any(name.startswith("power.") for name in case.compiled.value_names)
+        has_power_model = any(map(is_power_value, case.compiled.value_names))
         return defaults.make_power_space(case) if has_power_model else None
 
     def _make_cases(

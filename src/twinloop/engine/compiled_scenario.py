@@ -407,6 +407,14 @@ class CompiledScenario:
         """Whether the times of a run depend on the value of this name; power does not."""
         return self._values.changes_schedule(name)
 
+    def list_power_names(self) -> list[str]:
+        """List the values of power models by name: those that all hosts share, else their paths."""
+        if self._values.power_names:
+            return list(self._values.power_names)
+        return [
+            name for name in self._values.paths.list_native() if not self.changes_schedule(name)
+        ]
+
     def own_value(self, name: str) -> float | None:
         """Return the value of the scenario by name; None for a number that is not set.
 

@@ -149,7 +149,8 @@ class ModelValues:
 
     def fill(self, given: Mapping[str, ArrayLike], count: int, field: str) -> ValueRows:
         """Build rows from columns by name, with the values of the scenario for the others."""
-        rows = np.tile(self.own, (count, 1))
+        rows = np.empty((count, len(self.own)))
+        rows[:] = self.own
         paths: dict[str, _Floats] = {}
         for name, column in given.items():
             floats = _to_floats(column, name).reshape(-1)
@@ -194,7 +195,8 @@ class ModelValues:
                 remedy=f"the columns are {', '.join(self.names)}",
             )
         if width < len(self.names):
-            rows = np.concatenate([rows, np.tile(self.own[width:], (len(rows), 1))], axis=1)
+            given, rows = rows, np.empty((len(rows), len(self.own)))
+            rows[:, :width], rows[:, width:] = given, self.own[width:]
         self.check(rows, field)
         return rows
 

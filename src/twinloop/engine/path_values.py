@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from twinloop.description.address import address_to_path
 from twinloop.description.errors import InputError
-from twinloop.description.number_fields import NumberField, require_number
+from twinloop.description.number_fields import NumberField, list_numbers, require_number
 from twinloop.platform import Platform
 from twinloop.scenario import Scenario
 from twinloop.scenario.model_values import platform_address
@@ -91,6 +91,15 @@ class PathValues:
                 value = PathValue(path, number, self._bind(*found), found[0])
             self._found[name] = value
         return self._found[name]
+
+    def list_native(self) -> list[str]:
+        """List the paths that act natively and have a value."""
+        names = [
+            PLATFORM + address_to_path(each.address)
+            for each in list_numbers(self._platform)
+            if each.value is not None
+        ]
+        return [name for name in names if (found := self.find(name)) and found.columns]
 
     def is_path(self, name: str) -> bool:
         """Whether a name is the path of a number of the platform."""

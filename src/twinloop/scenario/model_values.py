@@ -120,6 +120,14 @@ def find_power_field(parameter: ModelParameter, model: AnyPowerModel) -> str | N
     return next((each for each in parameter.fields if each in type(model).model_fields), None)
 
 
+def find_power_type(platform: Platform, parameter: ModelParameter) -> NumberType | None:
+    """Find the type of a value of the power model of the hosts; None if none has it."""
+    for _, host in platform.hosts():
+        if host.power is not None and (field := find_power_field(parameter, host.power)):
+            return require_number(host.power, (field,)).type
+    return None
+
+
 def platform_address(name: str) -> Address | None:
     """Return the address in the platform of a value by path; None if the name is not a path.
 

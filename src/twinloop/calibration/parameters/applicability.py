@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from twinloop.calibration.cases import Case
-from twinloop.calibration.parameters.kinds import Parameter
+from twinloop.calibration.parameters.kinds import (
+    ExponentialParameter,
+    LinearParameter,
+    Parameter,
+)
 from twinloop.calibration.parameters.space import Space
 from twinloop.calibration.parameters.values import (
     POWER_VALUES,
     SCENARIO_PARTS,
+    find_number_type,
     is_model_value,
     set_values,
 )
 from twinloop.description import text as text_of
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.scenario.parameters import MODEL_VALUES
-
-_KIND_VALUE: Final = re.compile(
-    r"service_factors\.(?P<factor>.+)|contention\.kinds\.(?P<contention>.+)\.(pressure|sensitivity)"
-)
+from twinloop.scenario.parameters import MODEL_VALUES, find_parameter
 
 
 def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) -> None:
@@ -64,19 +64,33 @@ def _find_problem(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str
     if not name.startswith(SCENARIO_PARTS) and not is_model_value(name):
         problem = "is neither a value of the model nor a path in the scenario"
         return problem, suggest_name(name, [*MODEL_VALUES, *POWER_VALUES])
-    if found := _KIND_VALUE.fullmatch(name):
-        kind = found["factor"] or found["contention"]
+    found = find_parameter(name)
+    if found is not None and "kind" in found[1]:
+        kind = str(found[1]["kind"])
         kinds = sorted({each for case in cases for each in case.compiled.names.kinds if each})
         if kind not in kinds:
             return f"no task has the kind '{kind}'", suggest_name(kind, kinds)
     for case in cases:
         if name in POWER_VALUES and name not in case.compiled.value_names:
             return f"the hosts of {case.name} do not share a power model with this value", None
+        if found_problem := _find_range_problem(parameter, case):
+            return found_problem, None
         try:
             set_values(case.scenario, {name: parameter.decode(0.5)})
         except InputError as error:
             return error.problem, error.remedy
     return None
+
+
+def _find_range_problem(parameter: Parameter, case: Case) -> str | None:
+    """Return the problem of a range that exceeds the bounds of the value; None if it does not."""
+    if not isinstance(parameter, LinearParameter | ExponentialParameter):
+        return None
+    bounds = find_number_type(case.scenario, parameter.name)
+    if bounds is None or (bounds.minimum <= parameter.low and parameter.high <= bounds.maximum):
+        return None
+    wrong = parameter.high if parameter.high > bounds.maximum else parameter.low
+    return f"its range: {bounds.describe_violation(wrong)}"
 
 
 def _find_line(given: Any, name: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,25 +13,29 @@ import polars as pl
 from twinloop.calibration.cases import Case
 from twinloop.calibration.parameters.kinds import LinearParameter, Parameter
 from twinloop.calibration.parameters.space import Space
+from twinloop.calibration.parameters.values import POWER_VALUES, find_number_type
+from twinloop.description import text as text_of
+from twinloop.scenario.parameters import PARAMETERS, PATH_SEARCH, find_parameter
 from twinloop.trace import Trace
 
-#: The range of a factor.
-_FACTOR_RANGE = (0.5, 2.0)
+#: Text in place of a range.
+DEFAULT = "default"
 #: The margin above the largest ratio of measured to declared run time.
 _FACTOR_MARGIN = 2.0
 #: Kinds of tasks that compute without waiting, and the minimum CPU share of an undisturbed task.
 _COMPUTE_KINDS = ("cpu", "cache", "memory", "stream")
 _UNDISTURBED_SHARE = 0.85
-#: The largest inflation by one neighbour.
-_MAX_INFLATION = 1.0
-#: The largest start-up overhead: a fraction of the median run time, and an absolute limit (s).
-_MAX_STARTUP_SHARE, _MAX_STARTUP = 0.5, 5.0
+#: The largest start-up overhead as a fraction of the median run time.
+_MAX_STARTUP_SHARE = 0.5
 #: The upper end of the range of the power of a busy host, relative to the highest measured power.
 _MAX_POWER_FACTOR = 5.0
 
 
-def make_space(given: Any) -> Space:
+def make_space(given: Any, cases: Sequence[Case] = ()) -> Space:
     """Make a space from a space, parameters, plain values, or a file.
+
+    The text `default` in place of a range, or a list of names, stands for the default ranges of
+    the values in these cases.
 
     >>> make_space({"speed_factor": {"linear": [0.5, 2]}}).names
     ('speed_factor',)
@@ -38,10 +43,43 @@ def make_space(given: Any) -> Space:
     if isinstance(given, Space):
         return given
     if isinstance(given, str | Path):
-        return Space.load(given)
+        source = text_of.load_document(Path(given))
+        source.data = _fill_ranges(source.data, cases)
+        return Space.from_document(source)
     if isinstance(given, Mapping):
-        return Space.from_dict(dict(given) if "parameters" in given else {"parameters": given})
-    return Space(given)
+        data = dict(given) if "parameters" in given else {"parameters": dict(given)}
+        return Space.from_dict(_fill_ranges(data, cases))
+    named = list(given)
+    if named and all(isinstance(each, str) for each in named):
+        return Space.from_dict(_fill_ranges({"parameters": dict.fromkeys(named, DEFAULT)}, cases))
+    return Space(named)
+
+
+def _fill_ranges(data: Any, cases: Sequence[Case]) -> Any:
+    """Replace `default` by the default range of each parameter."""
+    parameters = data.get("parameters") if isinstance(data, dict) else None
+    if not isinstance(parameters, dict) or not cases:
+        return data
+    filled = {
+        name: _find_range(str(name), cases[0]) or value if value == DEFAULT else value
+        for name, value in parameters.items()
+    }
+    return {**data, "parameters": filled}
+
+
+def _find_range(name: str, case: Case) -> dict[str, Any] | None:
+    """Find the default range of a value; None if it has none, since its value is unknown."""
+    found = find_parameter(name)
+    search = PATH_SEARCH if found is None else found[0].search
+    own = case.compiled.own_value(name) if case.compiled.is_value(name) else None
+    if search.is_relative and not own:
+        return None
+    low, high = search.around(own or 1.0)
+    number_type = find_number_type(case.scenario, name)
+    kind = "exponential" if search.is_exponential else "linear"
+    if number_type is not None and number_type.is_whole:
+        return {kind: [math.ceil(low), math.floor(high)], "integer": True}
+    return {kind: [low, high]}
 
 
 def choose_default_space(cases: Sequence[Case]) -> Space:
@@ -52,28 +90,28 @@ def choose_default_space(cases: Sequence[Case]) -> Space:
     contain measurements of them.
     """
     kinds = sorted({kind for case in cases for kind in case.compiled.names.kinds if kind})
-    factors = (
-        _FACTOR_RANGE[0],
-        max(_FACTOR_RANGE[1], _FACTOR_MARGIN * _find_largest_slowdown(cases)),
-    )
+    usual = PARAMETERS["service_factor"].search
+    factors = (usual.low, max(usual.high, _FACTOR_MARGIN * _find_largest_slowdown(cases)))
     parameters: list[Parameter] = [
         LinearParameter(f"service_factors.{kind}", *factors) for kind in kinds if len(kinds) > 1
     ] or [LinearParameter("service_factor", *factors)]
     times = np.concatenate([run.run_time for case in cases for run in case.reals])
     times = times[np.isfinite(times) & (times > 0)]
     if len(times):
-        max_overhead = min(_MAX_STARTUP, _MAX_STARTUP_SHARE * float(np.median(times)))
-        parameters.append(LinearParameter("startup_overhead", 0.0, max_overhead))
+        overhead = PARAMETERS["startup_overhead"].search
+        max_overhead = min(overhead.high, _MAX_STARTUP_SHARE * float(np.median(times)))
+        parameters.append(LinearParameter("startup_overhead", overhead.low, max_overhead))
     if any(is_oversubscribed(trace) for case in cases for trace in case.traces):
         # Only products of pressure and sensitivity are observable: one kind needs no pressure.
         for kind in kinds:
-            if len(kinds) > 1:
-                parameters.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
-            parameters.append(
-                LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, _MAX_INFLATION)
-            )
+            for what in ("pressure", "sensitivity") if len(kinds) > 1 else ("sensitivity",):
+                row = PARAMETERS[f"contention.kinds.<kind>.{what}"]
+                ends = (row.search.low, row.search.high)
+                parameters.append(LinearParameter(row.fill({"kind": kind}), *ends))
         if not kinds:
-            parameters.append(LinearParameter("contention.linear.slope", 0.0, _MAX_INFLATION))
+            slope = PARAMETERS["contention.linear.slope"]
+            ends = (slope.search.low, slope.search.high)
+            parameters.append(LinearParameter(slope.name, *ends))
     return Space(parameters)
 
 
@@ -125,12 +163,9 @@ def make_power_space(case: Case) -> Space:
     hosts = max(len(case.compiled.names.machines), 1)
     watts = np.concatenate([run.power for run in case.reals]) / hosts
     mean, highest = float(np.nanmean(watts)), float(np.nanmax(watts))
-    ranges = {
-        "power.idle": (0.0, mean),
-        "power.max": (mean, _MAX_POWER_FACTOR * highest),
-        "power.parameter": (0.1, 10.0),
-    }
-    names = [name for name in case.compiled.value_names if name.startswith("power.")]
+    measured = {"power.idle": (0.0, mean), "power.max": (mean, _MAX_POWER_FACTOR * highest)}
+    names = [name for name in case.compiled.value_names if name in POWER_VALUES]
+    ranges = {name: measured.get(name, PARAMETERS[name].search.around(1.0)) for name in names}
     return Space([LinearParameter(name, *ranges[name]) for name in names])
 
 

@@ -147,7 +147,7 @@ class Space:
     @classmethod
     def load(cls, path: str | Path) -> Space:
         """Read the parameters from a YAML or JSON file."""
-        return cls._read(text_of.load_document(Path(path)))
+        return cls.from_document(text_of.load_document(Path(path)))
 
     @classmethod
     def from_text(cls, text: str, *, file: str | None = None) -> Space:
@@ -163,7 +163,7 @@ class Space:
         ExponentialParameter(name='dispatch_latency', metadata={}, low=0.001, high=1.0,
             integer=False, format=None)
         """
-        return cls._read(text_of.parse_document(text, file))
+        return cls.from_document(text_of.parse_document(text, file))
 
     @classmethod
     def from_dict(cls, data: Any) -> Space:
@@ -174,10 +174,11 @@ class Space:
         twinloop.description.DescriptionError: parameters.speed.linear: must have its lower
             end below its upper end, not 2 and 0.5 [TL0206]
         """
-        return cls._read(ParsedDocument(data))
+        return cls.from_document(ParsedDocument(data))
 
     @classmethod
-    def _read(cls, source: ParsedDocument) -> Space:
+    def from_document(cls, source: ParsedDocument) -> Space:
+        """Make a space from a parsed document; errors have its lines."""
         return cls(file_format.read_parameters(source))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,62 +1,91 @@
-"""Values by name: values of the Model, or paths in a scenario."""
+"""Values by name: model parameters, numbers of the platform, or other paths in a scenario."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from twinloop.description.address import address_from_path
 from twinloop.description.errors import InputError
+from twinloop.description.number_fields import NumberType, find_number
 from twinloop.scenario import Scenario
-from twinloop.scenario.parameters import MODEL_VALUES
+from twinloop.scenario.model_values import (
+    find_power_type,
+    is_number_path,
+    platform_address,
+    set_model_values,
+)
+from twinloop.scenario.parameters import MODEL_VALUES, PARAMETERS, PLATFORM, find_parameter
 
 #: Parts of a scenario that a path may begin with.
-SCENARIO_PARTS: Final = ("model.", "platform.", "policy.", "source.", "workload.", "failures.")
-_CONTENTION = re.compile(r"contention\.(linear|table|kinds)\b")
-_KIND = re.compile(r"contention\.kinds\.(?P<kind>.+)\.(?P<what>pressure|sensitivity)")
-_TABLE = re.compile(r"contention\.table\[(?P<row>[0-9]+)\]")
+SCENARIO_PARTS: Final = ("model.", PLATFORM, "policy.", "source.", "workload.", "failures.")
 #: The values of the power model that all hosts share.
-POWER_VALUES: Final = ("power.idle", "power.max", "power.parameter")
+POWER_VALUES: Final = tuple(row.name for row in PARAMETERS.values() if row.is_shared_power)
 
 
 def is_model_value(name: str) -> bool:
-    """Whether a name is a value of the model, which can be changed without a new compilation.
+    """Whether a name is a value of the model, not a path.
 
     >>> is_model_value("speed_factor"), is_model_value("contention.kinds.cache.pressure")
     (True, True)
     >>> is_model_value("platform.clusters[0].hosts[0].mhz")
     False
     """
-    return (
-        name in MODEL_VALUES
-        or name in POWER_VALUES
-        or name.startswith("service_factors.")
-        or _CONTENTION.match(name) is not None
-    )
+    found = find_parameter(name)
+    return found is not None and not found[0].is_path
+
+
+def may_vary(name: str) -> bool:
+    """Whether runs of a compiled scenario may take this value: of the model, or of the platform.
+
+    >>> may_vary("platform.clusters[0].hosts[0].mhz"), may_vary("policy.options.depth")
+    (True, False)
+    """
+    return is_model_value(name) or name.startswith(PLATFORM)
+
+
+def is_power_value(name: str) -> bool:
+    """Whether a value belongs to a power model, so that the times of runs do not depend on it.
+
+    >>> is_power_value("power.idle"), is_power_value("platform.clusters[1].hosts[0].power.idle")
+    (True, True)
+    """
+    found = find_parameter(name)
+    return found is not None and not found[0].changes_schedule
+
+
+def find_number_type(scenario: Scenario, name: str) -> NumberType | None:
+    """Find the unit and the bounds of a value; None if the name is not that of a number.
+
+    >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
+    >>> find_number_type(scenario, "platform.clusters[0].hosts[0].mhz").unit
+    'MHz'
+    """
+    found = find_parameter(name)
+    if found is not None and found[0].is_shared_power:
+        return find_power_type(scenario.effective_platform(), found[0])
+    if found is not None and not found[0].is_path:
+        return found[0].number_type
+    address = platform_address(name)
+    number = None if address is None else find_number(scenario.effective_platform(), address)
+    return None if number is None else number.type
 
 
 def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """Set values by name in a scenario.
+    """Set values by name in a scenario; numbers of the platform become overrides of the model.
 
-    >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
+    >>> scenario = Scenario(platform="2x8@2GHz", policy="easy", workload="log.swf")
     >>> set_values(scenario, {"speed_factor": 1.07}).model.speed_factor
     1.07
+    >>> set_values(scenario, {"platform.clusters[0].hosts[0].mhz": 2100.0}).model.overrides
+    {'clusters[0].hosts[0].mhz': 2100.0}
     """
     changes: dict[str, Any] = {}
-    overrides = dict(scenario.model.overrides)
-    table = scenario.model.contention.table
+    numbers: dict[str, Any] = {}
     for name, value in values.items():
-        if name in POWER_VALUES:
-            overrides |= dict.fromkeys(find_power_paths(scenario, name), value)
-        elif (row := _TABLE.fullmatch(name)) and table is not None:
-            index = int(row["row"])
-            table = tuple(
-                (load, value if i == index else old) for i, (load, old) in enumerate(table)
-            )
-            changes["model.contention.table"] = table
-        elif is_model_value(name):
-            changes[f"model.{name}"] = value
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_model_value(name) or (is_number and is_number_path(scenario, name)):
+            numbers[name] = value
         elif name.startswith(SCENARIO_PARTS):
             changes[name] = value
         else:
@@ -67,13 +96,8 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
                 remedy=f"one of {', '.join(MODEL_VALUES)}, contention..., service_factors.KIND, "
                 f"{', '.join(POWER_VALUES)}, or a path such as platform.clusters[0].hosts[0].mhz",
             )
-    if overrides != scenario.model.overrides:
-        changes["model.overrides"] = overrides
-    return (
-        declare_values(scenario, select_model_names(changes)).replace(**changes)
-        if changes
-        else scenario
-    )
+    scenario = declare_values(scenario, [*select_model_names(changes), *numbers])
+    return set_model_values(scenario.replace(**changes) if changes else scenario, numbers)
 
 
 def get_value(scenario: Scenario, path: str) -> Any:
@@ -82,6 +106,9 @@ def get_value(scenario: Scenario, path: str) -> Any:
     >>> get_value(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
     'easy'
     """
+    if is_number_path(scenario, path):
+        number = find_number(scenario.effective_platform(), platform_address(path) or ())
+        return None if number is None else number.value
     value: Any = scenario
     for step in address_from_path(path):
         try:
@@ -111,7 +138,12 @@ def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
     """
     model = scenario.model
     contention_rule = model.contention
-    kinds = {found["kind"] for name in names if (found := _KIND.fullmatch(name))}
+    kinds = {
+        str(kind)
+        for name in names
+        for what in ("pressure", "sensitivity")
+        for kind in (PARAMETERS[f"contention.kinds.<kind>.{what}"].match(name) or {}).values()
+    }
     if missing := kinds - set(contention_rule.kinds or {}):
         if contention_rule.linear is not None or contention_rule.table is not None:
             raise InputError(
@@ -129,24 +161,11 @@ def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
         model = model.replace(contention=contention)
     if "contention.linear.slope" in names and contention_rule.linear is None:
         model = model.replace(contention={"linear": {"slope": 0.0}})
-    prefix = "service_factors."
-    kinds_of_factors = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    factor = PARAMETERS["service_factors.<kind>"]
+    kinds_of_factors = {str(kind) for name in names for kind in (factor.match(name) or {}).values()}
     if missing_factors := kinds_of_factors - set(model.service_factors):
-        factors = dict(model.service_factors) | dict.fromkeys(sorted(missing_factors), 1.0)
+        factors = dict(model.service_factors) | dict.fromkeys(
+            sorted(missing_factors), factor.default
+        )
         model = model.replace(service_factors=factors)
     return scenario.replace(model=model) if model != scenario.model else scenario
-
-
-def find_power_paths(scenario: Scenario, name: str) -> list[str]:
-    """Find the paths of a value of the power model in the platform, one per group of hosts."""
-    field = name.removeprefix("power.")
-    paths = []
-    for c, cluster in enumerate(scenario.platform.clusters):
-        for h, host in enumerate(cluster.hosts):
-            if host.power is None:
-                continue
-            fields = type(host.power).model_fields
-            field_names = {"parameter": "r" if "r" in fields else "a"}
-            field_names |= {"idle": "power"} if "power" in fields else {}
-            paths.append(f"clusters[{c}].hosts[{h}].power.{field_names.get(field, field)}")
-    return paths

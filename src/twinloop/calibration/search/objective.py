@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from twinloop.calibration.cases import Case
 from twinloop.calibration.losses import Loss, aggregate, compute_weight, evaluate
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.parameters.values import is_model_value
 from twinloop.calibration.run_columns import RunBatch
 from twinloop.description.errors import TwinloopError
 
@@ -82,7 +81,9 @@ class TwinObjective:
         self.threads = threads
         #: The approximate time of an evaluation (s); by a formula, to be equal on any machine.
         self.cost = _SECONDS_PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
-        if any(not is_model_value(name) for name in space.names):
+        if not all(
+            case.compiled.acts_natively(name) for case in self.cases for name in space.names
+        ):
             self.cost = _COMPILE_FACTOR * (self.cost + 1e-3 * len(self.cases))
         #: The reasons of failed evaluations.
         self.failures = FailureCounts()

@@ -75,7 +75,7 @@ def rank_losses_and_optimisers(
     if parameters is None:
         space = choose_default_space(make_cases(real, scenario=scenario))
     else:
-        space = make_space(parameters)
+        space = make_space(parameters, make_cases(real, scenario=scenario))
     cases = make_cases(real, scenario=scenario, fitted=space.names, latencies=real)
     first = TwinObjective(space, cases, get_loss(losses[0]))
     # A separate seed: a ranked search must not draw the true values by chance.

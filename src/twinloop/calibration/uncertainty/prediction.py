@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from twinloop.calibration.cases import make_value_rows
-from twinloop.calibration.parameters.values import declare_values, is_model_value
+from twinloop.calibration.cases import make_value_columns
+from twinloop.calibration.parameters.values import declare_values, may_vary
 from twinloop.calibration.uncertainty.prediction_intervals import compute_intervals
 from twinloop.description.errors import InputError
 from twinloop.engine import CompiledScenario
@@ -99,10 +99,10 @@ def predict_figures(
                 field="outputs",
                 remedy=f"one of: {', '.join(fit.noise) or 'none'}",
             )
-    fitted = [name for name in fit.draws.columns if is_model_value(name)]
+    fitted = [name for name in fit.draws.columns if may_vary(name)]
     compiled = CompiledScenario(declare_values(fit.apply(scenario), fitted), allow_code=allow_code)
-    draws = {name: fit.draws[name].to_numpy() for name in fitted if name in compiled.value_names}
-    rows = make_value_rows(compiled, fit.draws.height, draws)
+    draws = {name: fit.draws[name].to_numpy() for name in fitted if compiled.is_value(name)}
+    rows = make_value_columns(compiled, fit.draws.height, draws)
     runs = compiled.run_many(rows, outputs=list(outputs), threads=threads)
     table_rows = []
     for name in outputs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from twinloop.calibration.cases import make_value_rows
+from twinloop.calibration.cases import make_value_columns
 from twinloop.calibration.parameters.values import declare_values, is_model_value
 from twinloop.engine import CompiledScenario
 from twinloop.exploration.extrapolation.load_levels import LoadLevels
@@ -76,7 +76,12 @@ class UnidentifiedValues:
     """The values of a scenario that come from a fit and are not identifiable."""
 
     def __init__(self, fit: Fit, compiled: CompiledScenario) -> None:
-        values = dict(zip(compiled.value_names, compiled.values().tolist(), strict=True))
+        paths = [name for name in fit.values if name not in compiled.value_names]
+        values = dict(zip(compiled.value_names, compiled.values().tolist(), strict=True)) | {
+            name: own
+            for name in paths
+            if compiled.is_value(name) and (own := compiled.own_value(name)) is not None
+        }
         #: The names of values that equal those of the fit; the scenario sets the others itself.
         self.fitted = {
             name
@@ -121,15 +126,16 @@ def compute_makespan_change(compiled: CompiledScenario, fit: Fit, names: Sequenc
     values = {
         name: draws[name].to_numpy()[chosen]
         for name in names
-        if name in draws.columns and name in compiled.value_names
+        if name in draws.columns and compiled.is_value(name)
     }
     if not values:
         return 0.0
-    value_rows = make_value_rows(compiled, len(chosen), values)
+    columns = make_value_columns(compiled, len(chosen), values)
     if isinstance(compiled.policy, BuiltInPolicy):
-        makespans = compiled.run_many(value_rows, outputs=["makespan_s"])["makespan_s"]
+        makespans = compiled.run_many(columns, outputs=["makespan_s"])["makespan_s"]
     else:
-        makespans = np.array([compiled.run(row)["makespan_s"] for row in value_rows])
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        makespans = np.array([compiled.run(row)["makespan_s"] for row in rows])
     makespans = makespans[np.isfinite(makespans)]
     if not len(makespans):
         return 0.0

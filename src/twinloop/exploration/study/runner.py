@@ -11,8 +11,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.cases import make_value_rows
-from twinloop.calibration.parameters.values import declare_values, is_model_value
+from twinloop.calibration.cases import make_value_columns
+from twinloop.calibration.parameters.values import declare_values, may_vary
 from twinloop.engine import CompiledScenario
 from twinloop.engine.run_trace import cost_trace_from_run
 from twinloop.engine.workload_cache import LoadedWorkload
@@ -114,8 +114,8 @@ def _run_draws(
     compiled: CompiledScenario, varied: Mapping[str, NDArray[np.float64]]
 ) -> dict[str, list[float]]:
     """Simulate a run with each draw; return the values of the KPIs that are finite for all."""
-    declared = {name: column for name, column in varied.items() if name in compiled.value_names}
-    rows = make_value_rows(compiled, len(next(iter(varied.values()))), declared)
+    declared = {name: column for name, column in varied.items() if compiled.is_value(name)}
+    rows = make_value_columns(compiled, len(next(iter(varied.values()))), declared)
     # On one thread, because the runs of a study are already parallel.
     kpis = compiled.run_many(rows, outputs=DRAWN_KPIS, threads=1)
     return {name: kpis[name].tolist() for name in DRAWN_KPIS if np.isfinite(kpis[name]).all()}
@@ -129,7 +129,7 @@ def select_draws(fit: Fit | None, max_draws: int) -> dict[str, NDArray[np.float6
     return {
         name: fit.draws[name].to_numpy()[chosen]
         for name in fit.draws.columns
-        if is_model_value(name) and fit.draws[name].dtype.is_numeric()
+        if may_vary(name) and fit.draws[name].dtype.is_numeric()
     }
 
 
