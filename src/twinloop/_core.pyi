@@ -1408,6 +1408,9 @@ class ClusterRun:
     def events(self) -> int: ...
 
     @property
+    def acting_controller(self) -> int: ...
+
+    @property
     def has_python_policy(self) -> bool: ...
 
     @property
