@@ -16,6 +16,7 @@ from twinloop.description.address import address_to_path
 from twinloop.description.errors import InputError
 from twinloop.description.number_fields import NumberType, list_numbers, read_number_type
 from twinloop.engine import CompiledScenario
+from twinloop.policy import Place, Policy, SetState
 from twinloop.scenario import (
     MODEL_VALUES,
     Contention,
@@ -45,6 +46,30 @@ CONTENTIONS: tuple[Any, ...] = (
 SHARED = {"name": "spread-ic", "options": {"overcommit": 4.0}}
 
 
+STATES = {
+    "off": {"power": 5.0},
+    "switching-on": {"power": 90.0, "duration": 2.0},
+    "switching-off": {"power": 80.0, "duration": 1.0},
+    "suspended": {
+        "power": 10.0,
+        "enter": {"power": 70.0, "duration": 0.5},
+        "leave": {"power": 60.0, "duration": 0.75},
+    },
+}
+
+
+class TwoStates(Policy):
+    """Place tasks on the first machine; switch the others off, or suspend them, and on again."""
+
+    def decide(self, view: Any) -> Iterator[Any]:
+        state = "on" if view.now > 0 else ""
+        for machine, other in ((1, "off"), (2, "suspended")):
+            if (state or view.state(machine)) != other:
+                yield SetState(machine, state or other)
+        for task in view.waiting:
+            yield Place(task, 0)
+
+
 def make_scenario(
     power: Any = LINEAR, contention: Any = "none", policy: Any = SHARED, **host: Any
 ) -> Scenario:
@@ -66,6 +91,7 @@ def list_scenarios() -> Iterator[Scenario]:
         yield make_scenario(power)
     for contention in CONTENTIONS:
         yield make_scenario(contention=contention)
+    yield make_scenario(policy=TwoStates(), count=3, cores=9, states=STATES)
     # Tasks wait for cores.
     yield make_scenario(policy="fcfs", cores=4)
     # A speed is not set unless it is given.

@@ -26,9 +26,26 @@ void StateTable::add_transition(StateId id, StateId from, StateId to,
     state.to = to;
     state.phases = std::move(phases);
     for (const StatePhase& phase : state.phases) state.duration += phase.seconds;
-    if (!(state.duration > 0)) return;
-    if (from == running_state) states_[to].enter = id;
-    else states_[from].leave = id;
+    use_transition(id);
+}
+
+void StateTable::use_transition(StateId id) {
+    const MachineState& state = states_[id];
+    const StateId used = state.duration > 0 ? id : no_state;
+    if (state.from == running_state) states_[state.to].enter = used;
+    else states_[state.from].leave = used;
+}
+
+void StateTable::set_duration(StateId id, double seconds) {
+    states_.at(id).phases = {{seconds, 0.0}};
+    states_[id].duration = seconds;
+    use_transition(id);
+}
+
+void StateTable::set_watts(StateId id, double watts) {
+    auto power = std::make_shared<PowerModel>(*states_.at(id).power);
+    power->idle = watts;
+    states_[id].power = std::move(power);
 }
 
 bool StateTable::can_change(MachineStatus status, StateId target) const {

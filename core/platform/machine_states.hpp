@@ -63,6 +63,10 @@ class StateTable {
     void add_transition(StateId id, StateId from, StateId to,
                         std::shared_ptr<const PowerModel> power, std::vector<StatePhase> phases);
 
+    // Other values of a transition with a duration, or of a state with a constant power.
+    void set_duration(StateId id, double seconds);
+    void set_watts(StateId id, double watts);
+
     [[nodiscard]] bool has(StateId id) const { return id < states_.size() && states_[id].exists; }
     [[nodiscard]] const MachineState& operator[](StateId id) const { return states_[id]; }
     // The stable state in which a machine is, or will be.
@@ -88,6 +92,8 @@ class StateTable {
     [[nodiscard]] Period period(MachineStatus status, double now) const;
 
   private:
+    // Takes a transition between its states, or none if it has no duration.
+    void use_transition(StateId id);
     [[nodiscard]] StateId transition(StateId from, StateId to) const {
         return from == running_state ? states_[to].enter : states_[from].leave;
     }

@@ -46,6 +46,14 @@ void set_watts_of_point(ValuesDraft& draft, Index group, Index point, double val
     draft.power(group).watts.at(point) = value;
 }
 
+void set_state_duration(ValuesDraft& draft, Index group, Index state, double value) {
+    draft.state_table(group).set_duration(static_cast<StateId>(state), value);
+}
+
+void set_state_watts(ValuesDraft& draft, Index group, Index state, double value) {
+    draft.state_table(group).set_watts(static_cast<StateId>(state), value);
+}
+
 }  // namespace
 
 const std::vector<ModelParameter>& model_parameters() {
@@ -73,6 +81,12 @@ const std::vector<ModelParameter>& model_parameters() {
         {"platform.clusters[<c>].hosts[<h>].power.r", of_power<&PowerModel::parameter>},
         {"platform.clusters[<c>].hosts[<h>].power.a", of_power<&PowerModel::parameter>},
         {"platform.clusters[<c>].hosts[<h>].power.points[<i>][1]", set_watts_of_point},
+        {"platform.clusters[<c>].hosts[<h>].states.<state>.duration", set_state_duration},
+        {"platform.clusters[<c>].hosts[<h>].states.<state>.power.power", set_state_watts},
+        {"platform.clusters[<c>].hosts[<h>].states.<state>.enter.duration", set_state_duration},
+        {"platform.clusters[<c>].hosts[<h>].states.<state>.enter.power.power", set_state_watts},
+        {"platform.clusters[<c>].hosts[<h>].states.<state>.leave.duration", set_state_duration},
+        {"platform.clusters[<c>].hosts[<h>].states.<state>.leave.power.power", set_state_watts},
     };
     return all;
 }

@@ -8,6 +8,7 @@
 
 #include "platform/contention.hpp"
 #include "platform/machine.hpp"
+#include "platform/machine_states.hpp"
 #include "platform/power.hpp"
 
 namespace twinloop {
@@ -26,13 +27,14 @@ struct ModelValues {
     // By group of machines; nullptr, or no entry: as in the scenario.
     std::vector<std::shared_ptr<const PowerModel>> powers;
     std::shared_ptr<const std::vector<MachineSpec>> machines;  // nullptr: as in the scenario
+    std::shared_ptr<const StateTables> states;                 // nullptr: as in the scenario
 };
 
 class ValuesDraft;
 
 // A parameter: its name in the declaration (`twinloop.scenario.parameters`), and what it sets. The
-// placeholders of a name (`<kind>`, `<c>`, `<h>`, `<i>`) are indices: the kind of task or the group
-// of machines, and the item of a table.
+// placeholders of a name (`<kind>`, `<c>`, `<h>`, `<i>`, `<state>`) are indices: the kind of task
+// or the group of machines, and the item of a table or the number of a state.
 struct ModelParameter {
     std::string_view name;
     void (*set)(ValuesDraft& draft, std::size_t index, std::size_t item, double value);

@@ -60,7 +60,7 @@ SchedulerState Scenario::make_scheduler_state(const Controller& controller,
     for (MachineSpec& each : seen) each.cores *= values.effective_capacity;
     SchedulerState made(tasks, std::move(seen), machine_amounts, windows, queues,
                         controller.spreads());
-    made.set_state_tables(states);
+    made.set_state_tables(values.states ? values.states : states);
     return made;
 }
 

@@ -36,6 +36,11 @@ void ValuesDraft::set_machines(std::size_t group, double MachineSpec::* member, 
         if (scenario_.groups[m] == group) (*machines_)[m].*member = value;
 }
 
+StateTable& ValuesDraft::state_table(std::size_t group) {
+    if (!states_) states_ = std::make_shared<StateTables>(*scenario_.states);
+    return states_->tables.at(states_->of_machine.at(scenario_.first_of_group(group)));
+}
+
 ModelValues ValuesDraft::finish() && {
     if (contention_) values_.contention = std::move(contention_);
     if (common_power_) values_.powers.assign(scenario_.group_count(), common_power_);
@@ -43,6 +48,7 @@ ModelValues ValuesDraft::finish() && {
     for (std::size_t group = 0; group < powers_.size(); ++group)
         if (powers_[group]) values_.powers[group] = powers_[group];
     values_.machines = std::move(machines_);
+    values_.states = std::move(states_);
     return std::move(values_);
 }
 

@@ -22,6 +22,8 @@ class ValuesDraft {
     [[nodiscard]] PowerModel& power(std::size_t group);
     // Sets a number of all machines of a group.
     void set_machines(std::size_t group, double MachineSpec::* member, double value);
+    // The states of a group of machines.
+    [[nodiscard]] StateTable& state_table(std::size_t group);
     [[nodiscard]] ModelValues finish() &&;
 
   private:
@@ -31,6 +33,7 @@ class ValuesDraft {
     std::shared_ptr<PowerModel> common_power_;
     std::vector<std::shared_ptr<PowerModel>> powers_;  // by group; nullptr: not set by itself
     std::shared_ptr<std::vector<MachineSpec>> machines_;
+    std::shared_ptr<StateTables> states_;
 };
 
 }  // namespace twinloop

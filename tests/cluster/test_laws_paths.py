@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task, cases, fewer
 from tests.cluster.test_laws_values import FACTORS, changed
+from tests.examples import examples
+from tests.test_model_parameters import STATES, TwoStates
 from twinloop._core import KPI_NAMES
 from twinloop.description.address import address_to_path
 from twinloop.description.errors import InputError
 from twinloop.description.number_fields import list_numbers
 from twinloop.engine import CompiledScenario
+from twinloop.scenario import Scenario
 
 HOST = "platform.clusters[0].hosts[0]"
 LINEAR = {"model": "linear", "idle": 50.0, "max": 200.0}
@@ -105,6 +108,41 @@ def test_power_of_one_run_under_many_models_by_path(
         anew = compiled.scenario_from_values({name: value})
         expected = tl.simulate(anew, power_step=step).power["watts"].to_numpy()
         np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-9)
+
+
+STATE_PATHS = [
+    "off.power.power",
+    "switching-on.duration",
+    "switching-on.power.power",
+    "switching-off.duration",
+    "suspended.enter.duration",
+    "suspended.enter.power.power",
+    "suspended.leave.duration",
+]
+
+
+@examples(5)
+@given(
+    st.dictionaries(
+        st.sampled_from(STATE_PATHS), st.sampled_from([0.0, 0.5, 3.0, 40.0]), min_size=1
+    )
+)
+def test_states_by_path_are_overrides(numbers: dict[str, float]) -> None:
+    host = {"cores": 9, "count": 2, "power": LINEAR, "states": STATES}
+    tasks = [{"id": f"t{i}", "submit": 0.7 * i, "run_time": 9} for i in range(4)]
+    compiled = CompiledScenario(
+        Scenario(
+            platform={"clusters": [{"hosts": [{"cores": 9, "power": LINEAR}, host]}]},
+            workload={"tasks": tasks},
+            policy=TwoStates(),
+        )
+    )
+    values = {f"{HOST[:-2]}1].states.{path}": value for path, value in numbers.items()}
+    assert all(compiled.acts_natively(name) for name in values)
+    own = figures(compiled.run())
+    anew = CompiledScenario(compiled.scenario_from_values(values)).run()
+    assert figures(compiled.run(values)) == figures(anew)
+    assert figures(compiled.run()) == own
 
 
 # --- by hand --------------------------------------------------------------------------------------

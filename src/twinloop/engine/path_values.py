@@ -8,7 +8,9 @@ from typing import NamedTuple
 from twinloop.description.address import address_to_path
 from twinloop.description.errors import InputError
 from twinloop.description.number_fields import NumberField, list_numbers, require_number
+from twinloop.engine.state_columns import list_state_names
 from twinloop.platform import Platform
+from twinloop.platform.states import list_transitions, transition_name
 from twinloop.scenario import Scenario
 from twinloop.scenario.model_values import platform_address
 from twinloop.scenario.parameters import PARAMETERS, PLATFORM, ModelParameter, find_parameter
@@ -88,7 +90,7 @@ class PathValues:
             if found is None or not found[0].is_path:
                 value = PathValue(path, number)
             else:
-                value = PathValue(path, number, self._bind(*found), found[0])
+                value = PathValue(path, number, self._bind(*found, number), found[0])
             self._found[name] = value
         return self._found[name]
 
@@ -115,10 +117,17 @@ class PathValues:
         return (_ORDER[parameter.name] if parameter else len(_ORDER), value.name)
 
     def _bind(
-        self, parameter: ModelParameter, given: dict[str, str | int]
+        self, parameter: ModelParameter, given: dict[str, str | int], number: NumberField
     ) -> tuple[NativeColumn, ...]:
         """Return the native columns of a value of this parameter."""
         group = self._groups[int(given["c"]), int(given["h"])]
+        if "state" in given:
+            # A number that is not set changes the kind of the state.
+            return (
+                (self._bind_state(parameter, group, str(given["state"])),)
+                if number.value is not None
+                else ()
+            )
         column = NativeColumn(parameter.name, group, int(given.get("i", 0)))
         if parameter.name != _MHZ:
             return (column,)
@@ -130,6 +139,14 @@ class PathValues:
         if speed is not None or not reference:
             return (column,)
         return (column, NativeColumn(_SPEED, group, divisor=reference))
+
+    def _bind_state(self, parameter: ModelParameter, group: int, state: str) -> NativeColumn:
+        described = self._hosts[group].states[state]
+        names = [state]
+        for way, transition in list_transitions(described):
+            if f"<state>.{way}." in parameter.name:
+                names = [transition_name(state, way, transition)]
+        return NativeColumn(parameter.name, group, list_state_names(self._hosts).index(names[0]))
 
     @property
     def _is_same_shape(self) -> bool:

@@ -34,11 +34,7 @@ def build_state_columns(hosts: Sequence[Host], group: NDArray[np.int64]) -> dict
     """Build the native tables of states: one for hosts without states, and one per group."""
     if not any(host.states for host in hosts):
         return {"state_names": [], "state_tables": [], "state_table": np.zeros(0, np.int64)}
-    names = [RUNNING, OFF]
-    for host in hosts:
-        for name, state in host.states.items():
-            given = [transition_name(name, way, each) for way, each in list_transitions(state)]
-            names += [each for each in (name, *given) if each not in names]
+    names = list_state_names(hosts)
     if len(names) > _MAX_NAMES:
         raise InputError(
             f"the hosts have {len(names)} states with different names, at most {_MAX_NAMES} are "
@@ -49,6 +45,16 @@ def build_state_columns(hosts: Sequence[Host], group: NDArray[np.int64]) -> dict
     numbers = {name: number for number, name in enumerate(names)}
     tables = [_build_table(host.states, numbers) for host in hosts]
     return {"state_names": names, "state_tables": [_PLAIN, *tables], "state_table": group + 1}
+
+
+def list_state_names(hosts: Sequence[Host]) -> list[str]:
+    """List the names of all states and transitions, by their native numbers."""
+    names = [RUNNING, OFF]
+    for host in hosts:
+        for name, state in host.states.items():
+            given = [transition_name(name, way, each) for way, each in list_transitions(state)]
+            names += [each for each in (name, *given) if each not in names]
+    return names
 
 
 def _build_table(states: dict[str, HostState], numbers: dict[str, int]) -> dict[str, Any]:

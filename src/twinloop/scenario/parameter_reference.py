@@ -27,6 +27,14 @@ _POWERS: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
+_WAY: Final = {"duration": 8, "power": 90}
+_STATES: Final[dict[str, Any]] = {
+    "switching-on": _WAY,
+    "switching-off": _WAY,
+    "suspended": {"power": 10, "enter": _WAY, "leave": _WAY},
+}
+
+
 def find_type(row: ModelParameter) -> NumberType:
     """Find the unit and the bounds of a parameter, also those of a field of the platform.
 
@@ -35,17 +43,18 @@ def find_type(row: ModelParameter) -> NumberType:
     """
     if row.type is not None:
         return row.number_type
-    hosts = [{"cores": 1, "power": power} for power in _POWERS]
+    hosts = [{"cores": 1, "power": power, "states": _STATES} for power in _POWERS]
     platform = Platform.from_dict({"clusters": [{"hosts": hosts}]})
     if row.is_shared_power:
         found = find_power_type(platform, row)
         if found is not None:
             return found
     for h in range(len(hosts)):
-        address = platform_address(row.fill({"c": 0, "h": h, "i": 0}))
-        number = find_number(platform, address or ())
-        if number is not None:
-            return number.type
+        for state in _STATES:
+            address = platform_address(row.fill({"c": 0, "h": h, "i": 0, "state": state}))
+            number = find_number(platform, address or ())
+            if number is not None and (number.value is not None or "<state>" not in row.name):
+                return number.type
     raise ValueError(f"no host of the example has {row.name}")
 
 

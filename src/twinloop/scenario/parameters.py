@@ -21,8 +21,8 @@ from twinloop.description.number_fields import NumberType, read_number_type
 from twinloop.description.quantities import Inflation, NotNegative, Positive, Seconds
 
 _PLACEHOLDER = re.compile(r"<(?P<name>[a-z]+)>")
-#: What a placeholder stands for: any text for a kind of task, else a position.
-_KIND: Final = "kind"
+#: The texts that a placeholder stands for; others stand for a position.
+_TEXTS: Final = {"kind": ".+", "state": r"[^.\[\]]+"}
 PLATFORM: Final = "platform."
 _POWER: Final = "power."
 _HOST: Final = "platform.clusters[<c>].hosts[<h>]."
@@ -105,7 +105,7 @@ class ModelParameter:
     def _pattern(self) -> re.Pattern[str]:
         parts = _PLACEHOLDER.split(self.name)
         texts = [re.escape(text) for text in parts[::2]]
-        groups = [rf"(?P<{name}>{'.+' if name == _KIND else '[0-9]+'})" for name in parts[1::2]]
+        groups = [rf"(?P<{name}>{_TEXTS.get(name, '[0-9]+')})" for name in parts[1::2]]
         return re.compile("".join(a + b for a, b in zip(texts, [*groups, ""], strict=True)))
 
     def match(self, name: str) -> dict[str, str | int] | None:
@@ -117,7 +117,7 @@ class ModelParameter:
         found = self._pattern.fullmatch(name)
         if found is None:
             return None
-        return {k: v if k == _KIND else int(v) for k, v in found.groupdict().items()}
+        return {k: v if k in _TEXTS else int(v) for k, v in found.groupdict().items()}
 
     def fill(self, given: Mapping[str, str | int]) -> str:
         """Return the name of a value of this family.
@@ -309,6 +309,26 @@ _ROWS: Final = (
                 "power at a utilisation of the table of this group (W)",
                 "linear between the points",
                 _OWN_FACTOR,
+            ),
+        )
+    ),
+    *(
+        ModelParameter(_HOST + f"states.<state>.{field}", text, acts, _OWN_FACTOR)
+        for way, meaning in (
+            ("", "the state"),
+            ("enter.", "the way to the state"),
+            ("leave.", "the way back"),
+        )
+        for field, text, acts in (
+            (
+                f"{way}duration",
+                f"duration of {meaning}, for this group (s)",
+                "end of the transition = begin + duration",
+            ),
+            (
+                f"{way}power.power",
+                f"constant power of {meaning}, for this group (W)",
+                "power of a host in the state or transition",
             ),
         )
     ),
