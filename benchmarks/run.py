@@ -32,6 +32,7 @@ TOPICS = (
     "compiled",
     "parameters",
     "metered",
+    "leases",
     "machine_states",
     "forks",
     "end_to_end",

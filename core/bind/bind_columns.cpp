@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -40,7 +41,11 @@ void check_column(const char* name, std::span<const double> column, Check&& chec
 }
 
 void check_resources(const Columns& columns) {
-    const auto count = static_cast<std::int64_t>(columns.capacity.size());
+    const auto hosts = static_cast<std::int64_t>(columns.capacity.size());
+    const std::int64_t count = hosts + static_cast<std::int64_t>(columns.lease_host.size());
+    const auto alone = [&](std::int64_t id) {
+        return id >= hosts || std::ranges::find(columns.lease_host, id) != columns.lease_host.end();
+    };
     for (std::size_t row = 0; row < columns.start.size(); ++row) {
         const auto route = columns.resource.subspan(row * columns.width, columns.width);
         bool any = false;
@@ -49,7 +54,11 @@ void check_resources(const Columns& columns) {
             if (route[i] < 0 || route[i] >= count)
                 refuse_row("resource", row,
                            "there is no resource " + std::to_string(route[i]) +
-                               " (capacity names " + std::to_string(count) + ")");
+                               " (capacity and leases name " + std::to_string(count) + ")");
+            if (columns.width > 1 && alone(route[i]))
+                refuse_row("resource", row,
+                           "a lease, or a resource with leases, can only be used alone: resource " +
+                               std::to_string(route[i]));
             for (std::size_t j = 0; j < i; ++j)
                 if (route[j] == route[i])
                     refuse_row("resource", row,
@@ -81,6 +90,18 @@ std::span<const std::int64_t> integers(const char* name, const std::optional<Int
     return {column->data(), column->size()};
 }
 
+void check_leases(const Columns& columns) {
+    const auto hosts = static_cast<std::int64_t>(columns.capacity.size());
+    for (std::size_t row = 0; row < columns.lease_host.size(); ++row)
+        if (columns.lease_host[row] < 0 || columns.lease_host[row] >= hosts)
+            refuse_row("leases", row,
+                       "there is no host " + std::to_string(columns.lease_host[row]));
+    check_column("leases", columns.lease_size, [](double size) { check_positive("size", size); });
+    check_column("leases", columns.lease_weight, [](double weight) {
+        if (weight != 0.0) check_positive("weight", weight);
+    });
+}
+
 [[noreturn]] void raise_stalled(const std::vector<Stalled>& stalled) {
     const std::string where = "resource " + std::to_string(stalled.front().where);
     const std::string message =
@@ -93,7 +114,9 @@ std::span<const std::int64_t> integers(const char* name, const std::optional<Int
 Result run(const Reals& start, const Reals& work, const std::optional<Reals>& capacity,
            const std::optional<Integers>& resource, const std::optional<Reals>& limit,
            const std::optional<Reals>& weight, const std::optional<Integers>& kind,
-           nb::handle efficiency, bool record) {
+           nb::handle efficiency, const std::optional<Integers>& lease_host,
+           const std::optional<Reals>& lease_size, const std::optional<Reals>& lease_weight,
+           bool record) {
     static constexpr double one = 1.0;
     const std::size_t rows = start.shape(0);
     Columns columns;
@@ -106,6 +129,12 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
     if (resource && resource->ndim() == 2) columns.width = resource->shape(1);
     columns.capacity =
         capacity ? std::span(capacity->data(), capacity->shape(0)) : std::span(&one, 1);
+    if (lease_host) {
+        const std::size_t leases = lease_host->shape(0);
+        columns.lease_host = integers("leases", lease_host, leases, 1);
+        columns.lease_size = reals("leases", lease_size, leases);
+        columns.lease_weight = reals("leases", lease_weight, leases);
+    }
     if (PyCallable_Check(efficiency.ptr()))
         throw nb::type_error("run_columns takes efficiencies as a table, not as a function");
     columns.efficiency = efficiency_from(efficiency);
@@ -117,8 +146,9 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
     check_column("capacity", columns.capacity,
                  [](double value) { check_not_negative("capacity", value); });
     for (std::size_t row = 0; row < columns.kind.size(); ++row)
-        if (columns.kind[row] < 0 || columns.kind[row] > 65535)
-            refuse_row("kind", row, "a kind must be between 0 and 65535");
+        if (columns.kind[row] < 0 || columns.kind[row] >= lease_kind)
+            refuse_row("kind", row, "a kind must be between 0 and 65534");
+    check_leases(columns);
     if (resource) check_resources(columns);
     if (!resource && columns.capacity.size() != 1 && rows > 0)
         throw nb::value_error("with several capacities, give the column `resource`");
@@ -156,6 +186,7 @@ void bind_columns(nb::module_& module) {
         "run_columns_native", &run, nb::arg("start"), nb::arg("work"), nb::kw_only(),
         nb::arg("capacity").none(), nb::arg("resource").none(), nb::arg("limit").none(),
         nb::arg("weight").none(), nb::arg("kind").none(), nb::arg("efficiency").none(),
+        nb::arg("lease_host").none(), nb::arg("lease_size").none(), nb::arg("lease_weight").none(),
         nb::arg("record"),
         nb::sig("def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: "
                 "numpy.typing.NDArray[numpy.float64], *, capacity: "
@@ -164,8 +195,10 @@ void bind_columns(nb::module_& module) {
                 "numpy.typing.NDArray[numpy.float64] | None, weight: "
                 "numpy.typing.NDArray[numpy.float64] | None, kind: "
                 "numpy.typing.NDArray[numpy.int64] | None, efficiency: "
-                "collections.abc.Mapping[int, collections.abc.Sequence[float]] | None, record: "
-                "bool) -> ColumnRun"),
+                "collections.abc.Mapping[int, collections.abc.Sequence[float]] | None, "
+                "lease_host: numpy.typing.NDArray[numpy.int64] | None, lease_size: "
+                "numpy.typing.NDArray[numpy.float64] | None, lease_weight: "
+                "numpy.typing.NDArray[numpy.float64] | None, record: bool) -> ColumnRun"),
         "Native part of `twinloop.engine.run_columns`, which converts its arguments to columns.");
 }
 

@@ -290,11 +290,12 @@ Start an activity that uses one or more resources, at the same rate on all of th
             "resources",
             [](const Environment& self) {
                 nb::list list;
-                for (PyObject* each : self.resources) list.append(nb::handle(each));
+                for (PyObject* each : self.resources)
+                    if (!part<Resource>(each).last) list.append(nb::handle(each));
                 return list;
             },
             nb::sig("def resources(self) -> list[Resource]"),
-            "All resources, in the order of their creation.")
+            "All resources, without leases that were released, by their index.")
         .def(
             "influence_group",
             [](Environment& self, nb::handle resource) {

@@ -106,14 +106,16 @@ Start an activity of so much `work` on the resource; `Environment.start` describ
 )doc")
         .def(
             "set_capacity",
-            [](Resource& self, double capacity) { self.sim().set_capacity(self.id, capacity); },
+            [](Resource& self, double capacity) {
+                self.sim().set_capacity(self.open_id(), capacity);
+            },
             nb::arg("capacity"),
             "Set the capacity from now on; 0 stops all activities on the resource.")
         .def(
             "set_profile",
             [](Resource& self, std::vector<double> times, std::vector<double> capacities,
                nb::handle period) {
-                self.sim().set_profile(self.id, std::move(times), std::move(capacities),
+                self.sim().set_profile(self.open_id(), std::move(times), std::move(capacities),
                                        period.is_none() ? never : nb::cast<double>(period));
             },
             nb::arg("times"), nb::arg("capacities"), nb::arg("period") = nb::none(),
@@ -136,7 +138,7 @@ With a period the steps repeat. An earlier profile is replaced.
         .def(
             "set_cost",
             [](Resource& self, double idle, double full) {
-                self.sim().set_cost_model(self.id, std::make_shared<LinearCost>(idle, full));
+                self.sim().set_cost_model(self.open_id(), std::make_shared<LinearCost>(idle, full));
             },
             nb::arg("idle"), nb::arg("full"), R"doc(
 Set the cost per second, such as the power, from now on: `idle` when unused, `full` when all of the
@@ -155,30 +157,40 @@ of an unused resource is charged to none.
 (3000.0, [750.0, 2250.0])
 )doc")
         .def(
-            "remove_cost", [](Resource& self) { self.sim().set_cost_model(self.id, nullptr); },
+            "remove_cost",
+            [](Resource& self) { self.sim().set_cost_model(self.open_id(), nullptr); },
             "End the cost of the resource, as when a machine is switched off.")
         .def_prop_ro(
-            "cost", [](const Resource& self) { return self.sim().cost(self.id); },
+            "cost",
+            [](const Resource& self) {
+                return self.last ? self.last->cost : self.sim().cost(self.id);
+            },
             "The cost so far: the integral of the cost per second.")
         .def_prop_ro(
-            "capacity", [](const Resource& self) { return self.sim().capacity(self.id); },
+            "capacity", [](const Resource& self) { return self.sim().capacity(self.open_id()); },
             "The current capacity.")
         .def_prop_ro(
-            "level", [](const Resource& self) { return self.sim().level(self.id); },
+            "level", [](const Resource& self) { return self.sim().level(self.open_id()); },
             "The rate per unit of weight of the activities below their limit; infinite if there "
             "are "
             "none.")
         .def_prop_ro(
-            "rate", [](const Resource& self) { return self.sim().rate(self.id); },
+            "rate", [](const Resource& self) { return self.sim().rate(self.open_id()); },
             "The capacity in use now.")
         .def_prop_ro(
-            "consumed", [](const Resource& self) { return self.sim().consumed(self.id); },
+            "consumed",
+            [](const Resource& self) {
+                return self.last ? self.last->consumed : self.sim().consumed(self.id);
+            },
             "The capacity consumed so far: the integral of `rate`.")
         .def_prop_ro(
-            "done", [](const Resource& self) { return self.sim().done(self.id); },
+            "done",
+            [](const Resource& self) {
+                return self.last ? self.last->done : self.sim().done(self.id);
+            },
             "The work done so far: consumption times efficiency.")
         .def_prop_ro(
-            "running", [](const Resource& self) { return self.sim().running(self.id); },
+            "running", [](const Resource& self) { return self.sim().running(self.open_id()); },
             "The number of activities that use the resource now.")
         .def_prop_ro(
             "name", [](const Resource& self) { return self.name; }, "The name.")
@@ -189,9 +201,11 @@ of an unused resource is charged to none.
             "env", [](const Resource& self) { return nb::borrow(self.env_object()); },
             nb::sig("def env(self) -> Environment"), "The environment.")
         .def("__repr__", [](const Resource& self) {
-            return "<Resource " + self.name + ": capacity " + text(self.sim().capacity(self.id)) +
+            return "<Resource " + self.name + ": " +
+                   (self.last ? "released" : "capacity " + text(self.sim().capacity(self.id))) +
                    ">";
         });
+    bind_leases(resource);
 
     nb::class_<Activity, Event> activity(module, "Activity", nb::is_final(),
                                          nb::type_slots(collected<Activity>), R"doc(

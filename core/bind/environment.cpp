@@ -73,7 +73,8 @@ std::shared_ptr<const Efficiency> efficiency_from(nb::handle given) {
     std::map<Kind, std::vector<double>> rows;
     for (const nb::handle item : nb::steal<nb::list>(PyMapping_Items(given.ptr()))) {
         const auto kind = nb::cast<std::int64_t>(item[0]);
-        if (kind < 0 || kind > 65535) throw nb::value_error("a kind must be between 0 and 65535");
+        if (kind < 0 || kind >= lease_kind)
+            throw nb::value_error("a kind must be between 0 and 65534");
         std::vector<double>& row = rows[static_cast<Kind>(kind)];
         for (const nb::handle value : nb::object(item[1])) row.push_back(nb::cast<double>(value));
     }
@@ -225,6 +226,7 @@ std::vector<ResourceId> Environment::route_of(nb::handle given) const {
         if (&resource.env() != this)
             throw nb::value_error(
                 ("resource " + resource.name + " belongs to another environment").c_str());
+        resource.check_open();
         if (std::ranges::find(route, resource.id) != route.end())
             throw nb::value_error(
                 ("resource " + resource.name + " is listed twice for one activity").c_str());
@@ -241,8 +243,8 @@ std::vector<ResourceId> Environment::route_of(nb::handle given) const {
 nb::object Environment::start(nb::handle self, double work, nb::handle on,
                               const ActivityOptions& options) {
     const std::vector<ResourceId> route = route_of(on);
-    if (options.kind < 0 || options.kind > 65535)
-        throw nb::value_error("kind must be between 0 and 65535");
+    if (options.kind < 0 || options.kind >= lease_kind)
+        throw nb::value_error("kind must be between 0 and 65534");
     if (std::abs(options.priority) > 1'000'000'000)
         throw nb::value_error("priority must be between -1e9 and 1e9");
     ActivitySpec spec;
@@ -405,6 +407,8 @@ std::string why(const Stalled& stalled, const std::string& resource) {
             return "it is suspended and nothing is left to resume it";
         case Stall::not_started:
             return "it waits for a stream of its store";
+        case Stall::lease_suspended:
+            return "its lease " + resource + " is suspended and nothing is left to resume it";
         case Stall::no_limit:
             return "its limit is 0";
         case Stall::no_capacity:
@@ -436,10 +440,10 @@ nb::object Environment::copy() const {
     Environment& other = part<Environment>(twin);
     for (PyObject* each : resources) {
         const Resource& mine = part<Resource>(each);
-        other.resources.push_back(
-            make<Resource>(types.resource, twin, mine.id, mine.name, nb::handle(mine.efficiency))
-                .release()
-                .ptr());
+        nb::object object =
+            make<Resource>(types.resource, twin, mine.id, mine.name, nb::handle(mine.efficiency));
+        part<Resource>(object).last = mine.last;
+        other.resources.push_back(object.release().ptr());
     }
     for (const ActivityId id : live) {
         const Activity& mine = part<Activity>(look(sim.token(id.slot)));
@@ -468,6 +472,7 @@ nb::object Environment::counterparts(nb::handle on) const {
 nb::object Environment::counterpart(nb::handle given) const {
     if (Py_TYPE(given.ptr()) == types.resource) {
         const Resource& resource = part<Resource>(given);
+        resource.check_open();
         if (resource.id < resources.size()) return nb::borrow(resources[resource.id]);
     } else if (Py_TYPE(given.ptr()) == types.activity) {
         const Activity& activity = part<Activity>(given);
@@ -490,6 +495,10 @@ nb::list Environment::activities() const {
 }
 
 // ---- Resource -----------------------------------------------------------------------------------
+
+void Resource::check_open() const {
+    if (last) throw nb::value_error(("lease " + name + " has been released").c_str());
+}
 
 int Resource::traverse(visitproc visit, void* arg) const {
     Py_VISIT(efficiency);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -146,9 +147,23 @@ class Resource {
     int traverse(visitproc visit, void* arg) const;
     void release();
 
+    // Values of a lease when it was released.
+    struct Last {
+        double consumed;
+        double done;
+        double cost;
+    };
+    // Throws if it is a lease that was released.
+    void check_open() const;
+    [[nodiscard]] ResourceId open_id() const {
+        check_open();
+        return id;
+    }
+
     ResourceId id;
     std::string name;
     PyObject* efficiency;  // as it was given
+    std::optional<Last> last;
 
   private:
     PyObject* env_;
@@ -159,6 +174,9 @@ class Resource {
 
 // None: identity; a mapping: a table; a callable: called on every change.
 [[nodiscard]] std::shared_ptr<const Efficiency> efficiency_from(nb::handle given);
+
+// The functions of resources that are leases, or have some.
+void bind_leases(nb::class_<Resource>& resource);
 
 [[nodiscard]] std::string why(const Stalled& stalled, const std::string& resource);
 

@@ -10,10 +10,9 @@
 namespace twinloop {
 
 struct Order {
-    enum class Kind : std::uint8_t { place, preempt, kill, set_state, reserve, wake };
+    enum class Kind : std::uint8_t { place, preempt, kill, set_state, reserve };
     Kind kind = Kind::place;
-    StateId state = no_state;     // the ordered one
-    std::uint8_t controller = 0;  // index of the controller that gave it
+    StateId state = no_state;  // the ordered one
     TaskId task = no_task;
     MachineId machine = no_machine;
     std::uint32_t first = 0;  // of the parts that the task has left, or the status of the machine

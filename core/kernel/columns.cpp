@@ -72,6 +72,9 @@ ColumnRun run_columns(const Columns& columns, bool record, const std::function<v
     Simulation simulation;
     for (const double capacity : columns.capacity)
         simulation.add_resource(capacity, columns.efficiency);
+    for (std::size_t i = 0; i < columns.lease_host.size(); ++i)
+        simulation.add_lease(static_cast<ResourceId>(columns.lease_host[i]), columns.lease_size[i],
+                             columns.lease_weight[i]);
     if (record) {
         run.rates.emplace();
         simulation.add_observer(&*run.rates);

@@ -23,6 +23,10 @@ struct Columns {
     std::span<const std::int64_t> resource;  // `width` per row, padded with -1; empty: resource 0
     std::size_t width = 1;
     std::span<const double> capacity;  // of each resource
+    // Leases are the resources after these; weight 0: the size.
+    std::span<const std::int64_t> lease_host;
+    std::span<const double> lease_size;
+    std::span<const double> lease_weight;
     std::shared_ptr<const Efficiency> efficiency;
 };
 

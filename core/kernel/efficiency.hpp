@@ -10,6 +10,8 @@
 namespace twinloop {
 
 using Kind = std::uint16_t;
+// Reserved for the leases of a resource (lease.hpp), which are no activities of a client.
+inline constexpr Kind lease_kind = 65535;
 
 // The resource as a whole.
 struct Presence {

@@ -58,6 +58,11 @@ struct PreciseIntegral {
     [[nodiscard]] double since(const Sum& before, double elapsed) const {
         return total.since(before) + elapsed * rate;
     }
+    [[nodiscard]] Sum at(double elapsed) const {
+        Sum reading = total;
+        reading.add(elapsed * rate);
+        return reading;
+    }
 };
 
 }  // namespace twinloop

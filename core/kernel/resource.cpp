@@ -10,18 +10,21 @@
 #include "kernel/checks.hpp"
 
 namespace twinloop {
-namespace {
 
-struct CurrentThreshold {
-    const ActivityPool& pool;
-    Hold hold;
-    bool operator()(const KeyHeap::Entry& entry) const {
-        const Activity& activity = pool[ActivityPool::slot_of(entry.tag)];
-        return activity.tag == entry.tag && activity.hold == hold;
+Shares fill(std::vector<Consumer> consumers, double capacity) {
+    std::ranges::sort(consumers, {}, &Consumer::threshold);
+    Sum weights;
+    for (const Consumer& each : consumers) weights.add(each.weight);
+    Sum drawn;
+    double shared = 0.0;
+    for (const Consumer& each : consumers) {
+        shared = std::max(shared, std::max(capacity - drawn.value(), 0.0) / weights.value());
+        if (each.threshold() > shared) return {shared, capacity};
+        drawn.add(each.limit);
+        weights.subtract(each.weight);
     }
-};
-
-}  // namespace
+    return {never, drawn.value()};
+}
 
 KindShare& Resource::find_kind(Kind kind) {
     const auto place = std::ranges::lower_bound(kinds_, kind, {}, &KindShare::kind);
@@ -33,29 +36,23 @@ KindShare& Resource::find_kind(Kind kind) {
     return found;
 }
 
-void Resource::count(const Activity& activity, KindShare& mine) {
-    ++mine.running;
-    ++running_;
-    presence_changed_ = true;
-    if (!efficiency) return;
-    if (activity.limit < never) {
-        demand_.add(activity.limit);
+void Resource::add_demand(double limit) {
+    if (limit < never) {
+        demand_.add(limit);
     } else {
         ++unlimited_;
     }
 }
 
-void Resource::discount(const Activity& activity, KindShare& mine) {
-    --running_;
-    presence_changed_ = true;
-    if (efficiency) {
-        if (activity.limit < never) {
-            demand_.subtract(activity.limit);
-        } else {
-            --unlimited_;
-        }
+void Resource::subtract_demand(double limit) {
+    if (limit < never) {
+        demand_.subtract(limit);
+    } else {
+        --unlimited_;
     }
-    if (--mine.running > 0) return;
+}
+
+void Resource::drop(KindShare& mine) {
     rest(mine);
     // Kinds that are not present are forgotten: every update visits the others.
     if (kinds_.size() > 1) kinds_.erase(kinds_.begin() + (&mine - kinds_.data()));
@@ -72,8 +69,7 @@ void Resource::rest(KindShare& share) {
     share.efficiency = 1.0;
     if (running_ == 0) {
         demand_.clear();
-        limit_thresholds_.clear();
-        level_thresholds_.clear();
+        thresholds_.clear();
         levels_.total = 0.0;
         prices_.total.clear();
         level_prices_.total.clear();
@@ -101,32 +97,77 @@ void Resource::advance(double now) {
 
 void Resource::join(ActivityPool& pool, Activity& activity, double now) {
     KindShare& mine = share(activity.kind);
-    anchor(now);
+    advance_to(now);
     count(activity, mine);
+    hold(pool, activity, mine, now);
+}
+
+void Resource::leave(ActivityPool& pool, Activity& activity, double now) {
+    KindShare& mine = share(activity.kind);
+    advance_to(now);
+    const Hold hold = activity.hold;
+    release(pool, activity, mine, now);
+    thresholds_.forget(pool, activity, hold);
+    discount(activity, mine);
+}
+
+void Resource::join_lease(ActivityPool& pool, Activity& representative, double now) {
+    KindShare& mine = share(lease_kind);
+    advance_to(now);
+    ++mine.running;
+    mine.efficiency = 0.0;  // it has no end, and its activities make the progress
+    if (efficiency) {
+        add_demand(representative.limit);
+        presence_changed_ = true;
+    }
+    hold(pool, representative, mine, now);
+}
+
+void Resource::leave_lease(ActivityPool& pool, Activity& representative, double now) {
+    KindShare& mine = share(lease_kind);
+    advance_to(now);
+    const Hold hold = representative.hold;
+    release(pool, representative, mine, now);
+    thresholds_.forget(pool, representative, hold);
+    if (efficiency) {
+        subtract_demand(representative.limit);
+        presence_changed_ = true;
+    }
+    if (--mine.running == 0) drop(mine);
+}
+
+void Resource::hold(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
     if (activity.limit < never && activity.threshold() <= level) {
         hold_by_limit(pool, activity, mine, now);
     } else {
         hold_by_level(pool, activity, mine);
     }
-}
-
-void Resource::leave(ActivityPool& pool, Activity& activity, double now) {
-    KindShare& mine = share(activity.kind);
-    anchor(now);
-    release(pool, activity, mine, now, false);
-    discount(activity, mine);
+    thresholds_.add(activity);
 }
 
 void Resource::hold_by_limit(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
+    add_own_end(pool, activity, mine, now);
+    mine.limits.add(activity.limit);
+}
+
+void Resource::add_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
     activity.reading = now + mine.lag;
     activity.key = activity.reading + activity.left / activity.limit;
     activity.joined = now;
     activity.hold = Hold::limit;
     mine.own_ends.push(activity.key, activity.tag);
-    mine.limits.add(activity.limit);
     ++mine.by_limit;
-    limit_thresholds_.push(-activity.threshold(), activity.tag);
     if (priced_) pool.charge(ActivityPool::slot_of(activity.tag)).mark = prices_.total;
+}
+
+void Resource::remove_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
+    if (priced_)
+        pool.charge(ActivityPool::slot_of(activity.tag)) = {charged_to(pool, activity, now), {}};
+    activity.consumed = consumed_by(activity, now);
+    activity.left = remaining(activity, mine, now);
+    activity.hold = Hold::nothing;
+    mine.own_ends.forget({activity.key, activity.tag}, CurrentEnd{pool, Hold::limit});
+    --mine.by_limit;
 }
 
 void Resource::hold_by_level(ActivityPool& pool, Activity& activity, KindShare& mine) {
@@ -137,36 +178,24 @@ void Resource::hold_by_level(ActivityPool& pool, Activity& activity, KindShare& 
     mine.shared_ends.push(activity.key, activity.tag);
     mine.weights.add(activity.weight);
     ++mine.by_level;
-    if (activity.limit < never) level_thresholds_.push(activity.threshold(), activity.tag);
     if (priced_) pool.charge(ActivityPool::slot_of(activity.tag)).mark = level_prices_.total;
 }
 
-// Removes the activity from its constraint. An activity that switches was the top of its threshold
-// heap and has already been popped.
-void Resource::release(ActivityPool& pool, Activity& activity, KindShare& mine, double now,
-                       bool crossing) {
+void Resource::release(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
+    if (activity.hold == Hold::limit) {
+        remove_own_end(pool, activity, mine, now);
+        mine.limits.subtract(activity.limit);
+        if (mine.by_limit == 0) mine.limits.clear();
+        return;
+    }
     if (priced_)
         pool.charge(ActivityPool::slot_of(activity.tag)) = {charged_to(pool, activity, now), {}};
     activity.consumed = consumed_by(activity, now);
     activity.left = remaining(activity, mine, now);
-    const KeyHeap::Entry end{activity.key, activity.tag};
-    const Hold hold = activity.hold;
     activity.hold = Hold::nothing;
-    if (hold == Hold::limit) {
-        mine.own_ends.forget(end, CurrentEnd{pool, hold});
-        mine.limits.subtract(activity.limit);
-        if (--mine.by_limit == 0) mine.limits.clear();
-        if (!crossing)
-            limit_thresholds_.forget({-activity.threshold(), activity.tag},
-                                     CurrentThreshold{pool, hold});
-    } else {
-        mine.shared_ends.forget(end, CurrentEnd{pool, hold});
-        mine.weights.subtract(activity.weight);
-        if (--mine.by_level == 0) mine.weights.clear();
-        if (!crossing && activity.limit < never)
-            level_thresholds_.forget({activity.threshold(), activity.tag},
-                                     CurrentThreshold{pool, hold});
-    }
+    mine.shared_ends.forget({activity.key, activity.tag}, CurrentEnd{pool, Hold::level});
+    mine.weights.subtract(activity.weight);
+    if (--mine.by_level == 0) mine.weights.clear();
 }
 
 // The level at which the remaining capacity is used up: infinite if all activities are limited and
@@ -186,46 +215,37 @@ double Resource::balance() const {
 
 void Resource::find_level(ActivityPool& pool, double now) {
     level = balance();
-    if (!limit_thresholds_.empty() || !level_thresholds_.empty()) switch_constraints(pool, now);
+    if (thresholds_.empty()) return;
+    level = thresholds_.switch_sides(
+        pool, level, [&](Activity& activity) { return switch_constraint(pool, activity, now); });
 }
 
-void Resource::switch_constraints(ActivityPool& pool, double now) {
-    // Switching an activity raises the level, but never above its own threshold. So each loop
-    // visits the switching activities once, and none switches back.
-    while (const auto* top = limit_thresholds_.top(CurrentThreshold{pool, Hold::limit})) {
-        if (-top->key() <= level) break;
-        Activity& activity = pool[ActivityPool::slot_of(top->tag)];
-        KindShare& mine = share(activity.kind);
-        limit_thresholds_.pop();
-        release(pool, activity, mine, now, true);
+double Resource::switch_constraint(ActivityPool& pool, Activity& activity, double now) {
+    KindShare& mine = share(activity.kind);
+    const Hold before = activity.hold;
+    release(pool, activity, mine, now);
+    if (before == Hold::limit) {
         hold_by_level(pool, activity, mine);
-        level = balance();
-    }
-    while (const auto* top = level_thresholds_.top(CurrentThreshold{pool, Hold::level})) {
-        if (top->key() > level) break;
-        Activity& activity = pool[ActivityPool::slot_of(top->tag)];
-        KindShare& mine = share(activity.kind);
-        level_thresholds_.pop();
-        release(pool, activity, mine, now, true);
+    } else {
         hold_by_limit(pool, activity, mine, now);
-        level = balance();
     }
-    if (level < 0.0) level = 0.0;  // capacity 0 minus a rounding error
-    // A limited activity of large weight takes all but a rounding error, which is what the others
-    // get: not less, or the level would contradict its rate.
-    if (!limit_thresholds_.empty()) level = std::max(level, -limit_thresholds_.front().key());
+    thresholds_.add(activity);
+    if (activity.kind == lease_kind)
+        switched_leases_.push_back(ActivityPool::slot_of(activity.tag));
+    return balance();
 }
 
 void Resource::refresh_efficiencies() {
     if (!efficiency || !presence_changed_ || running_ == 0) return;
     present_.clear();
     for (const KindShare& each : kinds_)
-        if (each.running > 0) present_.push_back({each.kind, each.running, 1.0});
+        if (each.running > 0 && each.kind != lease_kind)
+            present_.push_back({each.kind, each.running, 1.0});
     efficiency->evaluate({capacity, unlimited_ > 0 ? never : demand_.value(), running_}, present_);
     for (const KindPresence& each : present_) check_efficiency(each.kind, each.efficiency);
     auto answer = present_.begin();
     for (KindShare& each : kinds_)
-        if (each.running > 0) each.efficiency = answer++->efficiency;
+        if (each.running > 0 && each.kind != lease_kind) each.efficiency = answer++->efficiency;
     presence_changed_ = false;
 }
 
@@ -234,67 +254,20 @@ double Resource::efficiency_of(Kind kind) const {
     return found != kinds_.end() && found->kind == kind ? found->efficiency : 1.0;
 }
 
-double Resource::settle(ActivityPool& pool, double now) {
-    anchor(now);
-    if (efficiency) refresh_efficiencies();
-    find_level(pool, now);
-
+double Resource::lease_rate() const {
     const double flow = level < never ? level : 0.0;
-    double drawn = 0.0;
-    double progress = 0.0;
-    double next = never;
-    for (KindShare& each : kinds_) {
-        double mine = 0.0;
-        if (each.by_limit > 0) {
-            mine = each.limits.value();
-            const auto* top = each.own_ends.top(CurrentEnd{pool, Hold::limit});
-            // At efficiency 1 the key is a time.
-            const double left = top->key() - each.lag - now;
-            const double end = left <= 0.0              ? now
-                               : each.efficiency == 1.0 ? top->key() - each.lag
-                               : each.efficiency > 0.0  ? now + left / each.efficiency
-                                                        : never;
-            if (end < next) {
-                next = end;
-                next_end_ = top->tag;
-            }
-        }
-        each.shared.rate = flow * each.efficiency;
-        if (each.by_level > 0) {
-            mine += flow * each.weights.value();
-            const auto* top = each.shared_ends.top(CurrentEnd{pool, Hold::level});
-            if (pool.is_large())
-                for (const auto& next_one : each.shared_ends.runners_up())
-                    pool.expect(ActivityPool::slot_of(next_one.tag));
-            const double left = top->key() - each.shared.total;
-            const double end = left <= 0.0              ? now
-                               : each.shared.rate > 0.0 ? now + left / each.shared.rate
-                                                        : never;
-            if (end < next) {
-                next = end;
-                next_end_ = top->tag;
-            }
-        }
-        drawn += mine;
-        progress += mine * each.efficiency;
-    }
-    if (next < never && pool.is_large()) pool.expect(ActivityPool::slot_of(next_end_));
-    if (cost_model_) {
-        const CostRate cost = cost_rate(*cost_model_, drawn, capacity);
-        cost_.rate = cost.total;
-        prices_.rate = cost.price;
-        level_prices_.rate = cost.price * flow;
-    }
-    levels_.rate = flow;
-    consumed_.rate = drawn;
-    done_.rate = progress;
-    return next;
+    if (kinds_.empty() || kinds_.back().kind != lease_kind) return 0.0;
+    return kinds_.back().limits.value() + flow * kinds_.back().weights.value();
+}
+
+double Resource::settle(ActivityPool& pool, double now) {
+    return settle(pool, now, [] {});
 }
 
 // An activity that joined before the first cost model has the mark 0, where the price integrals
 // start.
 void Resource::set_cost_model(std::shared_ptr<const CostModel> model, double now) {
-    anchor(now);
+    advance_to(now);
     cost_model_ = std::move(model);
     cost_.rate = prices_.rate = level_prices_.rate = 0.0;
     if (cost_model_) priced_ = true;
@@ -315,7 +288,7 @@ void Resource::leave_group(double now, double consumed, double done, double cost
 }
 
 Slot Resource::due(ActivityPool& pool, double now) {
-    anchor(now);
+    advance_to(now);
     for (KindShare& each : kinds_) {
         // Rounding may leave a clock slightly below the reading that is due.
         if (each.by_limit > 0) {
@@ -375,21 +348,11 @@ double Resource::charged_to(const ActivityPool& pool, const Activity& activity, 
                                : level_prices_.since(charge.mark, elapsed) * activity.weight);
 }
 
-Resource::Preview Resource::preview(const ActivityPool& pool) const {
+Shares Resource::preview(const ActivityPool& pool) const {
     if (!dirty) return {level, consumed_.rate};
-    std::vector<Slot> waiting = joined(pool);
-    std::ranges::sort(waiting, {}, [&pool](Slot slot) { return pool[slot].threshold(); });
-    Sum weights;
-    for (const Slot slot : waiting) weights.add(pool[slot].weight);
-    Sum drawn;
-    double shared = 0.0;
-    for (const Slot slot : waiting) {
-        shared = std::max(shared, std::max(capacity - drawn.value(), 0.0) / weights.value());
-        if (pool[slot].threshold() > shared) return {shared, capacity};
-        drawn.add(pool[slot].limit);
-        weights.subtract(pool[slot].weight);
-    }
-    return {never, drawn.value()};
+    std::vector<Consumer> consumers;
+    for (const Slot slot : joined(pool)) consumers.push_back({pool[slot].limit, pool[slot].weight});
+    return fill(std::move(consumers), capacity);
 }
 
 }  // namespace twinloop

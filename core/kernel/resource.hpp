@@ -33,6 +33,94 @@ struct KindShare {
     KeyHeap shared_ends;  // readings of `shared` at which activities end
 };
 
+// What takes part in the sharing of a capacity: an activity, or a lease as a whole.
+struct Consumer {
+    double limit;
+    double weight;
+    [[nodiscard]] double threshold() const { return limit / weight; }
+};
+
+// Level and rate of a resource after settling.
+struct Shares {
+    double level;
+    double rate;
+};
+// Max-min sharing from scratch.
+[[nodiscard]] Shares fill(std::vector<Consumer> consumers, double capacity);
+
+// Whether the entry of a threshold is valid.
+struct CurrentThreshold {
+    const ActivityPool& pool;
+    Hold hold;
+    bool operator()(const KeyHeap::Entry& entry) const {
+        const Activity& activity = pool[ActivityPool::slot_of(entry.tag)];
+        return activity.tag == entry.tag && activity.hold == hold;
+    }
+};
+
+// The thresholds limit/weight of activities that share a capacity, by what holds them.
+class Thresholds {
+  public:
+    void add(const Activity& activity) {
+        if (activity.hold == Hold::limit) {
+            by_limit_.push(-activity.threshold(), activity.tag);
+        } else if (activity.limit < never) {
+            by_level_.push(activity.threshold(), activity.tag);
+        }
+    }
+    // After its constraint was removed.
+    void forget(const ActivityPool& pool, const Activity& activity, Hold hold) {
+        if (hold == Hold::limit) {
+            by_limit_.forget({-activity.threshold(), activity.tag}, CurrentThreshold{pool, hold});
+        } else if (activity.limit < never) {
+            by_level_.forget({activity.threshold(), activity.tag}, CurrentThreshold{pool, hold});
+        }
+    }
+    [[nodiscard]] bool empty() const { return by_limit_.empty() && by_level_.empty(); }
+    void clear() {
+        by_limit_.clear();
+        by_level_.clear();
+    }
+    // The highest of the limited activities, the lowest at the level; `otherwise` if there is none.
+    [[nodiscard]] double highest_limited(const ActivityPool& pool, double otherwise) {
+        const auto* top = by_limit_.top(CurrentThreshold{pool, Hold::limit});
+        return top ? -top->key() : otherwise;
+    }
+    [[nodiscard]] double lowest_at_level(const ActivityPool& pool, double otherwise) {
+        const auto* top = by_level_.top(CurrentThreshold{pool, Hold::level});
+        return top ? top->key() : otherwise;
+    }
+    [[nodiscard]] const std::vector<KeyHeap::Entry>& limited() const { return by_limit_.entries(); }
+
+    // Switches the activities on the wrong side of the level; `change` switches one and returns the
+    // new level. Switching an activity raises the level, but never above its own threshold. So each
+    // loop visits the switching activities once, and none switches back.
+    template <class Change>
+    [[nodiscard]] double switch_sides(ActivityPool& pool, double level, Change&& change) {
+        while (const auto* top = by_limit_.top(CurrentThreshold{pool, Hold::limit})) {
+            if (-top->key() <= level) break;
+            Activity& activity = pool[ActivityPool::slot_of(top->tag)];
+            by_limit_.pop();
+            level = change(activity);
+        }
+        while (const auto* top = by_level_.top(CurrentThreshold{pool, Hold::level})) {
+            if (top->key() > level) break;
+            Activity& activity = pool[ActivityPool::slot_of(top->tag)];
+            by_level_.pop();
+            level = change(activity);
+        }
+        if (level < 0.0) level = 0.0;  // capacity 0 minus a rounding error
+        // A limited activity of large weight takes all but a rounding error, which is what the
+        // others get: not less, or the level would contradict its rate.
+        if (!by_limit_.empty()) level = std::max(level, -by_limit_.front().key());
+        return level;
+    }
+
+  private:
+    KeyHeap by_limit_;  // minus limit/weight
+    KeyHeap by_level_;
+};
+
 class Resource {
   public:
     Resource(double capacity, std::shared_ptr<const Efficiency> efficiency, EventId end_event,
@@ -53,6 +141,54 @@ class Resource {
 
     // Updates level and clocks after a change; returns the time of the next end.
     [[nodiscard]] double settle(ActivityPool& pool, double now);
+    // Also calls `between` after the level is found. Leases make no progress here.
+    template <class Between>
+    [[nodiscard]] double settle(ActivityPool& pool, double now, Between&& between);
+    void advance_to(double now) {
+        if (now > since_) advance(now);
+    }
+    // For the leases on this resource, see lease.hpp. Its representative takes part in the sharing;
+    // each activity in it is counted, and ends by the own clock while its limit holds it.
+    void join_lease(ActivityPool& pool, Activity& representative, double now);
+    void leave_lease(ActivityPool& pool, Activity& representative, double now);
+    void count(Kind kind) { count(share(kind)); }
+    void discount(Kind kind) { discount(share(kind)); }
+    void add_own_end(ActivityPool& pool, Activity& activity, double now) {
+        add_own_end(pool, activity, share(activity.kind), now);
+    }
+    void remove_own_end(ActivityPool& pool, Activity& activity, double now) {
+        remove_own_end(pool, activity, share(activity.kind), now);
+    }
+    // The representatives that have switched since the list was cleared.
+    [[nodiscard]] std::vector<Slot>& switched_leases() { return switched_leases_; }
+    [[nodiscard]] double lease_rate() const;
+    void add_progress(double rate) { done_.rate += rate; }
+    void forget_next_end() { next_end_ = 0; }
+    // The readings of the integrals.
+    [[nodiscard]] const KindShare& clocks(Kind kind) const { return share(kind); }
+    [[nodiscard]] double own_clock(const KindShare& mine, double now) const {
+        return now + mine.lag + (mine.efficiency - 1.0) * (now - since_);
+    }
+    [[nodiscard]] double shared_clock(const KindShare& mine, double now) const {
+        return mine.shared.after(now - since_);
+    }
+    // The times at which the clocks reach a reading, if nothing changes; they have been advanced.
+    [[nodiscard]] static double own_end(const KindShare& mine, double key, double now) {
+        const double left = key - mine.lag - now;
+        // At efficiency 1 the key is a time.
+        return left <= 0.0              ? now
+               : mine.efficiency == 1.0 ? key - mine.lag
+               : mine.efficiency > 0.0  ? now + left / mine.efficiency
+                                        : never;
+    }
+    [[nodiscard]] static double shared_end(const KindShare& mine, double key, double now) {
+        const double left = key - mine.shared.total;
+        return left <= 0.0 ? now : mine.shared.rate > 0.0 ? now + left / mine.shared.rate : never;
+    }
+    [[nodiscard]] double levels(double now) const { return levels_.after(now - since_); }
+    [[nodiscard]] Sum prices(double now) const { return prices_.at(now - since_); }
+    [[nodiscard]] Sum level_prices(double now) const { return level_prices_.at(now - since_); }
+    [[nodiscard]] bool is_priced() const { return priced_; }
     // A group of other resources keeps the integrals of this one, which has no activities of its
     // own, until it hands them over.
     void enter_group(std::uint32_t index, std::uint32_t place);
@@ -69,13 +205,9 @@ class Resource {
     [[nodiscard]] double charged_to(const ActivityPool& pool, const Activity& activity,
                                     double now) const;
 
-    // Level and rate of the resource after settling. Computed from scratch, since switching
-    // activities here would change later rounding.
-    struct Preview {
-        double level;
-        double rate;
-    };
-    [[nodiscard]] Preview preview(const ActivityPool& pool) const;
+    // Computed from scratch if it is not settled, since switching activities here would change
+    // later rounding.
+    [[nodiscard]] Shares preview(const ActivityPool& pool) const;
 
     // Evaluates the efficiency model again if its arguments have changed.
     void refresh_efficiencies();
@@ -101,6 +233,8 @@ class Resource {
     std::uint32_t group = none;
     std::uint32_t link = none;     // its index in the group
     std::uint32_t profile = none;  // its capacity over time, if any
+    std::uint32_t lease = none;    // its index, if it is a lease
+    std::uint32_t leases = none;   // the index of its leases, if it has had any
     double shown_rate = 0.0;       // last rate reported to observers
     bool dirty = false;
 
@@ -113,20 +247,39 @@ class Resource {
         return const_cast<Resource*>(this)->share(kind);  // of a present kind: nothing is added
     }
     KindShare& find_kind(Kind kind);
+    void hold(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     void hold_by_limit(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     void hold_by_level(ActivityPool& pool, Activity& activity, KindShare& mine);
-    void release(ActivityPool& pool, Activity& activity, KindShare& mine, double now,
-                 bool crossing);
+    void add_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
+    void remove_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
+    // Removes the activity from its constraint, but not its threshold.
+    void release(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
+    [[nodiscard]] double switch_constraint(ActivityPool& pool, Activity& activity, double now);
     [[nodiscard]] double remaining(const Activity& activity, const KindShare& mine,
                                    double now) const;
-    void count(const Activity& activity, KindShare& mine);
-    void discount(const Activity& activity, KindShare& mine);
+    void count(const Activity& activity, KindShare& mine) {
+        count(mine);
+        if (efficiency) add_demand(activity.limit);
+    }
+    void count(KindShare& mine) {
+        ++mine.running;
+        ++running_;
+        presence_changed_ = true;
+    }
+    void discount(const Activity& activity, KindShare& mine) {
+        if (efficiency) subtract_demand(activity.limit);
+        discount(mine);
+    }
+    void discount(KindShare& mine) {
+        --running_;
+        presence_changed_ = true;
+        if (--mine.running == 0) drop(mine);
+    }
+    void add_demand(double limit);
+    void subtract_demand(double limit);
+    void drop(KindShare& mine);
     [[nodiscard]] double balance() const;
     void find_level(ActivityPool& pool, double now);
-    void switch_constraints(ActivityPool& pool, double now);
-    void anchor(double now) {
-        if (now > since_) advance(now);
-    }
     void advance(double now);
     void rest(KindShare& share);
 
@@ -134,9 +287,9 @@ class Resource {
     std::vector<KindPresence> present_;  // scratch
     Sum demand_;                         // of the finite limits; only with an efficiency model
     std::uint32_t unlimited_ = 0;        // activities without a limit; likewise
-    KeyHeap limit_thresholds_;           // minus limit/weight of the limited activities
-    KeyHeap level_thresholds_;           // limit/weight of the activities at the level
-    Integral levels_;                    // of the level: consumption of a unit weight
+    Thresholds thresholds_;
+    std::vector<Slot> switched_leases_;
+    Integral levels_;  // of the level: consumption of a unit weight
     Integral consumed_;
     Integral done_;
     std::shared_ptr<const CostModel> cost_model_;
@@ -150,5 +303,56 @@ class Resource {
     bool presence_changed_ = false;
     bool priced_ = false;  // it has, or had, a cost model
 };
+
+template <class Between>
+double Resource::settle(ActivityPool& pool, double now, Between&& between) {
+    advance_to(now);
+    if (efficiency) refresh_efficiencies();
+    find_level(pool, now);
+    between();
+
+    const double flow = level < never ? level : 0.0;
+    double drawn = 0.0;
+    double progress = 0.0;
+    double next = never;
+    for (KindShare& each : kinds_) {
+        double mine = 0.0;
+        if (each.by_limit > 0) {
+            mine = each.limits.value();
+            const auto* top = each.own_ends.top(CurrentEnd{pool, Hold::limit});
+            const double end = own_end(each, top->key(), now);
+            if (end < next) {
+                next = end;
+                next_end_ = top->tag;
+            }
+        }
+        each.shared.rate = flow * each.efficiency;
+        if (each.by_level > 0) {
+            mine += flow * each.weights.value();
+            const auto* top = each.shared_ends.top(CurrentEnd{pool, Hold::level});
+            if (pool.is_large())
+                for (const auto& next_one : each.shared_ends.runners_up())
+                    pool.expect(ActivityPool::slot_of(next_one.tag));
+            const double end = shared_end(each, top->key(), now);
+            if (end < next) {
+                next = end;
+                next_end_ = top->tag;
+            }
+        }
+        drawn += mine;
+        progress += mine * each.efficiency;
+    }
+    if (next < never && pool.is_large()) pool.expect(ActivityPool::slot_of(next_end_));
+    if (cost_model_) {
+        const CostRate cost = cost_rate(*cost_model_, drawn, capacity);
+        cost_.rate = cost.total;
+        prices_.rate = cost.price;
+        level_prices_.rate = cost.price * flow;
+    }
+    levels_.rate = flow;
+    consumed_.rate = drawn;
+    done_.rate = progress;
+    return next;
+}
 
 }  // namespace twinloop

@@ -14,13 +14,14 @@ namespace twinloop {
 
 SharedResources::SharedResources(std::shared_ptr<const SharingRule> rule, EventQueue& queue,
                                  ActivityPool& pool)
-    : queue_(queue), pool_(pool), rule_(std::move(rule)),
-      levels_(rule_->levels_single_resources()) {}
+    : queue_(queue), pool_(pool), rule_(std::move(rule)), levels_(rule_->levels_single_resources()),
+      leases_(pool, resources_) {}
 
 SharedResources::SharedResources(const SharedResources& other, EventQueue& queue,
                                  ActivityPool& pool)
     : queue_(queue), pool_(pool), rule_(other.rule_), levels_(other.levels_),
-      resources_(other.resources_), groups_(other.groups_), free_groups_(other.free_groups_),
+      resources_(other.resources_), leases_(other.leases_, pool, resources_),
+      free_leases_(other.free_leases_), groups_(other.groups_), free_groups_(other.free_groups_),
       dirty_resources_(other.dirty_resources_), dirty_groups_(other.dirty_groups_),
       to_split_(other.to_split_), rate_notices_(other.rate_notices_) {
     other.check_open();
@@ -55,11 +56,16 @@ void SharedResources::set_start(double time) {
     for (Resource& resource : resources_) resource.set_start(time);
 }
 
-void SharedResources::set_capacity(ResourceId id, double capacity) {
+void SharedResources::set_capacity(ResourceId id, double capacity, double now) {
     check_open();
     check_not_negative("capacity", capacity);
     if (at(id).capacity == capacity) return;
     Resource& resource = resources_[id];
+    if (resource.lease != none) {
+        leases_.resize(id, capacity, now);
+        touch(id);
+        return;
+    }
     resource.set_capacity(capacity);
     if (resource.group != none) groups_[resource.group].links()[resource.link].capacity = capacity;
     touch(id);
@@ -69,6 +75,8 @@ void SharedResources::set_cost_model(ResourceId id, std::shared_ptr<const CostMo
                                      double now) {
     check_open();
     Resource& resource = at(id);
+    if (resource.lease != none)
+        throw std::invalid_argument("a lease has no cost model: set that of its host");
     if (model && !pool_.has_charges()) pool_.open_charges();
     if (resource.group != none) {
         groups_[resource.group].set_cost_model(resource, std::move(model), now);
@@ -76,6 +84,100 @@ void SharedResources::set_cost_model(ResourceId id, std::shared_ptr<const CostMo
         resource.set_cost_model(std::move(model), now);
     }
     touch(id);
+}
+
+// ---- Leases -------------------------------------------------------------------------------------
+
+const Lease& SharedResources::lease(ResourceId id) const {
+    if (at(id).lease == none) throw std::invalid_argument("the resource is not a lease");
+    const Lease& found = leases_.of(id);
+    if (found.host == none) throw std::invalid_argument("the lease has been released");
+    return found;
+}
+
+Lease& SharedResources::find_lease(ResourceId id) {
+    check_open();
+    return const_cast<Lease&>(lease(id));
+}
+
+void SharedResources::refuse_host(ResourceId id) const {
+    if (!levels_) throw std::invalid_argument("leases need max-min sharing");
+    if (at(id).lease != none)
+        throw std::invalid_argument("a lease cannot be the host of another lease");
+    if (resources_[id].leases != none) return;
+    for (Slot slot = 0; slot < pool_.slots(); ++slot) {
+        const auto route = pool_[slot].route.view();
+        if (route.size() > 1 && std::ranges::find(route, id) != route.end())
+            throw std::invalid_argument(
+                "a resource cannot have leases while an activity uses it together with others");
+    }
+}
+
+void SharedResources::check_route(std::span<const ResourceId> route) const {
+    for (const ResourceId id : route) {
+        const Resource& resource = at(id);
+        if (resource.lease == none && resource.leases == none) continue;
+        if (resource.lease != none) (void)lease(id);
+        if (route.size() > 1)
+            throw std::invalid_argument(
+                resource.lease != none
+                    ? "an activity on a lease cannot use other resources at the same time"
+                    : "an activity that uses several resources cannot use one with leases");
+    }
+}
+
+ResourceId SharedResources::add_lease(ResourceId host, double size, double weight, double now) {
+    check_open();
+    check_not_negative("size", size);
+    if (weight != 0.0) check_positive("weight", weight);
+    refuse_host(host);
+    if (resources_[host].group != none) split(resources_[host].group, now);
+    ResourceId id;
+    if (free_leases_.empty()) {
+        id = add(size, nullptr, now);
+    } else {
+        id = free_leases_.back();
+        free_leases_.pop_back();
+        resources_[id].capacity = size;
+        resources_[id].shown_rate = 0.0;
+    }
+    leases_.open(id, host, size, weight, now);
+    return id;
+}
+
+void SharedResources::release_lease(ResourceId id) {
+    (void)find_lease(id);
+    leases_.close(id);
+    free_leases_.push_back(id);
+}
+
+void SharedResources::set_lease_weight(ResourceId id, double weight, double now) {
+    check_positive("weight", weight);
+    (void)find_lease(id);
+    leases_.set_weight(id, weight, now);
+    touch(id);
+}
+
+void SharedResources::suspend_lease(ResourceId id, double now) {
+    (void)find_lease(id);
+    leases_.suspend(id, now);
+    touch(id);
+}
+
+void SharedResources::resume_lease(ResourceId id, double now) {
+    (void)find_lease(id);
+    leases_.resume(id, now);
+    touch(id);
+}
+
+void SharedResources::move_lease(ResourceId id, ResourceId host, double now) {
+    const ResourceId from = find_lease(id).host;
+    refuse_host(host);
+    if (from == host) return;
+    if (resources_[host].group != none) split(resources_[host].group, now);
+    leases_.move(id, host, now);
+    touch(from);
+    touch(host);
 }
 
 // ---- Activities ---------------------------------------------------------------------------------
@@ -88,9 +190,14 @@ void SharedResources::draw(Activity& activity, Slot slot, double now) {
 
 void SharedResources::attach(Activity& activity, Slot slot, double now) {
     const ResourceId first = activity.route.front();
+    if (resources_[first].lease != none) {
+        leases_.join(first, activity, slot, now);
+        touch(first);
+        return;
+    }
     if (activity.route.size() == 1 && resources_[first].group == none && levels_) {
         resources_[first].join(pool_, activity, now);
-        touch(first);
+        mark_dirty(first);
         return;
     }
     const auto route = activity.route.view();
@@ -101,8 +208,13 @@ void SharedResources::attach(Activity& activity, Slot slot, double now) {
 }
 
 void SharedResources::withdraw(Activity& activity, Slot slot, double now) {
-    if (activity.hold == Hold::nothing) return;
     const auto route = activity.route.view();
+    if (in_lease(activity)) {
+        leases_.leave(route.front(), activity, slot, now);
+        touch(route.front());
+        return;
+    }
+    if (activity.hold == Hold::nothing) return;
     if (activity.hold == Hold::group || activity.hold == Hold::bundle) {
         const std::uint32_t group = resources_[route.front()].group;
         groups_[group].remove(pool_, slot, resources_, now);
@@ -110,14 +222,18 @@ void SharedResources::withdraw(Activity& activity, Slot slot, double now) {
         release_if_empty(group);
         if (groups_[group].in_use) touch_group(group);
         split_if_worth(group);
+        for (const ResourceId id : route) touch(id);
     } else {
         resources_[route.front()].leave(pool_, activity, now);
+        mark_dirty(route.front());
     }
-    for (const ResourceId id : route) touch(id);
 }
 
 Slot SharedResources::next_due(ResourceId id, double now) {
-    return resources_[id].group == none ? resources_[id].due(pool_, now) : none;
+    Resource& resource = resources_[id];
+    if (resource.group != none) return none;
+    const Slot slot = resource.due(pool_, now);
+    return slot == none && resource.leases != none ? leases_.due(id, now) : slot;
 }
 
 std::vector<Slot> SharedResources::list_due(std::uint32_t group, double now) {
@@ -221,7 +337,14 @@ void SharedResources::split_disconnected(double now) {
 }
 
 std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
-    if (at(id).group == none) return {id};
+    if (at(id).lease != none) return influence_group(lease(id).host);
+    if (resources_[id].leases != none) {
+        std::vector<ResourceId> members = leases_.on(id);
+        members.push_back(id);
+        std::ranges::sort(members);
+        return members;
+    }
+    if (resources_[id].group == none) return {id};
     // The group may not have been split yet.
     const Group& group = groups_[resources_[id].group];
     for (const auto& part : group.parts()) {
@@ -237,12 +360,12 @@ std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
 // ---- Settling -----------------------------------------------------------------------------------
 
 void SharedResources::touch(ResourceId id) {
+    if (resources_[id].lease != none) id = leases_.of(id).host;
     Resource& resource = resources_[id];
     if (resource.group != none) {
         touch_group(resource.group);
-    } else if (!resource.dirty) {
-        resource.dirty = true;
-        dirty_resources_.push_back(id);
+    } else {
+        mark_dirty(id);
     }
 }
 
@@ -268,13 +391,19 @@ void SharedResources::settle(double now) {
 void SharedResources::settle_resource(ResourceId id, double now) {
     Resource& resource = resources_[id];
     if (resource.group == none) {
-        const double end = resource.settle(pool_, now);
+        const double end =
+            resource.leases == none ? resource.settle(pool_, now) : leases_.settle(id, now);
         if (end < never) {
             queue_.schedule(resource.end_event, end, id);
         } else {
             queue_.cancel(resource.end_event);
         }
-        if (observed_) notice(id);
+        if (observed_) {
+            notice(id);
+            // The level determines the rates of many leases.
+            if (resource.leases != none)
+                for (const ResourceId lease : leases_.on(id)) notice(lease);
+        }
     }
     resource.dirty = false;
 }
@@ -338,24 +467,38 @@ const Link* SharedResources::link_of(const Resource& resource) const {
 }
 
 double SharedResources::settled_rate(const Resource& resource) const {
+    if (resource.lease != none) return leases_.settled_rate(resource.lease);
     const Link* link = link_of(resource);
     return link ? link->used : resource.rate();
 }
 
+std::uint32_t SharedResources::running(ResourceId id) const {
+    return at(id).lease != none ? leases_.running(id) : resources_[id].running();
+}
+
+// Of a resource that is in no group.
+Shares SharedResources::shares(ResourceId id) const {
+    const Resource& resource = at(id);
+    return resource.lease != none    ? leases_.preview(id)
+           : resource.leases != none ? leases_.preview_host(id)
+                                     : resource.preview(pool_);
+}
+
 double SharedResources::level(ResourceId id, double now) {
     const Group* group = preview(id, now);
-    return group ? group->links()[at(id).link].level : at(id).preview(pool_).level;
+    return group ? group->links()[at(id).link].level : shares(id).level;
 }
 
 double SharedResources::rate(ResourceId id, double now) {
     const Group* group = preview(id, now);
-    return group ? group->links()[at(id).link].used : at(id).preview(pool_).rate;
+    return group ? group->links()[at(id).link].used : shares(id).rate;
 }
 
 double SharedResources::rate(const Activity& activity, double now) {
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
+            if (in_lease(activity)) return leases_.rate(activity);
             return std::min(activity.limit, activity.weight * level(activity.route.front(), now));
         case Hold::group:
         case Hold::bundle:
@@ -367,18 +510,21 @@ double SharedResources::rate(const Activity& activity, double now) {
 
 double SharedResources::consumed(ResourceId id, double now) const {
     const Resource& resource = at(id);
+    if (resource.lease != none) return leases_.consumed(id, now);
     const Link* link = link_of(resource);
     return resource.consumed(now) + (link ? groups_[resource.group].consumed(*link, now) : 0.0);
 }
 
 double SharedResources::done(ResourceId id, double now) const {
     const Resource& resource = at(id);
+    if (resource.lease != none) return leases_.done(id, now);
     const Link* link = link_of(resource);
     return resource.done(now) + (link ? groups_[resource.group].done(*link, now) : 0.0);
 }
 
 double SharedResources::cost(ResourceId id, double now) const {
     const Resource& resource = at(id);
+    if (resource.lease != none) return leases_.cost(id, now);
     const Link* link = link_of(resource);
     return resource.cost(now) + (link ? groups_[resource.group].cost(*link, now) : 0.0);
 }
@@ -387,6 +533,7 @@ double SharedResources::remaining(const Activity& activity, double now) const {
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
+            if (in_lease(activity)) return leases_.remaining(activity, now);
             return resources_[activity.route.front()].remaining(activity, now);
         case Hold::group:
         case Hold::bundle:
@@ -400,6 +547,7 @@ double SharedResources::consumed(const Activity& activity, double now) const {
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
+            if (in_lease(activity)) return leases_.consumed_by(activity, now);
             return resources_[activity.route.front()].consumed_by(activity, now);
         case Hold::group:
         case Hold::bundle:
@@ -414,6 +562,7 @@ double SharedResources::cost(const Activity& activity, Slot slot, double now) co
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
+            if (in_lease(activity)) return leases_.charged_to(activity, now);
             return resources_[activity.route.front()].charged_to(pool_, activity, now);
         case Hold::group:
         case Hold::bundle:

@@ -1,5 +1,6 @@
 // The resources of a simulation and their division among activities: a single resource by virtual
-// time (resource.hpp), resources that activities couple in a group (group.hpp).
+// time (resource.hpp), with its leases (lease.hpp), resources that activities couple in a group
+// (group.hpp).
 #pragma once
 
 #include <cstdint>
@@ -7,11 +8,13 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernel/activity.hpp"
 #include "kernel/event_queue.hpp"
 #include "kernel/group.hpp"
+#include "kernel/leases.hpp"
 #include "kernel/resource.hpp"
 #include "kernel/sharing_rule.hpp"
 
@@ -39,8 +42,32 @@ class SharedResources {
     void check_open() const;
 
     void set_start(double time);
-    void set_capacity(ResourceId id, double capacity);
+    void set_capacity(ResourceId id, double capacity, double now);
     void set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model, double now);
+
+    // A lease on a host, as a resource of its own; its id may be one that was released before.
+    ResourceId add_lease(ResourceId host, double size, double weight, double now);
+    // Of a lease without activities.
+    void release_lease(ResourceId id);
+    void set_lease_weight(ResourceId id, double weight, double now);
+    void suspend_lease(ResourceId id, double now);
+    void resume_lease(ResourceId id, double now);
+    void move_lease(ResourceId id, ResourceId host, double now);
+    [[nodiscard]] bool has_leases() const { return !leases_.empty(); }
+    [[nodiscard]] bool is_lease(ResourceId id) const { return at(id).lease != none; }
+    [[nodiscard]] const Lease& lease(ResourceId id) const;
+    [[nodiscard]] std::vector<ResourceId> leases_on(ResourceId host) const {
+        return leases_.on(host);
+    }
+    // Counts an activity that will use the route, also while it waits or is suspended.
+    void book(std::span<const ResourceId> route) {
+        if (resources_[route.front()].lease != none) ++leases_.of(route.front()).users;
+    }
+    void unbook(std::span<const ResourceId> route) {
+        if (resources_[route.front()].lease != none) --leases_.of(route.front()).users;
+    }
+    // A lease, and a resource with leases, can only be used alone.
+    void check_route(std::span<const ResourceId> route) const;
 
     // Adds an activity to its resources, or removes it; it gets no rate at a limit of 0.
     void draw(Activity& activity, Slot slot, double now);
@@ -70,6 +97,7 @@ class SharedResources {
     void request_notice(ResourceId id);
 
     // Values that hold when all changes are settled.
+    [[nodiscard]] std::uint32_t running(ResourceId id) const;
     [[nodiscard]] double level(ResourceId id, double now);
     [[nodiscard]] double rate(ResourceId id, double now);
     [[nodiscard]] double rate(const Activity& activity, double now);
@@ -95,9 +123,21 @@ class SharedResources {
     void split_if_worth(std::uint32_t group);
     void split_disconnected(double now);
     void touch_group(std::uint32_t group);
+    // Of a resource in no group that is no lease.
+    void mark_dirty(ResourceId id) {
+        if (std::exchange(resources_[id].dirty, true)) return;
+        dirty_resources_.push_back(id);
+    }
     void settle_resource(ResourceId id, double now);
     void settle_group(std::uint32_t group, double now);
     void notice(ResourceId id);
+    [[nodiscard]] Shares shares(ResourceId id) const;
+    [[nodiscard]] Lease& find_lease(ResourceId id);
+    void refuse_host(ResourceId id) const;
+    // Whether a lease shares its host with this activity.
+    [[nodiscard]] bool in_lease(const Activity& activity) const {
+        return resources_[activity.route.front()].lease != none;
+    }
     // The settled group of a resource; nullptr if it has none.
     [[nodiscard]] const Group* preview(ResourceId id, double now);
     [[nodiscard]] const Group& group_of(const Activity& activity) const;
@@ -109,6 +149,8 @@ class SharedResources {
     std::shared_ptr<const SharingRule> rule_;
     bool levels_;  // the rule shares single resources by virtual time
     std::vector<Resource> resources_;
+    Leases leases_;
+    std::vector<ResourceId> free_leases_;
     std::deque<Group> groups_;  // references to groups stay valid while groups are added
     std::vector<std::uint32_t> free_groups_;
     std::vector<ResourceId> dirty_resources_;

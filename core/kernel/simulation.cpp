@@ -48,6 +48,7 @@ void Simulation::check_route(std::span<const ResourceId> route) const {
         if (std::ranges::find(route.first(i), route[i]) != route.begin() + static_cast<long>(i))
             throw std::invalid_argument("a resource is listed twice for one activity");
     }
+    if (resources_.has_leases()) resources_.check_route(route);
 }
 
 void Simulation::check_future(const char* what, double time) const {
@@ -327,6 +328,17 @@ void Simulation::set_profile(ResourceId id, std::vector<double> times,
     queue_.schedule(profile.event, profile.times.front());
 }
 
+void Simulation::release_lease(ResourceId id) {
+    resources_.check_open();
+    // A callback may start others.
+    while (resources_.lease(id).users > 0)
+        for (const ActivityId each : activities())
+            if (alive(each) && pool_[each.slot].route.front() == id) cancel(each);
+    resources_.release_lease(id);
+    const std::uint32_t profile = resources_.at(id).profile;
+    if (profile != none) queue_.cancel(profiles_[profile].event);
+}
+
 void Simulation::step_profile(std::uint32_t index) {
     Profile& profile = profiles_[index];
     ++events_;
@@ -373,6 +385,7 @@ ActivityId Simulation::launch(const ActivitySpec& spec, std::span<const Resource
     activity.priority = spec.priority;
     activity.token = spec.token;
     activity.route.assign(route);
+    if (resources_.has_leases()) resources_.book(route);
     const ActivityId id{slot, activity.generation};
     if (spec.start > now_) {
         activity.state = State::waiting;
@@ -460,7 +473,13 @@ void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
     check_route(route);
     Route copy;
     copy.assign(route);
-    change(id, [&copy](Activity& activity) { activity.route = std::move(copy); });
+    change(id, [&](Activity& activity) {
+        if (resources_.has_leases()) {
+            resources_.unbook(activity.route.view());
+            resources_.book(route);
+        }
+        activity.route = std::move(copy);
+    });
 }
 
 double Simulation::work_done(ActivityId id) const {
@@ -470,7 +489,8 @@ double Simulation::work_done(ActivityId id) const {
 std::vector<ActivityId> Simulation::activities() const {
     std::vector<ActivityId> found;
     for (Slot slot = 0; slot < pool_.slots(); ++slot)
-        if (pool_[slot].state != State::free) found.push_back({slot, pool_[slot].generation});
+        if (pool_[slot].state != State::free && pool_[slot].state != State::lease)
+            found.push_back({slot, pool_[slot].generation});
     return found;
 }
 
@@ -513,6 +533,7 @@ void Simulation::end(Slot slot, Ending how) {
     const Final figures{activity.started, activity.left, activity.work - activity.left,
                         activity.consumed, pool_.has_charges() ? pool_.charge(slot).total : 0.0};
     const std::uint64_t token = activity.token;
+    if (resources_.has_leases()) resources_.unbook(activity.route.view());
     pool_.give_back(slot);
     // An exception of an observer must not prevent the notification of the client.
     std::exception_ptr failure;
@@ -544,7 +565,7 @@ std::vector<Stalled> Simulation::stalled() {
     std::vector<Stalled> found;
     for (Slot slot = 0; slot < pool_.slots(); ++slot) {
         const Activity& activity = pool_[slot];
-        if (activity.state == State::free) continue;
+        if (activity.state == State::free || activity.state == State::lease) continue;
         Stalled each{slot, Stall::too_long, activity.route.front()};
         if (activity.state == State::suspended) {
             each.why = Stall::suspended;
@@ -552,9 +573,14 @@ std::vector<Stalled> Simulation::stalled() {
             each.why = Stall::not_started;
         } else if (activity.limit == 0.0) {
             each.why = Stall::no_limit;
+        } else if (resources_.is_lease(each.where) && resources_.lease(each.where).suspended) {
+            each.why = Stall::lease_suspended;
         } else {
             if (rate(ActivityId{slot, activity.generation}) == 0.0) each.why = Stall::outrun;
-            for (const ResourceId id : activity.route.view()) {
+            std::vector<ResourceId> used(activity.route.view().begin(),
+                                         activity.route.view().end());
+            if (resources_.is_lease(each.where)) used.push_back(resources_.lease(each.where).host);
+            for (const ResourceId id : used) {
                 if (resources_.at(id).capacity == 0.0) {
                     each.why = Stall::no_capacity;
                     each.where = id;

@@ -66,6 +66,7 @@ struct ActivitySpec {
 enum class Stall : std::uint8_t {
     suspended,
     not_started,
+    lease_suspended,
     no_capacity,
     no_limit,
     no_efficiency,
@@ -148,7 +149,9 @@ class Simulation {
     ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {}) {
         return resources_.add(capacity, std::move(efficiency), now_);
     }
-    void set_capacity(ResourceId id, double capacity) { resources_.set_capacity(id, capacity); }
+    void set_capacity(ResourceId id, double capacity) {
+        resources_.set_capacity(id, capacity, now_);
+    }
     // The cost of the resource from now on; nullptr: none. The kernel charges it to the activities
     // that draw on the resource, see cost.hpp.
     void set_cost_model(ResourceId id, std::shared_ptr<const CostModel> model) {
@@ -167,12 +170,31 @@ class Simulation {
     [[nodiscard]] double consumed(ResourceId id) const { return resources_.consumed(id, now_); }
     [[nodiscard]] double done(ResourceId id) const { return resources_.done(id, now_); }
     [[nodiscard]] double cost(ResourceId id) const { return resources_.cost(id, now_); }
-    [[nodiscard]] std::uint32_t running(ResourceId id) const { return resources_.at(id).running(); }
+    [[nodiscard]] std::uint32_t running(ResourceId id) const { return resources_.running(id); }
     [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id) const {
         return resources_.influence_group(id);
     }
     // Whether the resource is solved with a group; otherwise it is shared by virtual time.
     [[nodiscard]] bool has_group(ResourceId id) const { return resources_.at(id).group != none; }
+
+    // Leases, see lease.hpp: resources of their own, whose capacity is their size. Weight 0: always
+    // the size.
+    ResourceId add_lease(ResourceId host, double size, double weight) {
+        return resources_.add_lease(host, size, weight, now_);
+    }
+    // Cancels the activities on the lease; its id may be used again by a later lease.
+    void release_lease(ResourceId id);
+    void set_lease_weight(ResourceId id, double weight) {
+        resources_.set_lease_weight(id, weight, now_);
+    }
+    void suspend_lease(ResourceId id) { resources_.suspend_lease(id, now_); }
+    void resume_lease(ResourceId id) { resources_.resume_lease(id, now_); }
+    void move_lease(ResourceId id, ResourceId host) { resources_.move_lease(id, host, now_); }
+    [[nodiscard]] bool is_lease(ResourceId id) const { return resources_.is_lease(id); }
+    [[nodiscard]] const Lease& lease(ResourceId id) const { return resources_.lease(id); }
+    [[nodiscard]] std::vector<ResourceId> leases_on(ResourceId host) const {
+        return resources_.leases_on(host);
+    }
 
     // Activities
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);

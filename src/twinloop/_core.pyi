@@ -289,6 +289,79 @@ class Resource:
 
     def __repr__(self) -> str: ...
 
+    def lease(self, size: float, *, weight: float | None = None, name: str | None = None) -> Resource:
+        """
+        Create a lease on this resource, its host: a resource of its own, such as a virtual machine.
+
+        The lease gets at most its `size`, at most what its activities can use, and else its fair share of the
+        host by `weight` (default: its size); its activities share what it gets. What it leaves is shared by
+        the others on the host. The sizes of the leases may add up to more than the capacity of the host.
+
+        A resource with leases, and a lease, can only be used alone: activities that use several resources at
+        once, and leases of leases, are refused.
+
+        >>> from twinloop.engine import Environment
+        >>> env = Environment()
+        >>> host = env.resource(3, name="host")
+        >>> large, small = host.lease(4, name="large"), host.lease(2, name="small")
+        >>> narrow, wide = large.execute(10, limit=0.5), large.execute(10)
+        >>> other = small.execute(10)
+        >>> large.rate, small.rate, narrow.rate, wide.rate
+        (2.0, 1.0, 0.5, 1.5)
+        """
+
+    def resize(self, size: float) -> None:
+        """
+        Set the size of a lease, and its weight, if that is its size. The same as `set_capacity`; 0 stops its activities.
+        """
+
+    def set_weight(self, weight: float) -> None:
+        """Set the weight of a lease on its host."""
+
+    def suspend(self) -> None:
+        """
+        Pause all activities of a lease; the work done is kept, and the host is free for others.
+        """
+
+    def resume(self) -> None:
+        """Continue a lease after `suspend`."""
+
+    def move(self, host: Resource) -> None:
+        """
+        Move a lease with its activities to another host; the work done is kept.
+        """
+
+    def release(self) -> None:
+        """
+        End a lease: its activities are cancelled, and it cannot be used any more.
+
+        >>> from twinloop.engine import Environment
+        >>> env = Environment()
+        >>> host = env.resource(2)
+        >>> lease = host.lease(1)
+        >>> job = lease.execute(10)
+        >>> env.run(until=4)
+        >>> lease.release()
+        >>> job.state, job.done, lease.consumed, host.running
+        ('cancelled', 4.0, 4.0, 0)
+        """
+
+    @property
+    def host(self) -> Resource | None:
+        """The host of a lease; None for other resources."""
+
+    @property
+    def leases(self) -> list[Resource]:
+        """The leases on this resource."""
+
+    @property
+    def weight(self) -> float | None:
+        """The weight of a lease on its host; None for other resources."""
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is a lease that is suspended."""
+
 class Activity(Event):
     """
     Work in progress on one or more resources; see `Environment.start`.
@@ -555,7 +628,7 @@ class Environment:
 
     @property
     def resources(self) -> list[Resource]:
-        """All resources, in the order of their creation."""
+        """All resources, without leases that were released, by their index."""
 
     def influence_group(self, resource: Resource) -> list[Resource]:
         """
@@ -1174,7 +1247,7 @@ class ColumnRun:
         With `record`: the rates over time, in the columns of `Recording.rates`.
         """
 
-def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: numpy.typing.NDArray[numpy.float64], *, capacity: numpy.typing.NDArray[numpy.float64] | None, resource: numpy.typing.NDArray[numpy.int64] | None, limit: numpy.typing.NDArray[numpy.float64] | None, weight: numpy.typing.NDArray[numpy.float64] | None, kind: numpy.typing.NDArray[numpy.int64] | None, efficiency: Mapping[int, Sequence[float]] | None, record: bool) -> ColumnRun:
+def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: numpy.typing.NDArray[numpy.float64], *, capacity: numpy.typing.NDArray[numpy.float64] | None, resource: numpy.typing.NDArray[numpy.int64] | None, limit: numpy.typing.NDArray[numpy.float64] | None, weight: numpy.typing.NDArray[numpy.float64] | None, kind: numpy.typing.NDArray[numpy.int64] | None, efficiency: Mapping[int, Sequence[float]] | None, lease_host: numpy.typing.NDArray[numpy.int64] | None, lease_size: numpy.typing.NDArray[numpy.float64] | None, lease_weight: numpy.typing.NDArray[numpy.float64] | None, record: bool) -> ColumnRun:
     """
     Native part of `twinloop.engine.run_columns`, which converts its arguments to columns.
     """
@@ -1406,9 +1479,6 @@ class ClusterRun:
 
     @property
     def events(self) -> int: ...
-
-    @property
-    def acting_controller(self) -> int: ...
 
     @property
     def has_python_policy(self) -> bool: ...

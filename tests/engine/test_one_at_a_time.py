@@ -70,7 +70,6 @@ PROPERTIES = (
     "needs_failures",
     "is_usage_full",
     "state_names",
-    "acting_controller",
 )
 
 

@@ -18,6 +18,7 @@ def run_columns(
     weight: ArrayLike | None = None,
     kind: ArrayLike | None = None,
     efficiency: Mapping[int, Sequence[float]] | None = None,
+    leases: Sequence[tuple[int, float] | tuple[int, float, float]] = (),
     record: bool = False,
 ) -> ColumnRun:
     """Run activities given as columns, one row each, and return their finish times.
@@ -35,6 +36,8 @@ def run_columns(
         weight: Weight of each activity, 1 by default.
         kind: Kind of each activity, 0 by default.
         efficiency: Efficiency of every resource, as in `Environment.resource` (a table only).
+        leases: Host, size and, if it is not the size, weight of each lease (`Resource.lease`). In
+            the column `resource`, lease i has the index of the last resource plus 1 + i.
         record: Also return the rates of all resources over time.
 
     Examples:
@@ -44,6 +47,8 @@ def run_columns(
         array([5., 7., 4.])
         >>> run.events
         6
+        >>> run_columns([0, 0], [2, 2], capacity=4, resource=[1, 2], leases=[(0, 1), (0, 2)]).finish
+        array([2., 1.])
     """
     capacities = np.atleast_1d(np.asarray(capacity, dtype=np.float64))
     return run_columns_native(
@@ -56,7 +61,19 @@ def run_columns(
         kind=_to_integer_column("kind", kind),
         efficiency=efficiency,
         record=record,
+        lease_host=np.array([lease[0] for lease in leases], dtype=np.int64),
+        lease_size=np.array([lease[1] for lease in leases], dtype=np.float64),
+        lease_weight=np.array([_weight_of(lease) for lease in leases], dtype=np.float64),
     )
+
+
+def _weight_of(lease: tuple[int, float] | tuple[int, float, float]) -> float:
+    """Return the weight of a lease; 0, as in the core, for its size."""
+    if len(lease) == 2:
+        return 0.0
+    if not lease[2] > 0.0:
+        raise ValueError(f"the weight of a lease must be positive, got {lease[2]}")
+    return lease[2]
 
 
 def _to_real_column(name: str, column: ArrayLike) -> NDArray[np.float64]:

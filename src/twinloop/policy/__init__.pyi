@@ -17,19 +17,9 @@ from .filter_scheduler import (
     WorstFit,
 )
 from .interface import Policy, View
-from .power_saving import PowerSaving
-from .registry import (
-    CONTROLLERS,
-    POLICIES,
-    AnyPolicy,
-    list_controllers,
-    list_policies,
-    make_policy,
-    resolve_policy,
-)
+from .registry import POLICIES, AnyPolicy, list_policies, make_policy, resolve_policy
 
 __all__ = [
-    "CONTROLLERS",
     "POLICIES",
     "AnyPolicy",
     "BaselineIc1",
@@ -50,7 +40,6 @@ __all__ = [
     "PackIc",
     "Place",
     "Policy",
-    "PowerSaving",
     "Preempt",
     "Priority",
     "RandomFit",
@@ -64,7 +53,6 @@ __all__ = [
     "Wake",
     "Weighers",
     "WorstFit",
-    "list_controllers",
     "list_policies",
     "make_policy",
     "resolve_policy",
