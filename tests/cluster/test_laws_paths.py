@@ -219,3 +219,14 @@ def test_the_syntax_of_overrides_is_accepted() -> None:
 def test_a_row_has_no_place_for_a_path() -> None:
     with pytest.raises(InputError, match="by name"):
         two_groups().values({f"{HOST}.mhz": 2000.0})
+
+
+def test_overrides_of_the_scenario_are_kept() -> None:
+    other = "clusters[0].hosts[1].mhz"
+    scenario = two_groups().scenario.replace(**{"model.overrides": {other: 2000.0}})
+    ready = CompiledScenario(scenario)
+    changed = ready.scenario_from_values({f"{HOST}.mhz": 4000.0})
+    assert changed.model.overrides == {other: 2000.0, "clusters[0].hosts[0].mhz": 4000.0}
+    for values in ({f"{HOST}.mhz": [4000.0]}, {f"{HOST}.mhz": [4000.0], f"{HOST}.cores": [2.0]}):
+        assert ready.run_many(values, outputs=["task_end"])["task_end"].min() == 2.0
+    assert ready.run_many([{}], outputs=["ends"])["ends"].tolist() == [[4.0, 8.0]]
