@@ -224,6 +224,39 @@ void set_sessions(ScenarioHandle& self, const nb::dict& from) {
         std::make_shared<const Submissions>(*self.scenario->tasks, std::move(all));
 }
 
+// The network, its stores, and the files that tasks read from them and write to them.
+void set_network(ScenarioHandle& self, const nb::dict& from) {
+    auto network = std::make_shared<NetworkPlan>();
+    network->latency = nb::cast<double>(from["latency"]);
+    const auto out = reals(from, "node_out");
+    const auto in = reals(from, "node_in");
+    for (std::size_t i = 0; i < out.size(); ++i) network->nodes.push_back({out[i], in[i]});
+    for (const nb::handle each : nb::cast<nb::list>(from["links"]))
+        network->links.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
+                                  nb::cast<double>(each[2]), nb::cast<double>(each[3]),
+                                  nb::cast<bool>(each[4])});
+    for (const nb::handle each : nb::cast<nb::list>(from["routes"]))
+        network->routes.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
+                                   nb::cast<std::vector<LinkId>>(each[2]),
+                                   nb::cast<double>(each[3])});
+    for (const nb::handle each : nb::cast<nb::list>(from["stores"]))
+        network->stores.push_back({nb::cast<NodeId>(each[0]), nb::cast<double>(each[1]),
+                                   nb::cast<double>(each[2]), nb::cast<double>(each[3]),
+                                   nb::cast<std::uint32_t>(each[4])});
+    auto files = std::make_shared<FileTable>();
+    const auto sizes = reals(from, "file_size");
+    const auto stores = column<StoreId, std::int64_t>(from, "file_store");
+    const auto exists = column<std::uint8_t>(from, "file_exists");
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        files->files.push_back({sizes[i], stores[i], exists[i] != 0});
+    files->read_offsets = column<std::size_t, std::int64_t>(from, "read_offsets");
+    files->reads = column<FileId, std::int64_t>(from, "reads");
+    files->write_offsets = column<std::size_t, std::int64_t>(from, "write_offsets");
+    files->writes = column<FileId, std::int64_t>(from, "writes");
+    self.scenario->network = std::move(network);
+    self.scenario->files = std::move(files);
+}
+
 // Runs in progress keep their failures until `extend_failures`.
 void set_outages(ScenarioHandle& self, const Column<std::int64_t>& machines,
                  const Column<double>& starts, const Column<double>& ends, double until) {
@@ -289,6 +322,8 @@ void bind_scenario(nb::module_& module) {
                     "typing.Any], options: dict[str, typing.Any], names: object) -> None"))
         .def("set_sessions", &set_sessions, nb::arg("sessions"),
              nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
+        .def("set_network", &set_network, nb::arg("network"),
+             nb::sig("def set_network(self, network: dict[str, typing.Any]) -> None"))
         .def("set_outages", &set_outages, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
              nb::arg("until"))
         .def(

@@ -160,6 +160,32 @@ nb::dict decisions(const WorldHandle& self) {
     return columns;
 }
 
+nb::dict transfers(const WorldHandle& self) {
+    const auto run = self.hold();
+    const TransferLog& log = run->state().records.transfers;
+    nb::dict columns;
+    columns["task"] = as_array(log, [](const auto& row) { return row.task; });
+    columns["file"] = as_array(log, [](const auto& row) { return row.file; });
+    columns["store"] = as_array(log, [](const auto& row) { return row.store; });
+    columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
+    columns["read"] = as_array(log, [](const auto& row) { return std::uint8_t{row.read}; });
+    columns["finished"] = as_array(log, [](const auto& row) { return std::uint8_t{row.finished}; });
+    columns["bytes"] = as_array(log, [](const auto& row) { return row.bytes; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.end; });
+    return columns;
+}
+
+// Bytes in the stores of the platform.
+nb::object stored_bytes(const WorldHandle& self) {
+    const auto run = self.hold();
+    std::vector<double> used;
+    used.reserve(run->state().staging.transfers.stores.size());
+    for (const DataStore& store : run->state().staging.transfers.stores)
+        used.push_back(store.used());
+    return as_array(std::move(used));
+}
+
 nb::dict states(const WorldHandle& self) {
     const auto run = self.hold();
     const StateLog& log = run->state().records.states;
@@ -288,6 +314,13 @@ void bind_world(nb::module_& module) {
         .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("decisions", &decisions,
              nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("transfers", &transfers,
+             nb::sig("def transfers(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("stored_bytes", &stored_bytes,
+             nb::sig("def stored_bytes(self) -> numpy.typing.NDArray[numpy.float64]"))
+        .def_prop_ro(
+            "live_transfers",
+            [](const WorldHandle& self) { return self.hold()->state().staging.transfers.live(); })
         .def("states", &states,
              nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("usage", &usage,

@@ -79,6 +79,20 @@ class StateLog : public SharedRows<StateRow> {
     std::array<std::vector<std::size_t>, 2> open_;
 };
 
+// A transfer of a file between its store and a machine.
+struct TransferRow {
+    TaskId task;
+    std::uint32_t file;
+    std::uint32_t store;
+    MachineId machine;
+    bool read;      // from the store; otherwise to it
+    bool finished;  // otherwise it was cancelled
+    double bytes;   // that were moved
+    double start;
+    double end;
+};
+using TransferLog = SharedRows<TransferRow>;
+
 struct OrderRow {
     double t;
     Order::Kind kind;

@@ -1,6 +1,6 @@
 // Executions: attempts of tasks, each a cursor over steps. A task that has machines is dispatched
-// (delay), starts up (delay), computes (one step per fragment) and is released (delay); steps
-// without duration are skipped.
+// (delay), starts up (delay), reads its files (transfers), computes (one step per fragment), writes
+// its files (transfers) and is released (delay); steps without duration are skipped.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace twinloop {
 
-enum class Step : std::uint8_t { dispatch, startup, compute, release };
+enum class Step : std::uint8_t { dispatch, startup, read, compute, write, release };
 
 struct Execution {
     TaskId task = no_task;

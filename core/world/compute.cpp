@@ -175,7 +175,7 @@ void Compute::start_activities(std::uint32_t slot, double work) {
             spec.kind = task.kind;
             spec.start = world_.now();
             spec.token = (static_cast<std::uint64_t>(slot) << 32 | activities.left) + 1;
-            const ResourceId route[] = {m};
+            const ResourceId route[] = {world_.resource_of(m)};
             activities.members.push_back(
                 {m, world_.simulation.launch(spec, route), 0.0, spec.start});
             ++activities.left;
@@ -318,6 +318,7 @@ double Compute::checkpointing(std::uint32_t slot) const {
 
 double Compute::reached(std::uint32_t slot) const {
     const Execution& execution = world_.executions[slot];
+    if (execution.step == Step::write) return world_.task(execution.task).length;
     if (execution.step != Step::compute)
         return world_.saved.empty() ? 0.0 : world_.saved[execution.task];
     const Task& task = world_.task(execution.task);

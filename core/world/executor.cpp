@@ -53,7 +53,44 @@ void Executor::begin_execution(std::uint32_t slot) {
         set_delay(slot, Step::startup,
                   std::min(now + world_.values.startup_overhead, execution.stop));
     } else {
+        begin_work(slot);
+    }
+}
+
+void Executor::begin_work(std::uint32_t slot) {
+    if (world_.has_files()) {
+        begin_transfers(slot, Step::read);
+    } else {
         compute_.begin(slot);
+    }
+}
+
+void Executor::begin_transfers(std::uint32_t slot, Step step) {
+    const Staging::Progress progress = staging_.begin(slot, step);
+    const double stop = world_.executions[slot].stop;
+    if (progress == Staging::Progress::begun && stop < never) set_delay(slot, step, stop);
+    continue_transfers(slot, progress);
+}
+
+void Executor::end_transfer(std::uint32_t slot) { continue_transfers(slot, staging_.next(slot)); }
+
+void Executor::continue_transfers(std::uint32_t slot, Staging::Progress progress) {
+    const Execution& execution = world_.executions[slot];
+    switch (progress) {
+        case Staging::Progress::begun:
+            break;
+        case Staging::Progress::refused:
+            // The end is an event of its own: the caller may be in the middle of a decision.
+            set_delay(slot, execution.step, world_.now());
+            break;
+        case Staging::Progress::over:
+            world_.simulation.stop_timer(execution.timer);
+            if (execution.step == Step::read) {
+                compute_.begin(slot);
+            } else {
+                end_execution(slot, Status::completed);
+            }
+            break;
     }
 }
 
@@ -67,8 +104,12 @@ void Executor::end_delay(std::uint32_t slot) {
             if (world_.now() >= execution.stop) {
                 end_execution(slot, Status::killed);
             } else {
-                compute_.begin(slot);
+                begin_work(slot);
             }
+            break;
+        case Step::read:
+        case Step::write:
+            end_execution(slot, staging_.is_refused(slot) ? Status::failed : Status::killed);
             break;
         case Step::compute:
             // A task that ends at the time of its kill has completed.
@@ -95,6 +136,7 @@ void Executor::pause(std::uint32_t slot) {
         world_.simulation.stop_timer(execution.timer);
     }
     if (execution.step == Step::compute) compute_.pause(slot);
+    if (world_.has_files()) staging_.pause(slot);
 }
 
 void Executor::resume(std::uint32_t slot) {
@@ -113,6 +155,7 @@ void Executor::resume(std::uint32_t slot) {
         world_.simulation.set_timer(execution.timer, end, execution.rank);
     }
     if (execution.step == Step::compute) compute_.resume(slot);
+    if (world_.has_files()) staging_.resume(slot);
 }
 
 void Executor::end_shared_step(std::uint32_t slot) {
@@ -121,18 +164,26 @@ void Executor::end_shared_step(std::uint32_t slot) {
 }
 
 void Executor::end_compute_step(std::uint32_t slot) {
-    if (Compute::is_last(world_.executions[slot])) {
-        end_execution(slot, Status::completed);
-    } else {
+    if (!Compute::is_last(world_.executions[slot])) {
         compute_.next(slot);
+    } else if (world_.has_files()) {
+        compute_.stop(slot, world_.scheduler.parts(world_.executions[slot].task));
+        begin_transfers(slot, Step::write);
+    } else {
+        end_execution(slot, Status::completed);
     }
 }
 
 void Executor::end_execution(std::uint32_t slot, Status status) {
     const TaskId task = world_.executions[slot].task;
     const std::span<const Part> parts = world_.scheduler.parts(task);
+    if (world_.has_files()) staging_.cancel(slot);
     compute_.stop(slot, parts);
-    record(slot, status == Status::killed ? Reason::killed : Reason::completed, parts);
+    record(slot,
+           status == Status::killed   ? Reason::killed
+           : status == Status::failed ? Reason::failed
+                                      : Reason::completed,
+           parts);
     const bool later = world_.values.release_latency > 0;
     lifecycle_.conclude(task, status, world_.now(), !later);
     if (later) {
@@ -175,6 +226,7 @@ void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<c
     world_.simulation.stop_timer(execution.timer);
     if (execution.step != Step::release) {
         const double kept = compute_.kept(slot, then);
+        if (world_.has_files()) staging_.cancel(slot);
         compute_.stop(slot, parts);
         const bool begun = execution.step != Step::dispatch;
         if (begun) record(slot, reason, parts);

@@ -5,13 +5,15 @@
 
 #include "world/compute.hpp"
 #include "world/lifecycle.hpp"
+#include "world/staging.hpp"
 #include "world/state.hpp"
 
 namespace twinloop {
 
 class Executor {
   public:
-    explicit Executor(WorldState& world) : world_(world), compute_(world), lifecycle_(world) {}
+    explicit Executor(WorldState& world)
+        : world_(world), compute_(world), staging_(world), lifecycle_(world) {}
 
     // A task has been placed on machines.
     void start(TaskId task);
@@ -25,6 +27,8 @@ class Executor {
     // all of its times, continues where it was.
     void pause(std::uint32_t slot);
     void resume(std::uint32_t slot);
+    // A transfer of an execution has finished.
+    void end_transfer(std::uint32_t slot);
     // The task of an execution is interrupted; it has left these machines already, or will now.
     void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
     // A task that waits or has left these machines is killed.
@@ -33,6 +37,9 @@ class Executor {
   private:
     [[nodiscard]] std::uint32_t open(TaskId task);
     void begin_execution(std::uint32_t slot);
+    void begin_work(std::uint32_t slot);
+    void begin_transfers(std::uint32_t slot, Step step);
+    void continue_transfers(std::uint32_t slot, Staging::Progress progress);
     void end_compute_step(std::uint32_t slot);
     void end_execution(std::uint32_t slot, Status status);
     void release(std::uint32_t slot);
@@ -42,6 +49,7 @@ class Executor {
 
     WorldState& world_;
     Compute compute_;
+    Staging staging_;
     Lifecycle lifecycle_;
 };
 

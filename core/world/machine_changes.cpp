@@ -168,7 +168,8 @@ void MachineChanges::set_cores(MachineId machine, double cores) {
     Meter& meter = world_.fleet.meter(machine);
     meter.advance(world_.now());
     mine.capacity = meter.capacity = cores * mine.speed;
-    if (world_.is_shared()) world_.simulation.set_capacity(machine, mine.capacity);
+    if (world_.is_shared())
+        world_.simulation.set_capacity(world_.resource_of(machine), mine.capacity);
     if (world_.records.recording.use)
         world_.records.use.resizes.push_back({world_.records.use.size(), machine, mine.capacity});
     record_use(machine);
@@ -214,7 +215,7 @@ void MachineChanges::update_meter(MachineId machine) {
     } else if (mine.power) {
         std::shared_ptr<const PowerModel> power = runs ? mine.power : nullptr;
         if (watts > 0) power = constant_power(watts);
-        world_.simulation.set_cost_model(machine, std::move(power));
+        world_.simulation.set_cost_model(world_.resource_of(machine), std::move(power));
     }
     record_use(machine);
 }
@@ -223,7 +224,7 @@ void MachineChanges::update_meter(MachineId machine) {
 // recorded again even if it is that from before them.
 void MachineChanges::record_use(MachineId machine) {
     world_.record_use(machine);
-    if (world_.is_shared()) world_.simulation.report_rate(machine);
+    if (world_.is_shared()) world_.simulation.report_rate(world_.resource_of(machine));
 }
 
 }  // namespace twinloop

@@ -13,8 +13,10 @@
 #include "platform/contention.hpp"
 #include "platform/machine.hpp"
 #include "platform/machine_states.hpp"
+#include "platform/network_plan.hpp"
 #include "platform/outages.hpp"
 #include "platform/power.hpp"
+#include "work/file_table.hpp"
 #include "work/source.hpp"
 #include "work/task_table.hpp"
 #include "world/parameters.hpp"
@@ -50,6 +52,9 @@ class Scenario {
     std::shared_ptr<const Outages> outages = std::make_shared<Outages>();
     std::shared_ptr<TaskTable> tasks = std::make_shared<TaskTable>();
     std::shared_ptr<const Submissions> submissions = std::make_shared<Submissions>();
+    // The network and the files of the tasks; nullptr: they are ignored.
+    std::shared_ptr<const NetworkPlan> network;
+    std::shared_ptr<const FileTable> files;
     std::vector<double> service_factors;  // by kind of task
     std::shared_ptr<const ContentionRule> contention = std::make_shared<ContentionRule>();
     ValueColumns columns;  // of a row of values

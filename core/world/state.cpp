@@ -28,6 +28,7 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     if (scenario->may_share(values, controller))
         sharing = options().no_delay ? SharingMode::no_delay : SharingMode::delay;
     if (sharing == SharingMode::delay) efficiency = contention_efficiency(values.contention);
+    if (has_files()) open_staging();
     const std::vector<MachineSpec>& machine_specs = scenario->machines_of(values);
     for (MachineId m = 0; m < machine_specs.size(); ++m)
         add_machine(machine_specs[m], scenario->power_of(values, m));
@@ -38,12 +39,24 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     set_outage_timer();
 }
 
+// The resources of the network come first: machines may be added later.
+void WorldState::open_staging() {
+    staging.transfers = scenario->network->build(simulation);
+    first_machine = static_cast<ResourceId>(simulation.resource_count());
+    for (NodeId node = 0; node < scenario->machines.size(); ++node) staging.nodes.push_back(node);
+    for (FileId file = 0; file < scenario->files->files.size(); ++file) {
+        const FileTable::File& each = scenario->files->files[file];
+        if (each.exists) staging.transfers.stores[each.store].put(file, each.bytes);
+    }
+}
+
 MachineId WorldState::add_machine(const MachineSpec& spec,
                                   std::shared_ptr<const PowerModel> power) {
     const MachineId machine = fleet.add(spec, values.speed_factor, std::move(power), now());
     if (is_shared()) {
         simulation.add_resource(fleet[machine].capacity, efficiency);
-        if (fleet[machine].power) simulation.set_cost_model(machine, fleet[machine].power);
+        if (fleet[machine].power)
+            simulation.set_cost_model(resource_of(machine), fleet[machine].power);
     }
     record_use(machine);
     return machine;
@@ -78,8 +91,8 @@ void WorldState::record_use(MachineId machine) {
     const Machine& mine = fleet[machine];
     double used = unknown;
     if (mine.running()) {
-        used = is_shared() ? simulation.rate(static_cast<ResourceId>(machine))
-                           : fleet.meter(machine).used.value();
+        used =
+            is_shared() ? simulation.rate(resource_of(machine)) : fleet.meter(machine).used.value();
         used = std::clamp(used, 0.0, mine.capacity);
     } else if (mine.is_up() && mine.has_own_power) {
         used = mine.utilisation * mine.capacity;

@@ -28,6 +28,19 @@ struct TaskRun : Outcome {
 // activities of the kernel, which delay tasks or (no delay) lose work.
 enum class SharingMode : std::uint8_t { exclusive, delay, no_delay };
 
+// The transfers of a run.
+struct StagingState {
+    struct Cursor {
+        std::uint32_t next = 0;  // file of the present step
+        TransferId transfer = none;
+        MachineId machine = no_machine;
+        bool refused = false;
+    };
+    Transfers transfers;
+    std::vector<NodeId> nodes;    // by machine
+    std::vector<Cursor> cursors;  // by slot of the execution
+};
+
 // The subjects of the kernel's events, encoded in their tokens.
 enum class Subject : std::uint8_t {
     execution,
@@ -55,6 +68,8 @@ struct WorldState {
     Source source;
     double begin;
     Simulation simulation;
+    StagingState staging;          // empty if no files are transferred
+    ResourceId first_machine = 0;  // the resource of machine 0, where machines are shared
     Fleet fleet;
     SchedulerState scheduler;
     SharingMode sharing = SharingMode::exclusive;
@@ -81,6 +96,11 @@ struct WorldState {
     [[nodiscard]] double now() const { return simulation.now(); }
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
+    // Whether the files of tasks are transferred.
+    [[nodiscard]] bool has_files() const { return scenario->files != nullptr; }
+    [[nodiscard]] ResourceId resource_of(MachineId machine) const {
+        return first_machine + machine;
+    }
     [[nodiscard]] bool is_shared() const { return sharing != SharingMode::exclusive; }
     // The factor of the work of a task.
     [[nodiscard]] double service_factor(const Task& task) const {
@@ -101,6 +121,7 @@ struct WorldState {
     void save_work(TaskId id, double seconds);
     void set_submission_timer();
     void set_outage_timer();
+    void open_staging();
     MachineId add_machine(const MachineSpec& spec, std::shared_ptr<const PowerModel> power);
     // Writes the present use of a machine into the record, if that is kept.
     void record_use(MachineId machine);

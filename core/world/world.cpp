@@ -11,6 +11,7 @@
 #include "world/executor.hpp"
 #include "world/lifecycle.hpp"
 #include "world/machine_changes.hpp"
+#include "world/staging.hpp"
 
 namespace twinloop {
 namespace {
@@ -116,9 +117,16 @@ void World::fired(std::uint64_t token, bool /*again*/) {
 void World::ended(std::uint64_t token, Ending how, const Final& figures) {
     const auto slot = static_cast<std::uint32_t>((token - 1) >> 32);
     const auto member = static_cast<std::uint32_t>((token - 1) & 0xffffffffU);
-    if (!Compute(state_).end_activity(slot, member, how, figures)) return;
-    ++state_.events;
-    Executor(state_).end_shared_step(slot);
+    if (member == Staging::member) {
+        Staging(state_).end(slot, how, figures);
+        if (how == Ending::cancelled) return;
+        ++state_.events;
+        Executor(state_).end_transfer(slot);
+    } else {
+        if (!Compute(state_).end_activity(slot, member, how, figures)) return;
+        ++state_.events;
+        Executor(state_).end_shared_step(slot);
+    }
     // Several activities may end in one event of the kernel.
     if (state_.call && state_.options().decide_events) decide();
 }
@@ -197,8 +205,10 @@ void World::submit_due() {
 }
 
 void World::UseRecorder::rate_changed(ResourceId resource, double /*now*/, double /*rate*/) {
+    if (resource < world_.first_machine) return;  // of the network
     // The use of a machine that is down or off is recorded with that change.
-    if (world_.fleet[resource].running()) world_.record_use(resource);
+    const MachineId machine = resource - world_.first_machine;
+    if (world_.fleet[machine].running()) world_.record_use(machine);
 }
 
 // --- decisions ----------------------------------------------------------------------------------
@@ -302,7 +312,7 @@ void World::carry_out(std::span<const Order> orders) {
 // --- inspection ---------------------------------------------------------------------------------
 
 double World::energy(MachineId machine) const {
-    if (state_.is_shared()) return state_.simulation.cost(static_cast<ResourceId>(machine));
+    if (state_.is_shared()) return state_.simulation.cost(state_.resource_of(machine));
     Meter meter = state_.fleet.meter(machine);
     meter.advance(now());
     return meter.energy;

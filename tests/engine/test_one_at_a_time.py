@@ -29,6 +29,7 @@ ENTRIES: dict[str, Callable[[Simulation], object]] = {
     "machines": lambda sim: sim.machines,
     "kpis": lambda sim: sim.kpis(),
     "trace": lambda sim: sim.trace(),
+    "transfers": lambda sim: sim.transfers,
     "state": lambda sim: sim.state,
     "copy": lambda sim: sim.copy(),
     "submit": lambda sim: sim.submit("more", cores=1, run_time=1.0),
@@ -48,6 +49,7 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("use", "decisions", "states", "usage", "kpis", "energy", "machine_states"), ()
     ),
+    **dict.fromkeys(("transfers", "stored_bytes"), ()),
     **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
     **dict.fromkeys(("progress", "is_down", "fail", "restore", "restore_held_task"), (0,)),
     "power": (1.0, True),
@@ -65,6 +67,7 @@ PROPERTIES = (
     "now",
     "start_time",
     "events",
+    "live_transfers",
     "has_python_policy",
     "shared",
     "needs_failures",

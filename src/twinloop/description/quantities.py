@@ -1,4 +1,5 @@
-"""Numbers with units: frequencies in MHz, memory in bytes, power in W, durations in s.
+"""Numbers with units: frequencies in MHz, memory in bytes, bandwidths in bytes per second, power in
+W, durations in s.
 
 A number without a unit is in the unit of its field. A text is a number and a unit (`2.1 GHz`);
 a duration may have several (`1h30m`). Units are case-sensitive.
@@ -19,7 +20,7 @@ from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
+_PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*(?:/[A-Za-z]+)?)\s*")
 _MAX_TEXT = 80
 
 #: Larger times (s) and powers (W) are rejected: in a sum with them, the other values of a run would
@@ -100,7 +101,8 @@ class Unit:
                 "has a number without a unit", kind="invalid-quantity", remedy=self._make_remedy()
             )
         alike = [known for known in self.factors if known.casefold() == unit.casefold()]
-        remedy = f"did you mean '{alike[0]}'?" if alike else suggest_name(unit, list(self.factors))
+        names = " or ".join(f"'{known}'" for known in alike)
+        remedy = f"did you mean {names}?" if alike else suggest_name(unit, list(self.factors))
         raise InputError(
             f"'{unit}' is not a unit for {self.what}",
             kind="invalid-quantity",
@@ -134,6 +136,17 @@ MEMORY = Unit(
     _make_factors(B="1", kB="1e3", KB="1e3", MB="1e6", GB="1e9", TB="1e12", PB="1e15")
     | {f"{prefix}iB": Decimal(1024) ** power for power, prefix in enumerate("KMGTP", start=1)},
 )
+#: Bits (b) and bytes (B) are different units, with decimal prefixes; binary ones for bytes only.
+BANDWIDTH = Unit(
+    "a bandwidth",
+    "B/s",
+    {
+        f"{prefix}{unit}/s": Decimal(10) ** power / parts
+        for power, prefix in ((0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"))
+        for unit, parts in (("b", 8), ("bit", 8), ("B", 1))
+    }
+    | {f"{prefix}iB/s": Decimal(1024) ** power for power, prefix in enumerate("KMGT", start=1)},
+)
 POWER = Unit(
     "a power", "W", _make_factors(mW="1e-3", W="1", kW="1e3", MW="1e6"), max_value=MAX_POWER
 )
@@ -153,6 +166,12 @@ MHz = Annotated[
 ]
 Bytes = Annotated[
     float, Field(gt=0), BeforeValidator(MEMORY.read), WithJsonSchema(MEMORY.schema(positive=True))
+]
+Bandwidth = Annotated[
+    float,
+    Field(gt=0),
+    BeforeValidator(BANDWIDTH.read),
+    WithJsonSchema(BANDWIDTH.schema(positive=True)),
 ]
 Watts = Annotated[
     float, Field(ge=0), BeforeValidator(POWER.read), WithJsonSchema(POWER.schema(positive=False))

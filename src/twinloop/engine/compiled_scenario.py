@@ -25,7 +25,7 @@ from twinloop._core import (
 )
 from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.engine import workload_columns
+from twinloop.engine import network_columns, workload_columns
 from twinloop.engine.admission import Admission
 from twinloop.engine.model_values import ModelValues, ValueRows
 from twinloop.engine.path_values import PathValue, PathValues
@@ -145,10 +145,21 @@ class CompiledScenario:
         self.native_scenario.set_rejected(self.rejected)
         self._note_names(task_columns["queue"])
         self._note_clocks()
+        self._set_network()
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
         drawn = scenario.failures is not None and scenario.failures.trace is None
         self._set_outages(self._estimate_horizon(self.values()) if drawn else np.inf)
+
+    def _set_network(self) -> None:
+        """Set the network and the files, if the platform has stores and the tasks have files."""
+        if not self.machines.platform.stores or self.workload.task_files.is_empty():
+            return
+        columns, notes = network_columns.build_network_columns(
+            self.machines, self.workload, self.arrays.ids
+        )
+        self.cleaned += notes
+        self.native_scenario.set_network(columns)
 
     def _find_rejected(self, queue: Any) -> Any:
         """Find the tasks that can never run because of queue limits, size or a rejected parent."""

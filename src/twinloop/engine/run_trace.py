@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twinloop._core import ClusterRun
 from twinloop.description import Cleaning
 from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.table_size import MAX_ROWS, check_rows
 from twinloop.engine.usage_table import build_usage_table
 from twinloop.trace import Manifest, Trace
@@ -60,6 +61,7 @@ def trace_from_run(
         "node_states": _build_state_table(compiled, run),
         "decisions": _build_decision_table(compiled, run),
         "usage": build_usage_table(compiled, run),
+        "transfers": build_transfer_table(compiled, run),
     }
     facts = _collect_facts(compiled, run)
     tables |= _build_power_tables(compiled, run, step, per_node=per_node, most_rows=most_rows)

@@ -10,6 +10,7 @@ import polars as pl
 from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.run_trace import status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState, restore_state
 from twinloop.engine.workload_columns import find_exceeded_limit
@@ -100,6 +101,11 @@ class Simulation:
     def view(self) -> View:
         """The state as passed to the policy: waiting and running tasks, free capacity."""
         return self._run.view()
+
+    @property
+    def transfers(self) -> pl.DataFrame:
+        """The transfers of files that have ended; none if the platform has no stores."""
+        return build_transfer_table(self._compiled, self._run)
 
     @property
     def tasks(self) -> pl.DataFrame:

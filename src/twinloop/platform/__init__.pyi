@@ -1,3 +1,11 @@
+from .network import (
+    LocalStore,
+    NetworkDescription,
+    NetworkLink,
+    NetworkRoute,
+    Ports,
+    SharedStore,
+)
 from .opendc import platform_to_topology, read_topology, write_topology
 from .parts import Cluster, Host, Maintenance, Queue, Reservation
 from .platform import Platform
@@ -22,12 +30,18 @@ __all__ = [
     "Cubic",
     "Host",
     "Linear",
+    "LocalStore",
     "Maintenance",
     "Mse",
+    "NetworkDescription",
+    "NetworkLink",
+    "NetworkRoute",
     "Platform",
+    "Ports",
     "PowerModel",
     "Queue",
     "Reservation",
+    "SharedStore",
     "Sqrt",
     "Square",
     "Table",

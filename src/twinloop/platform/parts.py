@@ -20,6 +20,7 @@ from twinloop.description.quantities import (
     number_to_text,
 )
 from twinloop.platform.carbon import CarbonIntensity
+from twinloop.platform.network import LocalStore, Ports
 from twinloop.platform.power import AnyPowerModel
 from twinloop.platform.states import HostStates, check_states, read_states
 
@@ -60,6 +61,10 @@ class Host(Description):
         description="states other than running by name: off, switching-on, switching-off and "
         "others, such as suspended; by default a node is switched on and off at once",
     )
+    ports: Ports | None = Field(
+        None, description="ports of one node to the network; by default unlimited"
+    )
+    store: LocalStore | None = Field(None, description="data store of one node")
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:

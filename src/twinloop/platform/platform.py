@@ -18,6 +18,7 @@ from twinloop.description.problems import ProblemCollector, find_unknown_names
 from twinloop.description.quantities import Label, memory_to_text, number_to_text
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import shorthand
+from twinloop.platform.network import NetworkDescription, SharedStore, check_network
 from twinloop.platform.parts import (
     Cluster,
     Host,
@@ -53,6 +54,13 @@ class Platform(Description):
     )
     maintenance: tuple[Maintenance, ...] = Field(
         (), description="periods in which hosts are unavailable"
+    )
+
+    stores: tuple[SharedStore, ...] = Field(
+        (), description="data stores; files of tasks are in the first one"
+    )
+    network: NetworkDescription | None = Field(
+        None, description="network; by default a star without latency"
     )
 
     # --- constructors ----------------------------------------------------------------------------
@@ -228,6 +236,9 @@ class Platform(Description):
         findings.check()
         self._check_references(findings)
         findings.check()
+        if self.stores or self.network is not None:
+            check_network(self, findings)
+            findings.check()
         return self
 
     def _check_names(self, findings: ProblemCollector) -> None:

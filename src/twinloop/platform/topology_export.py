@@ -31,6 +31,10 @@ def export_topology(
     for field in ("queues", "reservations", "maintenance"):
         for i, _ in enumerate(getattr(platform, field)):
             export.note_loss(f"{field}, which a topology does not have", (field, i))
+    for i, _ in enumerate(platform.stores):
+        export.note_loss("stores, which a topology does not have", ("stores", i))
+    if platform.network is not None:
+        export.note_loss("the network, which a topology does not have", ("network",))
     notes = tuple(
         Cleaning(kind="ignored", what=what, count=len(places), examples=tuple(places[:3]))
         for what, places in export.losses.items()
@@ -68,6 +72,9 @@ class _Export:
             self.add_problem((*address, "cores"), "must be below 2^31 in OpenDC")
         if host.names:
             self.note_loss("names of nodes: OpenDC generates names", (*address, "names"))
+        for field in ("ports", "store"):
+            if getattr(host, field) is not None:
+                self.note_loss(f"{field}, which a topology does not have", (*address, field))
         if host.speed is not None:
             self.note_loss("speed: OpenDC has only the clock", (*address, "speed"))
         values: dict[str, Any] = {

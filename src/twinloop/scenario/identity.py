@@ -105,6 +105,10 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("model", "decide"): "instant",
     ("model", "instant_order"): list(INSTANT_GROUPS),
     ("platform", "clusters", "*", "hosts", "*", "states"): {},
+    ("platform", "clusters", "*", "hosts", "*", "ports"): None,
+    ("platform", "clusters", "*", "hosts", "*", "store"): None,
+    ("platform", "stores"): [],
+    ("platform", "network"): None,
 }
 _PREFIXES: Final = {path[:length] for path in _ADDED_LATER for length in range(len(path))}
 

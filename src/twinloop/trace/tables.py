@@ -166,6 +166,17 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "subject": text_column("the task or machine that it concerns"),
         "target": text_column("chosen machine or state; of a notification, its reason"),
     },
+    "transfers": {
+        "kind": text_column("read or write"),
+        "subject": text_column("the task whose data is moved"),
+        "file": text_column("the file; null: no named file"),
+        "from": text_column("node or store it comes from"),
+        "to": text_column("node or store it goes to"),
+        "bytes": _bytes_column("bytes that were moved"),
+        "start": seconds_column("when it was requested: it may wait for its store, then latency"),
+        "end": seconds_column("its end"),
+        "reason": text_column("why it ended: completed or cancelled"),
+    },
     "files": {
         "file": text_column("name of the file, unique"),
         "size": _bytes_column("its size; null: not recorded"),

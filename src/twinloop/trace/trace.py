@@ -96,6 +96,11 @@ class Trace:
         return self._tables["decisions"].clone()
 
     @property
+    def transfers(self) -> pl.DataFrame:
+        """Transfers of data between stores and nodes."""
+        return self._tables["transfers"].clone()
+
+    @property
     def files(self) -> pl.DataFrame:
         """A row per data file."""
         return self._tables["files"].clone()

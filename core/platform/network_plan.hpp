@@ -1,0 +1,49 @@
+// The network and the data stores of a scenario: constant, shared by its runs. The one native place
+// of bandwidths and latencies.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/simulation.hpp"
+#include "platform/transfers.hpp"
+
+namespace twinloop {
+
+struct NetworkPlan {
+    struct Node {
+        double out;  // bandwidths of its ports; infinite: unlimited
+        double in;
+    };
+    struct PlannedLink {
+        NodeId a;
+        NodeId b;
+        double bandwidth;
+        double latency;
+        bool half_duplex;
+    };
+    struct PlannedRoute {
+        NodeId from;
+        NodeId to;
+        std::vector<LinkId> links;
+        double latency;  // NaN: the sum over the links
+    };
+    struct PlannedStore {
+        NodeId node;
+        double capacity;
+        double read;
+        double write;
+        std::uint32_t streams;
+    };
+
+    std::vector<Node> nodes;  // the machines in their order, then stores and switches
+    std::vector<PlannedLink> links;
+    std::vector<PlannedRoute> routes;
+    std::vector<PlannedStore> stores;
+    double latency = 0.0;
+
+    // The network of a run, with new resources in its simulation.
+    [[nodiscard]] Transfers build(Simulation& simulation) const;
+};
+
+}  // namespace twinloop

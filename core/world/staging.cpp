@@ -1,0 +1,96 @@
+#include "world/staging.hpp"
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace twinloop {
+
+Staging::Progress Staging::begin(std::uint32_t slot, Step step) {
+    StagingState& state = world_.staging;
+    if (state.cursors.size() <= slot) state.cursors.resize(slot + 1);
+    state.cursors[slot] = {};
+    world_.executions[slot].step = step;
+    return next(slot);
+}
+
+Staging::Progress Staging::next(std::uint32_t slot) {
+    StagingState& state = world_.staging;
+    StagingState::Cursor& cursor = state.cursors[slot];
+    const Execution& execution = world_.executions[slot];
+    const bool reads = execution.step == Step::read;
+    const FileTable& table = *world_.scenario->files;
+    const std::span<const FileId> files =
+        reads ? table.read_by(execution.task) : table.written_by(execution.task);
+    if (cursor.next == files.size()) return Progress::over;
+    const FileId file = files[cursor.next++];
+    const StoreId store = table.files[file].store;
+    const std::span<const Part> parts = world_.scheduler.parts(execution.task);
+    cursor.machine = std::ranges::min(parts, {}, &Part::machine).machine;
+    const NodeId here = node_of(cursor.machine);
+    const NodeId there = state.transfers.stores[store].spec.node;
+    TransferSpec spec;
+    spec.from = reads ? there : here;
+    spec.to = reads ? here : there;
+    (reads ? spec.source : spec.target) = store;
+    spec.file = file;
+    spec.bytes = table.files[file].bytes;
+    spec.token = (static_cast<std::uint64_t>(slot) << 32 | member) + 1;
+    try {
+        cursor.transfer = state.transfers.begin(world_.simulation, spec);
+    } catch (const std::invalid_argument&) {
+        cursor.refused = true;
+        return Progress::refused;
+    }
+    return Progress::begun;
+}
+
+bool Staging::is_refused(std::uint32_t slot) const { return world_.staging.cursors[slot].refused; }
+
+void Staging::end(std::uint32_t slot, Ending how, const Final& figures) {
+    StagingState& state = world_.staging;
+    const TransferId id = std::exchange(state.cursors[slot].transfer, none);
+    const Transfers::Transfer transfer = state.transfers[id];
+    state.transfers.end(world_.simulation, id, how);
+    if (!world_.records.recording.placements) return;
+    const bool reads = transfer.spec.source != none;
+    world_.records.transfers.push_back({world_.executions[slot].task, transfer.spec.file,
+                                        reads ? transfer.spec.source : transfer.spec.target,
+                                        state.cursors[slot].machine, reads, how == Ending::finished,
+                                        figures.done, transfer.registered, world_.now()});
+}
+
+void Staging::cancel(std::uint32_t slot) {
+    // The client is notified and calls `end`.
+    if (is_active(slot)) world_.simulation.cancel(activity(slot));
+}
+
+// A paused transfer keeps its streams.
+void Staging::pause(std::uint32_t slot) {
+    if (is_active(slot)) world_.simulation.suspend(activity(slot));
+}
+
+void Staging::resume(std::uint32_t slot) {
+    if (is_active(slot)) world_.simulation.resume(activity(slot));
+}
+
+bool Staging::is_active(std::uint32_t slot) const {
+    const StagingState& state = world_.staging;
+    return slot < state.cursors.size() && state.cursors[slot].transfer != none;
+}
+
+ActivityId Staging::activity(std::uint32_t slot) const {
+    const StagingState& state = world_.staging;
+    return state.transfers[state.cursors[slot].transfer].activity;
+}
+
+// Machines that were added in the run have unlimited ports.
+NodeId Staging::node_of(MachineId machine) {
+    StagingState& state = world_.staging;
+    while (state.nodes.size() <= machine)
+        state.nodes.push_back(state.transfers.network.add_node(none, none));
+    return state.nodes[machine];
+}
+
+}  // namespace twinloop

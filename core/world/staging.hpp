@@ -1,0 +1,40 @@
+// Read and write steps: the transfers of the files of a task between their stores and the first
+// machine of the task, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "world/state.hpp"
+
+namespace twinloop {
+
+class Staging {
+  public:
+    explicit Staging(WorldState& world) : world_(world) {}
+
+    // The member of the token of a transfer, beside those of the activities on machines.
+    static constexpr std::uint32_t member = 0xfffffffeU;
+
+    enum class Progress : std::uint8_t { begun, over, refused };
+    // Begins the transfer of the first file of a step, or of the next one.
+    [[nodiscard]] Progress begin(std::uint32_t slot, Step step);
+    [[nodiscard]] Progress next(std::uint32_t slot);
+    // Whether the store of the present file had no space, or there is no route to it.
+    [[nodiscard]] bool is_refused(std::uint32_t slot) const;
+    // The transfer of an execution has ended.
+    void end(std::uint32_t slot, Ending how, const Final& figures);
+    // Act on the transfer in progress, if there is one.
+    void cancel(std::uint32_t slot);
+    void pause(std::uint32_t slot);
+    void resume(std::uint32_t slot);
+
+  private:
+    [[nodiscard]] bool is_active(std::uint32_t slot) const;
+    [[nodiscard]] ActivityId activity(std::uint32_t slot) const;
+    [[nodiscard]] NodeId node_of(MachineId machine);
+
+    WorldState& world_;
+};
+
+}  // namespace twinloop

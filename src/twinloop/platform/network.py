@@ -1,0 +1,288 @@
+"""Networks and data stores of a platform: ports, links, routes, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from twinloop.description.description import Description
+from twinloop.description.document import Address
+from twinloop.description.problems import ProblemCollector, find_unknown_names
+from twinloop.description.quantities import Bandwidth, Bytes, Count, Label, Name, Seconds
+
+if TYPE_CHECKING:
+    from twinloop.platform.platform import Platform
+
+
+class Ports(Description):
+    """The ports of a node: what it can receive (`in`) and send (`out`) at once, full-duplex.
+
+    One bandwidth stands for both directions.
+
+    >>> ports = Ports.from_dict({"in": "1 Gb/s", "out": "100 MB/s"})
+    >>> ports.receive, ports.send
+    (125000000.0, 100000000.0)
+    """
+
+    # `in` is a keyword, so that the field cannot be written as an ordinary one.
+    __annotations__["in"] = "Bandwidth | None"
+    vars()["in"] = Field(
+        None, description="bandwidth of all incoming transfers; default: unlimited"
+    )
+    out: Bandwidth | None = Field(
+        None, description="bandwidth of all outgoing transfers; default: unlimited"
+    )
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        return {"in": data, "out": data} if isinstance(data, str | int | float) else data
+
+    @property
+    def receive(self) -> float | None:
+        """The bandwidth of incoming transfers (bytes/s); None: unlimited."""
+        value: float | None = getattr(self, "in")
+        return value
+
+    @property
+    def send(self) -> float | None:
+        """The bandwidth of outgoing transfers (bytes/s); None: unlimited."""
+        return self.out
+
+
+class LocalStore(Description):
+    """The data store of a host: its capacity, its bandwidths, and its bound on transfers.
+
+    >>> LocalStore(capacity="5 TB", read="2 Gb/s").read
+    250000000.0
+    """
+
+    capacity: Bytes | None = Field(None, description="capacity (bytes); default: unlimited")
+    read: Bandwidth | None = Field(None, description="bandwidth of all reads; default: unlimited")
+    write: Bandwidth | None = Field(None, description="bandwidth of all writes; default: unlimited")
+    streams: Count | None = Field(
+        None, description="maximum number of transfers at once, the others wait; default: unlimited"
+    )
+
+
+class SharedStore(LocalStore):
+    """A data store of a platform, at a node of its own.
+
+    >>> SharedStore(name="scratch", capacity="10 TB", ports="1 Gb/s").ports.send
+    125000000.0
+    """
+
+    name: Name = Field(description="name of the store")
+    ports: Ports | None = Field(None, description="ports of its node; default: unlimited")
+
+
+class NetworkLink(Description):
+    """A link between two nodes.
+
+    >>> NetworkLink(between=["rack", "core"], bandwidth="10 Gb/s").bandwidth
+    1250000000.0
+    """
+
+    name: Label = Field("", description="name of the link, for routes; by default A-B")
+    between: tuple[Name, Name] = Field(
+        description="its ends: nodes, stores or switches; at an end that is a cluster or a group "
+        "of hosts, each of its nodes has such a link of its own"
+    )
+    bandwidth: Bandwidth | None = Field(None, description="bandwidth; default: unlimited")
+    latency: Seconds = Field(0.0, description="latency (s)")
+    duplex: Literal["full", "half"] = Field(
+        "full", description="full: the bandwidth in each direction; half: for both together"
+    )
+
+
+class NetworkRoute(Description):
+    """A declared route between two nodes, in both directions.
+
+    >>> NetworkRoute(between=["a", "b"], links=["a-core", "core-b"]).links
+    ('a-core', 'core-b')
+    """
+
+    between: tuple[Name, Name] = Field(description="its ends: nodes or stores")
+    links: tuple[Name, ...] = Field((), description="the links from the first end to the second")
+    latency: Seconds | None = Field(
+        None, description="latency (s); default: that of the network and of its links"
+    )
+
+
+class NetworkDescription(Description):
+    """The network of a platform. Without links, all nodes are connected to one switch: a star.
+
+    >>> NetworkDescription(latency="5ms").latency
+    0.005
+    """
+
+    latency: Seconds = Field(
+        0.0, description="latency of every route (s), in addition to that of its links"
+    )
+    switches: tuple[Name, ...] = Field((), description="names of nodes that only connect links")
+    links: tuple[NetworkLink, ...] = Field((), description="links; default: none, a star")
+    routes: tuple[NetworkRoute, ...] = Field(
+        (), description="routes that differ from the shortest path"
+    )
+
+    @model_validator(mode="after")
+    def _check_ends(self) -> NetworkDescription:
+        findings = ProblemCollector()
+        ends = {"links": [link.between for link in self.links]}
+        ends["routes"] = [route.between for route in self.routes]
+        for field, pairs in ends.items():
+            for i, (first, second) in enumerate(pairs):
+                if first == second:
+                    findings.add(
+                        (field, i, "between"),
+                        "must name two different ends",
+                        kind="inconsistent-values",
+                    )
+        findings.check()
+        return self
+
+
+@dataclass(frozen=True)
+class ExpandedLink:
+    """One link between two nodes, of a description that may stand for many."""
+
+    name: str
+    ends: tuple[str, str]
+    link: NetworkLink
+
+
+def expand_links(platform: Platform) -> list[ExpandedLink]:
+    """Return the links of a platform one by one: those of groups of hosts for each node."""
+    if platform.network is None:
+        return []
+    expanded = []
+    for link in platform.network.links:
+        first, second = (_list_nodes(platform, end) for end in link.between)
+        for a in first:
+            for b in second:
+                single = len(first) == len(second) == 1
+                name = (link.name or "-".join(link.between)) if single else f"{a}-{b}"
+                expanded.append(ExpandedLink(name, (a, b), link))
+    return expanded
+
+
+def _list_nodes(platform: Platform, end: str) -> tuple[str, ...]:
+    groups = {c.name for c in platform.clusters} | {
+        f"{c.name}-{h.name}" for c, h in platform.hosts()
+    }
+    return platform.select([end]) if end in groups else (end,)
+
+
+def check_network(platform: Platform, findings: ProblemCollector) -> None:
+    """Check the names in the network of a platform, and that its stores can be reached."""
+    stores = [store.name for store in platform.stores]
+    findings.add_repeats(((name, ("stores", i, "name")) for i, name in enumerate(stores)), "store")
+    network = platform.network
+    if network is None:
+        return
+    nodes = set(platform.select())
+    for i, name in enumerate(network.switches):
+        if name in nodes or name in stores:
+            findings.add(
+                ("network", "switches", i),
+                f"'{name}' is also the name of a node or a store",
+                kind="duplicate-name",
+            )
+    groups = [c.name for c in platform.clusters]
+    groups += [f"{c.name}-{h.name}" for c, h in platform.hosts()]
+    ends = [*network.switches, *stores, *groups]
+    for i, link in enumerate(network.links):
+        _check_names(findings, ("network", "links", i, "between"), link.between, ends, nodes)
+        if all(len(_list_nodes(platform, end)) > 1 for end in link.between):
+            findings.add(
+                ("network", "links", i, "between"),
+                "names two groups of hosts; at most one end may be a group",
+                kind="inconsistent-values",
+            )
+    for i, route in enumerate(network.routes):
+        _check_names(findings, ("network", "routes", i, "between"), route.between, stores, nodes)
+    findings.check()
+    links = expand_links(platform)
+    _check_routes(network, links, findings)
+    findings.check()
+    _check_reachable(platform, links, findings)
+
+
+def _check_names(
+    findings: ProblemCollector,
+    address: Address,
+    given: Iterable[str],
+    known: Sequence[str],
+    nodes: set[str],
+) -> None:
+    for j, name in enumerate(given):
+        if name in nodes or name in known:
+            continue
+        remedy = find_unknown_names([name], [*known, *sorted(nodes)[:100]], "node")[0][1]
+        findings.add((*address, j), f"unknown node '{name}'", remedy, kind="unknown-reference")
+
+
+def _check_routes(
+    network: NetworkDescription, links: Sequence[ExpandedLink], findings: ProblemCollector
+) -> None:
+    by_name: Mapping[str, ExpandedLink] = {link.name: link for link in links}
+    for i, route in enumerate(network.routes):
+        at = route.between[0]
+        for j, name in enumerate(route.links):
+            address = ("network", "routes", i, "links", j)
+            link = by_name.get(name)
+            if link is None:
+                remedy = find_unknown_names([name], list(by_name)[:100], "link")[0][1]
+                findings.add(address, f"unknown link '{name}'", remedy, kind="unknown-reference")
+                break
+            if at not in link.ends:
+                findings.add(
+                    address,
+                    f"'{name}' does not begin at '{at}', where the route is",
+                    kind="inconsistent-values",
+                )
+                break
+            at = link.ends[1] if link.ends[0] == at else link.ends[0]
+        else:
+            if route.links and at != route.between[1]:
+                findings.add(
+                    ("network", "routes", i, "links"),
+                    f"lead to '{at}', not to '{route.between[1]}'",
+                    kind="inconsistent-values",
+                )
+
+
+def _check_reachable(
+    platform: Platform, links: Sequence[ExpandedLink], findings: ProblemCollector
+) -> None:
+    if not links or platform.network is None:
+        return
+    neighbours: dict[str, list[str]] = {}
+    for link in links:
+        for a, b in (link.ends, link.ends[::-1]):
+            neighbours.setdefault(a, []).append(b)
+    declared = {frozenset(route.between) for route in platform.network.routes}
+    for i, store in enumerate(platform.stores):
+        reached = set(_reach(store.name, neighbours))
+        for node in platform.select():
+            if node not in reached and frozenset((store.name, node)) not in declared:
+                findings.add(
+                    ("stores", i),
+                    f"no links lead from '{store.name}' to '{node}'",
+                    "add a link or a route",
+                    kind="inconsistent-values",
+                )
+                break
+
+
+def _reach(start: str, neighbours: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    seen, open_nodes = {start}, [start]
+    while open_nodes:
+        node = open_nodes.pop()
+        yield node
+        for other in neighbours.get(node, ()):
+            if other not in seen:
+                seen.add(other)
+                open_nodes.append(other)
