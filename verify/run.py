@@ -61,7 +61,7 @@ PARTS = (
         "Every test of real processes, including long ones",
         ("-m", "real", "-q"),
     ),
-    VerificationPart("simgrid", ("verify/test_simgrid.py",)),
+    VerificationPart("simgrid", ("verify/test_simgrid.py", "verify/test_simgrid_routes.py")),
     VerificationPart("replay", ("verify/test_replay_with_feedback.py",)),
     VerificationPart("surf", ("verify/test_surf.py",)),
     VerificationPart("surf-power", ("verify/test_surf_power.py",)),
