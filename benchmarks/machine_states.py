@@ -25,8 +25,19 @@ GROWTH = 2.0
 POWER = {"model": "linear", "idle": 60.0, "max": 240.0}
 
 
-def platform(machines: int) -> dict[str, Any]:
-    host = {"name": "host", "count": machines, "cores": 1, "power": POWER}
+DAY, HOUR = 86_400.0, 3_600.0
+#: Table 1 of G. Kecskemeti, "DISSECT-CF" (2015).
+RUNNING = {"model": "linear", "idle": 368.8, "max": 722.7}
+STATES = {
+    "off": {"power": "36.4 W"},
+    "switching-on": {"power": "483.1 W", "duration": "200s"},
+    "switching-off": {"power": "409.2 W", "duration": "12s"},
+}
+SAVING = {"name": "power-saving", "options": {"idle_time": "5min"}}
+
+
+def platform(machines: int, **more: Any) -> dict[str, Any]:
+    host = {"name": "host", "count": machines, "cores": 1, "power": POWER, **more}
     return {"clusters": [{"name": "c", "hosts": [host]}]}
 
 
@@ -142,8 +153,55 @@ def failures(result: BenchmarkResult, quick: bool) -> None:
     add_growth_goal(result, "cost of a failure", cost)
 
 
+def hourly(machines: int) -> Trace:
+    """A day in which half of the machines get a task within ten minutes of every hour."""
+    submit = np.arange(0.0, DAY, HOUR)[:, None] + np.linspace(0.0, 600.0, machines // 2)
+    return Trace(
+        tasks=pl.DataFrame(
+            {
+                "id": np.arange(submit.size).astype(str),
+                "submit": submit.ravel(),
+                "requested_cores": np.ones(submit.size),
+                "run_time": np.full(submit.size, LENGTH),
+            }
+        )
+    )
+
+
+def saving(result: BenchmarkResult, quick: bool) -> None:
+    table = ResultTable(
+        "A day of machines with states under power-saving, FCFS (CPU)",
+        {
+            "machines": ",d",
+            "changes": ",d",
+            "seconds": ".3f",
+            "without": ".3f",
+            "us/change": ".2f",
+            "energy": ".2f",
+        },
+        note="changes: periods of states; without: the same day with all machines on; energy: as a "
+        "multiple of that day's.",
+        costs=["us/change"],
+    )
+    for machines in (100, 1_000):
+        load, host = hourly(machines), platform(machines, power=RUNNING, states=STATES)
+        contestants = {
+            "saving": partial(finished, compiled(load, host, "fcfs", controllers=[SAVING])),
+            "on": partial(finished, compiled(load, host, "fcfs")),
+        }
+        seconds, runs = side_by_side(contestants, 2 if quick else 5)
+        for name, run in runs.items():
+            if run.kpis()["completed"] != load.tasks.height:
+                result.failures.append(f"machine_states: {name}: not all tasks were completed")
+        count = len(runs["saving"].states()["start"])
+        energy = runs["saving"].kpis()["energy_j"] / runs["on"].kpis()["energy_j"]
+        each = (seconds["saving"] - seconds["on"]) / count * 1e6
+        table.rows.append([machines, count, seconds["saving"], seconds["on"], each, energy])
+    result.tables.append(table)
+
+
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (switching, failures)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (switching, failures, saving)
 
 
 def run(quick: bool) -> BenchmarkResult:
