@@ -13,7 +13,7 @@
 namespace twinloop::bind {
 namespace {
 
-constexpr const char* decision_names[] = {"place", "preempt", "kill", "close", "reserve"};
+constexpr const char* decision_names[] = {"place", "preempt", "kill", "close", "reserve", "wake"};
 
 // A policy and its scheduler state without a simulator, for real executions.
 struct Dispatching {
@@ -106,7 +106,7 @@ void bind_dispatcher(nb::module_& module) {
                 const std::vector<Part> parts(had.begin(), had.end());
                 held->scheduler.end(placed);
                 held->scheduler.submit(placed);
-                held->policy->refused(held->scheduler, placed, parts, why.c_str());
+                held->policy->start_failed(held->scheduler, placed, parts, why.c_str());
             },
             nb::arg("task"), nb::arg("now"), nb::arg("why") = "",
             "Return a placed task to the queue because it could not be started; the policy "

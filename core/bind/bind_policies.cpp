@@ -11,7 +11,7 @@
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
-#include "control/order_checks.hpp"
+#include "control/controller_chain.hpp"
 #include "control/policies/options.hpp"
 
 namespace twinloop::bind {
@@ -65,6 +65,9 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
                                                {"resume", Preemption::resume}});
         return make_batch(batch);
     }
+    if (nb::cast<std::string>(options["kind"]) == "power-saving")
+        return make_power_saving(
+            {nb::cast<double>(options["idle_time"]), nb::cast<std::size_t>(options["keep"])});
     FilterOptions filter;
     filter.filters = weighted<Filter>(options, "filters",
                                       {{"instance-count", Filter::instance_count},
@@ -131,11 +134,18 @@ class PythonPolicy final : public Controller {
     }
     [[nodiscard]] bool foreign() const override { return true; }
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
+    [[nodiscard]] Overcommit overcommit() const override { return {.cores = ratio_}; }
     [[nodiscard]] bool decides_when_idle() const override { return decides_when_idle_; }
     [[nodiscard]] View& view() { return nb::cast<View&>(view_); }
 
-    void refused(const SchedulerState& scheduler, TaskId task, std::span<const Part> parts,
+    // The order is that of the decision that is being converted.
+    void refused(const SchedulerState&, const Order&, std::span<const Part>,
                  const char* why) override {
+        refuse(decision_, why);
+    }
+
+    void start_failed(const SchedulerState& scheduler, TaskId task, std::span<const Part> parts,
+                      const char* why) override {
         if (!wants_failures()) return;
         const Connection connected(view(), const_cast<SchedulerState&>(scheduler));
         nb::list machines;
@@ -161,28 +171,15 @@ class PythonPolicy final : public Controller {
         const DecisionTypes& types = decision_types();
         for (const nb::handle decision : answer) {
             const nb::handle type = decision.type();
+            decision_ = decision;
             if (type.is(types.place)) {
                 place(scheduler, decision);
             } else if (type.is(types.wake)) {
-                const auto time = nb::cast<double>(decision.attr("time"));
-                if (!(time > scheduler.now()))
-                    throw nb::value_error("the time of Wake must be later than now");
-                scheduler.wake(time);
+                scheduler.wake(nb::cast<double>(decision.attr("time")));
             } else if (type.is(types.preempt)) {
-                const auto task = task_of(scheduler, decision);
-                if (scheduler.phase(task) != Phase::running) {
-                    refuse(decision, "the task is not running");
-                } else {
-                    scheduler.preempt(task);
-                }
+                scheduler.preempt(task_of(scheduler, decision));
             } else if (type.is(types.kill)) {
-                const TaskId task = task_of(scheduler, decision);
-                const Phase phase = scheduler.phase(task);
-                if (phase != Phase::running && phase != Phase::waiting && phase != Phase::held) {
-                    refuse(decision, "the task is neither waiting nor running");
-                } else {
-                    scheduler.kill(task);
-                }
+                scheduler.kill(task_of(scheduler, decision));
             } else if (type.is(types.reserve)) {
                 const nb::object machines = decision.attr("machines");
                 const nb::object first =
@@ -240,15 +237,11 @@ class PythonPolicy final : public Controller {
     void set_state(SchedulerState& scheduler, nb::handle decision) {
         const MachineId machine = machine_of(scheduler, nb::object(decision.attr("machine")));
         const StateId target = state_of(scheduler, nb::cast<std::string>(decision.attr("state")));
-        if (const char* why = find_state_obstacle(scheduler, machine, target))
-            return refuse(decision, why);
         scheduler.set_state(machine, target);
     }
 
     void place(SchedulerState& scheduler, nb::handle decision) {
         const TaskId task = task_of(scheduler, decision);
-        if (scheduler.phase(task) != Phase::waiting)
-            return refuse(decision, "the task is not waiting");
         const nb::object machines = decision.attr("machines");
         const nb::object given = decision.attr("cores");
         chosen_.clear();
@@ -257,55 +250,21 @@ class PythonPolicy final : public Controller {
         } else {
             for (const nb::handle each : machines) chosen_.push_back(index(each, "a machine"));
         }
-        if (chosen_.empty()) return refuse(decision, "it has no machine");
         parts_.clear();
         const Needs needs = scheduler.needs(task);
         const auto count = static_cast<double>(chosen_.size());
         const bool each_its_own = nb::hasattr(given, "__len__");
-        double total = 0.0;
         for (std::size_t i = 0; i < chosen_.size(); ++i) {
-            const MachineId machine = machine_of(scheduler, nb::int_(chosen_[i]));
+            const MachineId machine = machine_at(scheduler, chosen_[i]);
             double cores = needs.cores / count;
             if (each_its_own) {
                 cores = nb::cast<double>(given[i]);
             } else if (!given.is_none()) {
                 cores = nb::cast<double>(given);
             }
-            if (const char* why = obstacle(scheduler, task, machine, cores, count))
-                return refuse(decision, why);
             parts_.push_back({machine, 1, cores});
-            total += cores;
         }
-        if (std::abs(total - needs.cores) > slack * (1 + needs.cores))
-            return refuse(decision, "the cores do not add up to the request of the task");
-        if (needs.nodes > 0 && static_cast<std::size_t>(needs.nodes) != parts_.size())
-            return refuse(decision, "the task requests another number of nodes");
         scheduler.place(task, parts_);
-    }
-
-    // The reason why the task cannot get these cores of the machine; nullptr if it can.
-    [[nodiscard]] const char* obstacle(const SchedulerState& scheduler, TaskId task,
-                                       MachineId machine, double cores, double count) const {
-        const Space& space = scheduler.space();
-        const Needs needs = scheduler.needs(task);
-        if (std::ranges::any_of(parts_, [&](const Part& part) { return part.machine == machine; }))
-            return "it lists a machine twice";
-        if (!(cores >= 0 && std::isfinite(cores)) || (cores == 0 && needs.cores > 0))
-            return "the number of cores is not valid";
-        if (!space.open(machine)) return "the machine is down or off";
-        const double spare = (ratio_ - 1) * scheduler.machines()[machine].cores;
-        if (cores > 0 && space.cores(machine) + spare < cores - slack)
-            return "the machine has too few free cores";
-        const double share = needs.cores > 0 ? cores / needs.cores : 1.0 / count;
-        if (needs.memory > 0 && space.memory(machine) < needs.memory * share * (1 - slack))
-            return "the machine has too little free memory";
-        for (std::size_t r = 0; r < needs.amounts.size(); ++r)
-            if (needs.amounts[r] > 0 && space.amount(machine, r) < needs.amounts[r] * share - slack)
-                return "the machine has too little of another resource";
-        if (!scheduler.allowed(task, machine, scheduler.now(), scheduler.planned_time(task)))
-            return "its queue, a reservation or maintenance does not allow the task on the machine "
-                   "now";
-        return nullptr;
     }
 
     [[nodiscard]] bool wants_failures() const {
@@ -325,6 +284,7 @@ class PythonPolicy final : public Controller {
     nb::object state_;
     nb::object view_;
     nb::object decide_;
+    nb::handle decision_;  // that is being converted
     double ratio_ = 1.0;
     bool decides_when_idle_ = false;
     std::vector<std::int64_t> chosen_;
@@ -385,6 +345,12 @@ SchedulerState& View::get() const {
 
 std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
                                         std::uint64_t seed) {
+    if (nb::isinstance<nb::list>(policy)) {
+        std::vector<std::unique_ptr<Controller>> controllers;
+        for (const nb::handle each : nb::borrow<nb::list>(policy))
+            controllers.push_back(policy_from(each, names, seed));
+        return std::make_unique<ControllerChain>(std::move(controllers));
+    }
     if (nb::isinstance<NativePolicy>(policy))
         return nb::cast<NativePolicy&>(policy).prototype->clone();
     nb::object view = nb::cast(View{nullptr, names, nullptr});
@@ -396,12 +362,16 @@ std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& nam
 }
 
 void attach(Controller& policy, std::shared_ptr<InUse> guard) {
+    if (const auto* chain = dynamic_cast<ControllerChain*>(&policy))
+        for (const auto& each : chain->controllers()) attach(*each, guard);
     auto* python = dynamic_cast<PythonPolicy*>(&policy);
     if (python == nullptr) return;
     python->view().guard = std::move(guard);
 }
 
 void rename(Controller& policy, const nb::object& names) {
+    if (const auto* chain = dynamic_cast<ControllerChain*>(&policy))
+        for (const auto& each : chain->controllers()) rename(*each, names);
     if (auto* python = dynamic_cast<PythonPolicy*>(&policy)) python->view().names = names;
 }
 

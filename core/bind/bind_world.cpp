@@ -155,6 +155,7 @@ nb::dict decisions(const WorldHandle& self) {
     columns["t"] = as_array(log, [](const auto& row) { return row.t; });
     columns["kind"] = as_array(log, [](const auto& row) { return code(row.kind); });
     columns["state"] = as_array(log, [](const auto& row) { return row.state; });
+    columns["controller"] = as_array(log, [](const auto& row) { return row.controller; });
     columns["task"] = as_array(log, [](const auto& row) { return row.task; });
     columns["machine"] = as_array(log, [](const auto& row) { return row.machine; });
     return columns;
@@ -282,6 +283,8 @@ void bind_world(nb::module_& module) {
         .def_prop_ro("start_time",
                      [](const WorldHandle& self) { return self.hold()->state().begin; })
         .def_prop_ro("events", [](const WorldHandle& self) { return self.hold()->state().events; })
+        .def_prop_ro("acting_controller",
+                     [](const WorldHandle& self) { return self.hold()->controller().acting(); })
         .def_prop_ro("has_python_policy",
                      [](const WorldHandle& self) { return self.hold()->foreign(); })
         .def_prop_ro("shared",

@@ -36,7 +36,7 @@ MachineId machine_at(const SchedulerState& scheduler, std::int64_t machine);
 StateId state_of(const SchedulerState& scheduler, const std::string& name);
 std::string state_name(const SchedulerState& scheduler, MachineId machine);
 
-// A native policy, or an object with `start` and `decide`.
+// A native policy, an object with `start` and `decide`, or a list of them: several controllers.
 std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
                                         std::uint64_t seed);
 // Guards the view of a policy in Python against other threads.

@@ -2,6 +2,7 @@
 // orders when they are called.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -11,6 +12,14 @@
 namespace twinloop {
 
 class SchedulerState;
+struct Order;
+
+// Ratios; infinite: without a limit.
+struct Overcommit {
+    double cores = 1.0;
+    double memory = 1.0;
+    double amounts = 1.0;  // of other resources
+};
 
 class Controller {
   public:
@@ -26,8 +35,11 @@ class Controller {
     // A task has ended or was interrupted. Its parts, which are still known, are free again.
     virtual void ended(const SchedulerState&, TaskId) {}
     // A placed task could not be started on these machines, and waits again (real executions only).
-    virtual void refused(const SchedulerState&, TaskId, std::span<const Part>,
-                         const char* /*why*/) {}
+    virtual void start_failed(const SchedulerState&, TaskId, std::span<const Part>,
+                              const char* /*why*/) {}
+    // An order of this controller was refused; nothing has changed. By default an error.
+    virtual void refused(const SchedulerState&, const Order&, std::span<const Part>,
+                         const char* why);
     // A machine was added, or changed in state or size.
     virtual void machine_changed(const SchedulerState&, MachineId) {}
 
@@ -40,10 +52,15 @@ class Controller {
     [[nodiscard]] virtual bool spreads() const { return true; }
     // Whether it may place more cores on a machine than the machine has.
     [[nodiscard]] virtual bool overcommits() const { return false; }
+    // How much it may place on a machine, as a multiple of what the machine has.
+    [[nodiscard]] virtual Overcommit overcommit() const { return {}; }
     // Whether it is also called while no task waits.
     [[nodiscard]] virtual bool decides_when_idle() const { return false; }
     // Whether it runs Python code: it can then be neither copied nor run on other threads.
     [[nodiscard]] virtual bool foreign() const { return false; }
+    // Of several controllers: their number, and the index of the one that was called last.
+    [[nodiscard]] virtual std::size_t count() const { return 1; }
+    [[nodiscard]] virtual std::size_t acting() const { return 0; }
 
   protected:
     Controller() = default;

@@ -10,9 +10,10 @@
 namespace twinloop {
 
 struct Order {
-    enum class Kind : std::uint8_t { place, preempt, kill, set_state, reserve };
+    enum class Kind : std::uint8_t { place, preempt, kill, set_state, reserve, wake };
     Kind kind = Kind::place;
-    StateId state = no_state;  // the ordered one
+    StateId state = no_state;     // the ordered one
+    std::uint8_t controller = 0;  // index of the controller that gave it
     TaskId task = no_task;
     MachineId machine = no_machine;
     std::uint32_t first = 0;  // of the parts that the task has left, or the status of the machine

@@ -1,6 +1,94 @@
 #include "control/order_checks.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 namespace twinloop {
+namespace {
+
+bool has_repeats(std::span<const Part> parts) {
+    const auto overlap = [](const Part& a, const Part& b) {
+        return b.machine < a.machine + a.count;
+    };
+    const auto begins_before = [](const Part& a, const Part& b) { return a.machine < b.machine; };
+    if (std::ranges::is_sorted(parts, begins_before))
+        return std::ranges::adjacent_find(parts, overlap) != parts.end();
+    std::vector<Part> sorted(parts.begin(), parts.end());
+    std::ranges::sort(sorted, begins_before);
+    return std::ranges::adjacent_find(sorted, overlap) != sorted.end();
+}
+
+// The amount that may be placed in addition on a machine of that size.
+double room(double free, double size, double ratio) {
+    if (ratio == 1.0) return free;
+    return ratio < never ? free + (ratio - 1) * size : never;
+}
+
+// The reason why a task cannot get this share of its needs on the machine.
+const char* find_machine_obstacle(const SchedulerState& scheduler, TaskId task, const Needs& needs,
+                                  MachineId machine, double cores, double share,
+                                  const Overcommit& overcommit) {
+    const Space& space = scheduler.space();
+    const MachineSpec& spec = scheduler.machines()[machine];
+    if (!space.open(machine)) return "the machine is down or off";
+    if (cores > 0 && room(space.cores(machine), spec.cores, overcommit.cores) < cores - slack)
+        return "the machine has too few free cores";
+    if (needs.memory > 0 && room(space.memory(machine), spec.memory, overcommit.memory) <
+                                needs.memory * share * (1 - slack))
+        return "the machine has too little free memory";
+    for (std::size_t r = 0; r < needs.amounts.size(); ++r)
+        if (needs.amounts[r] > 0 &&
+            room(space.amount(machine, r), scheduler.empty_space().amount(machine, r),
+                 overcommit.amounts) < needs.amounts[r] * share - slack)
+            return "the machine has too little of another resource";
+    if (!scheduler.unrestricted() &&
+        !scheduler.allowed(task, machine, scheduler.now(), scheduler.planned_time(task)))
+        return "its queue, a reservation or maintenance does not allow the task on the machine now";
+    return nullptr;
+}
+
+}  // namespace
+
+const char* find_place_obstacle(const SchedulerState& scheduler, TaskId task,
+                                std::span<const Part> parts, const Overcommit& overcommit) {
+    if (scheduler.phase(task) != Phase::waiting) return "the task is not waiting";
+    const Needs needs = scheduler.needs(task);
+    double machines = 0.0;
+    double total = 0.0;
+    for (const Part& part : parts) {
+        if (part.machine + part.count > scheduler.machines().size()) return "it has no machine";
+        machines += part.count;
+        total += part.cores * part.count;
+    }
+    if (machines == 0) return "it has no machine";
+    if (has_repeats(parts)) return "it lists a machine twice";
+    for (const Part& part : parts) {
+        if (!(part.cores >= 0 && std::isfinite(part.cores)) || (part.cores == 0 && needs.cores > 0))
+            return "the number of cores is not valid";
+        const double share = needs.cores > 0 ? part.cores / needs.cores : 1.0 / machines;
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            if (const char* why =
+                    find_machine_obstacle(scheduler, task, needs, m, part.cores, share, overcommit))
+                return why;
+    }
+    if (std::abs(total - needs.cores) > slack * (1 + needs.cores))
+        return "the cores do not add up to the request of the task";
+    if (needs.nodes > 0 && needs.nodes != machines)
+        return "the task requests another number of nodes";
+    return nullptr;
+}
+
+const char* find_preempt_obstacle(const SchedulerState& scheduler, TaskId task) {
+    return scheduler.phase(task) == Phase::running ? nullptr : "the task is not running";
+}
+
+const char* find_kill_obstacle(const SchedulerState& scheduler, TaskId task) {
+    const Phase phase = scheduler.phase(task);
+    return phase == Phase::running || phase == Phase::waiting || phase == Phase::held
+               ? nullptr
+               : "the task is neither waiting nor running";
+}
 
 const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machine,
                                 StateId target) {
@@ -17,6 +105,14 @@ const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machi
     if (!table[target].keeps_tasks && scheduler.space().instances(machine) > 0)
         return "the machine has tasks";
     return nullptr;
+}
+
+const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task) {
+    return scheduler.phase(task) == Phase::waiting ? nullptr : "the task is not waiting";
+}
+
+const char* find_wake_obstacle(const SchedulerState& scheduler, double time) {
+    return time > scheduler.now() ? nullptr : "the time of Wake must be later than now";
 }
 
 }  // namespace twinloop

@@ -1,12 +1,21 @@
-// The checks of orders: one function for each kind, which returns the reason why the order cannot
-// be carried out, or nullptr.
+// The checks of orders, for controllers of any kind: one function for each kind of order, which
+// returns the reason why the order cannot be carried out, or nullptr.
 #pragma once
+
+#include <span>
 
 #include "control/scheduler_state.hpp"
 
 namespace twinloop {
 
+[[nodiscard]] const char* find_place_obstacle(const SchedulerState& scheduler, TaskId task,
+                                              std::span<const Part> parts,
+                                              const Overcommit& overcommit);
+[[nodiscard]] const char* find_preempt_obstacle(const SchedulerState& scheduler, TaskId task);
+[[nodiscard]] const char* find_kill_obstacle(const SchedulerState& scheduler, TaskId task);
 [[nodiscard]] const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machine,
                                               StateId target);
+[[nodiscard]] const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task);
+[[nodiscard]] const char* find_wake_obstacle(const SchedulerState& scheduler, double time);
 
 }  // namespace twinloop

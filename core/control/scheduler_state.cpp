@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "control/order_checks.hpp"
 
 namespace twinloop {
 
@@ -12,6 +16,17 @@ bool Controller::possible(const SchedulerState& scheduler, TaskId task) const {
     std::vector<Part> parts;
     // In the far future, after the end of all windows.
     return scheduler.find(task, scheduler.empty_space(), never, parts);
+}
+
+void Controller::refused(const SchedulerState&, const Order& order, std::span<const Part>,
+                         const char* why) {
+    constexpr const char* what[] = {"the placement", "the preemption", "the end",
+                                    "a state",       "a reservation",  "a call"};
+    std::string text = "ordered ";
+    text += what[static_cast<std::size_t>(order.kind)];
+    if (order.task != no_task) text += " of task " + std::to_string(order.task);
+    if (order.machine != no_machine) text += " of machine " + std::to_string(order.machine);
+    throw std::invalid_argument(text + ", but " + why);
 }
 
 SchedulerState::SchedulerState(std::shared_ptr<const TaskTable> tasks,
@@ -82,10 +97,17 @@ bool SchedulerState::allowed(TaskId task, MachineId machine, double from, double
 bool SchedulerState::find(TaskId task, const Space& space, double from,
                           std::vector<Part>& parts) const {
     const Needs wanted = needs(task);
-    if (unrestricted_) return space.find(wanted, parts);
-    const double time = states_[task].time;
-    return space.find(
-        wanted, [&](MachineId machine) { return allowed(task, machine, from, time); }, parts);
+    bool found = false;
+    if (unrestricted_) {
+        found = space.find(wanted, parts);
+    } else {
+        const double time = states_[task].time;
+        found = space.find(
+            wanted, [&](MachineId machine) { return allowed(task, machine, from, time); }, parts);
+    }
+    if (found && &space == &space_ && from == now_ && states_[task].phase == Phase::waiting)
+        found_ = {task, parts.data(), parts.size()};
+    return found;
 }
 
 std::span<const double> SchedulerState::window_ends() const {
@@ -159,6 +181,7 @@ void SchedulerState::occupy(TaskId task, std::span<const Part> parts, double sin
     parts_.insert(parts_.end(), parts.begin(), parts.end());
     live_parts_ += parts.size();
     space_.take(space_needs(task), parts);
+    found_ = {};
     state.phase = Phase::running;
     state.start = since;
     state.place = static_cast<std::uint32_t>(running_.size());
@@ -171,6 +194,7 @@ void SchedulerState::vacate(TaskId task) {
     TaskState& state = states_.edit(task);
     if (indexed_) index_parts(task, false);
     space_.give(space_needs(task), parts(task));
+    found_ = {};
     live_parts_ -= state.part_count;
     const TaskId moved = running_.back();
     running_[state.place] = moved;
@@ -286,6 +310,7 @@ void SchedulerState::reopen(MachineId machine) {
     const bool open = absent_[machine] == 0 && status(machine).state == running_state;
     if (open == space_.open(machine)) return;
     space_.set_open(machine, open);
+    found_ = {};
     if (controller_ != nullptr) controller_->machine_changed(*this, machine);
 }
 
@@ -293,6 +318,7 @@ void SchedulerState::resize(MachineId machine, double cores) {
     const double more = cores - machines_[machine].cores;
     machines_[machine].cores = cores;
     space_.resize(machine, more);
+    found_ = {};
     empty_.resize(machine, more);
     if (controller_ != nullptr) controller_->machine_changed(*this, machine);
 }
@@ -300,7 +326,10 @@ void SchedulerState::resize(MachineId machine, double cores) {
 // --- orders -------------------------------------------------------------------------------------
 
 void SchedulerState::add_order(Order::Kind kind, TaskId task, MachineId machine) {
-    Order order{kind, no_state, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
+    const auto controller =
+        controller_ == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(controller_->acting());
+    Order order{
+        kind, no_state, controller, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
     if (kind != Order::Kind::place && task != no_task && states_[task].phase == Phase::running) {
         const std::span<const Part> mine = parts(task);
         order.count = static_cast<std::uint32_t>(mine.size());
@@ -309,10 +338,23 @@ void SchedulerState::add_order(Order::Kind kind, TaskId task, MachineId machine)
     orders_.push_back(order);
 }
 
-void SchedulerState::place(TaskId task, std::span<const Part> parts) {
+bool SchedulerState::refuse(const Order& order, std::span<const Part> parts, const char* why) {
+    if (controller_ == nullptr) throw std::invalid_argument(why);
+    controller_->refused(*this, order, parts, why);
+    return false;
+}
+
+bool SchedulerState::place(TaskId task, std::span<const Part> parts) {
+    if (!is_found(task, parts)) {
+        const Overcommit overcommit =
+            controller_ == nullptr ? Overcommit() : controller_->overcommit();
+        if (const char* why = find_place_obstacle(*this, task, parts, overcommit))
+            return refuse({.kind = Order::Kind::place, .task = task}, parts, why);
+    }
     unlink(task);
     occupy(task, parts, now_);
     add_order(Order::Kind::place, task, no_machine);
+    return true;
 }
 
 // A placement of the same call has not been carried out yet and is removed.
@@ -325,18 +367,23 @@ bool SchedulerState::undo_place(TaskId task) {
     return true;
 }
 
-void SchedulerState::preempt(TaskId task) {
+bool SchedulerState::preempt(TaskId task) {
+    if (const char* why = find_preempt_obstacle(*this, task))
+        return refuse({.kind = Order::Kind::preempt, .task = task}, {}, why);
     if (!undo_place(task)) add_order(Order::Kind::preempt, task, no_machine);
     vacate(task);
     enqueue(task, states_.edit(task));
+    return true;
 }
 
-void SchedulerState::kill(TaskId task) {
+bool SchedulerState::kill(TaskId task) {
+    if (const char* why = find_kill_obstacle(*this, task))
+        return refuse({.kind = Order::Kind::kill, .task = task}, {}, why);
     const bool runs = states_[task].phase == Phase::running;
     if (runs && undo_place(task)) {
         end(task);
         add_order(Order::Kind::kill, task, no_machine);
-        return;
+        return true;
     }
     add_order(Order::Kind::kill, task, no_machine);
     if (runs) {
@@ -344,25 +391,38 @@ void SchedulerState::kill(TaskId task) {
     } else {
         withdraw(task);
     }
+    return true;
 }
 
-void SchedulerState::set_state(MachineId machine, StateId target) {
+bool SchedulerState::set_state(MachineId machine, StateId target) {
+    if (const char* why = find_state_obstacle(*this, machine, target))
+        return refuse({.kind = Order::Kind::set_state, .state = target, .machine = machine}, {},
+                      why);
     const MachineStatus before = status(machine);
     const MachineStatus after = state_table(machine).change(before, target, now_);
-    if (after.state == before.state) return;
+    if (after.state == before.state) return true;
     set_status(machine, after);
     add_order(Order::Kind::set_state, no_task, machine);
     orders_.back().state = target;
     orders_.back().first = static_cast<std::uint32_t>(entered_.size());
     entered_.push_back(after);
+    return true;
 }
 
-void SchedulerState::reserve(TaskId task, MachineId machine, double time) {
+bool SchedulerState::reserve(TaskId task, MachineId machine, double time) {
+    if (const char* why = find_reserve_obstacle(*this, task))
+        return refuse({.kind = Order::Kind::reserve, .task = task, .machine = machine}, {}, why);
     add_order(Order::Kind::reserve, task, machine);
-    wake(time);
+    wake_ = std::min(wake_, time);
+    return true;
 }
 
-void SchedulerState::wake(double time) { wake_ = std::min(wake_, time); }
+bool SchedulerState::wake(double time) {
+    if (const char* why = find_wake_obstacle(*this, time))
+        return refuse({.kind = Order::Kind::wake}, {}, why);
+    wake_ = std::min(wake_, time);
+    return true;
+}
 
 std::span<const Order> SchedulerState::decide() {
     orders_.clear();

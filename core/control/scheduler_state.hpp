@@ -98,19 +98,20 @@ class SchedulerState {
     [[nodiscard]] std::span<const double> window_ends() const;
 
     // --- orders ---------------------------------------------------------------------------------
-    // Places a waiting task, without a check. The space shows it immediately.
-    void place(TaskId task, std::span<const Part> parts);
+    // Each order is checked (order_checks.hpp). If it is refused, nothing changes, its controller
+    // is notified, and the function returns false.
+    // Places a waiting task. The space shows it immediately.
+    bool place(TaskId task, std::span<const Part> parts);
     // Interrupts a running task, which waits again.
-    void preempt(TaskId task);
+    bool preempt(TaskId task);
     // Ends a waiting or running task for good.
-    void kill(TaskId task);
-    // Orders a state of a machine that `find_state_obstacle` allows. Tasks may be placed on the
-    // machine once it is running.
-    void set_state(MachineId machine, StateId target);
+    bool kill(TaskId task);
+    // Orders a state of a machine. Tasks may be placed on the machine once it is running.
+    bool set_state(MachineId machine, StateId target);
     // Announces a later placement, without obligation; the controller is called at that time.
-    void reserve(TaskId task, MachineId machine, double time);
+    bool reserve(TaskId task, MachineId machine, double time);
     // Requests a call at that time.
-    void wake(double time);
+    bool wake(double time);
 
     // --- for the world, or for a real execution -------------------------------------------------
     // The parts that the task of an order has left.
@@ -155,6 +156,7 @@ class SchedulerState {
     // The orders of the last call, also if it was left by an exception.
     [[nodiscard]] std::span<const Order> orders() const { return orders_; }
     [[nodiscard]] double wake_time() const { return wake_; }
+    void set_wake(double time) { wake_ = time; }
     void clear_wake() { wake_ = never; }
     [[nodiscard]] bool must_decide() const { return waiting_count_ > 0; }
 
@@ -185,6 +187,11 @@ class SchedulerState {
     void compact();
     void add_order(Order::Kind kind, TaskId task, MachineId machine);
     bool undo_place(TaskId task);
+    bool refuse(const Order& order, std::span<const Part> parts, const char* why);
+    // Whether `find` has found these parts for the task in the present space: they are correct.
+    [[nodiscard]] bool is_found(TaskId task, std::span<const Part> parts) const {
+        return found_.task == task && found_.parts == parts.data() && found_.count == parts.size();
+    }
     void reopen(MachineId machine);
     void index_parts(TaskId task, bool add);
 
@@ -223,6 +230,14 @@ class SchedulerState {
     std::vector<MachineStatus> statuses_;      // empty: all machines are running
     std::vector<std::uint16_t> added_tables_;  // of the machines that were added
     std::vector<MachineStatus> entered_;       // by the orders
+    // The last result of `find` in the present space. A change of the space, or of the phase of the
+    // task, forgets it.
+    struct Found {
+        TaskId task = no_task;
+        const Part* parts = nullptr;
+        std::size_t count = 0;
+    };
+    mutable Found found_;
 };
 
 }  // namespace twinloop

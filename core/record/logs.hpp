@@ -97,6 +97,7 @@ struct OrderRow {
     double t;
     Order::Kind kind;
     StateId state;  // of an order of a state
+    std::uint8_t controller;
     TaskId task;
     MachineId machine;
 };
@@ -104,7 +105,7 @@ struct OrderRow {
 struct OrderLog : SharedRows<OrderRow> {
     // `first`: the first machine of a placement.
     void add(const Order& order, double now, MachineId first) {
-        push_back({now, order.kind, order.state, order.task,
+        push_back({now, order.kind, order.state, order.controller, order.task,
                    order.kind == Order::Kind::place ? first : order.machine});
     }
 };

@@ -247,8 +247,8 @@ void Program::apply_event() {
         const std::size_t m = any();
         if (machines_[m].instances == 0) {
             machines_[m].off = !machines_[m].off;
-            scheduler_.set_state(static_cast<MachineId>(m),
-                                 machines_[m].off ? off_state : running_state);
+            scheduler_.set_status(static_cast<MachineId>(m),
+                                  {machines_[m].off ? off_state : running_state});
         }
     } else if (kind == 37) {
         policy_ = policy_->clone();

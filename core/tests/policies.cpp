@@ -445,10 +445,10 @@ void apply(const Change& change, SchedulerState& scheduler) {
         case Kind::switch_off:
             // Only machines without tasks are switched.
             if (scheduler.space().instances(change.machine) > 0) break;
-            scheduler.set_state(change.machine, off_state);
+            scheduler.set_status(change.machine, {off_state});
             break;
         case Kind::switch_on:
-            scheduler.set_state(change.machine, running_state);
+            scheduler.set_status(change.machine, {running_state});
             break;
         case Kind::add:
             scheduler.add_machine(change.added, {});

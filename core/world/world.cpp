@@ -269,7 +269,8 @@ void World::check_wakes() {
 void World::set_decision_timer() {
     double time = decide_at_;
     const SchedulerState& scheduler = state_.scheduler;
-    if (scheduler.must_decide() || foreign_) time = std::min(time, scheduler.wake_time());
+    if (scheduler.must_decide() || foreign_ || decides_when_idle_)
+        time = std::min(time, scheduler.wake_time());
     if (scheduler.must_decide() && !scheduler.window_ends().empty())
         time = std::min(time, scheduler.window_ends().front());
     if (time < never) {
@@ -302,8 +303,11 @@ void World::carry_out(std::span<const Order> orders) {
                 break;
             case Order::Kind::set_state:
                 MachineChanges(state_).enter(order.machine, scheduler.entered(order));
+                // A controller before this one may use a machine that runs at once.
+                if (order.controller > 0) state_.call = true;
                 break;
             case Order::Kind::reserve:
+            case Order::Kind::wake:
                 break;
         }
     }

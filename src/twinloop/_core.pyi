@@ -1483,6 +1483,9 @@ class ClusterRun:
     def events(self) -> int: ...
 
     @property
+    def acting_controller(self) -> int: ...
+
+    @property
     def has_python_policy(self) -> bool: ...
 
     @property

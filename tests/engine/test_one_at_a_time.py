@@ -73,6 +73,7 @@ PROPERTIES = (
     "needs_failures",
     "is_usage_full",
     "state_names",
+    "acting_controller",
 )
 
 

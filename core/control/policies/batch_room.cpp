@@ -5,7 +5,7 @@ namespace twinloop {
 bool PoolRoom::place(SchedulerState& scheduler, const Waiting& task, const Claim& /*claim*/,
                      std::vector<Part>& scratch) {
     if (task.cores > scheduler.free_cores() + slack) return false;
-    if (!scheduler.space().find(scheduler.needs(task.task), scratch)) return false;
+    if (!scheduler.find(task.task, scheduler.space(), scheduler.now(), scratch)) return false;
     scheduler.place(task.task, scratch);
     return true;
 }

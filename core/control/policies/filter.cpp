@@ -31,6 +31,7 @@ class FilterPolicy final : public Controller {
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override;
     [[nodiscard]] bool spreads() const override { return false; }
     [[nodiscard]] bool overcommits() const override { return rules().overcommits(); }
+    [[nodiscard]] Overcommit overcommit() const override { return rules().overcommit(); }
 
   private:
     [[nodiscard]] const FilterRules& rules() const { return hosts_.rules(); }

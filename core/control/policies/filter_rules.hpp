@@ -67,6 +67,9 @@ class FilterRules {
                                MachineId machine) const;
 
     [[nodiscard]] bool overcommits() const;
+    [[nodiscard]] Overcommit overcommit() const {
+        return {vcpu_.value_or(never), ram_.value_or(never), resource_.value_or(never)};
+    }
 
   private:
     double instances_ = never;

@@ -1,6 +1,7 @@
 // The options of the built-in policies, and the functions that make the policies.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,7 +42,14 @@ struct FilterOptions {
     std::uint64_t seed = 0;
 };
 
+// Switches machines off and on: a controller beside a scheduling policy.
+struct PowerSavingOptions {
+    double idle_time = 0.0;  // after which a machine is switched off (s)
+    std::size_t keep = 0;    // machines that stay on
+};
+
 std::unique_ptr<Controller> make_batch(const BatchOptions& options);
 std::unique_ptr<Controller> make_filter(const FilterOptions& options);
+std::unique_ptr<Controller> make_power_saving(const PowerSavingOptions& options);
 
 }  // namespace twinloop

@@ -78,6 +78,10 @@ class CompiledScenario:
         self.scenario = scenario
         #: The scheduling policy.
         self.policy: AnyPolicy = scenario.policy.resolve(allow_code=allow_code)
+        #: The controllers that act after the policy.
+        self.controllers: tuple[AnyPolicy, ...] = tuple(
+            each.resolve(allow_code=allow_code) for each in scenario.controllers
+        )
         #: The loaded workload.
         self.loaded = (
             workload if isinstance(workload, LoadedWorkload) else LoadedWorkload(scenario, workload)
@@ -136,7 +140,11 @@ class CompiledScenario:
             self._build_options(contention, native, kinds),
             self.names,
         )
-        self._native = NativePolicy(native) if native else self.policy
+        policy = NativePolicy(native) if native else self.policy
+        # Several controllers are a list, in the order of their calls.
+        self._native: Any = policy
+        if self.controllers:
+            self._native = [policy, *(_make_native(each, scenario) for each in self.controllers)]
         self._admission = Admission(
             lambda c: self.native_scenario.find_impossible(self._native, c) != 0
         )
@@ -527,7 +535,7 @@ class CompiledScenario:
     def advance(self, run: ClusterRun, method: Callable[[], _Result]) -> _Result:
         """Call a method that advances a run; repeat the call while the run needs more failures."""
         while True:
-            with PolicyErrors(self.policy, run):
+            with PolicyErrors((self.policy, *self.controllers), run):
                 result = method()
             if not run.needs_failures:
                 return result
@@ -555,7 +563,8 @@ class CompiledScenario:
         >>> [(kind, task) for kind, task, _ in dispatcher.decide(now=0.0)]
         [('place', 0)]
         """
-        return Dispatcher(self.native_scenario, self._native, self.scenario.seed)
+        policy = self._native[0] if self.controllers else self._native
+        return Dispatcher(self.native_scenario, policy, self.scenario.seed)
 
     def source(self) -> NativeSource:
         """Create the submission source without a simulation, for a real execution.
@@ -825,6 +834,13 @@ def _check_numbers(numbers: Mapping[str, tuple[PathValue, Any]]) -> dict[str, fl
             )
         checked[name] = number
     return checked
+
+
+def _make_native(policy: AnyPolicy, scenario: Scenario) -> Any:
+    """Return the native form of a built-in policy; one written in Python is used as it is."""
+    if isinstance(policy, BuiltInPolicy):
+        return NativePolicy(policy.native_settings(scenario.seed))
+    return policy
 
 
 def _build_contention_columns(

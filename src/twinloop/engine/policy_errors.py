@@ -25,10 +25,10 @@ class PolicyErrors:
     A class, because a small run is not much longer than the overhead of a generator.
     """
 
-    __slots__ = ("_policy", "_run")
+    __slots__ = ("_policies", "_run")
 
-    def __init__(self, policy: AnyPolicy, run: SimulationClock) -> None:
-        self._policy = policy
+    def __init__(self, policies: tuple[AnyPolicy, ...], run: SimulationClock) -> None:
+        self._policies = policies
         self._run = run
 
     def __enter__(self) -> None:
@@ -47,7 +47,9 @@ class PolicyErrors:
         last = frames[-1].filename.replace("\\", "/") if frames else ""
         if last and not any(own in last for own in ("twinloop/engine", "twinloop/execution")):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
+        index = getattr(self._run, "acting_controller", 0)
+        policy, kind_name = self._policies[index], "controller" if index else "policy"
         text = str(error) if type(error) in (ValueError, RuntimeError) else describe_error(error)
         raise TwinloopError(
-            f"the policy {self._policy.name}{where}, at t = {self._run.now:g} s: {text}"
+            f"the {kind_name} {policy.name}{where}, at t = {self._run.now:g} s: {text}"
         ) from error

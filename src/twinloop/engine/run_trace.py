@@ -254,7 +254,9 @@ def _build_decision_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Dat
     return pl.DataFrame(
         {
             "t": log["t"],
-            "policy": pl.Series([compiled.policy.name] * len(log["t"]), dtype=pl.String),
+            "policy": pl.Series(
+                [each.name for each in (compiled.policy, *compiled.controllers)], dtype=pl.String
+            ).gather(log["controller"].astype(np.int64)),
             "kind": _name_orders(run, log),
             "subject": tasks.gather(task),
             "target": names.gather(machine),

@@ -171,7 +171,7 @@ class DispatchLoop:
         self._decision_needed, self._decide_at = False, math.inf
         now = self._clock.now()
         self._journal.write(e="ask", t=now)
-        with PolicyErrors(self._compiled.policy, self._dispatcher.view):
+        with PolicyErrors((self._compiled.policy,), self._dispatcher.view):
             decisions = self._dispatcher.decide(now)
         for end in self._unreported_ends:
             self.release.add(now - end)

@@ -131,6 +131,14 @@ def execute(
     inputs = [Path(file) for file in scenario._files()]
     if folder is not None:
         check_run_folder(Path(folder), overwrite=overwrite, inputs=inputs)
+    if scenario.controllers:
+        raise InputError(
+            "a real execution follows the policy alone: it cannot switch or suspend machines as "
+            f"'{scenario.controllers[0].name}' would order",
+            kind="invalid-operation",
+            field="controllers",
+            remedy="remove the controllers, or simulate the scenario",
+        )
     machine = LocalMachine.detect()
     workload, assumption = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
     compiled = CompiledScenario(scenario, allow_code=allow_code, workload=workload)

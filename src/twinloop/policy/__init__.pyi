@@ -17,9 +17,19 @@ from .filter_scheduler import (
     WorstFit,
 )
 from .interface import Policy, View
-from .registry import POLICIES, AnyPolicy, list_policies, make_policy, resolve_policy
+from .power_saving import PowerSaving
+from .registry import (
+    CONTROLLERS,
+    POLICIES,
+    AnyPolicy,
+    list_controllers,
+    list_policies,
+    make_policy,
+    resolve_policy,
+)
 
 __all__ = [
+    "CONTROLLERS",
     "POLICIES",
     "AnyPolicy",
     "BaselineIc1",
@@ -40,6 +50,7 @@ __all__ = [
     "PackIc",
     "Place",
     "Policy",
+    "PowerSaving",
     "Preempt",
     "Priority",
     "RandomFit",
@@ -53,6 +64,7 @@ __all__ = [
     "Wake",
     "Weighers",
     "WorstFit",
+    "list_controllers",
     "list_policies",
     "make_policy",
     "resolve_policy",

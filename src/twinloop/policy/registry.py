@@ -58,6 +58,14 @@ _BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 #: The names of the built-in policies.
 POLICIES: Final = tuple(_BUILT_IN)
 
+#: The module and the class of each built-in controller that places no tasks.
+_CONTROLLERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {"power-saving": ("twinloop.policy.power_saving", "PowerSaving")}
+)
+
+#: The names of the built-in controllers that act beside a policy.
+CONTROLLERS: Final = tuple(_CONTROLLERS)
+
 
 class CodeNotAllowed(InputError):
     """Error: a policy is named as `module:Class`, but importing code is not allowed."""
@@ -72,8 +80,17 @@ def list_policies() -> Mapping[str, type[BuiltInPolicy]]:
     return MappingProxyType({name: _load_class(name) for name in _BUILT_IN})
 
 
+def list_controllers() -> Mapping[str, type[BuiltInPolicy]]:
+    """Return the classes of the built-in controllers that place no tasks, by name.
+
+    >>> list(list_controllers())
+    ['power-saving']
+    """
+    return MappingProxyType({name: _load_class(name) for name in _CONTROLLERS})
+
+
 def _load_class(name: str) -> type[BuiltInPolicy]:
-    module, kind = _BUILT_IN[name]
+    module, kind = _BUILT_IN[name] if name in _BUILT_IN else _CONTROLLERS[name]
     loaded: type[BuiltInPolicy] = getattr(import_module(module), kind)
     return loaded
 
@@ -110,9 +127,8 @@ def resolve_policy(
         permission to run
         (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
-    kind = _load_class(name) if name in _BUILT_IN else None
-    if kind is not None:
-        return _construct_built_in(name, kind, options or {})
+    if name in _BUILT_IN or name in _CONTROLLERS:
+        return _construct_built_in(name, _load_class(name), options or {})
     check_policy_name(name)
     if CODE_PATTERN.fullmatch(name):
         if not allow_code:
@@ -147,15 +163,23 @@ def construct_policy(
     )
 
 
-def check_policy_name(name: str) -> None:
-    """Raise an error for an unknown name of a policy. No code is imported."""
+def check_policy_name(name: str, *, controller: bool = False) -> None:
+    """Raise an error for an unknown name of a policy or controller. No code is imported."""
     if name in _BUILT_IN or CODE_PATTERN.fullmatch(name):
         return
+    if name in _CONTROLLERS:
+        if controller:
+            return
+        raise InputError(
+            f"'{name}' places no tasks: it is no policy, but a controller beside one",
+            kind="unknown-name",
+            remedy="add it to `controllers` of the scenario",
+        )
     offered = list_plugins(ENTRY_POINT_GROUP)
     if name not in offered:
-        available = [*_BUILT_IN, *offered]
+        available = [*_BUILT_IN, *(_CONTROLLERS if controller else ()), *offered]
         raise InputError(
-            f"no policy is called '{name}'",
+            f"no {'controller' if controller else 'policy'} is called '{name}'",
             kind="unknown-name",
             remedy=suggest_name(name, available),
         )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from twinloop.description.plugins import CODE_PATTERN
-from twinloop.policy import POLICIES
+from twinloop.policy import CONTROLLERS, POLICIES
 from twinloop.policy.code_identity import identify, is_user_module
 from twinloop.scenario.failures import OLD_ON_FAILURE
 from twinloop.scenario.model import INSTANT_GROUPS
@@ -55,6 +55,12 @@ class Identities:
             hashes["policy"] = self._hash_once(scenario.policy.object, _hash_policy)
         elif scenario.policy.name not in POLICIES:
             hashes |= self._hash_named_policy(scenario.policy)
+        for index, each in enumerate(scenario.controllers):
+            if each.object is not None:
+                hashes[f"controllers[{index}]"] = self._hash_once(each.object, _hash_policy)
+            elif each.name not in (*POLICIES, *CONTROLLERS):
+                named = self._hash_named_policy(each)
+                hashes[f"controllers[{index}]"] = named["policy"]
         return hashes
 
     def _hash_named_policy(self, description: PolicyDescription) -> dict[str, str]:
@@ -104,6 +110,7 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("failures", "max_attempts"): None,
     ("model", "decide"): "instant",
     ("model", "instant_order"): list(INSTANT_GROUPS),
+    ("controllers",): [],
     ("platform", "clusters", "*", "hosts", "*", "states"): {},
     ("platform", "clusters", "*", "hosts", "*", "ports"): None,
     ("platform", "clusters", "*", "hosts", "*", "store"): None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -31,10 +31,12 @@ from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name, quote_value
 from twinloop.policy import (
+    CONTROLLERS,
     POLICIES,
     AnyPolicy,
     BuiltInPolicy,
     Policy,
+    list_controllers,
     list_policies,
     resolve_policy,
 )
@@ -55,6 +57,12 @@ from twinloop.workload import Workload
 #: JSON schema of the name of a policy: a built-in one, or `module:Class`.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
+}
+
+
+#: The same for a controller, which may also be one that places no tasks.
+CONTROLLER_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [{"enum": [*CONTROLLERS, *POLICIES]}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
 }
 
 
@@ -306,10 +314,13 @@ class PolicyDescription(Description):
             return {"name": data.name, "object": data}
         return {"name": data} if isinstance(data, str) else data
 
+    # Whether it may also be a controller that places no tasks.
+    _is_controller: ClassVar[bool] = False
+
     @field_validator("name", mode="after")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        check_policy_name(name)
+        check_policy_name(name, controller=cls._is_controller)
         return name
 
     @model_validator(mode="after")
@@ -359,6 +370,23 @@ class PolicyDescription(Description):
                 "if": {"properties": {"name": {"const": name}}},
                 "then": {"properties": {"options": handler(kind.__pydantic_core_schema__)}},
             }
-            for name, kind in list_policies().items()
+            for name, kind in {
+                **(list_controllers() if cls._is_controller else {}),
+                **list_policies(),
+            }.items()
         ]
         return schema
+
+
+class ControllerDescription(PolicyDescription):
+    """A controller that acts after the policy of a scenario: its name and options.
+
+    >>> ControllerDescription(name="power-saving", options={"keep": 2}).resolve()
+    PowerSaving(idle_time=0.0, keep=2)
+    """
+
+    _is_controller: ClassVar[bool] = True
+
+    name: Annotated[Name, WithJsonSchema({"type": "string", **CONTROLLER_SCHEMA})] = Field(
+        description="name of the controller or policy, or module:Class"
+    )

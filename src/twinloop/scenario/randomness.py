@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twinloop.policy import BuiltInPolicy
+from twinloop.policy import AnyPolicy, BuiltInPolicy
 from twinloop.scenario.failures import Failures
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace.formats import parquet
@@ -25,7 +25,11 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
         return True
     if scenario.failures is not None and _are_random(scenario.failures):
         return True
-    policy = scenario.policy.resolve(allow_code=allow_code)
+    described = (scenario.policy, *scenario.controllers)
+    return any(_is_random_policy(each.resolve(allow_code=allow_code)) for each in described)
+
+
+def _is_random_policy(policy: AnyPolicy) -> bool:
     if not isinstance(policy, BuiltInPolicy):
         return True
     settings: dict[str, Any] = policy.native_settings()

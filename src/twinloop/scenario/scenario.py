@@ -20,7 +20,13 @@ from twinloop.platform import Platform
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.failures import OLD_ON_FAILURE, Failures, read_old_key
 from twinloop.scenario.model import Model
-from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
+from twinloop.scenario.parts import (
+    CONTROLLER_SCHEMA,
+    POLICY_SCHEMA,
+    ControllerDescription,
+    PolicyDescription,
+    WorkloadDescription,
+)
 from twinloop.scenario.prices import Prices
 from twinloop.scenario.start import StartTime, start_to_epoch_ms
 from twinloop.scenario.stored_workload import restore_workload
@@ -90,6 +96,17 @@ class Scenario(Description):
     ] = Field(default_factory=SourceDescription, description="source of submissions")
     policy: Annotated[PolicyDescription, TextAlternative("name of the policy", POLICY_SCHEMA)] = (
         Field(description="scheduling policy")
+    )
+    controllers: tuple[
+        Annotated[
+            ControllerDescription,
+            TextAlternative("name of the controller", CONTROLLER_SCHEMA),
+        ],
+        ...,
+    ] = Field(
+        (),
+        description="controllers that act after the policy, in this order: power-saving, or "
+        "policies of your own",
     )
     time_scale: Positive = Field(
         1.0, description="factor on the submission times; run times do not change"
@@ -187,6 +204,10 @@ class Scenario(Description):
                 "save it with twinloop.write and give its path",
             ),
             ("policy", self.policy.object_summary, "name its class as module:Class"),
+            *(
+                (f"controllers[{i}]", each.object_summary, "name its class as module:Class")
+                for i, each in enumerate(self.controllers)
+            ),
         ):
             if summary is not None:
                 problem = f"a file cannot contain an object in memory ({summary})"

@@ -123,7 +123,7 @@ def _summarise_run(run: ClusterRun, *, is_shared: bool) -> dict[str, Any]:
     used = np.bincount(usage["task"], usage["cpu"] * usage["t"], minlength=count)
     times = np.bincount(placed["task"], placed["start"] + placed["end"], minlength=count)
     decisions, states = run.decisions(), run.states()
-    decisions.pop("state")
+    decisions = {name: decisions[name] for name in ("t", "kind", "task", "machine")}
     if is_shared:
         decisions.pop("t")
     first = np.searchsorted(placed["task"], np.arange(count + 1))
