@@ -93,8 +93,15 @@ PLANS = st.tuples(
 
 def make_dense_plan(random: Random) -> Any:
     """A plan with many processes on few resources, most of which hold, wait or interrupt."""
-    slots = random.sample(["slots", "ranked", "taken", "taken"], 2)
+    slots = random.choices(["slots", "ranked", "taken"], k=2)
     store = random.choice(["items", "sorted", "chosen"])
+    weights = {"hold": 9.0, "request": 2.0, "release": 2.0, "hold two": 1.0}
+    weights |= {"put": 3.0, "get": 3.0, "offer": 1.0, "fill": 2.0, "drain": 2.0}
+    weights |= {"sleep": 5.0, "interrupt": 3.0, "guard": 1.0, "spawn": 0.5, "await": 0.5}
+    weights |= {"signal": 0.5, "expect": 0.5, "raise": 0.1}
+    # Most plans have one kind of resources in the centre.
+    focus = random.choice([(), ("hold", "release"), ("put", "get"), ("fill", "drain")])
+    weights |= {kind: 4 * weights[kind] for kind in focus}
 
     def patience() -> float | None:
         return random.choice([None, None, 0, 1, 2])
@@ -103,11 +110,7 @@ def make_dense_plan(random: Random) -> Any:
         return [action(depth) for _ in range(random.randint(1, 3))]
 
     def action(depth: int) -> Action:
-        kind = random.choices(
-            ["hold", "sleep", "put", "get", "fill", "drain", "interrupt", "request", "release"]
-            + ["hold two", "guard", "spawn", "await", "offer", "signal", "expect", "raise"],
-            [9, 5, 3, 3, 2, 2, 3, 2, 2, 1, 1, 0.5, 0.5, 1, 0.5, 0.5, 0.1],
-        )[0]
+        kind = random.choices(list(weights), list(weights.values()))[0]
         number, where, flag = random.randint(0, 6), random.choice(slots), random.random() < 0.7
         inner = script(depth - 1) if depth > 0 else [("sleep", random.randint(0, 2))]
         return {
@@ -115,8 +118,8 @@ def make_dense_plan(random: Random) -> Any:
             "sleep": (kind, random.randint(0, 2)),
             "put": (kind, store, number, patience()),
             "get": (kind, store, number % 4, patience()),
-            "fill": (kind, random.choice([1, 2, 3]), patience()),
-            "drain": (kind, random.choice([1, 2, 3]), patience()),
+            "fill": (kind, random.choice([1, 1, 4]), patience()),
+            "drain": (kind, random.choice([1, 1, 4]), patience()),
             "interrupt": (kind, number),
             "request": (kind, where, number % 4, flag, random.random() < 0.5),
             "release": (kind, number, random.random() < 0.5),
@@ -131,7 +134,7 @@ def make_dense_plan(random: Random) -> Any:
         }[kind]
 
     limits = {name: random.choice([1, 2, 3]) for name in ("slots", "ranked", "taken", "items")}
-    limits |= {name: random.choice([2, 4, float("inf")]) for name in ("sorted", "chosen", "amount")}
+    limits |= {name: random.choice([2, 5, float("inf")]) for name in ("sorted", "chosen", "amount")}
     scripts = [
         [action(2) for _ in range(random.randint(3, 8))] for _ in range(random.randint(3, 8))
     ]

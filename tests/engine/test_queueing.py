@@ -36,13 +36,13 @@ Body = Generator[Any, Any, Any]
 # SimPy as the oracle
 
 
-@examples(40)
+@examples(30)
 @given(PLANS)
 def test_random_programs_have_the_log_of_simpy(plan: Any) -> None:
     assert enact(TWINLOOP, plan) == enact(SIMPY, plan)
 
 
-@examples(40)
+@examples(30)
 @given(st.integers(0, 2**32))
 def test_programs_with_many_ties_have_the_log_of_simpy(seed: int) -> None:
     plan = make_dense_plan(Random(seed))
