@@ -8,7 +8,7 @@ import twinloop
 
 SOURCE = Path(twinloop.__file__).parent
 #: Names that the simulator's core will use.
-RESERVED = {"Machine", "Order", "Step", "Source", "Execution", "DataStore", "RunRecord"}
+RESERVED = {"Machine", "Order", "Step", "Execution", "DataStore", "RunRecord"}
 
 
 def list_classes() -> list[str]:

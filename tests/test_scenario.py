@@ -307,7 +307,7 @@ def test_short_forms_are_written_short() -> None:
             HEAD + "source: sessions\n",
             4,
             "source",
-            "'sessions' is not a source (use rigid, or sessions:S",
+            "'sessions' is not a source (use rigid, sessions:S",
         ),
         (HEAD + "source: 'sessions: '\n", 4, "source", "'sessions: ' is not a source"),
         (HEAD + "source: {sessions: {by: arrival}}\n", 4, "source.sessions.threshold", "missing"),

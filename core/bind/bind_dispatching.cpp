@@ -1,5 +1,4 @@
-// Parts of a world without a simulation, for real executions: the scheduler with its policy, and
-// the source of submissions.
+// The scheduler with its policy without a simulation, for real executions.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -167,48 +166,8 @@ void bind_dispatcher(nb::module_& module) {
             "Return the decisions of the policy: (kind, task, machines and cores) for each.");
 }
 
-// The submission source without a simulator, for real executions.
-struct SourceHandle {
-    std::shared_ptr<Scenario> scenario;
-    Source source;
-};
-
-void bind_source(nb::module_& module) {
-    nb::class_<SourceHandle>(module, "NativeSource", nb::is_final(),
-                             "The submission source of a compiled scenario without a simulation: "
-                             "rigid submission times, or users with sessions.")
-        .def(
-            "__init__",
-            [](SourceHandle* self, const ScenarioHandle& scenario) {
-                new (self) SourceHandle{scenario.scenario, Source(scenario.scenario->submissions)};
-            },
-            nb::arg("scenario"))
-        .def_prop_ro(
-            "next_time", [](const SourceHandle& self) { return self.source.next_time(); },
-            "The time of the next submission (s); infinite if it depends on a task that runs.")
-        .def(
-            "pop_due",
-            [](SourceHandle& self, double now) {
-                std::vector<TaskId> tasks;
-                self.source.submit_due(now, [&](TaskId task) { tasks.push_back(task); });
-                return tasks;
-            },
-            nb::arg("now"), "Return the tasks submitted up to `now`, in the order of the log.")
-        .def(
-            "record_end",
-            [](SourceHandle& self, TaskId task, double now) {
-                if (task >= self.scenario->size())
-                    throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
-                self.source.record_end(task, now);
-            },
-            nb::arg("task"), nb::arg("now"), "Record the end of a task, with any status.");
-}
-
 }  // namespace
 
-void bind_dispatching(nb::module_& module) {
-    bind_dispatcher(module);
-    bind_source(module);
-}
+void bind_dispatching(nb::module_& module) { bind_dispatcher(module); }
 
 }  // namespace twinloop::bind

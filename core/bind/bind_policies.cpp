@@ -529,7 +529,10 @@ void bind_policies(nb::module_& module) {
         .def(
             "id",
             [](const View& self, std::int64_t task) {
-                return name(self.names, "tasks", task_at(self.get(), task));
+                const Tasks& tasks = self.get().tasks();
+                const TaskId found = task_at(self.get(), task);
+                if (tasks.is_own(found)) return nb::object(nb::cast(tasks.name(found)));
+                return name(self.names, "tasks", found);
             },
             nb::arg("task"), nb::sig("def id(self, task: int) -> str | None"),
             "The name of a task.")

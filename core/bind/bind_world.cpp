@@ -12,6 +12,7 @@
 #include "bind/in_use.hpp"
 #include "bind/input_columns.hpp"
 #include "bind/policies.hpp"
+#include "bind/sources.hpp"
 #include "world/kpis.hpp"
 #include "world/power_series.hpp"
 #include "world/world.hpp"
@@ -120,6 +121,41 @@ nb::dict outcomes(const WorldHandle& self) {
     columns["energy"] = as_array(std::move(energy));
     columns["attempts"] = as_array(std::move(attempts));
     columns["status"] = as_array(std::move(status));
+    return columns;
+}
+
+nb::dict added_tasks(const WorldHandle& self) {
+    const auto run = self.hold();
+    const Tasks& tasks = run->scheduler().tasks();
+    const auto first = static_cast<TaskId>(tasks.shared().size());
+    const auto collect = [&]<class Get>(Get&& get) {
+        std::vector<decltype(get(first))> values;
+        values.reserve(tasks.size() - first);
+        for (TaskId task = first; task < tasks.size(); ++task) values.push_back(get(task));
+        return values;
+    };
+    const auto real = [&](double Request::* value) {
+        return as_array(collect([&](TaskId task) { return tasks[task].request.*value; }));
+    };
+    const auto whole = [&](std::int32_t Request::* value) {
+        return as_array(collect([&](TaskId task) { return tasks[task].request.*value; }));
+    };
+    nb::dict columns;
+    columns["id"] = nb::cast(collect([&](TaskId task) { return tasks.name(task); }));
+    columns["submit"] = real(&Request::submit);
+    columns["cores"] = real(&Request::cores);
+    columns["memory"] = real(&Request::memory);
+    columns["requested_time"] = real(&Request::time);
+    columns["nodes"] = whole(&Request::nodes);
+    columns["user"] = whole(&Request::user);
+    columns["group"] = whole(&Request::group);
+    columns["queue"] = whole(&Request::queue);
+    columns["kind"] = as_array(collect([&](TaskId task) { return tasks[task].kind; }));
+    columns["deadline"] = as_array(collect([&](TaskId task) { return tasks[task].deadline; }));
+    std::vector<double> amounts;
+    for (TaskId task = first; task < tasks.size(); ++task)
+        amounts.insert(amounts.end(), tasks.amounts(task).begin(), tasks.amounts(task).end());
+    columns["amounts"] = as_array(std::move(amounts));
     return columns;
 }
 
@@ -264,13 +300,15 @@ void bind_world(nb::module_& module) {
             "__init__",
             [](WorldHandle* self, const ScenarioHandle& scenario, nb::handle policy,
                const Column<double>& values, const ValueColumns* columns, bool placements, bool use,
-               bool decisions, double usage_step, double usage_rows, std::uint64_t seed) {
+               bool decisions, double usage_step, double usage_rows, std::uint64_t seed,
+               nb::handle source) {
                 auto made = policy_from(policy, scenario.names, seed);
                 Controller& kept = *made;
                 auto run = std::make_unique<World>(
                     scenario.scenario, scenario.scenario->outages,
                     values_from(*scenario.scenario, values, columns), std::move(made),
-                    Recording{placements, use, decisions, false, usage_step, usage_rows});
+                    Recording{placements, use, decisions, false, usage_step, usage_rows},
+                    source_from(source, scenario));
                 auto guard = WorldHandle::make_guard();
                 attach(kept, guard);
                 new (self) WorldHandle(std::move(run), scenario.names, std::move(guard));
@@ -278,7 +316,7 @@ void bind_world(nb::module_& module) {
             nb::arg("scenario"), nb::arg("policy"), nb::arg("values"),
             nb::arg("columns").none() = nb::none(), nb::kw_only(), nb::arg("placements") = false,
             nb::arg("use") = false, nb::arg("decisions") = false, nb::arg("usage_step") = never,
-            nb::arg("usage_rows") = never, nb::arg("seed") = 0)
+            nb::arg("usage_rows") = never, nb::arg("seed") = 0, nb::arg("source") = nb::none())
         .def_prop_ro("now", [](const WorldHandle& self) { return self.hold()->now(); })
         .def_prop_ro("start_time",
                      [](const WorldHandle& self) { return self.hold()->state().begin; })
@@ -286,7 +324,7 @@ void bind_world(nb::module_& module) {
         .def_prop_ro("acting_controller",
                      [](const WorldHandle& self) { return self.hold()->controller().acting(); })
         .def_prop_ro("has_python_policy",
-                     [](const WorldHandle& self) { return self.hold()->foreign(); })
+                     [](const WorldHandle& self) { return self.hold()->has_foreign_controller(); })
         .def_prop_ro("shared",
                      [](const WorldHandle& self) { return self.hold()->state().is_shared(); })
         .def("next_time", [](WorldHandle& self) { return self.hold()->next_time(); })
@@ -449,21 +487,16 @@ void bind_world(nb::module_& module) {
             nb::arg("machine"), "Remove a machine; its tasks are interrupted as by a failure.")
         .def(
             "submit",
-            [](WorldHandle& self, double submit, double cores, double memory, double time,
-               double work, double limit, std::int32_t nodes, std::int32_t user, std::int32_t group,
-               std::int32_t queue, double priority, std::uint16_t kind,
-               const std::vector<double>& amounts) {
-                Task task;
-                task.request = {cores, memory, time, submit, priority,
-                                0.0,   nodes,  user, group,  queue};
-                task.work = work;
-                task.limit = limit;
-                task.kind = kind;
-                return self.hold()->inject(task, amounts);
+            [](WorldHandle& self, nb::handle row) {
+                NewTask made = new_task_from(row);
+                return self.hold()->inject(made.row, made.amounts, std::move(made.name));
             },
-            nb::arg("submit"), nb::arg("cores"), nb::arg("memory"), nb::arg("time"),
-            nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"), nb::arg("group"),
-            nb::arg("queue"), nb::arg("priority"), nb::arg("kind"), nb::arg("amounts"))
+            nb::arg("row"), nb::sig("def submit(self, row: object) -> int"),
+            "Submit a task that is not in the scenario: a row of `twinloop.engine.new_rows`.")
+        .def("added_tasks", &added_tasks, nb::sig("def added_tasks(self) -> dict[str, typing.Any]"),
+             "The tasks that were added during the run, in their order.")
+        .def_prop_ro("added_by_source",
+                     [](const WorldHandle& self) { return self.hold()->state().added_by_source; })
         .def(
             "set_start_time", [](WorldHandle& self, double time) { self.hold()->begin_at(time); },
             nb::arg("time"))

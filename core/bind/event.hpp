@@ -263,6 +263,7 @@ void bind_many(nb::module_& module);
 void bind_scenario(nb::module_& module);
 void bind_world(nb::module_& module);
 void bind_dispatching(nb::module_& module);
+void bind_sources(nb::module_& module);
 void bind_host(nb::module_& module);
 
 }  // namespace twinloop::bind

@@ -23,7 +23,8 @@ void InUse::refuse(bool own_policy) const {
     const std::string said =
         own_policy
             ? std::string(what_) +
-                  " cannot be used from inside its own policy (read the view, and return decisions)"
+                  " cannot be used from inside its own policy or source (read the view, and return "
+                  "decisions)"
             : std::string(what_) +
                   " can be used by one thread at a time, and another thread is using it (wait for "
                   "that "

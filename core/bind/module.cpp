@@ -50,6 +50,7 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_many(module);
     twinloop::bind::bind_scenario(module);
     twinloop::bind::bind_world(module);
+    twinloop::bind::bind_sources(module);
     twinloop::bind::bind_dispatching(module);
 #ifdef __linux__
     twinloop::bind::bind_host(module);

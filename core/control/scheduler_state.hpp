@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -122,7 +123,7 @@ class SchedulerState {
     [[nodiscard]] MachineStatus entered(const Order& order) const { return entered_[order.first]; }
     void set_controller(Controller* controller) { controller_ = controller; }
     void set_now(double now) { now_ = now; }
-    TaskId add_task(const Task& task, std::span<const double> amounts);
+    TaskId add_task(const Task& task, std::span<const double> amounts, std::string name = {});
     void set_rejected(TaskId task) { tasks_.set_rejected(task); }
     void set_planned_time(TaskId task, double time) { states_.edit(task).time = time; }
     // The submission is needed only for a task that is submitted before it may start.

@@ -8,7 +8,8 @@ namespace twinloop {
 
 inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-enum class Status : std::uint8_t { none, completed, rejected, killed, failed, lost };
+// Cancelled: never submitted in this run.
+enum class Status : std::uint8_t { none, completed, rejected, killed, failed, lost, cancelled };
 // The reason why an execution ended.
 enum class Reason : std::uint8_t { completed, killed, failed, lost, preempted };
 

@@ -20,7 +20,7 @@ Submissions::Submissions(const TaskTable& tasks, SessionColumns sessions)
         std::ranges::stable_sort(timed_, {}, &Entry::time);
 }
 
-Source::Source(std::shared_ptr<const Submissions> submissions)
+SessionSource::SessionSource(std::shared_ptr<const Submissions> submissions)
     : submissions_(std::move(submissions)) {
     const SessionColumns& all = submissions_->sessions();
     sessions_.resize(all.size());
@@ -31,33 +31,40 @@ Source::Source(std::shared_ptr<const Submissions> submissions)
                         all.job_offsets[s + 1] - first};
         if (independent) due_.push(all.starts[s], s);
     }
-    find_next_timed();
 }
 
-void Source::find_next_timed() {
+void SessionSource::take(double now, const Tasks& /*tasks*/, Submission& submission) {
     const std::vector<Submissions::Entry>& timed = submissions_->timed();
-    next_timed_ = next_ < timed.size() ? timed[next_].time : never;
-    if (next_added_ < added_.size()) next_timed_ = std::min(next_timed_, added_[next_added_].time);
+    while (next_timed_ < timed.size() && timed[next_timed_].time <= now)
+        submission.tasks.push_back(timed[next_timed_++].task);
+    while (!due_.empty() && due_.front().key() <= now) {
+        const auto session = static_cast<std::uint32_t>(due_.front().tag);
+        due_.pop();
+        advance(session, now, submission.tasks);
+    }
+    std::ranges::sort(submission.tasks);
 }
 
-bool Source::record_session_end(TaskId task, double now) {
+void SessionSource::advance(std::uint32_t session, double now, std::vector<TaskId>& tasks) {
+    const SessionColumns& all = submissions_->sessions();
+    Progress& mine = sessions_[session];
+    const std::uint32_t end = all.job_offsets[session + 1];
+    while (mine.next < end && mine.start + all.delays[mine.next] <= now)
+        tasks.push_back(all.jobs[mine.next++]);
+    if (mine.next < end) due_.push(mine.start + all.delays[mine.next], session);
+}
+
+bool SessionSource::record_end(TaskId task, double end, Status /*status*/) {
     const std::uint32_t session = submissions_->session_of(task);
     if (session == Submissions::no_session || --sessions_[session].unfinished > 0) return false;
     const SessionColumns& all = submissions_->sessions();
     for (std::uint32_t i = all.successor_offsets[session]; i < all.successor_offsets[session + 1];
          ++i) {
         Progress& next = sessions_[all.successors[i]];
-        next.start = std::max(next.start, now + all.think_times[i]);
+        next.start = std::max(next.start, end + all.think_times[i]);
         if (--next.waits_for == 0) due_.push(next.start, all.successors[i]);
     }
     return true;
-}
-
-void Source::add(double time, TaskId task) {
-    const auto rest = added_.begin() + static_cast<std::ptrdiff_t>(next_added_);
-    added_.insert(std::ranges::upper_bound(rest, added_.end(), time, {}, &Submissions::Entry::time),
-                  {time, task});
-    find_next_timed();
 }
 
 }  // namespace twinloop

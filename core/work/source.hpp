@@ -1,18 +1,80 @@
-// Sources of submissions: recorded times, or users with sessions whose submissions depend on the
-// ends of earlier tasks (Algorithm 1 of Madon et al., FGCS 155, 2024).
+// Sources of submissions. A source says when the next tasks are submitted, and learns of all ends.
+//
+// `Submitter` (work/submitter.hpp) asks it, in a simulation and in a real execution alike:
+// - at the start, after each submission, and after ends for which `record_end` returned true, in
+//   the same instant, for the time of its next submission;
+// - at that time, for the tasks. Until then the source may change its mind: only the last time
+//   counts.
+// So a source never depends on how a run is advanced, and when it is asked at some time, exactly
+// its submissions up to that time have been made.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "kernel/key_heap.hpp"
 #include "kernel/measure.hpp"
+#include "work/outcome.hpp"
 #include "work/task_table.hpp"
 
 namespace twinloop {
+
+// An answer of a source that cannot be carried out.
+class SourceError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+// A task that is not a row of the scenario.
+struct NewTask {
+    Task row;
+    std::vector<double> amounts;  // of the other resources
+    std::string name;
+};
+
+// The tasks of a submission, in their order: rows, or new tasks (`no_task`) in the order of
+// `added`.
+struct Submission {
+    std::vector<TaskId> tasks;
+    std::vector<NewTask> added;
+
+    void clear() {
+        tasks.clear();
+        added.clear();
+    }
+};
+
+class Source {
+  public:
+    virtual ~Source() = default;
+    [[nodiscard]] virtual std::unique_ptr<Source> clone() const = 0;
+
+    // The time of the next submission; infinite if there is none, or if it depends on an end. A
+    // time in the past means at once.
+    [[nodiscard]] virtual double next_time() const = 0;
+    // Adds the tasks of all submissions up to now.
+    virtual void take(double now, const Tasks& tasks, Submission& submission) = 0;
+    // A task has ended; true if the time of the next submission may have changed.
+    virtual bool record_end(TaskId task, double end, Status status) = 0;
+    // Whether the run must go on until it is asked again, even if no task is left.
+    [[nodiscard]] virtual bool continues() const { return false; }
+    // Whether it submits every task, sooner or later: then a task that was not submitted when
+    // nothing can happen any more has failed with the tasks that it depends on; otherwise it is
+    // cancelled.
+    [[nodiscard]] virtual bool submits_all() const { return false; }
+    // Whether it runs Python code: it can then not run on other threads.
+    [[nodiscard]] virtual bool foreign() const { return false; }
+
+  protected:
+    Source() = default;
+    Source(const Source&) = default;
+    Source& operator=(const Source&) = default;
+};
 
 struct SessionColumns {
     std::vector<std::uint32_t> job_offsets;  // jobs of a session, in the order of submission
@@ -54,41 +116,24 @@ class Submissions {
     std::vector<std::uint32_t> session_of_;
 };
 
-class Source {
+// Users with sessions whose submissions depend on the ends of earlier tasks (Algorithm 1 of Madon
+// et al., FGCS 155, 2024). Tasks of one time are submitted in the order of the log.
+class SessionSource final : public Source {
   public:
-    Source() = default;
-    explicit Source(std::shared_ptr<const Submissions> submissions);
+    explicit SessionSource(std::shared_ptr<const Submissions> submissions);
 
-    // The time of the next submission; infinite if there is none, or if it depends on a task.
-    [[nodiscard]] double next_time() const {
-        return due_.empty() ? next_timed_ : std::min(next_timed_, due_.front().key());
+    [[nodiscard]] std::unique_ptr<Source> clone() const override {
+        return std::make_unique<SessionSource>(*this);
     }
-    // Calls `submit(task)` for each submission up to now, in the order of the log.
-    template <class Submit>
-    void submit_due(double now, Submit&& submit) {
-        if (sessions_.empty()) {
-            take_timed(now, submit);
-            return;
-        }
-        while (next_time() <= now) {
-            together_.clear();
-            const auto collect = [&](TaskId task) { together_.push_back(task); };
-            take_timed(now, collect);
-            while (!due_.empty() && due_.front().key() <= now) {
-                const auto session = static_cast<std::uint32_t>(due_.front().tag);
-                due_.pop();
-                advance(session, now, collect);
-            }
-            std::ranges::sort(together_);
-            for (const TaskId task : together_) submit(task);
-        }
+    [[nodiscard]] double next_time() const override {
+        const double timed = next_timed_ < submissions_->timed().size()
+                                 ? submissions_->timed()[next_timed_].time
+                                 : never;
+        return due_.empty() ? timed : std::min(timed, due_.front().key());
     }
-    // A task has ended, with any status; true if the time of the next submission may change.
-    bool record_end(TaskId task, double now) {
-        return !sessions_.empty() && record_session_end(task, now);
-    }
-    // Adds the submission of a task that is not in the scenario.
-    void add(double time, TaskId task);
+    void take(double now, const Tasks& tasks, Submission& submission) override;
+    bool record_end(TaskId task, double end, Status status) override;
+    [[nodiscard]] bool submits_all() const override { return true; }
 
   private:
     struct Progress {
@@ -98,40 +143,12 @@ class Source {
         std::uint32_t unfinished = 0;
     };
 
-    bool record_session_end(TaskId task, double now);
-    void find_next_timed();
-
-    template <class Submit>
-    void take_timed(double now, Submit&& submit) {
-        while (next_timed_ <= now) {
-            const std::vector<Submissions::Entry>& timed = submissions_->timed();
-            const bool added =
-                next_ == timed.size() ||
-                (next_added_ < added_.size() && added_[next_added_].time < timed[next_].time);
-            const TaskId task = added ? added_[next_added_++].task : timed[next_++].task;
-            find_next_timed();
-            submit(task);
-        }
-    }
-
-    template <class Submit>
-    void advance(std::uint32_t session, double now, Submit&& submit) {
-        const SessionColumns& all = submissions_->sessions();
-        Progress& mine = sessions_[session];
-        const std::uint32_t end = all.job_offsets[session + 1];
-        while (mine.next < end && mine.start + all.delays[mine.next] <= now)
-            submit(all.jobs[mine.next++]);
-        if (mine.next < end) due_.push(mine.start + all.delays[mine.next], session);
-    }
+    void advance(std::uint32_t session, double now, std::vector<TaskId>& tasks);
 
     std::shared_ptr<const Submissions> submissions_;
-    std::size_t next_ = 0;                   // of the timed submissions
-    std::vector<Submissions::Entry> added_;  // by time
-    std::size_t next_added_ = 0;
-    double next_timed_ = never;
+    std::size_t next_timed_ = 0;  // of the tasks of no session
     std::vector<Progress> sessions_;
     KeyHeap due_;  // sessions by their next submission
-    std::vector<TaskId> together_;
 };
 
 }  // namespace twinloop

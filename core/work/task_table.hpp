@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -112,15 +113,20 @@ class Tasks {
         return task < shared_size_ ? shared_->children(task) : own_.children(task - shared_size_);
     }
 
-    TaskId add(const Task& task, std::span<const double> amounts) {
+    TaskId add(const Task& task, std::span<const double> amounts, std::string name) {
+        names_.push_back(std::move(name));
         return shared_size_ + own_.add(task, amounts);
     }
+    // The name of a task that appeared during the run.
+    [[nodiscard]] const std::string& name(TaskId task) const { return names_[task - shared_size_]; }
+    [[nodiscard]] bool is_own(TaskId task) const { return task >= shared_size_; }
     void set_rejected(TaskId task) { own_.set_rejected(task - shared_size_, true); }
 
   private:
     std::shared_ptr<const TaskTable> shared_;
     TaskId shared_size_;
     TaskTable own_;
+    std::vector<std::string> names_;  // of its own tasks
 };
 
 }  // namespace twinloop

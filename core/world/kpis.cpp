@@ -61,7 +61,7 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
     Mean bounded_mean;
     Mean lateness;
     double wait_max = unknown;
-    std::array<double, 6> counts{};
+    std::array<double, 7> counts{};
     double first = never;
     double last = -never;
     double first_recorded = never;

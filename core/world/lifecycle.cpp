@@ -44,6 +44,13 @@ void Lifecycle::free_children(TaskId id) {
     }
 }
 
+// The status of a child of a task that ended with that status, and did not complete.
+Status Lifecycle::status_of_child(TaskId child, Status parent) const {
+    if (parent == Status::rejected) return Status::rejected;
+    const bool submitted = !std::isnan(world_.tasks[child].submit);
+    return parent == Status::cancelled && !submitted ? Status::cancelled : Status::failed;
+}
+
 void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
     // A list instead of recursion, because chains of tasks are long.
     std::vector<std::pair<TaskId, Status>> more;
@@ -55,15 +62,16 @@ void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
             if (status == Status::completed || status == Status::killed || status == Status::lost)
                 task.end = at;
             --world_.open;
-            if (world_.source.record_end(id, at)) world_.set_submission_timer();
+            // A source learns of a task that was rejected before the run when it submits it.
+            if (!(world_.task(id).rejected && id < world_.scenario->size()) &&
+                world_.submitter.record_end(id, at, status))
+                world_.set_submission_timer();
             if (status == Status::completed) {
                 if (seen) free_children(id);
             } else {
-                const Status theirs =
-                    status == Status::rejected ? Status::rejected : Status::failed;
                 for (const TaskId child : world_.scheduler.tasks().children(id))
                     if (world_.tasks[child].status == Status::none)
-                        more.emplace_back(child, theirs);
+                        more.emplace_back(child, status_of_child(child, status));
             }
         }
         if (more.empty()) return;

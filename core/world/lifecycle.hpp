@@ -23,6 +23,8 @@ class Lifecycle {
     [[nodiscard]] double plan(TaskId task) const;
 
   private:
+    [[nodiscard]] Status status_of_child(TaskId child, Status parent) const;
+
     WorldState& world_;
 };
 

@@ -8,10 +8,11 @@ namespace twinloop {
 
 WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
                        std::shared_ptr<const Outages> known, ModelValues its_values,
-                       const Controller& controller, const Recording& recording)
+                       const Controller& controller, const Recording& recording,
+                       std::unique_ptr<Source> source)
     : scenario(std::move(its_scenario)), outages(std::move(known)), values(std::move(its_values)),
-      source(scenario->submissions),
-      begin(std::isfinite(source.next_time()) ? source.next_time() : 0.0), simulation(begin),
+      submitter(scenario->submissions, std::move(source)),
+      begin(std::isfinite(submitter.next_time()) ? submitter.next_time() : 0.0), simulation(begin),
       scheduler(scenario->make_scheduler_state(controller, values)), tasks(scenario->size()),
       records(recording, scenario->size()), open(scenario->size()),
       submissions(simulation.add_timer(EventKind::feed, make_token(Subject::submission))),
@@ -69,9 +70,10 @@ void WorldState::save_work(TaskId id, double seconds) {
 }
 
 void WorldState::set_submission_timer() {
-    const double next = source.next_time();
+    const double next = submitter.next_time();
     if (next < never) {
-        simulation.set_timer(submissions, next);
+        // A source that is to be asked again gives a time in the past.
+        simulation.set_timer(submissions, std::max(next, now()));
     } else {
         simulation.stop_timer(submissions);
     }

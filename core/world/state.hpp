@@ -13,7 +13,7 @@
 #include "record/records.hpp"
 #include "work/execution.hpp"
 #include "work/outcome.hpp"
-#include "work/source.hpp"
+#include "work/submitter.hpp"
 #include "world/scenario.hpp"
 
 namespace twinloop {
@@ -65,7 +65,7 @@ struct WorldState {
     std::shared_ptr<const Scenario> scenario;
     std::shared_ptr<const Outages> outages;  // the known ones of this run
     ModelValues values;
-    Source source;
+    Submitter submitter;
     double begin;
     Simulation simulation;
     StagingState staging;          // empty if no files are transferred
@@ -79,8 +79,9 @@ struct WorldState {
     SharedRows<double> saved;  // recorded seconds that interrupted tasks keep; empty: none
     SharedRows<double> spent;  // seconds of the requested time that preempted tasks have used
     Records records;
-    Sum occupied;      // core-seconds of executions that have ended
-    std::size_t open;  // tasks that have not ended
+    Sum occupied;                     // core-seconds of executions that have ended
+    std::size_t open;                 // tasks that have not ended
+    std::size_t added_by_source = 0;  // tasks
     std::uint64_t events = 0;
     bool call = false;    // the controller is to be called in this instant
     EventId submissions;  // timers
@@ -91,9 +92,12 @@ struct WorldState {
     std::size_t transitions = 0;   // timers of transitions that are set
 
     WorldState(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
-               ModelValues values, const Controller& controller, const Recording& recording);
+               ModelValues values, const Controller& controller, const Recording& recording,
+               std::unique_ptr<Source> source);
 
     [[nodiscard]] double now() const { return simulation.now(); }
+    // Whether tasks are left, or may still come.
+    [[nodiscard]] bool is_open() const { return open > 0 || submitter.continues(); }
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
     // Whether the files of tasks are transferred.

@@ -26,8 +26,10 @@ double next_multiple(double time, double interval) {
 }  // namespace
 
 World::World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
-             ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording)
-    : state_(std::move(scenario), std::move(outages), std::move(values), *controller, recording),
+             ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording,
+             std::unique_ptr<Source> source)
+    : state_(std::move(scenario), std::move(outages), std::move(values), *controller, recording,
+             std::move(source)),
       controller_(std::move(controller)), foreign_(controller_->foreign()),
       decides_when_idle_(controller_->decides_when_idle()) {
     connect();
@@ -61,7 +63,7 @@ void World::connect() {
 // --- the loop -----------------------------------------------------------------------------------
 
 bool World::step() {
-    double next = state_.open > 0 || waiting_ ? state_.simulation.next_time() : never;
+    double next = state_.is_open() || waiting_ ? state_.simulation.next_time() : never;
     const double time = time_of_instant(next);
     needs_outages_ = time >= state_.outages->until && time < never;
     if (needs_outages_ || (state_.records.usage && state_.records.usage->full())) return false;
@@ -132,12 +134,12 @@ void World::ended(std::uint64_t token, Ending how, const Final& figures) {
 }
 
 double World::next_time() {
-    return time_of_instant(state_.open > 0 || waiting_ ? state_.simulation.next_time() : never);
+    return time_of_instant(state_.is_open() || waiting_ ? state_.simulation.next_time() : never);
 }
 
 // The time of the next instant, if that is the time of the next event.
 double World::time_of_instant(double next) const {
-    if (state_.open == 0) return waiting_ && state_.transitions > 0 ? next : never;
+    if (!state_.is_open()) return waiting_ && state_.transitions > 0 ? next : never;
     if (state_.call) return now();
     return count_helpful() > 0 ? next : never;
 }
@@ -149,8 +151,11 @@ std::size_t World::count_helpful() const {
            (state_.simulation.timer_set(state_.outage) ? 1U : 0U);
 }
 
-// Tasks that are left can never end: their machines are gone for good, or give them no capacity.
+// Tasks that are left can never end: their machines are gone for good, or give them no capacity; or
+// the source has not submitted them. It is not asked any more.
 void World::fail_remaining() {
+    const bool submits_all = state_.submitter.submits_all();
+    state_.submitter.close();
     Executor executor(state_);
     Lifecycle lifecycle(state_);
     for (TaskId task = 0; state_.open > 0 && task < state_.tasks.size(); ++task) {
@@ -163,7 +168,8 @@ void World::fail_remaining() {
         } else {
             state_.scheduler.withdraw(task);
         }
-        lifecycle.conclude(task, Status::failed, now());
+        const bool submitted = submits_all || !std::isnan(state_.tasks[task].submit);
+        lifecycle.conclude(task, submitted ? Status::failed : Status::cancelled, now());
     }
 }
 
@@ -197,11 +203,32 @@ void World::extend(std::shared_ptr<const Outages> outages) {
 
 void World::submit_due() {
     Lifecycle lifecycle(state_);
-    state_.source.submit_due(now(), [&](TaskId task) {
-        ++state_.events;
-        lifecycle.submit(task);
-    });
+    state_.submitter.submit_due(
+        now(), state_.scheduler.tasks(),
+        [&](TaskId task) {
+            ++state_.events;
+            if (state_.tasks[task].status == Status::rejected) {
+                state_.tasks.edit(task).submit = now();
+                state_.submitter.record_end(task, now(), Status::rejected);
+            } else {
+                lifecycle.submit(task);
+            }
+        },
+        [&](const NewTask& given) { submit_new(given); });
     state_.set_submission_timer();
+}
+
+void World::submit_new(const NewTask& given) {
+    Task task = given.row;
+    task.request.submit = now();
+    try {
+        const TaskId id = add_task(task, given.amounts, given.name);
+        ++state_.added_by_source;
+        ++state_.events;
+        Lifecycle(state_).submit(id);
+    } catch (const std::invalid_argument& error) {
+        throw SourceError("submits the task '" + given.name + "', which " + error.what());
+    }
 }
 
 void World::UseRecorder::rate_changed(ResourceId resource, double /*now*/, double /*rate*/) {
@@ -340,16 +367,30 @@ double World::progress(TaskId task) const {
 
 // --- changes from outside -----------------------------------------------------------------------
 
-TaskId World::inject(const Task& task, std::span<const double> amounts) {
-    // Whether machines are shared was decided for the tasks of the scenario.
+TaskId World::inject(const Task& task, std::span<const double> amounts, std::string name) {
+    const TaskId id = add_task(task, amounts, std::move(name));
+    if (state_.tasks[id].status == Status::none) {
+        state_.submitter.add(task.request.submit, id);
+        state_.set_submission_timer();
+    }
+    return id;
+}
+
+// The row of a task that is not in the scenario; a task that can never run is rejected.
+TaskId World::add_task(const Task& task, std::span<const double> amounts, std::string name) {
+    // Whether machines are shared was decided for the tasks of the scenario. A task that is larger
+    // than every machine is rejected below.
+    bool fits = controller_->spreads() || controller_->overcommits();
+    for (MachineId m = 0; m < state_.fleet.size() && !fits; ++m)
+        fits = task.request.cores <= state_.fleet[m].capacity / state_.fleet[m].speed;
     const double provided = state_.options().fixed_demand ? state_.fleet.slowest() : task.speed;
     double cores = task.request.cores;
     if (!controller_->spreads())
         for (MachineId m = 0; m < state_.fleet.size(); ++m)
             cores = std::min(cores, state_.fleet[m].capacity / state_.fleet[m].speed);
-    if (!state_.is_shared() && task.limit > cores * provided * (1 + slack))
+    if (!state_.is_shared() && fits && task.limit > cores * provided * (1 + slack))
         throw std::invalid_argument("needs a higher rate than the slowest machine provides");
-    const TaskId id = state_.scheduler.add_task(task, amounts);
+    const TaskId id = state_.scheduler.add_task(task, amounts, std::move(name));
     state_.tasks.push_back({});
     if (!state_.saved.empty()) state_.saved.push_back(0.0);
     if (!state_.spent.empty()) state_.spent.push_back(0.0);
@@ -361,9 +402,6 @@ TaskId World::inject(const Task& task, std::span<const double> amounts) {
         state_.scheduler.set_rejected(id);
         state_.tasks.edit(id).submit = task.request.submit;
         lifecycle.conclude(id, Status::rejected, now());
-    } else {
-        state_.source.add(task.request.submit, id);
-        state_.set_submission_timer();
     }
     return id;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "world/state.hpp"
 
@@ -16,7 +17,8 @@ namespace twinloop {
 class World final : private Client {
   public:
     World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
-          ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording);
+          ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording,
+          std::unique_ptr<Source> source = nullptr);
     // The copy continues in the same way.
     World(const World& other);
     World(World&&) = delete;
@@ -39,7 +41,9 @@ class World final : private Client {
     [[nodiscard]] SchedulerState& scheduler() { return state_.scheduler; }
     [[nodiscard]] const SchedulerState& scheduler() const { return state_.scheduler; }
     [[nodiscard]] Controller& controller() { return *controller_; }
-    [[nodiscard]] bool foreign() const { return foreign_; }
+    // Whether it runs Python code, in its controller or in its source.
+    [[nodiscard]] bool foreign() const { return foreign_ || state_.submitter.foreign(); }
+    [[nodiscard]] bool has_foreign_controller() const { return foreign_; }
     [[nodiscard]] const SharedRows<TaskRun>& tasks() const { return state_.tasks; }
     // The energy of a machine, and the energy charged to a task, up to now (J).
     [[nodiscard]] double energy(MachineId machine) const;
@@ -48,7 +52,8 @@ class World final : private Client {
     [[nodiscard]] double progress(TaskId task) const;
 
     // --- changes from outside -------------------------------------------------------------------
-    TaskId inject(const Task& task, std::span<const double> amounts);
+    // Adds a task that is not in the scenario, to be submitted at its time.
+    TaskId inject(const Task& task, std::span<const double> amounts, std::string name = {});
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
@@ -88,6 +93,8 @@ class World final : private Client {
     void fail_remaining();
     void check_progress(double time);
     void submit_due();
+    void submit_new(const NewTask& given);
+    TaskId add_task(const Task& task, std::span<const double> amounts, std::string name);
     void decide();
     [[nodiscard]] bool is_postponed(bool due);
     void check_wakes();

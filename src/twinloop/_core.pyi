@@ -1471,7 +1471,7 @@ class NativeScenario:
 class ClusterRun:
     """One run of a compiled scenario; see `twinloop.engine.Simulation`."""
 
-    def __init__(self, scenario: NativeScenario, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: ValueColumns | None = None, *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), usage_rows: float = float('inf'), seed: int = 0) -> None: ...
+    def __init__(self, scenario: NativeScenario, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: ValueColumns | None = None, *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), usage_rows: float = float('inf'), seed: int = 0, source: object | None = None) -> None: ...
 
     @property
     def now(self) -> float: ...
@@ -1573,7 +1573,16 @@ class ClusterRun:
     def remove_machine(self, machine: int) -> None:
         """Remove a machine; its tasks are interrupted as by a failure."""
 
-    def submit(self, submit: float, cores: float, memory: float, time: float, work: float, limit: float, nodes: int, user: int, group: int, queue: int, priority: float, kind: int, amounts: Sequence[float]) -> int: ...
+    def submit(self, row: object) -> int:
+        """
+        Submit a task that is not in the scenario: a row of `twinloop.engine.new_rows`.
+        """
+
+    def added_tasks(self) -> dict[str, Any]:
+        """The tasks that were added during the run, in their order."""
+
+    @property
+    def added_by_source(self) -> int: ...
 
     def set_start_time(self, time: float) -> None: ...
 
@@ -1584,6 +1593,30 @@ class ClusterRun:
     def restore_held_task(self, task: int) -> None: ...
 
     def restore_running_task(self, task: int, parts: Sequence[tuple[int, float]], done: float) -> None: ...
+
+class SourceError(RuntimeError):
+    pass
+
+class NativeSource:
+    """
+    The submissions of a compiled scenario without a simulation, by its source: rigid submission times, users with sessions, or Python.
+    """
+
+    def __init__(self, scenario: NativeScenario, source: object | None = None) -> None: ...
+
+    @property
+    def next_time(self) -> float:
+        """
+        The time of the next submission (s); infinite if it depends on a task that runs.
+        """
+
+    def pop_due(self, now: float) -> list[int | str]:
+        """
+        Return the tasks submitted up to `now`, in their order: rows of the workload by index, new tasks by name.
+        """
+
+    def record_end(self, task: int, now: float, status: int = 1) -> None:
+        """Record the end of a task; `status`: as in `outcomes` of a run."""
 
 class Dispatcher:
     """
@@ -1625,25 +1658,6 @@ class Dispatcher:
         """
         Return the decisions of the policy: (kind, task, machines and cores) for each.
         """
-
-class NativeSource:
-    """
-    The submission source of a compiled scenario without a simulation: rigid submission times, or users with sessions.
-    """
-
-    def __init__(self, scenario: NativeScenario) -> None: ...
-
-    @property
-    def next_time(self) -> float:
-        """
-        The time of the next submission (s); infinite if it depends on a task that runs.
-        """
-
-    def pop_due(self, now: float) -> list[int]:
-        """Return the tasks submitted up to `now`, in the order of the log."""
-
-    def record_end(self, task: int, now: float) -> None:
-        """Record the end of a task, with any status."""
 
 def spawn(program: str | bytes, argv: list[str | bytes], environment: list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]:
     """

@@ -11,7 +11,7 @@ from tests.cluster.scenarios import OVERCOMMITTING, Case, cases
 from twinloop.engine import CompiledScenario
 
 NEAR = 1e-9
-STATUSES = ("none", "completed", "rejected", "killed", "failed", "lost")
+STATUSES = ("none", "completed", "rejected", "killed", "failed", "lost", "cancelled")
 
 
 class Finished:

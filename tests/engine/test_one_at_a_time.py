@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 
 import twinloop as tl
 from twinloop.engine import CompiledScenario, Environment, InUseError, Simulation
+from twinloop.engine.new_rows import NewRow
 from twinloop.policy import Place, Policy
 
 #: Every way into a simulation. `submit` and the others that change it need no valid argument to be
@@ -47,7 +49,8 @@ NATIVE: dict[str, tuple[Any, ...]] = {
         ("next_time", "step", "run_slice", "copy", "view", "outcomes", "placements"), ()
     ),
     **dict.fromkeys(
-        ("use", "decisions", "states", "usage", "kpis", "energy", "machine_states"), ()
+        ("use", "decisions", "states", "usage", "kpis", "energy", "machine_states", "added_tasks"),
+        (),
     ),
     **dict.fromkeys(("transfers", "stored_bytes"), ()),
     **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
@@ -58,7 +61,7 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "remove_machine": (0,),
     "set_state": (0, "off"),
     "set_names": ("",),
-    "submit": (0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, []),
+    "submit": (NewRow("new", 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, math.inf, ()),),
     "restore_task": (0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0),
     "restore_waiting_task": (0, 0.0),
     "restore_running_task": (0, [(0, 1.0)], 0.0),
@@ -68,6 +71,7 @@ PROPERTIES = (
     "start_time",
     "events",
     "live_transfers",
+    "added_by_source",
     "has_python_policy",
     "shared",
     "needs_failures",

@@ -77,6 +77,13 @@ class Case:
                 field="policy",
                 remedy="calibrate with runs under a built-in policy; the Model fits any policy",
             )
+        if compiled.python_source is not None:
+            raise InputError(
+                f"the source of {name} is written in Python: too slow for thousands of simulations",
+                kind="not-applicable",
+                field="source",
+                remedy="calibrate with runs of a built-in source; the Model fits any source",
+            )
         ids, machines = tuple(compiled.names.tasks), compiled.names.machines
         # The power windows of the twin begin with its first submission.
         begin = compiled.start().start_time if power_step is not None else 0.0

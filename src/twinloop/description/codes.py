@@ -764,8 +764,9 @@ _TABLE: Final = (
     ProblemCode(
         "TL0406",
         "policy-options",
-        "A policy cannot be created with these options.",
-        "The message has the error of the policy; docs/policies.md lists the options.",
+        "A policy or a source cannot be created with these options.",
+        "The message has the error of its class; docs/policies.md and docs/sources.md list the "
+        "options.",
     ),
     ProblemCode(
         "TL0407",

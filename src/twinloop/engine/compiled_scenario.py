@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any, Final, Self, TypeVar
@@ -27,11 +28,12 @@ from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.engine import network_columns, workload_columns
 from twinloop.engine.admission import Admission
+from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.model_values import ModelValues, ValueRows
 from twinloop.engine.path_values import PathValue, PathValues
 from twinloop.engine.platform_columns import MachineTable
-from twinloop.engine.policy_errors import PolicyErrors
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
+from twinloop.engine.run_source import RunSource
 from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import AnyPolicy, BuiltInPolicy
 from twinloop.scenario import Scenario
@@ -82,6 +84,8 @@ class CompiledScenario:
         self.controllers: tuple[AnyPolicy, ...] = tuple(
             each.resolve(allow_code=allow_code) for each in scenario.controllers
         )
+        #: The source of submissions, if it is written in Python; None: a built-in one.
+        self.python_source = scenario.source.resolve(allow_code=allow_code)
         #: The loaded workload.
         self.loaded = (
             workload if isinstance(workload, LoadedWorkload) else LoadedWorkload(scenario, workload)
@@ -495,8 +499,9 @@ class CompiledScenario:
                 remedy="compile scenario_from_values(values)",
             )
         row, columns = self._make_row(others)
+        admitted = self._compile_admitted(row)
         return ClusterRun(
-            self._compile_admitted(row).native_scenario,
+            admitted.native_scenario,
             self._native,
             row,
             columns,
@@ -506,6 +511,7 @@ class CompiledScenario:
             usage_step=np.inf if usage_step is None else usage_step,
             usage_rows=usage_rows,
             seed=self.scenario.seed,
+            source=admitted.start_source(),
         )
 
     def run(self, values: Mapping[str, float] | Sequence[float] | None = None) -> dict[str, float]:
@@ -535,7 +541,8 @@ class CompiledScenario:
     def advance(self, run: ClusterRun, method: Callable[[], _Result]) -> _Result:
         """Call a method that advances a run; repeat the call while the run needs more failures."""
         while True:
-            with PolicyErrors((self.policy, *self.controllers), run):
+            policies = (self.policy, *self.controllers)
+            with ForeignErrors(policies, self.scenario.source.title, run):
                 result = method()
             if not run.needs_failures:
                 return result
@@ -566,8 +573,31 @@ class CompiledScenario:
         policy = self._native[0] if self.controllers else self._native
         return Dispatcher(self.native_scenario, policy, self.scenario.seed)
 
-    def source(self) -> NativeSource:
+    @cached_property
+    def task_ids(self) -> list[str]:
+        """The IDs of the tasks of the workload."""
+        return self.arrays.ids.to_list()
+
+    @cached_property
+    def task_rows(self) -> dict[str, int]:
+        """The row of each task of the workload by its ID."""
+        return {name: row for row, name in enumerate(self.task_ids)}
+
+    @property
+    def is_native(self) -> bool:
+        """Whether policy, controllers and source are built in, so that runs need no Python code."""
+        policies = (self.policy, *self.controllers)
+        is_built_in = all(isinstance(each, BuiltInPolicy) for each in policies)
+        return is_built_in and self.python_source is None
+
+    def start_source(self) -> RunSource | None:
+        """Start the state of the source in one run; None if it is not written in Python."""
+        return None if self.python_source is None else RunSource(self, self.python_source)
+
+    def source(self, state: RunSource | None = None) -> NativeSource:
         """Create the submission source without a simulation, for a real execution.
+
+        `state`: as given by `start_source`; by default a new one.
 
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
@@ -576,7 +606,7 @@ class CompiledScenario:
         >>> users.next_time, users.pop_due(now=1.0), users.next_time
         (0.0, [0, 1], 2.0)
         """
-        return NativeSource(self.native_scenario)
+        return NativeSource(self.native_scenario, state or self.start_source())
 
     def run_many(
         self,
@@ -608,6 +638,10 @@ class CompiledScenario:
         >>> many["makespan_s"].shape, many["ends"].shape
         ((2,), (2, 100))
         """
+        if self.python_source is not None:
+            raise TypeError(
+                "a source in Python cannot run on native threads: use a built-in source"
+            )
         available = (*KPI_NAMES, *SORTED_OUTPUTS, *TASK_OUTPUTS)
         for name in outputs:
             if name not in available:

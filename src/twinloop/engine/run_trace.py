@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from twinloop._core import ClusterRun
 from twinloop.description import Cleaning
 from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.native_codes import REASONS, STATUSES
 from twinloop.engine.network_columns import build_transfer_table
+from twinloop.engine.run_tasks import RunTasks
 from twinloop.engine.table_size import MAX_ROWS, check_rows
 from twinloop.engine.usage_table import build_usage_table
 from twinloop.trace import Manifest, Trace
@@ -20,16 +22,6 @@ from twinloop.trace.trace import MachineRows
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
-#: Statuses of tasks, and reasons for the end of an execution, by native code.
-STATUSES: Final[tuple[str | None, ...]] = (
-    None,
-    "completed",
-    "rejected",
-    "killed",
-    "failed",
-    "lost",
-)
-REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
 #: Kinds of orders, by native code.
 ORDERS: Final = ("place", "preempt", "kill", "set-state", "reserve")
 
@@ -50,20 +42,20 @@ def trace_from_run(
 
     `wall` is the wall time of the run (s); `step` is the length of the windows of power (s).
     """
-    outcomes = run.outcomes()
-    placements, machine_rows = _build_placement_table(compiled, run)
+    outcomes, run_tasks = run.outcomes(), RunTasks.from_run(compiled, run)
+    placements, machine_rows = _build_placement_table(compiled, run, run_tasks)
     tables = {
         "tasks": _build_task_table(
-            compiled, outcomes, has_power=compiled.machines.has_power_models
+            compiled, outcomes, run_tasks, has_power=compiled.machines.has_power_models
         ),
         "placements": placements,
         "nodes": compiled.machines.nodes,
         "node_states": _build_state_table(compiled, run),
-        "decisions": _build_decision_table(compiled, run),
-        "usage": build_usage_table(compiled, run),
+        "decisions": _build_decision_table(compiled, run, run_tasks),
+        "usage": build_usage_table(compiled, run, run_tasks),
         "transfers": build_transfer_table(compiled, run),
     }
-    facts = _collect_facts(compiled, run)
+    facts = _collect_facts(compiled, run, run_tasks)
     tables |= _build_power_tables(compiled, run, step, per_node=per_node, most_rows=most_rows)
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
     injected = list(compiled.injected)
@@ -74,7 +66,7 @@ def trace_from_run(
         epoch_ms=compiled.epoch_ms,
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
-        cleaned=(*source.cleaned, *compiled.cleaned, *_note_unserved(compiled, outcomes)),
+        cleaned=(*source.cleaned, *compiled.cleaned, *_note_outcomes(run_tasks, outcomes)),
         facts={
             "run": facts,
             "mode": mode,
@@ -105,20 +97,38 @@ def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node
     )
     return Trace(
         manifest=manifest,
-        placements=_build_placement_table(compiled, run)[0],
+        placements=_build_placement_table(compiled, run, RunTasks.from_run(compiled, run))[0],
         nodes=compiled.machines.nodes,
         **_build_power_tables(compiled, run, None, per_node=per_node),
     )
 
 
-def _note_unserved(compiled: CompiledScenario, outcomes: dict[str, Any]) -> tuple[Cleaning, ...]:
-    """Return a note on the tasks that became ready but never started, if there are any."""
+def _note_outcomes(tasks: RunTasks, outcomes: dict[str, Any]) -> tuple[Cleaning, ...]:
+    """Return notes on tasks that never started, if there are any."""
     waited = ~np.isnan(outcomes["ready"]) & (outcomes["attempts"] == 0)
-    failed_waiting = pl.Series(waited & (outcomes["status"] == STATUSES.index("failed")))
-    what = "tasks that were still waiting when no event was left: they failed"
-    ids = compiled.arrays.ids
-    unserved = note("noticed", what, ids.filter(failed_waiting[: ids.len()]))
-    return (unserved,) if unserved.count else ()
+    is_added = np.arange(tasks.ids.len()) >= tasks.ids.len() - tasks.added.height
+    has_status = {
+        name: outcomes["status"] == STATUSES.index(name)
+        for name in ("failed", "cancelled", "rejected")
+    }
+    notes = (
+        note("noticed", what, tasks.ids.filter(pl.Series(mask)))
+        for what, mask in (
+            (
+                "tasks that were still waiting when no event was left: they failed",
+                waited & has_status["failed"],
+            ),
+            (
+                "tasks that the source did not submit: they are cancelled",
+                has_status["cancelled"],
+            ),
+            (
+                "tasks added during the run and rejected: they fit on no machine that they may use",
+                is_added & has_status["rejected"],
+            ),
+        )
+    )
+    return tuple(each for each in notes if each.count)
 
 
 def _build_state_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
@@ -142,22 +152,23 @@ def _build_state_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
 
 
 def _build_task_table(
-    compiled: CompiledScenario, outcomes: dict[str, Any], *, has_power: bool
+    compiled: CompiledScenario, outcomes: dict[str, Any], tasks: RunTasks, *, has_power: bool
 ) -> pl.DataFrame:
     original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
     frame = original.tasks
     rows = find_rows(frame["id"], compiled.arrays.ids, unique=True)
     if len(rows) != frame.height or (rows != np.arange(len(rows))).any():
         frame = frame[rows]
+    if tasks.added.height:
+        frame = pl.concat([frame, tasks.added], how="diagonal")
     ran = pl.Series(outcomes["attempts"]) > 0
-    arrays = compiled.arrays
     return frame.with_columns(
-        pl.Series("submit_recorded", arrays.submit),
+        pl.Series("submit_recorded", tasks.submit),
         pl.Series("submit", outcomes["submit"]).fill_nan(None),
         pl.Series("ready", outcomes["ready"]).fill_nan(None),
-        pl.Series("deadline", arrays.deadline).replace(np.inf, None),
-        pl.Series("requested_cores", arrays.cores),
-        pl.Series("requested_time", compiled.requested).fill_nan(None),
+        pl.Series("deadline", tasks.deadline).replace(np.inf, None),
+        pl.Series("requested_cores", tasks.cores),
+        pl.Series("requested_time", tasks.requested_time).fill_nan(None),
         pl.Series("run_time", outcomes["end"] - outcomes["last_start"]).fill_nan(None),
         status_names(outcomes["status"]),
         pl.Series("energy", outcomes["energy"])
@@ -173,7 +184,7 @@ def _build_task_table(
 
 
 def _build_placement_table(
-    compiled: CompiledScenario, run: ClusterRun
+    compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks
 ) -> tuple[pl.DataFrame, MachineRows]:
     """Build the table of executions, and return the row in `nodes` of the machine of each one."""
     log = run.placements()
@@ -186,21 +197,20 @@ def _build_placement_table(
     first = np.cumsum(counts, dtype=np.int64) - counts
     machine = np.repeat((log["machine"] - first).astype(np.uint32), counts)
     machine += np.arange(len(machine), dtype=np.uint32)
-    arrays = compiled.arrays
-    requested = arrays.cores[task]
+    requested = tasks.cores[task]
     share = np.divide(cores, requested, out=np.ones_like(cores), where=requested > 0)
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     reasons = pl.Series(REASONS, dtype=pl.String)
     numbers = {
         "attempt": log["attempt"].astype(np.int64),
         "cores": cores,
-        "memory": arrays.memory[task] * share,
+        "memory": tasks.memory[task] * share,
         "start": log["start"],
         "end": log["end"],
     }
     table = pl.DataFrame(
         {
-            "task": arrays.ids.gather(pl.Series(np.repeat(task, counts))),
+            "task": tasks.ids.gather(pl.Series(np.repeat(task, counts))),
             "machine": names.gather(pl.Series(machine)),
         }
     ).with_columns(
@@ -242,15 +252,17 @@ def repeat_records(values: Any, counts: NDArray[np.uint32]) -> pl.Expr:
     return pl.lit(pl.Series(np.repeat(values, counts)))
 
 
-def _build_decision_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
+def _build_decision_table(
+    compiled: CompiledScenario, run: ClusterRun, run_tasks: RunTasks
+) -> pl.DataFrame:
     log = run.decisions()
     if not len(log["t"]):
         return make_empty_table("decisions")
     has_machine = log["machine"] < compiled.machines.nodes.height
     names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
     machine = np.where(has_machine, log["machine"], compiled.machines.nodes.height).astype(np.int64)
-    tasks = compiled.arrays.ids.clone().append(pl.Series([None], dtype=pl.String))
-    task = np.minimum(log["task"], len(compiled.arrays)).astype(np.int64)
+    tasks = run_tasks.ids.clone().append(pl.Series([None], dtype=pl.String))
+    task = np.minimum(log["task"], run_tasks.ids.len()).astype(np.int64)
     return pl.DataFrame(
         {
             "t": log["t"],
@@ -317,10 +329,15 @@ def _build_power_table(
     return pl.concat(parts)
 
 
-def _collect_facts(compiled: CompiledScenario, run: ClusterRun) -> dict[str, Any]:
+def _collect_facts(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks) -> dict[str, Any]:
     records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
+    added = {
+        compiled.scenario.source.title: run.added_by_source,
+        "Simulation.submit": tasks.added.height - run.added_by_source,
+    }
     return {
+        **({"added": {by: n for by, n in added.items() if n}} if tasks.added.height else {}),
         "policy": compiled.policy.name,
         "cores": compiled.machines.platform.total_cores,
         "machines": compiled.machines.nodes.height,

@@ -11,18 +11,19 @@ from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.network_columns import build_transfer_table
+from twinloop.engine.new_rows import make_row
 from twinloop.engine.run_trace import status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState, restore_state
-from twinloop.engine.workload_columns import find_exceeded_limit
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
+from twinloop.workload import NewTask
 
 
 class Simulation:
     """A simulation of a scenario that the caller advances step by step.
 
-    A simulation can be used by one thread at a time, and not from inside its own policy; other use
-    raises `InUseError`. Copies are independent simulations.
+    A simulation can be used by one thread at a time, and not from inside its own policy or
+    source; other use raises `InUseError`. Copies are independent simulations.
 
     >>> from twinloop.engine import Simulation
     >>> from twinloop.scenario import Scenario
@@ -51,7 +52,6 @@ class Simulation:
         if not isinstance(scenario, CompiledScenario):
             scenario = CompiledScenario(scenario, allow_code=allow_code)
         self._compiled = scenario
-        self._submitted: list[str] = []
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
@@ -156,13 +156,11 @@ class Simulation:
         return figures
 
     def trace(self) -> Trace:
-        """Return the run so far as a Trace; not available after `submit`."""
-        if self._submitted:
-            raise InputError(
-                "a simulation with submitted tasks has no scenario for the manifest of a trace",
-                kind="invalid-operation",
-                remedy="put the tasks into the workload, or use `tasks`",
-            )
+        """Return the run so far as a Trace.
+
+        Tasks that were added during the run are rows of its tables, after those of the workload;
+        `facts["run"]["added"]` of its manifest has their number by origin.
+        """
         return trace_from_run(self._compiled, self._run)
 
     @property
@@ -185,7 +183,6 @@ class Simulation:
             )
         other = object.__new__(Simulation)
         other._compiled = self._compiled
-        other._submitted = list(self._submitted)
         other._run = self._run.copy()
         return other
 
@@ -220,66 +217,25 @@ class Simulation:
                 kind="time-in-past",
                 field=f"task {id!r}: at",
             )
-        amounts = {"cores": cores, "run_time": run_time, "memory": memory, "nodes": nodes}
-        if requested_time is not None:
-            amounts["requested_time"] = requested_time
-        for field, value in {**amounts, "at": time, **(resources or {})}.items():
-            if not 0 <= value < float("inf"):
-                raise InputError(
-                    f"must be finite and not negative, not {value}",
-                    kind="out-of-range",
-                    field=f"task {id!r}: {field}",
-                )
-        if not cores > 0:
-            raise InputError("must be positive", kind="out-of-range", field=f"task {id!r}: cores")
         if (self._ids() == id).any():
             raise InputError(
                 "is already the ID of another task", kind="duplicate-name", field=f"task {id!r}"
             )
-        names, amounts_by_name = self._compiled.names, dict(resources or {})
-        queues = self._compiled.machines.platform.queues
-        unknown = [name for name in amounts_by_name if name not in names.resources]
-        if unknown:
-            raise InputError(
-                f"no task of the workload uses the resource {unknown[0]!r}",
-                kind="unknown-reference",
-                field=f"task {id!r}",
-            )
-        for rule in (each for each in queues if each.name == queue):
-            if (
-                limit := find_exceeded_limit(rule, cores, nodes, memory, requested_time)
-            ) is not None:
-                raise InputError(
-                    f"exceeds the limit of its queue: {limit} is {getattr(rule, limit):g}",
-                    kind="out-of-range",
-                    field=f"task {id!r}",
-                )
-        user_index = _find_index(names.users, user, f"task {id!r}: user")
-        queue_index = _find_index(names.queues, queue, f"task {id!r}: queue")
+        task = NewTask(
+            id=id, run_time=run_time, cores=cores, requested_time=requested_time, memory=memory,
+            nodes=nodes, user=user, queue=queue, resources=dict(resources or {}),
+        )  # fmt: skip
         try:
-            self._run.submit(
-                submit=time,
-                cores=float(cores),
-                memory=float(memory),
-                time=float("nan") if requested_time is None else float(requested_time),
-                work=float(cores) * float(run_time),
-                limit=float(cores),
-                nodes=int(nodes),
-                user=user_index,
-                group=-1,
-                queue=queue_index,
-                priority=sum(each.priority for each in queues if each.name == queue),
-                kind=0,
-                amounts=[amounts_by_name.get(name, 0.0) for name in names.resources],
-            )
+            self._run.submit(make_row(self._compiled, task, time))
         except ValueError as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(
                 f"{error}, but this simulation was started without shared machines",
                 kind="invalid-operation",
                 field=f"task {id!r}",
                 remedy="put the task into the workload",
             ) from None
-        self._submitted.append(id)
 
     def set_cores(self, machine: str, cores: float) -> None:
         """Set the number of cores of a machine; its running tasks continue."""
@@ -419,8 +375,8 @@ class Simulation:
 
     def _ids(self) -> pl.Series:
         ids = self._compiled.arrays.ids
-        added = pl.Series("id", self._submitted, dtype=pl.String)
-        return ids.rename("id").append(added) if len(added) else ids
+        added = pl.Series("id", self._run.added_tasks()["id"], dtype=pl.String)
+        return pl.concat([ids.rename("id"), added]) if len(added) else ids
 
     def __repr__(self) -> str:
         view = self.view
@@ -428,16 +384,3 @@ class Simulation:
             f"<Simulation of {self._compiled.policy.name} at {self.now:,g} s: "
             f"{len(view.waiting):,} waiting, {len(view.running):,} running>"
         )
-
-
-def _find_index(names: tuple[str, ...], name: str | None, field: str) -> int:
-    if name is None:
-        return -1
-    if name not in names:
-        raise InputError(
-            f"{name!r} is not in the scenario",
-            kind="unknown-reference",
-            field=field,
-            remedy=f"one of: {', '.join(names)}",
-        )
-    return names.index(name)

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from twinloop._core import ClusterRun
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
-from twinloop.engine.run_trace import STATUSES
+from twinloop.engine.native_codes import STATUS_CODES, STATUSES
 from twinloop.policy import BuiltInPolicy
 from twinloop.workload.fragments import find_rows
-
-_STATUS_CODES = {name: code for code, name in enumerate(STATUSES) if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class SimulationState:
                 kind="invalid-operation",
                 remedy="put the tasks into the workload",
             )
-        rejected = _STATUS_CODES["rejected"]
+        rejected = STATUS_CODES["rejected"]
         ended_rows = [
             int(r) for r in np.flatnonzero(outcomes["status"]) if outcomes["status"][r] != rejected
         ]
@@ -121,6 +119,13 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
             raise InputError(
                 f"there is no machine {name!r}", kind="unknown-reference", field="state.down"
             )
+    if compiled.python_source is not None:
+        raise InputError(
+            "does not contain the state of a source written in Python",
+            kind="invalid-operation",
+            field="state",
+            remedy="use a built-in source, or copy a simulation",
+        )
     if not np.isfinite(state.time):
         raise InputError(
             f"must be a finite time, not {state.time}", kind="invalid-state", field="state.time"
@@ -129,7 +134,7 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
     run.set_start_time(state.time)
     # Ended tasks first, since other tasks may depend on them, in the order of their ends: a user
     # returns after the last task of a session. The other tasks keep their order.
-    has_ended = tasks["phase"].is_in(list(_STATUS_CODES)).to_numpy()
+    has_ended = tasks["phase"].is_in(list(STATUS_CODES)).to_numpy()
     ends = tasks["end"].cast(pl.Float64).fill_null(np.inf).to_numpy()
     order = np.lexsort((np.where(has_ended, ends, np.inf), ~has_ended))
     for row, task in zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True):
@@ -139,7 +144,7 @@ def restore_state(compiled: CompiledScenario, run: ClusterRun, state: Simulation
         attempts = task.get("attempts")
         run.restore_task(
             row,
-            _STATUS_CODES.get(phase, 0),
+            STATUS_CODES.get(phase, 0),
             submit=task["submit"],
             ready=_first_known(task.get("ready"), task["submit"] if phase != "held" else None),
             start=_first_known(task.get("first_start"), start),
@@ -179,12 +184,12 @@ def _check_tasks(
     allocated = dict.fromkeys(machine_index, 0.0)
     for row, task in zip(rows.tolist(), tasks.iter_rows(named=True), strict=True):
         field = f"state: task {task['id']!r}"
-        if task["phase"] not in (*_STATUS_CODES, "waiting", "held", "running"):
+        if task["phase"] not in (*STATUS_CODES, "waiting", "held", "running"):
             raise InputError(
                 f"{task['phase']!r} is not a phase",
                 kind="invalid-state",
                 field=field,
-                remedy=f"one of: waiting, held, running, {', '.join(_STATUS_CODES)}",
+                remedy=f"one of: waiting, held, running, {', '.join(STATUS_CODES)}",
             )
         if task["submit"] is None or not np.isfinite(task["submit"]):
             raise InputError("has no finite submission time", kind="invalid-state", field=field)

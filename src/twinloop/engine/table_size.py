@@ -35,6 +35,8 @@ def check_estimates(
         raise InputError(
             f"must be positive, not {max_rows}", kind="out-of-range", field="most_rows"
         )
+    if compiled.python_source is not None:
+        return  # which tasks it submits is not known
     admitted = compiled.rejected == 0
     times = _estimate_run_times(compiled)
     if usage_step is not None and usage_step < np.inf:

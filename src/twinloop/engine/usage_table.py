@@ -7,6 +7,7 @@ import polars as pl
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.run_tasks import RunTasks
 
 
 def find_sampling_period(compiled: CompiledScenario) -> float | None:
@@ -23,7 +24,7 @@ def find_sampling_period(compiled: CompiledScenario) -> float | None:
     return trace.manifest.sampling_period or float(np.median(lengths.to_numpy()))
 
 
-def build_usage_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
+def build_usage_table(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks) -> pl.DataFrame:
     """Build the table: a row for each window of each execution on each machine, if recorded."""
     log = run.usage()
     order = np.lexsort((log["machine"], log["t"], log["task"]))
@@ -31,7 +32,7 @@ def build_usage_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFra
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     return pl.DataFrame(
         {
-            "task": compiled.arrays.ids.gather(log["task"].astype(np.int64)),
+            "task": tasks.ids.gather(log["task"].astype(np.int64)),
             "machine": names.gather(log["machine"].astype(np.int64)),
             "t": log["t"],
             "dt": log["dt"],

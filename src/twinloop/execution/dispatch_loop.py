@@ -11,8 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from twinloop.description.errors import TwinloopError
 from twinloop.engine import CompiledScenario
-from twinloop.engine.policy_errors import PolicyErrors
+from twinloop.engine.foreign_errors import ForeignErrors
+from twinloop.engine.native_codes import STATUS_CODES
 from twinloop.execution import failure_causes
 from twinloop.execution.clock import RunClock
 from twinloop.execution.interrupts import Interrupts
@@ -119,7 +121,14 @@ class DispatchLoop:
         """Do everything that is due."""
         now = self._clock.now()
         if self._source.next_time <= now:
-            for task in self._source.pop_due(now):
+            with self._errors():
+                due = self._source.pop_due(now)
+            for task in due:
+                if isinstance(task, str):
+                    raise TwinloopError(
+                        f"the source {self._compiled.scenario.source.title} submits the new task "
+                        f"{task!r}: a real execution has no command for it"
+                    )
                 self._submit(task, now)
         for outage in self._outages.pop_until(now):
             self._change_node(outage)
@@ -135,6 +144,12 @@ class DispatchLoop:
         if self._is_stuck():
             self._fail_rest()
         self._report_progress()
+
+    def _errors(self) -> ForeignErrors:
+        """Return a context that names the policy or the source in an error of its code."""
+        compiled = self._compiled
+        title = compiled.scenario.source.title
+        return ForeignErrors((compiled.policy,), title, self._dispatcher.view)
 
     def _wait(self, interrupts: Interrupts) -> None:
         """Wait until a process ends or something is due."""
@@ -171,7 +186,7 @@ class DispatchLoop:
         self._decision_needed, self._decide_at = False, math.inf
         now = self._clock.now()
         self._journal.write(e="ask", t=now)
-        with PolicyErrors((self._compiled.policy,), self._dispatcher.view):
+        with self._errors():
             decisions = self._dispatcher.decide(now)
         for end in self._unreported_ends:
             self.release.add(now - end)
@@ -240,7 +255,10 @@ class DispatchLoop:
     # --- tasks -----------------------------------------------------------------------------------
 
     def _submit(self, task: int, now: float) -> None:
-        if self._states.status[task] is not None:
+        status = self._states.status[task]
+        if status == "rejected":
+            self._report_end(task, status, now)
+        if status is not None:
             return
         self._journal.write(e="submit", t=now, task=task)
         self._submits[task] = now
@@ -300,8 +318,12 @@ class DispatchLoop:
                     "why": failure_causes.PARENT_FAILED,
                 }
                 self._journal.write(e="over", t=now, **entry)
-                self._source.record_end(change.task, now)
-        self._source.record_end(task, now)
+                self._report_end(change.task, "failed", now)
+        self._report_end(task, status, now)
+
+    def _report_end(self, task: int, status: str, now: float) -> None:
+        """Report the end of a task to the source."""
+        self._source.record_end(task, now, STATUS_CODES[status])
 
     # --- termination of tasks --------------------------------------------------------------------
 
@@ -440,8 +462,12 @@ class DispatchLoop:
     def _fail_rest(self) -> None:
         now = self._clock.now()
         for task, status in enumerate(self._states.status):
-            if status is None:
+            if status is not None or self._states.status[task] is not None:
+                continue
+            if task in self._submits:
                 self._conclude(task, "failed", now, failure_causes.CANNOT_START)
+            else:
+                self._conclude(task, "cancelled", now, failure_causes.NOT_SUBMITTED)
         self._decision_needed = False
 
     # --- progress --------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ TOO_LONG: Final = "it exceeded its time limit"
 PARENT_FAILED: Final = "a task that it waits for did not complete"
 CANNOT_START: Final = "it could no longer start"
 INTERRUPTED: Final = "the run was interrupted"
+NOT_SUBMITTED: Final = "the source did not submit it"
 
 #: The same causes in the manifest, for several tasks.
 _CAUSES: Final = {

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from twinloop.description import DescriptionError
-from twinloop.description.address import address_to_path, suggest_name
-from twinloop.description.errors import InputError
-from twinloop.description.plugins import (
-    CODE_PATTERN,
-    describe_error,
-    import_code,
-    list_plugins,
-    load_plugin,
+from twinloop.description.class_registry import (
+    ClassRegistry,
+    construct,
+    make_unknown_option_error,
 )
+from twinloop.description.errors import InputError
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.interface import Policy
 
@@ -66,9 +61,10 @@ _CONTROLLERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 #: The names of the built-in controllers that act beside a policy.
 CONTROLLERS: Final = tuple(_CONTROLLERS)
 
-
-class CodeNotAllowed(InputError):
-    """Error: a policy is named as `module:Class`, but importing code is not allowed."""
+_REGISTRY: Final = ClassRegistry("policy", ENTRY_POINT_GROUP, POLICIES)
+_CONTROLLER_REGISTRY: Final = ClassRegistry(
+    "controller", ENTRY_POINT_GROUP, (*POLICIES, *CONTROLLERS)
+)
 
 
 def list_policies() -> Mapping[str, type[BuiltInPolicy]]:
@@ -123,24 +119,13 @@ def resolve_policy(
 
     >>> resolve_policy("my.policies:Mine")
     Traceback (most recent call last):
-    twinloop.policy.registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which needs
-        permission to run
+    twinloop.description.class_registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which
+        needs permission to run
         (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
     if name in _BUILT_IN or name in _CONTROLLERS:
         return _construct_built_in(name, _load_class(name), options or {})
-    check_policy_name(name)
-    if CODE_PATTERN.fullmatch(name):
-        if not allow_code:
-            raise CodeNotAllowed(
-                f"'{name}' is Python code, which needs permission to run",
-                kind="code-not-allowed",
-                remedy="--allow-code on the command line, allow_code=True in Python",
-            )
-        loaded = import_code(name)
-    else:
-        loaded = load_plugin(ENTRY_POINT_GROUP, name, "policy")
-    return construct_policy(name, loaded, options)
+    return construct_policy(name, _REGISTRY.load(name, allow_code=allow_code), options)
 
 
 def construct_policy(
@@ -155,7 +140,8 @@ def construct_policy(
     if isinstance(policy_class, type) and issubclass(policy_class, BuiltInPolicy):
         return _construct_built_in(name, policy_class, options or {})
     if isinstance(policy_class, type) and issubclass(policy_class, Policy):
-        return _construct_class(name, policy_class, options or {})
+        policy: Policy = construct(name, policy_class, options or {})
+        return policy
     raise InputError(
         f"'{name}' is not a policy class",
         kind="wrong-interface",
@@ -165,24 +151,13 @@ def construct_policy(
 
 def check_policy_name(name: str, *, controller: bool = False) -> None:
     """Raise an error for an unknown name of a policy or controller. No code is imported."""
-    if name in _BUILT_IN or CODE_PATTERN.fullmatch(name):
-        return
-    if name in _CONTROLLERS:
-        if controller:
-            return
+    if name in _CONTROLLERS and not controller:
         raise InputError(
             f"'{name}' places no tasks: it is no policy, but a controller beside one",
             kind="unknown-name",
             remedy="add it to `controllers` of the scenario",
         )
-    offered = list_plugins(ENTRY_POINT_GROUP)
-    if name not in offered:
-        available = [*_BUILT_IN, *(_CONTROLLERS if controller else ()), *offered]
-        raise InputError(
-            f"no {'controller' if controller else 'policy'} is called '{name}'",
-            kind="unknown-name",
-            remedy=suggest_name(name, available),
-        )
+    (_CONTROLLER_REGISTRY if controller else _REGISTRY).check_name(name)
 
 
 def _construct_built_in(
@@ -190,7 +165,7 @@ def _construct_built_in(
 ) -> BuiltInPolicy:
     fields = list(kind.model_fields)
     problems: list[InputError] = [
-        _make_unknown_option_error(name, key, fields)
+        make_unknown_option_error(name, key, fields)
         for key in options
         if key not in kind.model_fields
     ]
@@ -201,47 +176,3 @@ def _construct_built_in(
     if problems:
         raise DescriptionError(problems)
     return policy
-
-
-def _construct_class(name: str, kind: type[Policy], options: Mapping[str, Any]) -> Policy:
-    parameters = inspect.signature(kind).parameters
-    named = {
-        key: parameter
-        for key, parameter in parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    problems = [
-        InputError("is missing", kind="missing-field", field=key, remedy=f"'{name}' requires it")
-        for key, parameter in named.items()
-        if parameter.default is parameter.empty and key not in options
-    ]
-    if not takes_any:
-        problems += [
-            _make_unknown_option_error(name, key, list(named))
-            for key in options
-            if key not in named
-        ]
-    if problems:
-        raise DescriptionError(problems)
-    try:
-        return kind(**options)
-    except InputError:
-        raise
-    except Exception as error:  # any error of a foreign constructor
-        raise InputError(
-            f"'{name}' cannot be created with these options: {describe_error(error)}",
-            kind="policy-options",
-        ) from error
-
-
-def _make_unknown_option_error(name: str, key: str, known: list[str]) -> InputError:
-    close = get_close_matches(key, known, n=1)
-    meant = f"did you mean '{close[0]}'? " if close else ""
-    remedy = f"{meant}options: {', '.join(known)}" if known else "it has no options"
-    return InputError(
-        f"is not an option of '{name}'",
-        kind="unknown-field",
-        field=address_to_path((key,)),
-        remedy=remedy,
-    )

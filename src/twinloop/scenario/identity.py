@@ -17,10 +17,11 @@ from twinloop.scenario.model import INSTANT_GROUPS
 from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
+from twinloop.workload import SourceDescription
 
 
 class Identities:
-    """Hashes of workloads in memory and of the code of policies.
+    """Hashes of workloads in memory and of the code of policies and sources.
 
     Each object is hashed once. An object that cannot be hashed gets a unique random name, so that
     its runs are never reused.
@@ -38,40 +39,44 @@ class Identities:
     def __init__(self, *, allow_code: bool = False) -> None:
         self._allow_code = allow_code
         self._hashes: dict[int, tuple[Any, str]] = {}
-        self._policies: dict[str, str] = {}
-        #: The classes of the policies that are named as `module:Class`, by that name.
+        self._named: dict[str, str] = {}
+        #: The classes of policies and sources that are named as `module:Class`, by that name.
         self.code: dict[str, type] = {}
 
     def identify(self, scenario: Scenario) -> dict[str, str]:
-        """Return the hashes of the objects of a scenario: workload and policy, if they have any.
+        """Return the hashes of the objects of a scenario: workload, policy and source, if any.
 
-        Raises InputError if the policy cannot be created.
+        Raises InputError if the policy or the source cannot be created.
         """
         hashes: dict[str, str] = {}
         workload = scenario.workload.object
         if workload is not None:
             hashes["workload"] = self._hash_once(workload, lambda workload: workload.content_hash())
         if scenario.policy.object is not None:
-            hashes["policy"] = self._hash_once(scenario.policy.object, _hash_policy)
+            hashes["policy"] = self._hash_once(scenario.policy.object, _hash_code)
         elif scenario.policy.name not in POLICIES:
-            hashes |= self._hash_named_policy(scenario.policy)
+            hashes["policy"] = self._hash_named("policy", scenario.policy)
         for index, each in enumerate(scenario.controllers):
             if each.object is not None:
-                hashes[f"controllers[{index}]"] = self._hash_once(each.object, _hash_policy)
+                hashes[f"controllers[{index}]"] = self._hash_once(each.object, _hash_code)
             elif each.name not in (*POLICIES, *CONTROLLERS):
-                named = self._hash_named_policy(each)
-                hashes[f"controllers[{index}]"] = named["policy"]
+                hashes[f"controllers[{index}]"] = self._hash_named("policy", each)
+        if scenario.source.object is not None:
+            hashes["source"] = self._hash_once(scenario.source.object, _hash_code)
+        elif scenario.source.name is not None:
+            hashes["source"] = self._hash_named("source", scenario.source)
         return hashes
 
-    def _hash_named_policy(self, description: PolicyDescription) -> dict[str, str]:
-        """Return the hash of a policy that is user code or a plug-in, by its name and options."""
-        key = f"{description.name} {description.options!r}"
-        if key not in self._policies:
-            policy = description.resolve(allow_code=self._allow_code)
-            if CODE_PATTERN.fullmatch(description.name):
-                self.code[description.name] = type(policy)
-            self._policies[key] = _hash_policy(policy) or uuid4().hex
-        return {"policy": self._policies[key]}
+    def _hash_named(self, kind: str, description: PolicyDescription | SourceDescription) -> str:
+        """Return the hash of user code or of a plug-in, by its name and options."""
+        name = str(description.name)
+        key = f"{kind} {name} {description.options!r}"
+        if key not in self._named:
+            created = description.resolve(allow_code=self._allow_code)
+            if CODE_PATTERN.fullmatch(name):
+                self.code[name] = type(created)
+            self._named[key] = _hash_code(created) or uuid4().hex
+        return self._named[key]
 
     def is_random(self, scenario: Scenario) -> bool:
         """Whether the runs of a scenario may depend on the seed."""
@@ -116,6 +121,8 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("platform", "clusters", "*", "hosts", "*", "store"): None,
     ("platform", "stores"): [],
     ("platform", "network"): None,
+    ("source", "name"): None,
+    ("source", "options"): {},
 }
 _PREFIXES: Final = {path[:length] for path in _ADDED_LATER for length in range(len(path))}
 
@@ -139,15 +146,15 @@ def _as_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _hash_policy(policy: Any) -> str | None:
-    """Return the hash of a policy; None if it cannot be hashed.
+def _hash_code(created: Any) -> str | None:
+    """Return the hash of a policy or source; None if it cannot be hashed.
 
-    For a policy of an installed package, the bytes of its module are hashed, too.
+    For a class of an installed package, the bytes of its module are hashed, too.
     """
-    kind = type(policy)
+    kind = type(created)
     source = ""
     if not is_user_module(kind.__module__):
         file = Path(inspect.getfile(kind))
         source = hashlib.sha256(file.read_bytes()).hexdigest()
-    policy_hash = identify(policy)
-    return None if policy_hash is None else identify((policy_hash, source))
+    own_hash = identify(created)
+    return None if own_hash is None else identify((own_hash, source))

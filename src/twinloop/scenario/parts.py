@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
@@ -27,9 +26,10 @@ from pydantic_core import CoreSchema
 from twinloop.description import Description, DescriptionError, FilePath, address
 from twinloop.description.description import WriteContext, get_read_folder, make_relative
 from twinloop.description.errors import InputError
+from twinloop.description.object_field import check_object
 from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.problems import ProblemCollector
-from twinloop.description.quantities import Name, quote_value
+from twinloop.description.quantities import Name
 from twinloop.policy import (
     CONTROLLERS,
     POLICIES,
@@ -71,27 +71,11 @@ _START_FIELDS: Final = ("command", "environment", "folder", "prepare")
 
 
 def _check_workload(value: Any) -> Any:
-    return _check_object(value, Trace | Workload, "a Trace or a Workload")
+    return check_object(value, Trace | Workload, "a Trace or a Workload")
 
 
 def _check_policy(value: Any) -> Any:
-    return _check_object(value, Policy, "a Policy")
-
-
-def _check_object(value: Any, kind: type | UnionType, what: str) -> Any:
-    """Return the value if it is an object in memory or None; otherwise raise an error.
-
-    A text is the summary that a file or manifest contains in place of an object.
-    """
-    if value is None or isinstance(value, kind):
-        return value
-    if isinstance(value, str):
-        raise InputError(
-            f"was an object in memory ({value}), which a file cannot contain",
-            kind="not-stored",
-            remedy="give the object, or the path of a file",
-        )
-    raise InputError(f"must be {what}, not {quote_value(value)}", kind="wrong-type")
+    return check_object(value, Policy, "a Policy")
 
 
 class GeneratorDescription(Description):

@@ -15,7 +15,7 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     """Whether the runs of a scenario may depend on the seed.
 
     They do if the workload is generated, if failures are random, or if the policy is random. A
-    policy written in Python gets a random number generator, so it counts as random.
+    policy or a source written in Python gets a random number generator, so it counts as random.
 
     >>> scenario = Scenario(platform="2x4", policy="easy", workload="log.swf")
     >>> is_random(scenario), is_random(scenario.replace(policy="random"))
@@ -24,6 +24,8 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     if scenario.workload.generate is not None:
         return True
     if scenario.failures is not None and _are_random(scenario.failures):
+        return True
+    if scenario.source.name is not None:
         return True
     described = (scenario.policy, *scenario.controllers)
     return any(_is_random_policy(each.resolve(allow_code=allow_code)) for each in described)

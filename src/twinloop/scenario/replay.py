@@ -73,6 +73,13 @@ def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
             field="workload",
             remedy="write the workload with twinloop.write and use its path in the scenario",
         )
+    if trace.manifest.facts.get("run", {}).get("added"):
+        raise InputError(
+            "tasks were added to this run, which the sessions of its users do not contain",
+            kind="not-applicable",
+            field="source",
+            remedy="replay its tasks at their times: use the trace as the workload of a scenario",
+        )
     original = Scenario.from_trace(trace)
     source = original.workload.resolve(original.seed)
     workload = source if isinstance(source, Workload) else Workload.from_trace(source)
@@ -229,4 +236,8 @@ def _scenario_with_trace(trace: Trace) -> dict[str, Any]:
             field="scenario",
             remedy="give the platform and the policy with --platform and --policy",
         )
-    return {**stored, "workload": trace}
+    source = stored.get("source")
+    if isinstance(source, Mapping) and source.get("name") is not None:
+        # The submissions of a source in Python are in the trace, with the tasks that it added.
+        source = "rigid"
+    return {**stored, "source": source or "rigid", "workload": trace}

@@ -35,7 +35,7 @@ from twinloop.trace.folder import MANIFEST
 from twinloop.trace.formats import list_related_files
 from twinloop.trace.trace import format_count
 from twinloop.workload import Workload
-from twinloop.workload.source import SESSIONS_PREFIX, SourceDescription
+from twinloop.workload.source_description import NAMED_SCHEMA, SESSIONS_PREFIX, SourceDescription
 
 
 class InputFile(NamedTuple):
@@ -90,8 +90,8 @@ class Scenario(Description):
         SourceDescription,
         TextAlternative(
             "rigid: every task at its recorded time; sessions:60min: users with sessions, "
-            "separated by pauses of at least 60 min",
-            {"pattern": rf"^(rigid|{SESSIONS_PREFIX}.*[0-9].*)$"},
+            "separated by pauses of at least 60 min; module:Class: a class of yours",
+            {"anyOf": [{"pattern": rf"^(rigid|{SESSIONS_PREFIX}.*[0-9].*)$"}, NAMED_SCHEMA]},
         ),
     ] = Field(default_factory=SourceDescription, description="source of submissions")
     policy: Annotated[PolicyDescription, TextAlternative("name of the policy", POLICY_SCHEMA)] = (
@@ -203,6 +203,7 @@ class Scenario(Description):
                 self.workload.object_summary,
                 "save it with twinloop.write and give its path",
             ),
+            ("source", self.source.object_summary, "name its class as module:Class"),
             ("policy", self.policy.object_summary, "name its class as module:Class"),
             *(
                 (f"controllers[{i}]", each.object_summary, "name its class as module:Class")

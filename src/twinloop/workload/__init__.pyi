@@ -3,21 +3,29 @@ from .columns import COLUMNS
 from .fragments import Fragments
 from .session_graph import SessionGraph, SessionGraphs
 from .sessions import Delimitation, SessionPartition, find_sessions
-from .source import Sessions, SourceDescription
+from .source import FinishedTask, NewTask, Source, SubmittedTask, WorkloadView
+from .source_description import Sessions, SourceDescription
+from .source_registry import resolve_source
 from .workload import Missing, Workload
 
 __all__ = [
     "COLUMNS",
     "CategoricalColumn",
     "Delimitation",
+    "FinishedTask",
     "Fragments",
     "Missing",
+    "NewTask",
     "SessionGraph",
     "SessionGraphs",
     "SessionPartition",
     "Sessions",
+    "Source",
     "SourceDescription",
+    "SubmittedTask",
     "Workload",
     "WorkloadArrays",
+    "WorkloadView",
     "find_sessions",
+    "resolve_source",
 ]

@@ -1,76 +1,153 @@
-"""The source of submissions: recorded times, or users with sessions."""
+"""The interface of sources written in Python: which tasks are submitted, and when."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
-from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
-from twinloop.description import Description
-from twinloop.description.description import WriteContext
-from twinloop.description.errors import InputError
-from twinloop.description.quantities import Seconds
-from twinloop.trace.trace import Trace
-from twinloop.workload.session_graph import SessionGraphs
-from twinloop.workload.sessions import Delimitation
 from twinloop.workload.workload import Workload
 
-#: Prefix of the short form `sessions:THRESHOLD`.
-SESSIONS_PREFIX: Final = "sessions:"
 
+class FinishedTask(NamedTuple):
+    """The end of a task, as a source learns of it.
 
-class Sessions(Description):
-    """Users with sessions: a session starts after the sessions that it depends on have finished.
-
-    Think times are as recorded, submission times follow from them: see `SessionGraphs`.
-
-    >>> Sessions(threshold="60min")
-    Sessions(by='arrival', threshold=3600.0)
+    >>> FinishedTask("t1", 60.0, "completed").status
+    'completed'
     """
 
-    by: Delimitation = Field(
-        "arrival",
-        description="start of the pause before a job: the submission of the job before (arrival), "
-        "its end (last), or the latest end in the session (max)",
-    )
-    threshold: Seconds = Field(description="minimum pause between two sessions (s)")
-
-    def graphs(self, log: Trace | Workload) -> SessionGraphs:
-        """Create the session graphs of a log."""
-        return SessionGraphs.from_log(log, by=self.by, threshold=self.threshold)
+    #: The ID of the task.
+    task: str
+    #: The time of its end (s).
+    end: float
+    #: Its status: completed, rejected, killed, failed or lost.
+    status: str
 
 
-class SourceDescription(Description):
-    """The source of submissions: `rigid` (recorded times) or users with sessions.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTask:
+    """A task that is not in the workload.
 
-    >>> SourceDescription.from_dict("rigid") == SourceDescription()
+    >>> NewTask(id="mine", run_time=60.0, cores=2).requested_time is None
     True
-    >>> SourceDescription.from_dict("sessions:60min").sessions
-    Sessions(by='arrival', threshold=3600.0)
     """
 
-    sessions: Sessions | None = Field(
-        None, description="users with sessions; by default none: recorded submission times (rigid)"
-    )
+    #: An ID that no other task of the run has.
+    id: str
+    #: Run time on its cores at reference speed (s).
+    run_time: float
+    #: Requested cores, on all nodes together.
+    cores: float = 1.0
+    #: Requested run time (s); None: the policy plans with the run time.
+    requested_time: float | None = None
+    #: Requested memory, on all nodes together (bytes).
+    memory: float = 0.0
+    #: Requested nodes; 0: its cores may be on any nodes.
+    nodes: int = 0
+    #: User, group, queue and contention kind: names that the scenario has, or None.
+    user: str | None = None
+    group: str | None = None
+    queue: str | None = None
+    kind: str | None = None
+    #: Time by which it should end (s).
+    deadline: float | None = None
+    #: Amounts of other resources by name.
+    resources: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def _long_form(cls, data: Any) -> Any:
-        if isinstance(data, Sessions):
-            return {"sessions": data}
-        if not isinstance(data, str):
-            return data
-        threshold = data.removeprefix(SESSIONS_PREFIX).strip()
-        if data.startswith(SESSIONS_PREFIX) and threshold:
-            return {"sessions": {"threshold": threshold}}
-        if data != "rigid":
-            raise InputError(
-                f"'{data}' is not a source",
-                kind="not-a-choice",
-                remedy="use rigid, or sessions:SECONDS such as sessions:3600",
-            )
-        return {}
 
-    @model_serializer(mode="wrap")
-    def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
-        values = handler(self)
-        return values or "rigid" if isinstance(info.context, WriteContext) else values
+#: A task of an answer: a row of the workload by index or ID, or a new task.
+SubmittedTask: TypeAlias = int | str | NewTask
+
+
+@dataclass(frozen=True)
+class WorkloadView:
+    """The tasks of the workload, as a source sees them at the start of a run.
+
+    Nothing in it may be changed: all runs share it.
+
+    >>> log = Workload(tasks=pl.DataFrame({"id": ["a", "b"], "submit": [5.0, 7.0]}))
+    >>> view = WorkloadView(log, log.to_arrays().submit, np.array([False, True]))
+    >>> len(view), view.ids.to_list(), view.submit.tolist()
+    (2, ['a', 'b'], [5.0, 7.0])
+    """
+
+    #: The workload.
+    workload: Workload
+    #: The recorded submission times, multiplied by the time scale of the scenario (s).
+    submit: NDArray[np.float64]
+    #: Which tasks can never run on the platform: they are rejected when they are submitted.
+    rejected: NDArray[np.bool_]
+
+    @property
+    def ids(self) -> pl.Series:
+        """The IDs of the tasks."""
+        return self.workload.tasks["id"]
+
+    @cached_property
+    def durations(self) -> NDArray[np.float64]:
+        """The run times of the tasks on their cores at reference speed (s)."""
+        return self.workload.durations()
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+
+class Source(ABC):
+    """Base class of sources written in Python.
+
+    A subclass implements `next`. The arguments of its constructor are the options of the source.
+    An object is a description: each run starts a state of its own (`start`), so that parallel runs
+    share nothing.
+
+    >>> class OneByOne(Source):
+    ...     def start(self, workload, rng):
+    ...         state = OneByOne()
+    ...         state.left = list(range(len(workload)))
+    ...         return state
+    ...     def next(self, now, finished):
+    ...         if finished or now == 0:
+    ...             return (now, [self.left.pop(0)]) if self.left else None
+    >>> OneByOne().name.endswith(":OneByOne")
+    True
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the source in manifests: `module:Class`."""
+        return f"{type(self).__module__}:{type(self).__name__}"
+
+    def start(self, workload: WorkloadView, rng: np.random.Generator) -> Source:
+        """Return the state of one run, on which `next` is called; by default a deep copy.
+
+        Args:
+            workload: The tasks of the workload.
+            rng: The only source of randomness that a source may use: it is seeded, so that a run
+                can be repeated.
+        """
+        return copy.deepcopy(self)
+
+    @abstractmethod
+    def next(
+        self, now: float, finished: Sequence[FinishedTask]
+    ) -> tuple[float, Iterable[SubmittedTask]] | None:
+        """Return the time (s) and the tasks of the next submission; None: ask after the next end.
+
+        It is called at the start of the run; after each submission; and after each instant in
+        which tasks ended, before the submissions and the decisions of this instant. When it is
+        called, exactly its answers up to `now` have been submitted: an answer for a later time is
+        replaced by the new one. A time before `now` means `now`. An answer without tasks requests
+        a call at that time.
+
+        Args:
+            now: The current time (s); at the start 0, or the first recorded submission if that is
+                negative.
+            finished: The tasks that have ended since the last call, by time of their end and then
+                in the order of the run.
+        """

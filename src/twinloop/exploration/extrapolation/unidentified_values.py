@@ -13,7 +13,6 @@ from twinloop.calibration.cases import make_value_columns
 from twinloop.calibration.parameters.values import declare_values, is_model_value
 from twinloop.engine import CompiledScenario
 from twinloop.exploration.extrapolation.load_levels import LoadLevels
-from twinloop.policy import BuiltInPolicy
 from twinloop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def compute_makespan_change(compiled: CompiledScenario, fit: Fit, names: Sequenc
     if not values:
         return 0.0
     columns = make_value_columns(compiled, len(chosen), values)
-    if isinstance(compiled.policy, BuiltInPolicy):
+    if compiled.is_native:
         makespans = compiled.run_many(columns, outputs=["makespan_s"])["makespan_s"]
     else:
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from twinloop import __version__
+from twinloop.description.class_registry import CodeNotAllowed
 from twinloop.description.errors import InputError
 from twinloop.exploration.factors.design import MAX_RUNS, Configuration, Design
 from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.objectives import Objective, explain_missing_kpi
 from twinloop.exploration.study.input_hashes import Hashes, hash_input
-from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import check_carbon
 from twinloop.scenario.identity import Identities, values_to_hash

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twinloop.calibration.cases import make_value_columns
 from twinloop.calibration.parameters.values import declare_values, may_vary
+from twinloop.description.class_registry import construct
 from twinloop.engine import CompiledScenario
 from twinloop.engine.run_trace import cost_trace_from_run
 from twinloop.engine.workload_cache import LoadedWorkload
@@ -20,7 +21,6 @@ from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.objectives import KPIS
 from twinloop.metrics import cost
 from twinloop.metrics.electricity import compute_emission
-from twinloop.policy import BuiltInPolicy
 from twinloop.policy.registry import construct_policy
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import has_carbon
@@ -57,7 +57,7 @@ class Runner:
     allow_code: bool = False
     #: Draws of the values of the model, a column per value name.
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    #: The classes of policies named as `module:Class`; workers may not have the module.
+    #: The classes of policies and sources named as `module:Class`; workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
     #: Identifies the study, because a worker may serve several studies and files may change between
     #: them.
@@ -65,7 +65,7 @@ class Runner:
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Simulate one run; return its KPIs and their values for each draw."""
-        scenario = self._with_policy(apply_changes(self.scenario, changes))
+        scenario = self._with_code(apply_changes(self.scenario, changes))
         # A level of the study takes precedence over a fitted value.
         levels = {name.removeprefix("model.") for name in changes}
         varied = {name: column for name, column in self.draws.items() if name not in levels}
@@ -77,17 +77,20 @@ class Runner:
         priced = scenario.prices is not None or has_carbon(scenario)
         row: dict[str, Any] = _run_with_costs(compiled) if priced else {"kpis": compiled.run()}
         row["kpis"] = {name: row["kpis"][name] for name in KPIS if name in row["kpis"]}
-        if varied and isinstance(compiled.policy, BuiltInPolicy):
+        if varied and compiled.is_native:
             row["draws"] = _run_draws(compiled, varied)
         return row
 
-    def _with_policy(self, scenario: Scenario) -> Scenario:
-        """Replace a policy named as code by an object of the class sent with the runner."""
-        policy = scenario.policy
-        policy_class = None if policy.object is not None else self.code.get(policy.name)
-        if policy_class is None:
-            return scenario
-        return scenario.replace(policy=construct_policy(policy.name, policy_class, policy.options))
+    def _with_code(self, scenario: Scenario) -> Scenario:
+        """Replace policy and source named as code by objects of the classes sent with it."""
+        policy, source = scenario.policy, scenario.source
+        if policy.object is None and policy.name in self.code:
+            created = construct_policy(policy.name, self.code[policy.name], policy.options)
+            scenario = scenario.replace(policy=created)
+        if source.object is None and source.name is not None and source.name in self.code:
+            made = construct(source.name, self.code[source.name], source.options)
+            scenario = scenario.replace(source=made)
+        return scenario
 
 
 def _run_with_costs(compiled: CompiledScenario) -> dict[str, Any]:

@@ -1,0 +1,20 @@
+// Sources in the Python interface.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+#include "bind/policies.hpp"
+#include "work/source.hpp"
+
+namespace twinloop::bind {
+
+// The source of a run of that scenario: the state of a source in Python (an object of
+// `twinloop.engine.run_source`), or nullptr for None: that of the scenario.
+std::unique_ptr<Source> source_from(nb::handle state, const ScenarioHandle& scenario);
+
+// The row of a new task, an object of `twinloop.engine.new_rows`, which has checked its values.
+NewTask new_task_from(nb::handle given);
+
+}  // namespace twinloop::bind

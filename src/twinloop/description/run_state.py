@@ -1,0 +1,35 @@
+"""Copies of the state of one run that is an object of a user's class."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from twinloop.description.errors import InputError
+from twinloop.description.plugins import describe_error
+
+
+def copy_run_state(state: Any, what: str) -> Any:
+    """Copy the state of a run by its own method `copy()`, or else by `copy.deepcopy`.
+
+    Args:
+        state: The object.
+        what: What it is, for the error: `the policy my.module:Mine`.
+
+    >>> copy_run_state([[1]], "the policy mine")
+    [[1]]
+    >>> copy_run_state((each for each in "ab"), "the policy mine")
+    Traceback (most recent call last):
+    twinloop.InputError: the policy mine cannot be copied:
+        TypeError: cannot pickle 'generator' object
+        (give its state a method `copy()`, or run the scenario again up to here) [TL0225]
+    """
+    own = getattr(state, "copy", None)
+    try:
+        return own() if callable(own) else copy.deepcopy(state)
+    except Exception as error:  # any exception can occur in foreign code
+        raise InputError(
+            f"{what} cannot be copied: {describe_error(error)}",
+            kind="invalid-operation",
+            remedy="give its state a method `copy()`, or run the scenario again up to here",
+        ) from error

@@ -1,0 +1,144 @@
+"""The state of a source written in Python in one run, and the checks of its answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.run_state import copy_run_state
+from twinloop.engine.foreign_errors import make_foreign_error
+from twinloop.engine.native_codes import STATUSES
+from twinloop.engine.new_rows import NewRow, make_row
+from twinloop.workload import FinishedTask, NewTask, Source, WorkloadView
+
+if TYPE_CHECKING:
+    from twinloop.engine.compiled_scenario import CompiledScenario
+
+#: Distinguishes the random numbers of a source from those of a policy with the same seed.
+_STREAM: Final = 1
+
+
+class RunSource:
+    """A source in one run: the native core calls `next`, and gets checked rows.
+
+    Args:
+        compiled: The compiled scenario.
+        source: The description of the source, whose state is started.
+    """
+
+    def __init__(self, compiled: CompiledScenario, source: Source) -> None:
+        self._compiled = compiled
+        self._name = source.name
+        view = WorkloadView(
+            compiled.workload, compiled.arrays.submit, np.asarray(compiled.rejected, dtype=bool)
+        )
+        rng = np.random.default_rng([compiled.scenario.seed, _STREAM])
+        try:
+            self._state = source.start(view, rng)
+        except Exception as error:
+            raise self._make_error(error, 0.0) from error
+        if not callable(getattr(self._state, "next", None)):
+            raise self._make_error("`start` must return an object with `next(now, finished)`", 0.0)
+        #: The rows and the IDs of new tasks that were submitted.
+        self._submitted: set[int | str] = set()
+        #: The last answer: its time, and the rows and new tasks in it.
+        self._time = math.inf
+        self._answer: dict[int | str, NewTask | None] = {}
+        #: New tasks that were submitted and not popped yet.
+        self._new: dict[str, NewTask] = {}
+
+    def next(
+        self, now: float, ended: Sequence[tuple[int | str, float, int]]
+    ) -> tuple[float, list[int | NewRow]] | None:
+        """Report the ended tasks (row or ID, time, status code) and return the next submission."""
+        self._note_submission(now)
+        ids = self._compiled.task_ids
+        finished = [
+            FinishedTask(ids[task] if isinstance(task, int) else task, end, STATUSES[code] or "")
+            for task, end, code in ended
+        ]
+        try:
+            answer = self._state.next(now, finished)
+            return None if answer is None else self._check(answer, now)
+        except InputError as error:
+            raise self._make_error(str(error), now) from error
+        except TwinloopError:
+            raise
+        except Exception as error:
+            raise self._make_error(error, now) from error
+
+    def copy(self) -> RunSource:
+        """Return a copy, with a copy of the state of the source."""
+        other = object.__new__(RunSource)
+        other.__dict__ |= self.__dict__
+        other._state = copy_run_state(self._state, f"the source {self._name}")
+        other._submitted = set(self._submitted)
+        other._new = dict(self._new)
+        return other
+
+    def pop_new(self, id: str) -> NewTask:
+        """Return a new task of the last submission, in a real execution."""
+        return self._new.pop(id) if id in self._new else self._answer[id]  # type: ignore[return-value]
+
+    def _note_submission(self, now: float) -> None:
+        """Note that the last answer was submitted, if it was due."""
+        if self._time <= now:
+            self._submitted |= self._answer.keys()
+        self._time, self._answer = math.inf, {}
+
+    def _check(self, answer: Any, now: float) -> tuple[float, list[int | NewRow]]:
+        try:
+            given, tasks = answer
+            time = float(given)
+        except (TypeError, ValueError):
+            raise self._make_error(
+                f"`next` must return (time, tasks) or None, not {answer!r}", now
+            ) from None
+        if not math.isfinite(time):
+            raise self._make_error(f"the time of an answer must be finite, not {time}", now)
+        if isinstance(tasks, str | NewTask) or not hasattr(tasks, "__iter__"):
+            raise self._make_error(f"the tasks of an answer must be a list, not {tasks!r}", now)
+        rows: list[int | NewRow] = []
+        checked: dict[int | str, NewTask | None] = {}
+        for task in tasks:
+            row = self._find_row(task, max(time, now))
+            key = row if isinstance(row, int) else row.id
+            if key in checked or key in self._submitted:
+                name = self._compiled.task_ids[key] if isinstance(key, int) else key
+                raise self._make_error(f"the task {name!r} is submitted twice", now)
+            checked[key] = task if isinstance(task, NewTask) else None
+            rows.append(row)
+        self._time, self._answer = time, checked
+        return time, rows
+
+    def _find_row(self, task: Any, time: float) -> int | NewRow:
+        compiled = self._compiled
+        if isinstance(task, NewTask):
+            if task.id in compiled.task_rows:
+                raise InputError(
+                    "is the ID of a task of the workload",
+                    kind="duplicate-name",
+                    field=f"task {task.id!r}",
+                )
+            return make_row(compiled, task, time)
+        if isinstance(task, str):
+            if task not in compiled.task_rows:
+                raise InputError(f"the workload has no task {task!r}", kind="unknown-reference")
+            return compiled.task_rows[task]
+        try:
+            row = index(task)
+        except TypeError:
+            raise InputError(
+                f"a task must be an index, an ID or a NewTask, not {task!r}", kind="wrong-type"
+            ) from None
+        if not 0 <= row < len(compiled.task_ids):
+            raise InputError(f"the workload has no task {row}", kind="unknown-reference")
+        return row
+
+    def _make_error(self, error: Exception | str, now: float) -> TwinloopError:
+        return make_foreign_error(f"the source {self._name}", now, error)

@@ -1,0 +1,80 @@
+"""The tasks of a run: those of its workload, and those added during the run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop._core import ClusterRun
+from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.trace.tables import RESOURCES
+
+
+class RunTasks(NamedTuple):
+    """Columns of all tasks of a run, in the order of their native indices."""
+
+    ids: pl.Series
+    submit: NDArray[np.float64]
+    cores: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    requested_time: NDArray[np.float64]
+    deadline: NDArray[np.float64]
+    #: The rows of `tasks` of a trace for the added tasks: what they requested.
+    added: pl.DataFrame
+
+    @classmethod
+    def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> RunTasks:
+        """Read the tasks of a run."""
+        arrays, requested = compiled.arrays, compiled.requested
+        given = run.added_tasks()
+        added = _build_added(compiled, given)
+        if not added.height:
+            return cls(
+                arrays.ids, arrays.submit, arrays.cores, arrays.memory, requested,
+                arrays.deadline, added,
+            )  # fmt: skip
+        return cls(
+            pl.concat([arrays.ids, added["id"]]),
+            np.concatenate([arrays.submit, given["submit"]]),
+            np.concatenate([arrays.cores, given["cores"]]),
+            np.concatenate([arrays.memory, given["memory"]]),
+            np.concatenate([requested, given["requested_time"]]),
+            np.concatenate([arrays.deadline, given["deadline"]]),
+            added,
+        )
+
+
+def _build_added(compiled: CompiledScenario, given: dict[str, Any]) -> pl.DataFrame:
+    names = compiled.names
+    amounts = given["amounts"].reshape(-1, max(1, len(names.resources)))
+    resources = [
+        [
+            {"name": name, "amount": amount}
+            for name, amount in zip(names.resources, row, strict=False)
+            if amount
+        ]
+        or None
+        for row in amounts.tolist()
+    ]
+    count = len(given["id"])
+    return pl.DataFrame(
+        {
+            "id": pl.Series(given["id"], dtype=pl.String),
+            "user": _get_names(names.users, given["user"]),
+            "group": _get_names(names.groups, given["group"]),
+            "queue": _get_names(names.queues, given["queue"]),
+            "kind": _get_names(names.kinds, given["kind"].astype(np.int64)),
+            "requested_nodes": pl.Series(given["nodes"], dtype=pl.Int64).replace(0, None),
+            "requested_memory": pl.Series(given["memory"]).replace(0.0, None),
+            "resources": pl.Series(resources or [None] * count, dtype=RESOURCES),
+        }
+    )
+
+
+def _get_names(names: tuple[str, ...], codes: NDArray[Any]) -> pl.Series:
+    """Return the names of codes; null for -1 and for an empty name."""
+    known = pl.Series([*(name or None for name in names), None], dtype=pl.String)
+    return known.gather(np.where(codes < 0, len(names), codes).astype(np.int64))
