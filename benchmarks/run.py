@@ -26,6 +26,7 @@ TOPICS = (
     "threads",
     "traces",
     "sessions",
+    "sources",
     "cluster",
     "filters",
     "surf",

@@ -1,7 +1,5 @@
 """A source in Python: a closed system of clients, each with one task at a time."""
 
-import math
-
 from twinloop.workload import Source
 
 
@@ -15,12 +13,12 @@ class Clients(Source):
         state = Clients(self.clients, self.think_time)
         state.tasks = list(workload.ids)
         state.due = [0.0] * self.clients  # the next submissions of clients without a task
-        state.answered = math.inf
+        state.answered = False
         return state
 
     def next(self, now, finished):
-        if self.answered <= now:  # the last answer has been submitted
+        if self.answered and not finished:  # the last answer has been submitted
             self.due.pop(0), self.tasks.pop(0)
         self.due = sorted(self.due + [end + self.think_time for _, end, _ in finished])
-        self.answered = self.due[0] if self.due and self.tasks else math.inf
-        return (self.answered, self.tasks[:1]) if self.answered < math.inf else None
+        self.answered = bool(self.due and self.tasks)
+        return (self.due[0], self.tasks[:1]) if self.answered else None

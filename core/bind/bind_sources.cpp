@@ -49,7 +49,7 @@ namespace {
 class PythonSource final : public Source {
   public:
     PythonSource(nb::object state, std::size_t rows, double start)
-        : state_(std::move(state)), next_(state_.attr("next")), most_answers_(100'000 + 10 * rows) {
+        : state_(std::move(state)), next_(state_.attr("next")), most_answers_(10'000 + 10 * rows) {
         ask(start, nullptr);
     }
 
@@ -75,12 +75,12 @@ class PythonSource final : public Source {
 
     void take(double now, const Tasks& tasks, Submission& submission) override {
         if (now > asked_) answers_ = 0;
-        bool again = !ends_.empty() || time_ <= now;
-        while (again) {
-            if (time_ <= now) move_answer(submission);
+        // With ends, the answer is replaced even if it is due: the new one may submit more tasks at
+        // this time, in another order.
+        while (!ends_.empty() || time_ <= now) {
+            if (ends_.empty()) move_answer(submission);
             ask(now, &tasks);
-            again = time_ <= now;
-            if (again && ++answers_ > most_answers_)
+            if (time_ <= now && ++answers_ > most_answers_)
                 throw SourceError("answers for the same time again and again (" +
                                   std::to_string(answers_) + " times)");
         }

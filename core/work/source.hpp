@@ -5,8 +5,7 @@
 //   the same instant, for the time of its next submission;
 // - at that time, for the tasks. Until then the source may change its mind: only the last time
 //   counts.
-// So a source never depends on how a run is advanced, and when it is asked at some time, exactly
-// its submissions up to that time have been made.
+// So a source never depends on how a run is advanced.
 #pragma once
 
 #include <algorithm>

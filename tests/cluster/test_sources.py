@@ -27,20 +27,15 @@ class RigidTwin(Source):
         state = RigidTwin()
         rows = [row for row in range(len(workload)) if not workload.rejected[row]]
         rows.sort(key=lambda row: workload.submit[row])
+        state.given = False
         state.groups = [(t, list(g)) for t, g in groupby(rows, lambda row: workload.submit[row])]
         return state
 
     def next(self, now, finished):
-        # An answer is given again until its time has come.
-        while self.groups and self.groups[0][0] <= now and getattr(self, "given", None) is not None:
-            if self.given != self.groups[0][0]:
-                break
+        if self.given and not finished:
             self.groups.pop(0)
-            self.given = None
-        if not self.groups:
-            return None
-        self.given = self.groups[0][0]
-        return self.groups[0]
+        self.given = bool(self.groups)
+        return self.groups[0] if self.groups else None
 
 
 class SessionsTwin(Source):
@@ -71,12 +66,12 @@ class SessionsTwin(Source):
             state.start_times.append(-math.inf if before else float(found.start[s]))
         state.unended = [{name for _, name, _ in jobs} for jobs in state.jobs]
         state.unsubmitted = {row for jobs in state.jobs for row, _, _ in jobs}
-        state.given = (math.inf, [])
+        state.given = []
         return state
 
     def next(self, now, finished):
-        if self.given[0] <= now:
-            self.unsubmitted -= set(self.given[1])
+        if not finished:
+            self.unsubmitted -= set(self.given)
         for task, end, _ in finished:
             for s, unended in enumerate(self.unended):
                 if task not in unended:
@@ -95,11 +90,12 @@ class SessionsTwin(Source):
             for row, _, delay in jobs
             if row in self.unsubmitted
         ]
+        self.given = []
         if not planned:
             return None
         first = min(planned)[0]
-        self.given = (first, sorted(row for time, row in planned if time == first))
-        return self.given
+        self.given = sorted(row for time, row in planned if time == first)
+        return first, self.given
 
 
 times = st.integers(0, 6).map(float)
@@ -174,7 +170,8 @@ class Scripted(Source):
 
     def next(self, now, finished):
         self.calls.append((now, list(finished)))
-        if self.given is not None and self.given[0] <= now:
+        if self.given is not None and not finished:
+            assert self.given[0] == now
             self.answers.append(self.given)
             self.rows = [row for row in self.rows if row not in self.given[1]]
             self.made += sum(isinstance(each, NewTask) for each in self.given[1])

@@ -46,17 +46,16 @@ class RunSource:
             raise self._make_error("`start` must return an object with `next(now, finished)`", 0.0)
         #: The rows and the IDs of new tasks that were submitted.
         self._submitted: set[int | str] = set()
-        #: The last answer: its time, and the rows and new tasks in it.
-        self._time = math.inf
-        self._answer: dict[int | str, NewTask | None] = {}
-        #: New tasks that were submitted and not popped yet.
-        self._new: dict[str, NewTask] = {}
+        #: The rows and the IDs of new tasks of the last answer.
+        self._answer: set[int | str] = set()
 
     def next(
         self, now: float, ended: Sequence[tuple[int | str, float, int]]
     ) -> tuple[float, list[int | NewRow]] | None:
         """Report the ended tasks (row or ID, time, status code) and return the next submission."""
-        self._note_submission(now)
+        if not ended:  # the last answer has been submitted
+            self._submitted |= self._answer
+        self._answer = set()
         ids = self._compiled.task_ids
         finished = [
             FinishedTask(ids[task] if isinstance(task, int) else task, end, STATUSES[code] or "")
@@ -78,18 +77,7 @@ class RunSource:
         other.__dict__ |= self.__dict__
         other._state = copy_run_state(self._state, f"the source {self._name}")
         other._submitted = set(self._submitted)
-        other._new = dict(self._new)
         return other
-
-    def pop_new(self, id: str) -> NewTask:
-        """Return a new task of the last submission, in a real execution."""
-        return self._new.pop(id) if id in self._new else self._answer[id]  # type: ignore[return-value]
-
-    def _note_submission(self, now: float) -> None:
-        """Note that the last answer was submitted, if it was due."""
-        if self._time <= now:
-            self._submitted |= self._answer.keys()
-        self._time, self._answer = math.inf, {}
 
     def _check(self, answer: Any, now: float) -> tuple[float, list[int | NewRow]]:
         try:
@@ -104,16 +92,16 @@ class RunSource:
         if isinstance(tasks, str | NewTask) or not hasattr(tasks, "__iter__"):
             raise self._make_error(f"the tasks of an answer must be a list, not {tasks!r}", now)
         rows: list[int | NewRow] = []
-        checked: dict[int | str, NewTask | None] = {}
+        checked: set[int | str] = set()
         for task in tasks:
             row = self._find_row(task, max(time, now))
             key = row if isinstance(row, int) else row.id
             if key in checked or key in self._submitted:
                 name = self._compiled.task_ids[key] if isinstance(key, int) else key
                 raise self._make_error(f"the task {name!r} is submitted twice", now)
-            checked[key] = task if isinstance(task, NewTask) else None
+            checked.add(key)
             rows.append(row)
-        self._time, self._answer = time, checked
+        self._answer = checked
         return time, rows
 
     def _find_row(self, task: Any, time: float) -> int | NewRow:

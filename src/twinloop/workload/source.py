@@ -106,15 +106,14 @@ class Source(ABC):
     An object is a description: each run starts a state of its own (`start`), so that parallel runs
     share nothing.
 
-    >>> class OneByOne(Source):
+    >>> class AllAtFive(Source):
     ...     def start(self, workload, rng):
-    ...         state = OneByOne()
-    ...         state.left = list(range(len(workload)))
+    ...         state = AllAtFive()
+    ...         state.answers = [(5.0, [row]) for row in range(len(workload))]
     ...         return state
     ...     def next(self, now, finished):
-    ...         if finished or now == 0:
-    ...             return (now, [self.left.pop(0)]) if self.left else None
-    >>> OneByOne().name.endswith(":OneByOne")
+    ...         return self.answers.pop(0) if self.answers else None
+    >>> AllAtFive().name.endswith(":AllAtFive")
     True
     """
 
@@ -139,11 +138,11 @@ class Source(ABC):
     ) -> tuple[float, Iterable[SubmittedTask]] | None:
         """Return the time (s) and the tasks of the next submission; None: ask after the next end.
 
-        It is called at the start of the run; after each submission; and after each instant in
-        which tasks ended, before the submissions and the decisions of this instant. When it is
-        called, exactly its answers up to `now` have been submitted: an answer for a later time is
-        replaced by the new one. A time before `now` means `now`. An answer without tasks requests
-        a call at that time.
+        It is called at the start of the run; when tasks have ended, before the submissions and the
+        decision of this instant; and after each submission. So a call without finished tasks means
+        that the last answer has been submitted, and a call with finished tasks that it has not: it
+        is replaced by the new answer. A time before `now` means `now`. An answer without tasks
+        requests a call at that time.
 
         Args:
             now: The current time (s); at the start 0, or the first recorded submission if that is
