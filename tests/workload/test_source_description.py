@@ -46,7 +46,7 @@ def test_code_needs_permission_and_takes_options():
     assert run.tasks["submit"].to_list() == [0.0, 5.0, 10.0]
     assert tl.Scenario.from_manifest(run.manifest).source == scenario.source
     assert tl.Scenario.from_text(scenario.to_yaml()) == scenario
-    assert make("examples.source:Clients").to_dict()["source"] == {"name": NAMED["name"]}
+    assert make("examples.source:Clients").to_dict()["source"] == NAMED["name"]
     with pytest.raises(tl.InputError, match="clent: is not an option"):
         tl.simulate(make({**NAMED, "options": {"clent": 1}}), allow_code=True)
     with pytest.raises(tl.InputError, match="is not a source class"):

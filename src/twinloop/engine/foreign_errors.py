@@ -48,9 +48,7 @@ class ForeignErrors:
 
     __slots__ = ("_policies", "_run", "_source")
 
-    def __init__(
-        self, policies: tuple[AnyPolicy, ...], source: str, run: SimulationClock
-    ) -> None:
+    def __init__(self, policies: tuple[AnyPolicy, ...], source: str, run: SimulationClock) -> None:
         self._policies = policies
         self._source = source
         self._run = run
