@@ -17,7 +17,7 @@ def check_object(value: Any, kind: type | UnionType, what: str) -> Any:
     >>> check_object("Trace of 3 tasks", list, "a list")
     Traceback (most recent call last):
     twinloop.InputError: was an object in memory (Trace of 3 tasks), which a file cannot contain
-        (give the object, or the path of a file) [TL0214]
+        (give the object, or the path of a file) [TL0219]
     """
     if value is None or isinstance(value, kind):
         return value

@@ -22,7 +22,7 @@ def copy_run_state(state: Any, what: str) -> Any:
     Traceback (most recent call last):
     twinloop.InputError: the policy mine cannot be copied:
         TypeError: cannot pickle 'generator' object
-        (give its state a method `copy()`, or run the scenario again up to here) [TL0225]
+        (give its state a method `copy()`, or run the scenario again up to here) [TL0502]
     """
     own = getattr(state, "copy", None)
     try:

@@ -73,7 +73,7 @@ class WorkloadView:
     Nothing in it may be changed: all runs share it.
 
     >>> log = Workload(tasks=pl.DataFrame({"id": ["a", "b"], "submit": [5.0, 7.0]}))
-    >>> view = WorkloadView(log, log.to_arrays().submit, np.array([False, True]))
+    >>> view = WorkloadView(log, np.array([5.0, 7.0]), np.array([False, True]))
     >>> len(view), view.ids.to_list(), view.submit.tolist()
     (2, ['a', 'b'], [5.0, 7.0])
     """
