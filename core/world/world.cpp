@@ -380,9 +380,10 @@ TaskId World::inject(const Task& task, std::span<const double> amounts, std::str
 TaskId World::add_task(const Task& task, std::span<const double> amounts, std::string name) {
     // Whether machines are shared was decided for the tasks of the scenario. A task that is larger
     // than every machine is rejected below.
-    bool fits = controller_->spreads() || controller_->overcommits();
+    const double ratio = controller_->overcommit().cores;
+    bool fits = controller_->spreads();
     for (MachineId m = 0; m < state_.fleet.size() && !fits; ++m)
-        fits = task.request.cores <= state_.fleet[m].capacity / state_.fleet[m].speed;
+        fits = task.request.cores <= ratio * state_.fleet[m].capacity / state_.fleet[m].speed;
     const double provided = state_.options().fixed_demand ? state_.fleet.slowest() : task.speed;
     double cores = task.request.cores;
     if (!controller_->spreads())
