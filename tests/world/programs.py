@@ -1,0 +1,229 @@
+"""Random programs of orders and changes, which run in the simulator and in the slow world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import polars as pl
+from hypothesis import strategies as st
+
+import twinloop as tl
+from tests.world.slow_world import Machine, SlowWorld, States, Task
+from twinloop.engine import Simulation
+from twinloop.policy import Decision, Kill, Place, Policy, Preempt, SetState, View, Wake
+from twinloop.workload import Workload
+
+OVERCOMMIT = 3
+#: The end of every program. A task that is never placed keeps the world open until then.
+HORIZON = Fraction(600)
+#: The states of Table 1 of DISSECT-CF, shorter: watts of each state, durations of transitions (s).
+STATES = States(Fraction(10), (Fraction(400), Fraction(20)), (Fraction(300), Fraction(6)))
+
+
+@dataclass(frozen=True)
+class Command:
+    """An order of the policy, or a change from outside."""
+
+    time: Fraction
+    kind: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    cores: tuple[int, ...]  # of each machine
+    tasks: tuple[tuple[Fraction, int, Fraction], ...]  # submission, cores, work
+    commands: tuple[Command, ...]
+    has_states: bool = False
+
+
+ORDERS = ("place", "preempt", "kill", "set_state")
+
+
+@dataclass
+class Script(Policy):
+    """Gives orders at fixed times; some of them cannot be carried out."""
+
+    commands: tuple[Command, ...]
+    machines: dict[str, int]
+    tasks: dict[str, int]
+    given: int = 0
+
+    overcommit = float(OVERCOMMIT)
+
+    def start(self, view: View, rng: Any) -> Script:
+        return self.copy()
+
+    def copy(self) -> Script:
+        return Script(self.commands, self.machines, self.tasks, self.given)
+
+    def failed(self, decision: Decision, reason: str) -> None:
+        """Accept the refusal: the table of decisions has the orders that were carried out."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        while self.given < len(self.commands):
+            command = self.commands[self.given]
+            if float(command.time) > view.now:
+                yield Wake(float(command.time))
+                return
+            self.given += 1
+            yield self._decision(command)
+
+    def _decision(self, command: Command) -> Decision:
+        first, *rest = command.names
+        if command.kind == "place":
+            return Place(self.tasks[first], self.machines[rest[0]])
+        if command.kind == "set_state":
+            return SetState(self.machines[first], rest[0])
+        return (Preempt if command.kind == "preempt" else Kill)(self.tasks[first])
+
+
+# --- in the slow world ----------------------------------------------------------------------------
+
+
+def run_slowly(program: Program) -> SlowWorld:
+    machines = {
+        f"m{i}": Machine(
+            f"m{i}",
+            Fraction(cores),
+            idle=Fraction(100),
+            full=Fraction(300),
+            states=STATES if program.has_states else None,
+        )
+        for i, cores in enumerate(program.cores)
+    }
+    tasks = {
+        f"t{i}": Task(f"t{i}", submit, Fraction(cores), work)
+        for i, (submit, cores, work) in enumerate(program.tasks)
+    }
+    world = SlowWorld(machines, tasks, Fraction(OVERCOMMIT))
+    for command in program.commands:
+        world.advance(command.time)
+        if command.kind in ORDERS:
+            world.order(command.kind, *command.names)
+        else:
+            world.change(command.kind, *command.names)
+    world.advance(HORIZON)
+    return world
+
+
+# --- in the simulator -----------------------------------------------------------------------------
+
+
+def make_scenario(program: Program) -> tl.Scenario:
+    power = {"model": "linear", "idle": 100.0, "max": 300.0}
+    states = {
+        "off": {"power": float(STATES.off)},
+        "switching-on": dict(
+            zip(("power", "duration"), map(float, STATES.switching_on), strict=True)
+        ),
+        "switching-off": dict(
+            zip(("power", "duration"), map(float, STATES.switching_off), strict=True)
+        ),
+    }
+    parts = {"power": power, **({"states": states} if program.has_states else {})}
+    hosts = [{"names": [f"m{i}"], "cores": cores, **parts} for i, cores in enumerate(program.cores)]
+    submits, cores, works = zip(*program.tasks, (0, 1, 1), strict=True)
+    workload = Workload(
+        tasks=pl.DataFrame(
+            {
+                "id": [*(f"t{i}" for i in range(len(program.tasks))), "keeper"],
+                "submit": [float(each) for each in submits],
+                "cores": [float(each) for each in cores],
+                "work": [float(each) for each in works],
+                "limit": [float(each) for each in cores],
+            }
+        )
+    )
+    orders = tuple(each for each in program.commands if each.kind in ORDERS)
+    script = Script(
+        orders,
+        {name: i for i, name in enumerate(list_machines(program))},
+        {f"t{i}": i for i in range(len(program.tasks))},
+    )
+    return tl.Scenario(
+        platform={"clusters": [{"hosts": hosts}]},
+        workload=workload,
+        policy=script,
+    )
+
+
+def list_machines(program: Program) -> list[str]:
+    """List the machines in the order of their indices: hosts, then in the order of creation."""
+    added = [c.names[0] for c in program.commands if c.kind in ("add", "add_instance")]
+    return [*(f"m{i}" for i in range(len(program.cores))), *added]
+
+
+def change(sim: Simulation, command: Command) -> bool:
+    """Make a change from outside; return whether it was possible."""
+    first, *rest = command.names
+    try:
+        if command.kind == "add":
+            sim.add_machine(first, cores=float(rest[0]), like="m0")
+        elif command.kind == "add_instance":
+            sim.add_instance(first, host=rest[0], cores=float(rest[1]), overcommit=True)
+        elif command.kind == "remove":
+            sim.remove_machine(first)
+        else:
+            (sim.fail if command.kind == "fail" else sim.restore)(first)
+    except tl.InputError:
+        return False
+    return True
+
+
+def run_in_simulator(program: Program, *, copy_at: Fraction | None = None) -> list[Simulation]:
+    """Run the program; with `copy_at`, a copy made at that time runs it to its end as well."""
+    sims = [Simulation(make_scenario(program))]
+    changes = [each for each in program.commands if each.kind not in ORDERS]
+    for command in changes:
+        if copy_at is not None and copy_at < command.time and len(sims) == 1:
+            sims[0].run_until(float(copy_at))
+            sims.append(sims[0].copy())
+        for sim in sims:
+            sim.run_until(float(command.time))
+            change(sim, command)
+    for sim in sims:
+        sim.run_until(float(HORIZON))
+    return sims
+
+
+# --- random programs ------------------------------------------------------------------------------
+
+_WORK = st.integers(1, 400).map(lambda n: Fraction(n, 4))
+
+
+@st.composite
+def programs(draw: st.DrawFn, kinds: tuple[str, ...], *, has_states: bool = False) -> Program:
+    """Draw a program whose commands are of these kinds.
+
+    No command comes at the time of another event, apart from placements at a submission: the order
+    of simultaneous events is the subject of other tests.
+    """
+    cores = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
+    tasks = tuple(
+        (Fraction(draw(st.integers(0, 20))), draw(st.integers(1, min(3, sum(cores)))), draw(_WORK))
+        for _ in range(draw(st.integers(1, 7)))
+    )
+    names = [f"m{i}" for i in range(len(cores))]
+    time, commands = Fraction(0), []
+    for number in range(draw(st.integers(1, 25))):
+        time += Fraction(draw(st.integers(0, 80)), 4) + Fraction(1, 9973 + 2 * number)
+        kind = draw(st.sampled_from(kinds))
+        rest: tuple[str, ...] = ()
+        first = draw(st.sampled_from(names))
+        if kind == "place":
+            rest, first = (first,), f"t{draw(st.integers(0, len(tasks) - 1))}"
+        elif kind in ("preempt", "kill"):
+            first = f"t{draw(st.integers(0, len(tasks) - 1))}"
+        elif kind == "set_state":
+            rest = (draw(st.sampled_from(("on", "off"))),)
+        elif kind in ("add", "add_instance"):
+            size = str(draw(st.integers(1, 4)))
+            rest = (size,) if kind == "add" else (first, size)
+            first = f"n{number}"
+            names.append(first)
+        commands.append(Command(time, kind, (first, *rest)))
+    return Program(cores, tasks, tuple(commands), has_states)

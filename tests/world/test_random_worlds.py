@@ -1,0 +1,77 @@
+"""Random programs of orders and changes: the simulator against a slow, obvious world."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+
+from tests.examples import examples
+from tests.world.programs import ORDERS, Program, programs, run_in_simulator, run_slowly
+from tests.world.slow_world import SlowWorld
+from twinloop.engine import Simulation
+
+#: The simulator adds up floats, the slow world fractions.
+ROUNDING = 1e-9
+
+
+def check_equal(sim: Simulation, world: SlowWorld) -> None:
+    rows = {row["id"]: row for row in sim.tasks.iter_rows(named=True)}
+    for name, task in world.tasks.items():
+        row = rows[name]
+        ended = task.phase in ("completed", "killed")
+        assert row["status"] == (task.phase if ended else None), name
+        assert row["attempts"] == task.attempts, name
+        for column, value in (("start", task.start), ("end", task.end)):
+            assert row[column] == approx(value), (name, column)
+        assert row["energy"] == approx(task.energy), name
+    machines = {row["machine"]: row for row in sim.machines.iter_rows(named=True)}
+    for name, machine in world.machines.items():
+        assert machines[name]["energy"] == approx(machine.energy), name
+        taken = sum(task.cores for task in world.on(machine))
+        assert machines[name]["tasks"] == len(world.on(machine)), name
+        if machine.is_open and not world.instances(machine):
+            free = machine.cores - taken
+            assert machines[name]["free_cores"] == pytest.approx(float(free), abs=1e-9), name
+    decisions = sim.trace().decisions
+    carried_out = list(zip(decisions["t"].to_list(), decisions["kind"].to_list(), strict=True))
+    expected = [(float(time), kind) for time, kind in world.carried_out]
+    assert carried_out == [(pytest.approx(time), kind) for time, kind in expected]
+
+
+def approx(value: Fraction | None) -> object:
+    return None if value is None else pytest.approx(float(value), rel=ROUNDING, abs=ROUNDING)
+
+
+def check(program: Program) -> None:
+    (sim,) = run_in_simulator(program)
+    check_equal(sim, run_slowly(program))
+
+
+@given(programs(ORDERS))
+@examples(25)
+def test_orders_are_carried_out_or_refused(program: Program) -> None:
+    check(program)
+
+
+@given(programs((*ORDERS, "fail", "restore")))
+@examples(25)
+def test_tasks_of_failed_machines_start_again(program: Program) -> None:
+    check(program)
+
+
+@given(programs((*ORDERS, "fail", "restore", "add", "remove")))
+@examples(25)
+def test_machines_come_and_go(program: Program) -> None:
+    check(program)
+
+
+@given(programs((*ORDERS, "set_state", "set_state"), has_states=True))
+@examples(25)
+def test_transitions_take_time_and_can_be_reversed(program: Program) -> None:
+    check(program)
+
+
+@given(programs((*ORDERS, "set_state", "fail", "restore", "add", "remove"), has_states=True))
+@examples(25)
+def test_machines_with_states_fail_come_and_go(program: Program) -> None:
+    check(program)
