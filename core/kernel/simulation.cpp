@@ -413,7 +413,7 @@ void Simulation::begin(Activity& activity, Slot slot) {
 }
 
 void Simulation::start_at(ActivityId id, double time) {
-    Activity& activity = find(id);
+    const Activity& activity = find(id);
     if (activity.state == State::waiting) queue_.schedule(activity.where, std::max(time, now_));
 }
 
