@@ -413,8 +413,14 @@ void Simulation::begin(Activity& activity, Slot slot) {
 }
 
 void Simulation::start_at(ActivityId id, double time) {
-    const Activity& activity = find(id);
-    if (activity.state == State::waiting) queue_.schedule(activity.where, std::max(time, now_));
+    Activity& activity = find(id);
+    if (activity.state != State::waiting) return;
+    if (time > now_) {
+        queue_.schedule(activity.where, time);
+    } else {
+        queue_.destroy(activity.where);
+        begin(activity, id.slot);
+    }
 }
 
 void Simulation::suspend(ActivityId id) {

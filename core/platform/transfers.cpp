@@ -113,8 +113,9 @@ void Transfers::admit(Simulation& simulation, StoreId first) {
             continue;
         }
         const TransferId id = stores[store].waiting.front();
-        const Transfer& transfer = slots_[id];
         take_streams(id);
+        // A copy: when it begins, an observer may register other transfers.
+        const Transfer transfer = slots_[id];
         simulation.start_at(transfer.activity, simulation.now() + transfer.latency);
         for (const StoreId other : stores_of(transfer.spec))
             if (other != none && other != store) to_check.push_back(other);

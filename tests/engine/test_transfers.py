@@ -111,6 +111,17 @@ def test_streams_are_served_first_come_first_served():
     assert (disk.streams, disk.waiting, network.transfers) == (0, 0, 0)
 
 
+def test_a_transfer_without_latency_begins_when_its_stream_becomes_free():
+    env, network = star(latency=0.5)
+    disk = network.store("disk", node="a", streams=1)
+    first, second = network.transfer("b", disk, 0.0), network.transfer("a", disk, 0.0)
+    env.run(until=0.25)
+    first.cancel()
+    assert second.state == "running"
+    env.run()
+    assert second.finished == 0.25
+
+
 def test_a_write_promises_its_capacity_at_once_and_is_refused_without_space():
     env, network = star()
     disk = network.store("disk", node="a", capacity=100.0)
