@@ -228,7 +228,9 @@ void Program::apply_event() {
     } else if (kind == 34 && !waiting_.empty()) {
         auto leaving = waiting_.begin();
         std::advance(leaving, chance_.below(static_cast<std::int64_t>(waiting_.size())));
-        scheduler_.withdraw(leaving->second);
+        // The decision after the last event may have placed it.
+        if (scheduler_.phase(leaving->second) == Phase::waiting)
+            scheduler_.withdraw(leaving->second);
     } else if (kind == 35) {
         const std::size_t m = any();
         machines_[m].present = !machines_[m].present;
