@@ -44,6 +44,8 @@ NewTask new_task_from(nb::handle given) {
 
 namespace {
 
+constexpr std::size_t most_idle = 1'000'000;  // answers without tasks in a row
+
 // A source in Python. Its answer is kept until it is due, or until ends are reported: then the
 // source is asked again, in the same instant.
 class PythonSource final : public Source {
@@ -128,7 +130,7 @@ class PythonSource final : public Source {
             }
         }
         idle_ = answer_.tasks.empty() ? idle_ + 1 : 0;
-        if (idle_ > most_idle_)
+        if (idle_ > most_idle)
             throw SourceError("answers without tasks again and again (" + std::to_string(idle_) +
                               " times) while no task ends");
     }
@@ -142,7 +144,6 @@ class PythonSource final : public Source {
     std::size_t answers_ = 0;  // that were due at once, at that time
     std::size_t idle_ = 0;     // successive answers without tasks, while no task ended
     std::size_t most_answers_;
-    static constexpr std::size_t most_idle_ = 1'000'000;
 };
 
 // The submissions of a run without a simulation, for real executions.
@@ -185,7 +186,9 @@ std::unique_ptr<Source> source_from(nb::handle state, const ScenarioHandle& scen
 }
 
 void bind_sources(nb::module_& module) {
-    nb::exception<SourceError>(module, "SourceError", PyExc_RuntimeError);
+    // The object registers the class; it need not be kept.
+    [[maybe_unused]] const nb::exception<SourceError> type(module, "SourceError",
+                                                           PyExc_RuntimeError);
     nb::class_<SourceHandle>(module, "NativeSource", nb::is_final(),
                              "The submissions of a compiled scenario without a simulation, by its "
                              "source: rigid submission times, users with sessions, or Python.")
