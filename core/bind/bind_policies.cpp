@@ -129,8 +129,12 @@ class PythonPolicy final : public Controller {
     PythonPolicy& operator=(PythonPolicy&&) = delete;
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
-        throw nb::type_error(
-            "a simulation with a policy in Python cannot be copied: use a built-in policy");
+        nb::object view = nb::cast(View{nullptr, nb::cast<View&>(view_).names, nullptr});
+        const nb::module_ run_state = nb::module_::import_("twinloop.description.run_state");
+        nb::object state =
+            run_state.attr("copy_run_state")(state_, run_state.attr("describe_policy")(state_),
+                                             nb::make_tuple(nb::make_tuple(view_, view)));
+        return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
     }
     [[nodiscard]] bool foreign() const override { return true; }
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }

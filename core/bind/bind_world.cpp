@@ -43,8 +43,25 @@ class WorldHandle {
         names_ = std::move(names);
         rename(run->controller(), names_);
     }
-    [[nodiscard]] WorldHandle copy() const {
-        return {std::make_unique<World>(*hold()), names_, make_guard()};
+    // With another policy if that is not None. `seed`: of a policy in Python.
+    [[nodiscard]] WorldHandle copy(nb::handle policy, std::uint64_t seed, bool resumes,
+                                   bool history) const {
+        const auto run = hold();
+        auto made =
+            policy.is_none() ? run->controller().clone() : policy_from(policy, names_, seed);
+        Controller& kept = *made;
+        const WorldState& state = run->state();
+        if (!state.is_shared() && state.scenario->may_share(state.values, kept))
+            throw nb::value_error(
+                "may let tasks share machines, but the simulation was started without shared "
+                "machines");
+        auto other = std::make_unique<World>(*run, std::move(made));
+        auto guard = make_guard();
+        attach(kept, guard);
+        if (!policy.is_none())
+            other->introduce_controller(resumes ? Interrupted::resume : Interrupted::restart);
+        if (!history) other->forget_history();
+        return {std::move(other), names_, std::move(guard)};
     }
     static std::shared_ptr<InUse> make_guard() { return std::make_shared<InUse>("a simulation"); }
 
@@ -346,7 +363,22 @@ void bind_world(nb::module_& module) {
                 self.hold()->extend(scenario.scenario->outages);
             },
             nb::arg("scenario"))
-        .def("copy", &WorldHandle::copy)
+        .def("copy", &WorldHandle::copy, nb::arg("policy") = nb::none(), nb::kw_only(),
+             nb::arg("seed") = 0, nb::arg("resumes") = false, nb::arg("history") = true,
+             nb::sig("def copy(self, policy: object = None, *, seed: int = 0, resumes: bool = "
+                     "False, history: bool = True) -> ClusterRun"))
+        .def_prop_ro("has_history",
+                     [](const WorldHandle& self) { return self.hold()->state().forgotten == 0; })
+        .def(
+            "forgotten",
+            [](const WorldHandle& self) {
+                const auto run = self.hold();
+                return as_array(run->tasks(), [&](const TaskRun& task) {
+                    return code(run->state().is_forgotten(task));
+                });
+            },
+            nb::sig("def forgotten(self) -> numpy.typing.NDArray[numpy.uint8]"),
+            "By task: whether it ended before a copy without the history.")
         .def("view", &WorldHandle::view, nb::keep_alive<0, 1>())
         .def("outcomes", &outcomes,
              nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))

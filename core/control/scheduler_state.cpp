@@ -36,7 +36,7 @@ SchedulerState::SchedulerState(std::shared_ptr<const TaskTable> tasks,
                                bool spreads)
     : tasks_(std::move(tasks)), machines_(std::move(machines)),
       space_(machines_, tasks_.shared().resources(), std::move(machine_amounts)), empty_(space_),
-      windows_(std::move(windows)), queues_(std::move(queues)), limits_(queues_),
+      windows_(std::move(windows)), queues_(std::move(queues)), limits_(queues_), spreads_(spreads),
       states_(tasks_.size()), absent_(machines_.size(), 0) {
     for (const AccessWindow& window : windows_)
         if (std::isfinite(window.end)) window_ends_.push_back(window.end);
@@ -423,6 +423,33 @@ bool SchedulerState::wake(double time) {
         return refuse({.kind = Order::Kind::wake}, {}, why);
     wake_ = std::min(wake_, time);
     return true;
+}
+
+// --- a new controller ---------------------------------------------------------------------------
+
+void SchedulerState::set_spreads(bool spreads) {
+    if (spreads == spreads_) return;
+    spreads_ = spreads;
+    single_cores_ =
+        spreads && std::ranges::all_of(machines_, [](const auto& each) { return each.cores == 1; });
+    pooled_ = unrestricted_ && needs_only_cores(tasks_.shared().extent()) &&
+              needs_only_cores(tasks_.own().extent());
+}
+
+std::vector<TaskId> SchedulerState::introduce_controller() {
+    set_spreads(controller_->spreads());
+    wake_ = never;
+    std::vector<TaskId> running = running_;
+    std::ranges::sort(running, {}, [this](TaskId task) { return states_[task].arrival; });
+    for (const TaskId task : running) controller_->placed(*this, task);
+    for (MachineId m = 0; m < machines_.size(); ++m)
+        if (!space_.open(m)) controller_->machine_changed(*this, m);
+    std::vector<TaskId> impossible;
+    for (TaskId task = first_; task != no_task; task = next_waiting(task)) {
+        controller_->submitted(*this, task);
+        if (!is_possible(task)) impossible.push_back(task);
+    }
+    return impossible;
 }
 
 std::span<const Order> SchedulerState::decide() {

@@ -122,6 +122,10 @@ class SchedulerState {
     // The status that a machine has got by an order.
     [[nodiscard]] MachineStatus entered(const Order& order) const { return entered_[order.first]; }
     void set_controller(Controller* controller) { controller_ = controller; }
+    // Tells a new controller of the running and the waiting tasks. Returns the waiting tasks that
+    // it can never place.
+    std::vector<TaskId> introduce_controller();
+    [[nodiscard]] bool is_possible(TaskId task) const { return controller_->possible(*this, task); }
     void set_now(double now) { now_ = now; }
     TaskId add_task(const Task& task, std::span<const double> amounts, std::string name = {});
     void set_rejected(TaskId task) { tasks_.set_rejected(task); }
@@ -180,6 +184,7 @@ class SchedulerState {
         return space_.is_plain() ? Needs() : needs(task);
     }
     [[nodiscard]] bool needs_only_cores(const TaskTable::Extent& extent) const;
+    void set_spreads(bool spreads);
     void enqueue(TaskId task, TaskState& state);
     void unlink(TaskId task);
     void release_held(TaskId ended);
@@ -207,6 +212,7 @@ class SchedulerState {
     std::vector<double> window_ends_;
     std::vector<QueueRule> queues_;
     QueueLimits limits_;
+    bool spreads_ = true;  // as the controller says
     bool pooled_ = true;
     bool unrestricted_ = true;
     bool single_cores_ = false;   // tasks may be spread, and every machine has one core

@@ -1,5 +1,7 @@
 #include "record/logs.hpp"
 
+#include <cmath>
+
 namespace twinloop {
 
 void StateLog::begin(MachineId machine, StateId which, double now) {
@@ -11,6 +13,18 @@ void StateLog::begin(MachineId machine, StateId which, double now) {
 
 void StateLog::end(MachineId machine, StateId which, double now) {
     edit(open_[which == down ? 0 : 1][machine]).finish = now;
+}
+
+void StateLog::forget() {
+    std::vector<StateRow> open;
+    each([&](const StateRow& row) {
+        if (std::isnan(row.finish)) open.push_back(row);
+    });
+    clear();
+    for (const StateRow& row : open) {
+        open_[row.kind == down ? 0 : 1][row.machine] = size();
+        push_back(row);
+    }
 }
 
 }  // namespace twinloop

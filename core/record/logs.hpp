@@ -73,6 +73,8 @@ class StateLog : public SharedRows<StateRow> {
 
     void begin(MachineId machine, StateId which, double now);
     void end(MachineId machine, StateId which, double now);
+    // Removes the periods that have ended.
+    void forget();
 
   private:
     // Rows by machine: of its failure, and of its state.

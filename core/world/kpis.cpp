@@ -69,6 +69,7 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
     double misses = 0.0;
     for (TaskId task = 0; task < rows.size(); ++task) {
         const TaskRun& outcome = world.tasks()[task];
+        if (all.is_forgotten(outcome)) continue;
         const Task& row = rows[task];
         ++counts[static_cast<std::size_t>(outcome.status)];
         // One that was interrupted and never came to its end has that of its last execution.
@@ -113,7 +114,7 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
     const double wait_p50 = quantile(waits, 0.5, from);
     const double wait_p95 = quantile(waits, 0.95, from);
     const double wait_p99 = quantile(waits, 0.99, from);
-    return {static_cast<double>(rows.size()),
+    return {static_cast<double>(rows.size() - all.forgotten),
             count(Status::completed),
             count(Status::rejected),
             count(Status::killed),

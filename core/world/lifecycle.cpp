@@ -31,6 +31,10 @@ void Lifecycle::submit(TaskId id) {
 }
 
 void Lifecycle::make_ready(TaskId id) {
+    if (world_.asks_for_possible && !world_.scheduler.is_possible(id)) {
+        conclude(id, Status::rejected, world_.now());
+        return;
+    }
     world_.tasks.edit(id).ready = world_.now();
     world_.scheduler.submit(id);
     world_.call = true;
@@ -58,6 +62,7 @@ void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
         TaskRun& task = world_.tasks.edit(id);
         if (task.status == Status::none) {
             task.status = status;
+            task.ended_as = ++world_.ended;
             if (std::isnan(task.submit)) task.submit = world_.task(id).request.submit;
             if (status == Status::completed || status == Status::killed || status == Status::lost)
                 task.end = at;

@@ -15,6 +15,7 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
       begin(std::isfinite(submitter.next_time()) ? submitter.next_time() : 0.0), simulation(begin),
       scheduler(scenario->make_scheduler_state(controller, values)), tasks(scenario->size()),
       records(recording, scenario->size()), open(scenario->size()),
+      after_preemption(scenario->options.after_preemption),
       submissions(simulation.add_timer(EventKind::feed, make_token(Subject::submission))),
       outage(simulation.add_timer(EventKind::machine, make_token(Subject::outage))),
       decision(simulation.add_timer(EventKind::timer, make_token(Subject::decision))) {

@@ -22,6 +22,7 @@ namespace twinloop {
 struct TaskRun : Outcome {
     std::uint32_t slot = Executions::no_slot;  // of its execution
     std::uint32_t missing_parents = 0;
+    std::uint32_t ended_as = 0;  // its place among the tasks that have ended, from 1
 };
 
 // The sharing of machines: exclusive (no task can demand more than its cores provide), or by
@@ -82,6 +83,14 @@ struct WorldState {
     Sum occupied;                     // core-seconds of executions that have ended
     std::size_t open;                 // tasks that have not ended
     std::size_t added_by_source = 0;  // tasks
+    std::uint32_t ended = 0;
+    // The tasks up to this place among the ended ones are in no record and no figure of the run:
+    // they ended before it was copied without its history.
+    std::uint32_t forgotten = 0;
+    std::vector<double> earlier_energy;  // by machine, likewise; empty: none
+    Interrupted after_preemption;
+    // The controller is not the one for which the scenario rejects tasks: it has to be asked.
+    bool asks_for_possible = false;
     std::uint64_t events = 0;
     bool call = false;    // the controller is to be called in this instant
     EventId submissions;  // timers
@@ -120,6 +129,9 @@ struct WorldState {
     [[nodiscard]] double time_factor(const Task& task, double stretch) const {
         const double factor = service_factor(task);
         return stretch == 1.0 ? factor : factor / stretch;
+    }
+    [[nodiscard]] bool is_forgotten(const TaskRun& run) const {
+        return run.ended_as != 0 && run.ended_as <= forgotten;
     }
     // Stores the recorded seconds of work that a task keeps.
     void save_work(TaskId id, double seconds);

@@ -45,9 +45,9 @@ World::World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Out
         }
 }
 
-World::World(const World& other)
-    : state_(other.state_), controller_(other.controller_->clone()), foreign_(other.foreign_),
-      decides_when_idle_(other.decides_when_idle_), decide_at_(other.decide_at_),
+World::World(const World& other, std::unique_ptr<Controller> controller)
+    : state_(other.state_), controller_(std::move(controller)), foreign_(controller_->foreign()),
+      decides_when_idle_(controller_->decides_when_idle()), decide_at_(other.decide_at_),
       needs_outages_(other.needs_outages_), stuck_(other.stuck_), in_vain_(other.in_vain_),
       last_events_(other.last_events_) {
     connect();
@@ -322,7 +322,7 @@ void World::carry_out(std::span<const Order> orders) {
                 executor.start(order.task);
                 break;
             case Order::Kind::preempt:
-                executor.interrupt(order.task, Reason::preempted, state_.options().after_preemption,
+                executor.interrupt(order.task, Reason::preempted, state_.after_preemption,
                                    scheduler.vacated(order));
                 break;
             case Order::Kind::kill:
@@ -343,10 +343,12 @@ void World::carry_out(std::span<const Order> orders) {
 // --- inspection ---------------------------------------------------------------------------------
 
 double World::energy(MachineId machine) const {
-    if (state_.is_shared()) return state_.simulation.cost(state_.resource_of(machine));
+    const double before =
+        machine < state_.earlier_energy.size() ? state_.earlier_energy[machine] : 0.0;
+    if (state_.is_shared()) return state_.simulation.cost(state_.resource_of(machine)) - before;
     Meter meter = state_.fleet.meter(machine);
     meter.advance(now());
-    return meter.energy;
+    return meter.energy - before;
 }
 
 double World::energy_of(TaskId task) const {
@@ -428,6 +430,46 @@ const char* World::set_state(MachineId machine, StateId target) {
     return nullptr;
 }
 void World::remove_machine(MachineId machine) { MachineChanges(state_).remove(machine); }
+
+void World::introduce_controller(Interrupted after_preemption) {
+    state_.after_preemption = after_preemption;
+    state_.asks_for_possible = true;
+    SchedulerState& scheduler = state_.scheduler;
+    Lifecycle lifecycle(state_);
+    if (foreign_)
+        for (TaskId task = 0; task < state_.tasks.size(); ++task)
+            if (state_.tasks[task].status == Status::none && scheduler.phase(task) == Phase::absent)
+                scheduler.set_planned_time(task, lifecycle.plan(task));
+    for (const TaskId task : scheduler.introduce_controller()) {
+        scheduler.withdraw(task);
+        lifecycle.conclude(task, Status::rejected, now());
+    }
+    in_vain_ = stuck_ = 0;
+    state_.call = true;
+}
+
+void World::forget_history() {
+    std::vector<double> energy(state_.fleet.size());
+    for (MachineId m = 0; m < energy.size(); ++m)
+        energy[m] =
+            this->energy(m) + (m < state_.earlier_energy.size() ? state_.earlier_energy[m] : 0.0);
+    state_.earlier_energy = std::move(energy);
+    state_.forgotten = state_.ended;
+    state_.occupied.clear();
+    state_.begin = now();
+    Records& records = state_.records;
+    records.placements.clear();
+    records.orders.clear();
+    records.states.forget();
+    records.use.clear();
+    records.use.resizes.clear();
+    records.use.state_powers.clear();
+    if (!records.recording.use) return;
+    for (MachineId m = 0; m < state_.fleet.size(); ++m) {
+        records.use.resizes.push_back({records.use.size(), m, state_.fleet[m].capacity});
+        state_.record_use(m);
+    }
+}
 
 void World::begin_at(double time) {
     state_.begin = time;

@@ -20,7 +20,9 @@ class World final : private Client {
           ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording,
           std::unique_ptr<Source> source = nullptr);
     // The copy continues in the same way.
-    World(const World& other);
+    World(const World& other) : World(other, other.controller_->clone()) {}
+    // A copy with another controller, which `introduce_controller` has to follow.
+    World(const World& other, std::unique_ptr<Controller> controller);
     World(World&&) = delete;
     World& operator=(const World&) = delete;
     World& operator=(World&&) = delete;
@@ -41,6 +43,7 @@ class World final : private Client {
     [[nodiscard]] SchedulerState& scheduler() { return state_.scheduler; }
     [[nodiscard]] const SchedulerState& scheduler() const { return state_.scheduler; }
     [[nodiscard]] Controller& controller() { return *controller_; }
+    [[nodiscard]] const Controller& controller() const { return *controller_; }
     // Whether it runs Python code, in its controller or in its source.
     [[nodiscard]] bool foreign() const { return foreign_ || state_.submitter.foreign(); }
     [[nodiscard]] bool has_foreign_controller() const { return foreign_; }
@@ -62,6 +65,11 @@ class World final : private Client {
     // Returns the reason why the machine cannot change to the state; nullptr if it does.
     const char* set_state(MachineId machine, StateId target);
     void remove_machine(MachineId machine);
+    // Tells a new controller of the running and the waiting tasks; it decides in this instant. It
+    // rejects tasks that it can never place, when they become ready.
+    void introduce_controller(Interrupted after_preemption);
+    // Removes what is recorded: records and figures begin now, with the tasks that have not ended.
+    void forget_history();
     // To start from a state: the clock, then the known outcomes (tasks that have ended first), then
     // tasks that wait, may not start yet, or run, with a share of their work completed.
     void begin_at(double time);

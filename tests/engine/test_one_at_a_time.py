@@ -49,7 +49,17 @@ NATIVE: dict[str, tuple[Any, ...]] = {
         ("next_time", "step", "run_slice", "copy", "view", "outcomes", "placements"), ()
     ),
     **dict.fromkeys(
-        ("use", "decisions", "states", "usage", "kpis", "energy", "machine_states", "added_tasks"),
+        (
+            "use",
+            "decisions",
+            "states",
+            "usage",
+            "kpis",
+            "energy",
+            "machine_states",
+            "added_tasks",
+            "forgotten",
+        ),
         (),
     ),
     **dict.fromkeys(("transfers", "stored_bytes"), ()),
@@ -73,6 +83,7 @@ PROPERTIES = (
     "live_transfers",
     "added_by_source",
     "has_python_policy",
+    "has_history",
     "shared",
     "needs_failures",
     "is_usage_full",

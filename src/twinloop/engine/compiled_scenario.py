@@ -96,6 +96,8 @@ class CompiledScenario:
         self.workload = self.loaded.workload
         self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
+        #: The policies before this one, in copies of runs that changed it: name and last time (s).
+        self.earlier_policies: tuple[dict[str, Any], ...] = ()
         self._load_cache: tuple[tuple[Any, ...], LoadProfile] | None = None
         self._variants: dict[bytes, CompiledScenario] = {}
         self._overridden: dict[tuple[tuple[str, float], ...], CompiledScenario] = {}
@@ -105,19 +107,14 @@ class CompiledScenario:
     def _compile(self) -> None:
         scenario, arrays = self.scenario, self.arrays
         platform = scenario.effective_platform()
-        native = (
-            self.policy.native_settings(scenario.seed)
-            if isinstance(self.policy, BuiltInPolicy)
-            else {}
-        )
+        native = self._native_settings()
         speeds = scenario.host_speeds(self.workload.reference_mhz)
         self.machines = MachineTable.from_platform(
             platform, speeds, by_name=self.policy.name == "fifo"
         )
         queues = workload_columns.list_queue_names(arrays, platform)
         kinds, contention = _build_contention_columns(scenario, arrays.kind.names)
-        filters: Any = native.get("filters", ())
-        clocks = any(name == "capacity" for name, _ in filters)
+        clocks = _uses_clocks(native)
         paths = PathValues(
             scenario, platform, reference_mhz=self.workload.reference_mhz, has_clocks=clocks
         )
@@ -514,6 +511,65 @@ class CompiledScenario:
             source=admitted.start_source(),
         )
 
+    def with_policy(
+        self,
+        policy: str | Mapping[str, Any] | AnyPolicy,
+        *,
+        until: float,
+        allow_code: bool = False,
+    ) -> CompiledScenario:
+        """Return the scenario with another policy, for a copy of a run that has reached `until`.
+
+        The tasks that the policy of this scenario rejects stay rejected.
+        """
+        other = copy(self)
+        other.scenario = self.scenario.replace(policy=policy)
+        other.policy = other.scenario.policy.resolve(allow_code=allow_code)
+        other._variants, other._overridden, other._load_cache = {}, {}, None
+        other.earlier_policies += ({"policy": self.policy.name, "until": until},)
+        before, after = self._native_settings(), other._native_settings()
+        other._native = _make_native(other.policy, other.scenario)
+        if self.controllers:
+            other._native = [other._native, *self._native[1:]]
+        in_order = list(self.names.machines) == sorted(self.names.machines)
+        if _uses_clocks(before) != _uses_clocks(after):
+            why = "one of the two policies compares the clocks of tasks and machines"
+        elif (self.policy.name == "fifo") != (other.policy.name == "fifo") and not in_order:
+            why = "'fifo' has the machines in the order of their names"
+        else:
+            return other
+        raise InputError(
+            f"a simulation with {self.policy.name!r} cannot change to {other.policy.name!r}: {why}",
+            kind="invalid-operation",
+            field="policy",
+            remedy="start a simulation with this policy",
+        )
+
+    def copy_run(self, run: ClusterRun, *, changes_policy: bool, history: bool) -> ClusterRun:
+        """Copy a run of this scenario, or of one with another policy."""
+        try:
+            return run.copy(
+                self._native if changes_policy else None,
+                seed=self.scenario.seed,
+                resumes=self._native_settings().get("preempt") == "resume",
+                history=history,
+            )
+        except ValueError as error:
+            if isinstance(error, InputError) or "share machines" not in str(error):
+                raise
+            raise InputError(
+                f"{self.policy.name!r} {error}",
+                kind="invalid-operation",
+                field="policy",
+                remedy="start a simulation with this policy",
+            ) from None
+
+    def _native_settings(self) -> dict[str, Any]:
+        """Return the settings of a built-in policy; empty for a policy in Python."""
+        if not isinstance(self.policy, BuiltInPolicy):
+            return {}
+        return self.policy.native_settings(self.scenario.seed)
+
     def run(self, values: Mapping[str, float] | Sequence[float] | None = None) -> dict[str, float]:
         """Run to the end with these model values and return the KPIs by name.
 
@@ -875,6 +931,11 @@ def _make_native(policy: AnyPolicy, scenario: Scenario) -> Any:
     if isinstance(policy, BuiltInPolicy):
         return NativePolicy(policy.native_settings(scenario.seed))
     return policy
+
+
+def _uses_clocks(settings: Mapping[str, Any]) -> bool:
+    """Return whether a policy has the filter that compares clocks."""
+    return any(name == "capacity" for name, _ in settings.get("filters", ()))
 
 
 def _build_contention_columns(

@@ -45,8 +45,11 @@ def trace_from_run(
     outcomes, run_tasks = run.outcomes(), RunTasks.from_run(compiled, run)
     placements, machine_rows = _build_placement_table(compiled, run, run_tasks)
     tables = {
-        "tasks": _build_task_table(
-            compiled, outcomes, run_tasks, has_power=compiled.machines.has_power_models
+        "tasks": remove_forgotten(
+            _build_task_table(
+                compiled, outcomes, run_tasks, has_power=compiled.machines.has_power_models
+            ),
+            run,
         ),
         "placements": placements,
         "nodes": compiled.machines.nodes,
@@ -77,6 +80,13 @@ def trace_from_run(
     trace = Trace(manifest=manifest, **tables).with_machine_rows(machine_rows)
     trace = trace.with_workload(compiled.scenario.workload.object)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
+
+
+def remove_forgotten(tasks: pl.DataFrame, run: ClusterRun) -> pl.DataFrame:
+    """Remove the tasks that had ended when the run was copied without its history."""
+    if run.has_history:
+        return tasks
+    return tasks.filter(pl.Series(run.forgotten()[: tasks.height] == 0))
 
 
 def status_names(codes: Any) -> pl.Series:
@@ -339,6 +349,11 @@ def _collect_facts(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks)
     return {
         **({"added": {by: n for by, n in added.items() if n}} if tasks.added.height else {}),
         "policy": compiled.policy.name,
+        **(
+            {"earlier_policies": list(compiled.earlier_policies)}
+            if compiled.earlier_policies
+            else {}
+        ),
         "cores": compiled.machines.platform.total_cores,
         "machines": compiled.machines.nodes.height,
         "events": run.events,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,8 +13,10 @@ from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.new_rows import make_row
-from twinloop.engine.run_trace import status_names, trace_from_run
+from twinloop.engine.policy_errors import PolicyErrors
+from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState, restore_state
+from twinloop.policy import AnyPolicy
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.workload import NewTask
@@ -112,7 +115,7 @@ class Simulation:
         """The status, times (s), energy (J) and attempts of each task; null if not known yet."""
         outcomes = self._run.outcomes()
         columns = ("submit", "ready", "start", "end", "energy")
-        return pl.DataFrame(
+        tasks = pl.DataFrame(
             {
                 "id": self._ids(),
                 "status": status_names(outcomes["status"]),
@@ -120,6 +123,7 @@ class Simulation:
                 "attempts": outcomes["attempts"],
             }
         )
+        return remove_forgotten(tasks, self._run)
 
     @property
     def waiting(self) -> list[str]:
@@ -170,20 +174,46 @@ class Simulation:
 
     # --- changes ---------------------------------------------------------------------------------
 
-    def copy(self) -> Simulation:
+    def copy(
+        self,
+        policy: str | Mapping[str, Any] | AnyPolicy | None = None,
+        *,
+        history: bool = True,
+        allow_code: bool = False,
+    ) -> Simulation:
         """Return an independent copy, which gives the same results.
 
-        A simulation with a policy written in Python cannot be copied.
+        The copy shares what is recorded so far, so its cost depends on the tasks that wait or run.
+        The run state of a policy written in Python is copied by its method `copy()`, else by
+        `copy.deepcopy`.
+
+        Args:
+            policy: Another policy, which decides from now on: a name, a description or an object.
+            history: Whether the copy includes the run so far. Without it, tables and figures of
+                the copy begin now and cover the tasks that have not ended.
+            allow_code: Whether a policy given as `module:Class` may be imported and run.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> tasks = [{"id": "long", "cores": 4, "run_time": 90},
+        ...          {"id": "short", "cores": 4, "run_time": 10}]
+        >>> sim = Simulation(Scenario(platform="1x4", policy="fcfs", workload={"tasks": [
+        ...     {"id": "first", "cores": 4, "run_time": 60}, *tasks]}))
+        >>> sim.run_until(30)
+        >>> {name: sim.copy(name).run()["end"].to_list() for name in ("fcfs", "sjf")}
+        {'fcfs': [60.0, 150.0, 160.0], 'sjf': [60.0, 160.0, 70.0]}
         """
-        if self._run.has_python_policy:
-            raise InputError(
-                "a policy written in Python cannot be copied",
-                kind="invalid-operation",
-                remedy="use a built-in policy, or run the scenario again up to here",
-            )
         other = object.__new__(Simulation)
         other._compiled = self._compiled
-        other._run = self._run.copy()
+        if policy is not None:
+            other._compiled = self._compiled.with_policy(
+                policy, until=self.now, allow_code=allow_code
+            )
+        compiled = other._compiled
+        with PolicyErrors((compiled.policy, *compiled.controllers), self._run):
+            other._run = other._compiled.copy_run(
+                self._run, changes_policy=policy is not None, history=history
+            )
         return other
 
     def submit(
