@@ -141,6 +141,7 @@ class PythonPolicy final : public Controller {
     [[nodiscard]] Overcommit overcommit() const override { return {.cores = ratio_}; }
     [[nodiscard]] bool decides_when_idle() const override { return decides_when_idle_; }
     [[nodiscard]] View& view() { return nb::cast<View&>(view_); }
+    [[nodiscard]] const nb::object& state() const { return state_; }
 
     // The order is that of the decision that is being converted.
     void refused(const SchedulerState&, const Order&, std::span<const Part>,
@@ -363,6 +364,31 @@ std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& nam
     if (!nb::hasattr(state, "decide"))
         throw nb::type_error("a policy must have a method `decide(view)`");
     return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
+}
+
+nb::object save_policy(const Controller& policy) {
+    if (const auto* chain = dynamic_cast<const ControllerChain*>(&policy)) {
+        nb::list memories;
+        for (const auto& each : chain->controllers()) memories.append(save_policy(*each));
+        return memories;
+    }
+    const auto* python = dynamic_cast<const PythonPolicy*>(&policy);
+    if (python == nullptr) return nb::none();
+    return nb::module_::import_("twinloop.description.run_state")
+        .attr("save_run_state")(python->state());
+}
+
+void restore_policy(Controller& policy, nb::handle memory) {
+    if (memory.is_none()) return;
+    if (const auto* chain = dynamic_cast<ControllerChain*>(&policy)) {
+        for (std::size_t i = 0; i < chain->count() && i < nb::len(memory); ++i)
+            restore_policy(*chain->controllers()[i], memory[i]);
+        return;
+    }
+    auto* python = dynamic_cast<PythonPolicy*>(&policy);
+    if (python == nullptr) return;
+    nb::module_::import_("twinloop.description.run_state")
+        .attr("restore_run_state")(python->state(), memory);
 }
 
 void attach(Controller& policy, std::shared_ptr<InUse> guard) {

@@ -4,7 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 
 #include "bind/arrays.hpp"
@@ -291,6 +293,123 @@ nb::dict kpi_dict(const WorldHandle& self) {
     return figures;
 }
 
+// The numbers of a saved execution by name.
+constexpr std::pair<const char*, double SavedExecution::*> execution_fields[] = {
+    {"placed", &SavedExecution::placed},     {"until", &SavedExecution::until},
+    {"stop", &SavedExecution::stop},         {"work_begun", &SavedExecution::work_begun},
+    {"begun", &SavedExecution::begun},       {"length", &SavedExecution::length},
+    {"rate", &SavedExecution::rate},         {"factor", &SavedExecution::factor},
+    {"stretch", &SavedExecution::stretch},   {"speed", &SavedExecution::speed},
+    {"from", &SavedExecution::from},         {"inside", &SavedExecution::inside},
+    {"overhead", &SavedExecution::overhead}, {"demanded", &SavedExecution::demanded},
+    {"waited", &SavedExecution::waited},     {"done", &SavedExecution::done},
+    {"used", &SavedExecution::used},         {"energy", &SavedExecution::energy}};
+constexpr const char* step_names[] = {"dispatch", "startup", "read", "compute", "write", "release"};
+
+nb::dict execution_dict(TaskId task, const SavedExecution& saved) {
+    nb::dict row;
+    row["task"] = task;
+    row["step"] = step_names[static_cast<std::size_t>(saved.step)];
+    row["draws"] = saved.draws;
+    row["fragment"] = saved.fragment;
+    for (const auto& [name, field] : execution_fields) row[name] = saved.*field;
+    row["remaining"] = saved.remaining;
+    return row;
+}
+
+SavedExecution execution_from(const nb::dict& row) {
+    SavedExecution saved;
+    const auto step = nb::cast<std::string>(row["step"]);
+    const auto* const found = std::ranges::find(step_names, step);
+    if (found == std::end(step_names))
+        throw nb::value_error(("'" + step + "' is not a step of an execution").c_str());
+    saved.step = static_cast<Step>(found - std::begin(step_names));
+    saved.draws = nb::cast<bool>(row["draws"]);
+    saved.fragment = nb::cast<std::uint32_t>(row["fragment"]);
+    for (const auto& [name, field] : execution_fields) saved.*field = nb::cast<double>(row[name]);
+    saved.remaining = nb::cast<std::vector<double>>(row["remaining"]);
+    return saved;
+}
+
+World::Known known_from(const nb::dict& row) {
+    const auto number = [&](const char* name, double& field) {
+        if (row.contains(name)) field = nb::cast<double>(row[name]);
+    };
+    World::Known known;
+    Outcome& outcome = known.outcome;
+    outcome.status = static_cast<Status>(nb::cast<std::uint8_t>(row["status"]));
+    number("submit", outcome.submit);
+    number("ready", outcome.ready);
+    number("start", outcome.start);
+    number("last_start", outcome.last_start);
+    number("end", outcome.end);
+    number("last_end", outcome.last_end);
+    number("done", outcome.done);
+    number("used", outcome.used);
+    number("energy", outcome.energy);
+    number("spent", known.spent);
+    outcome.attempts = nb::cast<std::uint32_t>(row["attempts"]);
+    if (row.contains("failures")) outcome.failures = nb::cast<std::uint32_t>(row["failures"]);
+    if (row.contains("arrival")) known.arrival = nb::cast<std::uint64_t>(row["arrival"]);
+    if (row.contains("seen")) known.seen = nb::cast<bool>(row["seen"]);
+    return known;
+}
+
+nb::dict saved_state(WorldHandle& self) {
+    const auto run = self.hold();
+    const WorldState& state = run->state();
+    if (state.has_files())
+        throw nb::value_error("a state does not contain transfers and the files of data stores");
+    nb::dict tasks;
+    const auto& all = run->tasks();
+    const auto at = [&](const SharedRows<double>& rows) {
+        std::vector<double> values(all.size(), 0.0);
+        for (std::size_t i = 0; i < rows.size(); ++i) values[i] = rows[i];
+        return as_array(std::move(values));
+    };
+    tasks["last_end"] = as_array(all, [](const TaskRun& row) { return row.last_end; });
+    tasks["work"] = as_array(all, [](const TaskRun& row) { return row.done; });
+    tasks["cpu_time"] = as_array(all, [](const TaskRun& row) { return row.used; });
+    tasks["energy"] = as_array(all, [](const TaskRun& row) { return row.energy; });
+    tasks["failures"] = as_array(all, [](const TaskRun& row) { return row.failures; });
+    tasks["ended_as"] = as_array(all, [](const TaskRun& row) { return row.ended_as; });
+    tasks["saved"] = at(state.saved);
+    tasks["spent"] = at(state.spent);
+    std::vector<std::uint64_t> arrivals(all.size());
+    for (TaskId task = 0; task < all.size(); ++task)
+        arrivals[task] = run->scheduler().arrival(task);
+    tasks["arrival"] = as_array(std::move(arrivals));
+    nb::list executions;
+    for (const auto& [task, saved] : run->executions())
+        executions.append(execution_dict(task, saved));
+    nb::list machines;
+    for (MachineId m = 0; m < state.fleet.size(); ++m) {
+        nb::dict row;
+        row["cores"] = state.fleet[m].capacity / state.fleet[m].speed;
+        row["outages"] = state.fleet[m].outages;
+        row["restored_at"] = state.fleet[m].restored_at;
+        row["energy"] = run->energy(m);
+        machines.append(row);
+    }
+    const World::Decisions made = run->decisions();
+    nb::dict decisions;
+    decisions["call"] = made.call;
+    decisions["wake"] = made.wake;
+    decisions["decide_at"] = made.decide_at;
+    decisions["events"] = made.events;
+    decisions["occupied"] = made.occupied;
+    decisions["memory"] = made.memory;
+    decisions["policy"] = save_policy(run->controller());
+    const auto running = run->scheduler().running();
+    decisions["running"] = std::vector<TaskId>(running.begin(), running.end());
+    nb::dict found;
+    found["tasks"] = tasks;
+    found["executions"] = executions;
+    found["machines"] = machines;
+    found["decisions"] = decisions;
+    return found;
+}
+
 std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>& given,
                              const SchedulerState& scheduler) {
     std::vector<Part> parts;
@@ -534,21 +653,59 @@ void bind_world(nb::module_& module) {
             nb::arg("time"))
         .def(
             "restore_task",
-            [](WorldHandle& self, std::int64_t task, std::uint8_t status, double submit,
-               double ready, double start, double last_start, double end, std::uint32_t attempts) {
-                Outcome known;
-                known.submit = submit;
-                known.ready = ready;
-                known.start = start;
-                known.last_start = last_start;
-                known.end = end;
-                known.attempts = attempts;
-                known.status = static_cast<Status>(status);
+            [](WorldHandle& self, std::int64_t task, const nb::dict& known) {
                 const auto run = self.hold();
-                run->adopt(task_of(run, task), known);
+                run->adopt(task_of(run, task), known_from(known));
+                if (known.contains("saved"))
+                    run->set_saved_work(task_of(run, task), nb::cast<double>(known["saved"]));
             },
-            nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("ready"),
-            nb::arg("start"), nb::arg("last_start"), nb::arg("end"), nb::arg("attempts"))
+            nb::arg("task"), nb::arg("known"),
+            nb::sig("def restore_task(self, task: int, known: dict[str, typing.Any]) -> None"))
+        .def(
+            "restore_execution",
+            [](WorldHandle& self, std::int64_t task,
+               const std::vector<std::pair<std::uint32_t, double>>& parts, const nb::dict& saved) {
+                const auto run = self.hold();
+                run->adopt_execution(task_of(run, task), parts_from(parts, run->scheduler()),
+                                     execution_from(saved));
+            },
+            nb::arg("task"), nb::arg("parts"), nb::arg("saved"),
+            nb::sig("def restore_execution(self, task: int, parts: collections.abc.Sequence[tuple["
+                    "int, float]], saved: dict[str, typing.Any]) -> None"))
+        .def(
+            "restore_machine",
+            [](WorldHandle& self, std::int64_t machine, std::uint32_t outages, double restored_at,
+               double energy) {
+                const auto run = self.hold();
+                run->restore_machine(machine_of(run, machine), outages, restored_at, energy);
+            },
+            nb::arg("machine"), nb::arg("outages"), nb::arg("restored_at"), nb::arg("energy"))
+        .def(
+            "restore_decisions",
+            [](WorldHandle& self, const nb::dict& known) {
+                const auto run = self.hold();
+                World::Decisions made;
+                made.call = nb::cast<bool>(known["call"]);
+                made.wake = nb::cast<double>(known["wake"]);
+                made.decide_at = nb::cast<double>(known["decide_at"]);
+                made.events = nb::cast<std::uint64_t>(known["events"]);
+                made.occupied = nb::cast<double>(known["occupied"]);
+                made.memory = nb::cast<std::vector<double>>(known["memory"]);
+                std::vector<TaskId> order;
+                for (const std::int64_t task :
+                     nb::cast<std::vector<std::int64_t>>(known["running"]))
+                    order.push_back(task_of(run, task));
+                if (order.size() != run->scheduler().running().size())
+                    throw nb::value_error("the running tasks differ");
+                run->scheduler().order_running(order);
+                run->restore_decisions(made);
+                restore_policy(run->controller(), known["policy"]);
+            },
+            nb::arg("known"),
+            nb::sig("def restore_decisions(self, known: dict[str, typing.Any]) -> None"))
+        .def("saved_state", &saved_state, nb::sig("def saved_state(self) -> dict[str, typing.Any]"),
+             "What a run needs to go on beside its outcomes: tasks, executions, machines, "
+             "decisions.")
         .def(
             "restore_waiting_task",
             [](WorldHandle& self, std::int64_t task, double done) {

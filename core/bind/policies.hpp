@@ -39,6 +39,9 @@ std::string state_name(const SchedulerState& scheduler, MachineId machine);
 // A native policy, an object with `start` and `decide`, or a list of them: several controllers.
 std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
                                         std::uint64_t seed);
+// What a policy in Python remembers, as values of JSON; None for a native policy.
+nb::object save_policy(const Controller& policy);
+void restore_policy(Controller& policy, nb::handle memory);
 // Guards the view of a policy in Python against other threads.
 void attach(Controller& policy, std::shared_ptr<InUse> guard);
 // Sets the names in the view of a policy in Python.

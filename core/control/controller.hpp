@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "platform/machine.hpp"
 #include "work/request.hpp"
@@ -42,6 +43,11 @@ class Controller {
                          const char* why);
     // A machine was added, or changed in state or size.
     virtual void machine_changed(const SchedulerState&, MachineId) {}
+
+    // What it remembers beyond the waiting and the running tasks, as numbers; and to go on with
+    // that in another run, in which it was told of the same tasks.
+    [[nodiscard]] virtual std::vector<double> memory() const { return {}; }
+    virtual void restore_memory(const SchedulerState&, std::span<const double>) {}
 
     // Called after a change while tasks wait, and at requested times.
     virtual void decide(SchedulerState&) = 0;

@@ -72,4 +72,24 @@ bool ControllerChain::foreign() const {
     return std::ranges::any_of(controllers_, [](const auto& each) { return each->foreign(); });
 }
 
+std::vector<double> ControllerChain::memory() const {
+    std::vector<double> numbers;
+    for (std::size_t i = 0; i < controllers_.size(); ++i) {
+        const std::vector<double> own = controllers_[i]->memory();
+        numbers.insert(numbers.end(), {wakes_[i], static_cast<double>(own.size())});
+        numbers.insert(numbers.end(), own.begin(), own.end());
+    }
+    return numbers;
+}
+
+void ControllerChain::restore_memory(const SchedulerState& scheduler,
+                                     std::span<const double> numbers) {
+    for (std::size_t i = 0; i < controllers_.size() && numbers.size() >= 2; ++i) {
+        wakes_[i] = numbers[0];
+        const auto count = std::min(static_cast<std::size_t>(numbers[1]), numbers.size() - 2);
+        controllers_[i]->restore_memory(scheduler, numbers.subspan(2, count));
+        numbers = numbers.subspan(2 + count);
+    }
+}
+
 }  // namespace twinloop

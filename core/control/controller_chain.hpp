@@ -32,6 +32,9 @@ class ControllerChain final : public Controller {
                  const char* why) override;
 
     void decide(SchedulerState& scheduler) override;
+    // For each controller: when it is called next, how much it remembers, and this.
+    [[nodiscard]] std::vector<double> memory() const override;
+    void restore_memory(const SchedulerState& scheduler, std::span<const double> numbers) override;
 
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
         return controllers_.front()->possible(scheduler, task);

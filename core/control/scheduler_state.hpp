@@ -2,6 +2,7 @@
 // so does a real execution: the same controllers give orders to both.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -135,6 +136,17 @@ class SchedulerState {
         TaskState& state = states_.edit(task);
         state.submit = submit;
         state.time = planned;
+    }
+    // The order of the running tasks, as in an earlier run.
+    void order_running(std::span<const TaskId> tasks) {
+        running_.assign(tasks.begin(), tasks.end());
+        for (std::uint32_t place = 0; place < tasks.size(); ++place)
+            states_.edit(tasks[place]).place = place;
+    }
+    // The place of a task in the order of arrival, as in an earlier run.
+    void set_arrival(TaskId task, std::uint64_t arrival) {
+        states_.edit(task).arrival = arrival;
+        next_arrival_ = std::max(next_arrival_, arrival + 1);
     }
     // The task may start from now on, within the limits of its queue.
     void submit(TaskId task);

@@ -21,7 +21,8 @@ struct Machine {
     double speed = 1.0;     // reference core-seconds per second of a core, in this run
     double capacity = 1.0;  // reference core-seconds per second
     std::shared_ptr<const PowerModel> power;
-    std::uint32_t outages = 0;  // current ones
+    std::uint32_t outages = 0;    // current ones
+    double restored_at = -never;  // from outside: the recoveries of earlier outages do not count
     StateId state = running_state;
     bool removed = false;
     bool has_own_power = true;  // in its state: the power of the running machine, at `utilisation`

@@ -50,6 +50,34 @@ struct Execution {
     double waited = 0.0;       // seconds of earlier pauses
 };
 
+// All that an execution needs to go on in another run. Times are absolute.
+struct SavedExecution {
+    Step step = Step::dispatch;
+    bool draws = false;
+    std::uint32_t fragment = 0;
+    double placed = 0.0;   // when it got its machines
+    double until = never;  // of its timer; infinite: not set
+    double stop = never;
+    double work_begun = 0.0;
+    double begun = 0.0;
+    double length = 0.0;
+    double rate = 0.0;
+    double factor = 1.0;
+    double stretch = 1.0;
+    double speed = 1.0;
+    double from = 0.0;
+    double inside = 0.0;
+    double overhead = 0.0;
+    double demanded = 0.0;
+    double waited = 0.0;
+    // On shared machines, up to now: work done, consumption, and the remaining work on each
+    // machine (NaN: none); and the energy that is not yet charged to the task.
+    double done = 0.0;
+    double used = 0.0;
+    double energy = 0.0;
+    std::vector<double> remaining;
+};
+
 // The activities of an execution, one per machine.
 struct Activities {
     struct Member {

@@ -16,27 +16,101 @@ void Compute::begin(std::uint32_t slot) {
     const Task& task = world_.task(execution.task);
     execution.step = Step::compute;
     execution.work_begun = world_.now();
-    const std::span<const Part> parts = world_.scheduler.parts(execution.task);
-    // Rounding of fractional cores may leave a share that is not 1.
-    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == task.request.cores)
-        execution.machine = parts.front().machine;
-    execution.speed = world_.fleet.slowest_of(parts);
+    set_table(execution, task);
+    execution.speed = world_.fleet.slowest_of(world_.scheduler.parts(execution.task));
     execution.stretch = world_.stretch(task, execution.speed);
     execution.factor = world_.time_factor(task, execution.stretch);
     double from = world_.saved.empty() ? 0.0 : world_.saved[execution.task];
     execution.from = from;
     execution.fragment = 0;
-    if (task.fragments > 0) {
-        execution.fragments = world_.scheduler.tasks().fragments(execution.task).data();
-        execution.fragment_count = task.fragments;
+    if (task.fragments > 0)
         while (!is_last(execution) && from >= execution.fragments[execution.fragment].duration)
             from -= execution.fragments[execution.fragment++].duration;
-    }
     const Checkpoints checkpoints(world_.options());
     if (checkpoints.active())
         execution.overhead =
             checkpoints.overhead((task.length - execution.from) * execution.factor);
     begin_fragment(slot, from, true);
+}
+
+// What follows from the placement and from the table of tasks.
+void Compute::set_table(Execution& execution, const Task& task) {
+    const std::span<const Part> parts = world_.scheduler.parts(execution.task);
+    // Rounding of fractional cores may leave a share that is not 1.
+    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == task.request.cores)
+        execution.machine = parts.front().machine;
+    if (task.fragments == 0) return;
+    execution.fragments = world_.scheduler.tasks().fragments(execution.task).data();
+    execution.fragment_count = task.fragments;
+}
+
+void Compute::save(std::uint32_t slot, SavedExecution& saved) const {
+    const Execution& execution = world_.executions[slot];
+    saved.draws = execution.draws;
+    saved.fragment = execution.fragment;
+    saved.work_begun = execution.work_begun;
+    saved.begun = execution.begun;
+    saved.length = execution.length;
+    saved.rate = execution.rate;
+    saved.factor = execution.factor;
+    saved.stretch = execution.stretch;
+    saved.speed = execution.speed;
+    saved.from = execution.from;
+    saved.inside = execution.inside;
+    saved.overhead = execution.overhead;
+    saved.demanded = execution.demanded;
+    saved.waited = execution.waited;
+    saved.energy = energy(slot);
+    if (!world_.is_shared()) return;
+    const Activities& activities = world_.executions.activities(slot);
+    saved.used = activities.used;
+    if (!execution.draws) return;
+    saved.done = done(slot);
+    for (const Activities::Member& each : activities.members) {
+        const bool alive = world_.simulation.alive(each.activity);
+        if (alive) saved.used += world_.simulation.consumed(each.activity);
+        saved.remaining.push_back(alive ? world_.simulation.remaining(each.activity) : unknown);
+    }
+}
+
+void Compute::restore(std::uint32_t slot, const SavedExecution& saved) {
+    Execution& execution = world_.executions[slot];
+    execution.step = Step::compute;
+    set_table(execution, world_.task(execution.task));
+    execution.draws = saved.draws;
+    execution.fragment = saved.fragment;
+    execution.work_begun = saved.work_begun;
+    execution.begun = saved.begun;
+    execution.length = saved.length;
+    execution.rate = saved.rate;
+    execution.factor = saved.factor;
+    execution.stretch = saved.stretch;
+    execution.speed = saved.speed;
+    execution.from = saved.from;
+    execution.inside = saved.inside;
+    execution.overhead = saved.overhead;
+    execution.demanded = saved.demanded;
+    execution.waited = saved.waited;
+    if (saved.until < never) set_timer(execution, saved.until, false);
+    if (!world_.is_shared()) {
+        world_.tasks.edit(execution.task).energy += saved.energy;
+        set_rate(execution, execution.rate);
+        return;
+    }
+    Activities& activities = world_.executions.activities(slot);
+    activities = {};
+    activities.done = saved.done;
+    activities.used = saved.used;
+    activities.cost = saved.energy;
+    std::size_t place = 0;
+    for (const Part& part : world_.scheduler.parts(execution.task))
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+            if (place == saved.remaining.size()) return;
+            const double work = saved.remaining[place++];
+            if (std::isnan(work)) continue;
+            activities.members.push_back({m, launch(slot, part, m, work), 0.0, world_.now()});
+            ++activities.left;
+        }
 }
 
 void Compute::next(std::uint32_t slot) {
@@ -164,23 +238,32 @@ void Compute::start_activities(std::uint32_t slot, double work) {
     activities.left = 0;
     activities.done = 0.0;
     execution.draws = true;
-    const bool weighted = world_.sharing == SharingMode::delay;
     for (const Part& part : world_.scheduler.parts(execution.task)) {
         const double share = part.share_of(task.request.cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
-            ActivitySpec spec;
-            spec.work = work * share;
-            spec.limit = execution.rate * share;
-            spec.weight = weighted && part.cores > 0 ? part.cores : 1.0;
-            spec.kind = task.kind;
-            spec.start = world_.now();
-            spec.token = (static_cast<std::uint64_t>(slot) << 32 | activities.left) + 1;
-            const ResourceId route[] = {world_.resource_of(m)};
             activities.members.push_back(
-                {m, world_.simulation.launch(spec, route), 0.0, spec.start});
+                {m, launch(slot, part, m, work * share), 0.0, world_.now()});
             ++activities.left;
         }
     }
+}
+
+// Starts the next activity of an execution.
+ActivityId Compute::launch(std::uint32_t slot, const Part& part, MachineId machine, double work) {
+    const Execution& execution = world_.executions[slot];
+    const Task& task = world_.task(execution.task);
+    const bool weighted = world_.sharing == SharingMode::delay;
+    ActivitySpec spec;
+    spec.work = work;
+    spec.limit = execution.rate * part.share_of(task.request.cores);
+    spec.weight = weighted && part.cores > 0 ? part.cores : 1.0;
+    spec.kind = task.kind;
+    spec.start = world_.now();
+    spec.token = (static_cast<std::uint64_t>(slot) << 32 |
+                  world_.executions.activities(slot).members.size()) +
+                 1;
+    const ResourceId route[] = {world_.resource_of(machine)};
+    return world_.simulation.launch(spec, route);
 }
 
 void Compute::set_limits(std::uint32_t slot) {

@@ -22,6 +22,9 @@ class Compute {
     }
     // Begins the next step.
     void next(std::uint32_t slot);
+    // The current step, to go on in another run, and in that run.
+    void save(std::uint32_t slot, SavedExecution& saved) const;
+    void restore(std::uint32_t slot, const SavedExecution& saved);
     // Whether the current step has ended by itself, not by a kill, when the timer fires.
     [[nodiscard]] bool has_ended(std::uint32_t slot) const;
     // The demand ends while a machine of the execution is not running, and begins again.
@@ -49,7 +52,10 @@ class Compute {
     void record_window(std::uint32_t slot);
 
   private:
+    void set_table(Execution& execution, const Task& task);
     void begin_fragment(std::uint32_t slot, double from, bool first);
+    [[nodiscard]] ActivityId launch(std::uint32_t slot, const Part& part, MachineId machine,
+                                    double work);
     void start_activities(std::uint32_t slot, double work);
     void set_limits(std::uint32_t slot);
     void cancel_activities(std::uint32_t slot);

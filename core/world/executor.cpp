@@ -259,4 +259,28 @@ void Executor::adopt(TaskId task, std::span<const Part> parts, double since) {
     compute_.begin(slot);
 }
 
+SavedExecution Executor::save(std::uint32_t slot) const {
+    const Execution& execution = world_.executions[slot];
+    SavedExecution saved;
+    saved.step = execution.step;
+    saved.placed = world_.scheduler.start_time(execution.task);
+    if (world_.simulation.timer_set(execution.timer))
+        saved.until = world_.simulation.timer_time(execution.timer);
+    saved.stop = execution.stop;
+    if (execution.step == Step::compute) compute_.save(slot, saved);
+    return saved;
+}
+
+void Executor::restore(TaskId task, std::span<const Part> parts, const SavedExecution& saved) {
+    world_.scheduler.adopt(task, parts, saved.placed);
+    const std::uint32_t slot = open(task);
+    world_.executions[slot].stop = saved.stop;
+    if (saved.step == Step::compute) {
+        compute_.restore(slot, saved);
+        return;
+    }
+    if (saved.step == Step::release) world_.scheduler.set_ending(task);
+    set_delay(slot, saved.step, saved.until);
+}
+
 }  // namespace twinloop

@@ -19,6 +19,9 @@ class Executor {
     void start(TaskId task);
     // A task has been running on these machines before the world began.
     void adopt(TaskId task, std::span<const Part> parts, double since);
+    // The execution of a task, to go on in another run, and in that run.
+    [[nodiscard]] SavedExecution save(std::uint32_t slot) const;
+    void restore(TaskId task, std::span<const Part> parts, const SavedExecution& saved);
     // The timer of an execution has fired.
     void end_delay(std::uint32_t slot);
     // All activities of an execution have finished.

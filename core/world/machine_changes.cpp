@@ -13,7 +13,7 @@ void MachineChanges::begin_outages() {
     const auto& list = world_.outages->list;
     while (world_.next_outage < list.size() && list[world_.next_outage].start <= world_.now()) {
         ++world_.events;
-        begin_outage(list[world_.next_outage++]);
+        begin_outage(world_.next_outage++);
     }
     world_.set_outage_timer();
 }
@@ -21,18 +21,21 @@ void MachineChanges::begin_outages() {
 void MachineChanges::skip_outages() {
     const auto& list = world_.outages->list;
     while (world_.next_outage < list.size() && list[world_.next_outage].start <= world_.now()) {
-        const Outage& outage = list[world_.next_outage++];
-        if (outage.end > world_.now()) begin_outage(outage);
+        const std::size_t place = world_.next_outage++;
+        const Outage& outage = list[place];
+        if (outage.end > world_.now() && outage.start > world_.fleet[outage.machine].restored_at)
+            begin_outage(place);
     }
     world_.set_outage_timer();
 }
 
-void MachineChanges::begin_outage(const Outage& outage) {
+void MachineChanges::begin_outage(std::size_t place) {
+    const Outage& outage = world_.outages->list[place];
     fail(outage.machine);
     if (outage.end < never)
         world_.simulation.schedule(std::max(outage.end, world_.now()),
-                                   make_token(Subject::recovery, outage.machine),
-                                   EventKind::machine, std::uint64_t{1} + outage.machine);
+                                   make_token(Subject::recovery, place), EventKind::machine,
+                                   std::uint64_t{1} + outage.machine);
 }
 
 void MachineChanges::fail(MachineId machine) {
@@ -46,8 +49,20 @@ void MachineChanges::fail(MachineId machine) {
 }
 
 void MachineChanges::restore(MachineId machine) {
-    if (world_.fleet[machine].outages == 0) throw std::invalid_argument("the machine is not down");
-    if (--world_.fleet[machine].outages > 0 || world_.fleet[machine].removed) return;
+    Machine& mine = world_.fleet[machine];
+    if (mine.outages == 0) throw std::invalid_argument("the machine is not down");
+    mine.outages = 0;
+    mine.restored_at = world_.now();
+    if (!mine.removed) come_back(machine);
+}
+
+void MachineChanges::recover(const Outage& outage) {
+    Machine& mine = world_.fleet[outage.machine];
+    if (outage.start <= mine.restored_at) return;
+    if (--mine.outages == 0 && !mine.removed) come_back(outage.machine);
+}
+
+void MachineChanges::come_back(MachineId machine) {
     world_.scheduler.set_present(machine, true);
     world_.records.states.end(machine, StateLog::down, world_.now());
     update_meter(machine);

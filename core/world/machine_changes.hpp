@@ -1,6 +1,7 @@
 // Changes of machines during a run: failures and recoveries, states, size, addition and removal.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "world/state.hpp"
@@ -14,7 +15,10 @@ class MachineChanges {
     // Processes the outages that start by now.
     void begin_outages();
     void fail(MachineId machine);
+    // Ends all outages of a machine, from outside.
     void restore(MachineId machine);
+    // Ends an outage, unless the machine was restored from outside since its start.
+    void recover(const Outage& outage);
     // A machine has got another state by an order; the scheduler state shows it already.
     void enter(MachineId machine, MachineStatus status);
     // The timer of a transition has fired: its next phase begins, or the state it leads to.
@@ -28,7 +32,8 @@ class MachineChanges {
     void skip_outages();
 
   private:
-    void begin_outage(const Outage& outage);
+    void begin_outage(std::size_t place);
+    void come_back(MachineId machine);
     void interrupt_tasks(MachineId machine);
     void pause_tasks(MachineId machine);
     void resume_tasks(MachineId machine);

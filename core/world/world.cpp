@@ -99,9 +99,7 @@ void World::fired(std::uint64_t token, bool /*again*/) {
             break;
         case Subject::recovery:
             ++state_.events;
-            // The machine may have been restored from outside.
-            if (state_.fleet[index_of(token)].outages > 0)
-                MachineChanges(state_).restore(index_of(token));
+            MachineChanges(state_).recover(state_.outages->list[index_of(token)]);
             break;
         case Subject::transition:
             ++state_.events;
@@ -459,6 +457,7 @@ void World::forget_history() {
     state_.begin = now();
     Records& records = state_.records;
     records.placements.clear();
+    records.transfers.clear();
     records.orders.clear();
     records.states.forget();
     records.use.clear();
@@ -481,22 +480,68 @@ void World::begin_at(double time) {
     MachineChanges(state_).skip_outages();
 }
 
-void World::adopt(TaskId task, const Outcome& known) {
+void World::adopt(TaskId task, const Known& known) {
     TaskRun& mine = state_.tasks.edit(task);
-    mine.submit = known.submit;
-    state_.scheduler.set_times(task, known.submit, Lifecycle(state_).plan(task));
-    mine.ready = known.ready;
-    mine.start = known.start;
-    mine.last_start = known.last_start;
-    mine.attempts = known.attempts;
+    const Status status = mine.status;
+    static_cast<Outcome&>(mine) = known.outcome;
+    mine.status = status;
+    state_.scheduler.set_times(task, mine.submit, Lifecycle(state_).plan(task));
+    if (known.arrival > 0) state_.scheduler.set_arrival(task, known.arrival);
+    if (known.spent > 0) {
+        state_.spent.resize(state_.tasks.size(), 0.0);
+        state_.spent.edit(task) = known.spent;
+    }
     // A task that failed with its parent has ended with it.
-    if (known.status == Status::none || mine.status != Status::none) return;
-    Lifecycle(state_).conclude(task, known.status, std::isnan(known.end) ? now() : known.end);
-    mine.end = known.end;
+    if (known.outcome.status == Status::none || status != Status::none) return;
+    const double end = std::isnan(known.outcome.end) ? known.outcome.last_end : known.outcome.end;
+    Lifecycle(state_).conclude(task, known.outcome.status, std::isnan(end) ? now() : end,
+                               known.seen);
+    state_.tasks.edit(task).end = known.outcome.end;
+}
+
+void World::adopt_execution(TaskId task, std::span<const Part> parts, const SavedExecution& saved) {
+    if (state_.tasks[task].status == Status::none) state_.tasks.edit(task).missing_parents = 0;
+    Executor(state_).restore(task, parts, saved);
+}
+
+std::vector<std::pair<TaskId, SavedExecution>> World::executions() const {
+    Executor executor(const_cast<WorldState&>(state_));
+    const std::span<const TaskId> running = state_.scheduler.running();
+    std::vector<TaskId> tasks(running.begin(), running.end());
+    std::ranges::sort(tasks, {},
+                      [&](TaskId task) { return state_.executions[state_.tasks[task].slot].rank; });
+    std::vector<std::pair<TaskId, SavedExecution>> all;
+    for (const TaskId task : tasks) all.emplace_back(task, executor.save(state_.tasks[task].slot));
+    return all;
+}
+
+void World::restore_machine(MachineId machine, std::uint32_t outages, double restored_at,
+                            double energy) {
+    state_.fleet[machine].restored_at = restored_at;
+    while (state_.fleet[machine].outages < outages) fail(machine);
+    state_.earlier_energy.resize(state_.fleet.size(), 0.0);
+    state_.earlier_energy[machine] = -energy;
+}
+
+World::Decisions World::decisions() const {
+    return {state_.call,   state_.scheduler.wake_time(), decide_at_,
+            state_.events, state_.occupied.value(),      controller_->memory()};
+}
+
+void World::restore_decisions(const Decisions& known) {
+    controller_->restore_memory(state_.scheduler, known.memory);
+    state_.call = known.call;
+    state_.events = last_events_ = known.events;
+    state_.occupied.clear();
+    state_.occupied.add(known.occupied);
+    state_.scheduler.clear_wake();
+    state_.scheduler.wake(known.wake);
+    decide_at_ = known.decide_at;
+    set_decision_timer();
 }
 
 void World::adopt_waiting(TaskId task, double done_share) {
-    state_.save_work(task, done_share * state_.task(task).length);
+    if (!std::isnan(done_share)) state_.save_work(task, done_share * state_.task(task).length);
     state_.tasks.edit(task).missing_parents = 0;
     state_.scheduler.submit(task);
     state_.call = true;

@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "world/state.hpp"
 
@@ -73,8 +75,33 @@ class World final : private Client {
     // To start from a state: the clock, then the known outcomes (tasks that have ended first), then
     // tasks that wait, may not start yet, or run, with a share of their work completed.
     void begin_at(double time);
-    void adopt(TaskId task, const Outcome& known);
-    void adopt_waiting(TaskId task, double done_share);
+    // What is known of a task beside its outcome. `seen`: the scheduler knows of its end.
+    struct Known {
+        Outcome outcome;
+        std::uint64_t arrival = 0;  // 0: not known
+        double spent = 0.0;
+        bool seen = true;
+    };
+    void adopt(TaskId task, const Known& known);
+    void adopt_execution(TaskId task, std::span<const Part> parts, const SavedExecution& saved);
+    void set_saved_work(TaskId task, double seconds) { state_.save_work(task, seconds); }
+    // The executions in the order of their timers.
+    [[nodiscard]] std::vector<std::pair<TaskId, SavedExecution>> executions() const;
+    // Outages, and energy used so far, of a machine.
+    void restore_machine(MachineId machine, std::uint32_t outages, double restored_at,
+                         double energy);
+    // When the controller is called, and what it remembers.
+    struct Decisions {
+        bool call = true;
+        double wake = never;
+        double decide_at = never;
+        std::uint64_t events = 0;
+        double occupied = 0.0;
+        std::vector<double> memory;
+    };
+    [[nodiscard]] Decisions decisions() const;
+    void restore_decisions(const Decisions& known);
+    void adopt_waiting(TaskId task, double done_share);  // NaN: as saved
     void adopt_held(TaskId task);
     void adopt_running(TaskId task, std::span<const Part> parts, double done_share);
 

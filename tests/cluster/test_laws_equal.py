@@ -20,7 +20,7 @@ from tests.cluster.scenarios import (
     few,
 )
 from twinloop._core import KPI_NAMES
-from twinloop.engine import CompiledScenario, Simulation
+from twinloop.engine import CompiledScenario, Simulation, SimulationState
 from twinloop.engine.run_trace import REASONS, trace_from_run
 from twinloop.metrics import figures
 
@@ -103,7 +103,8 @@ def test_what_happens_to_a_copy_does_not_happen_to_the_original(case, time):
 
 # --- from a state ---------------------------------------------------------------------------------
 
-# A state holds who waits in which order, who runs where and since when, and what is done. These
+# A state written by hand holds who waits in which order, who runs where and since when, and what is
+# done (a complete one: test_states.py). These
 # policies remember more than that: what users have used (fair-share), reservations that were made
 # before (conservative without compression), the host taken last (round-robin), how many numbers
 # were drawn (random, and filter with a subset).
@@ -139,7 +140,9 @@ def test_a_run_from_a_state_is_the_rest_of_the_run(case, time):
         assume(not any(task.nodes == 2 for task in case.tasks))
         assume(case.policy["name"] not in SPREADING)
     state = sim.state
-    rest = Simulation(compiled, state=state).run()
+    columns = ("id", "phase", "submit", "start", "end", "done", "machines", "cores")
+    by_hand = SimulationState(state.time, state.tasks.select(columns), state.down)
+    rest = Simulation(compiled, state=by_hand).run()
     whole = sim.run()
     assert rest["status"].equals(whole["status"])
     for name in ("submit", "start", "end"):

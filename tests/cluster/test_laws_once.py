@@ -275,7 +275,7 @@ def test_states_that_no_run_is_in() -> None:
     good = sim.state
     running = pl.col("phase") == "running"
     for change, why in (
-        ({"cores": pl.lit([9.0], dtype=pl.List(pl.Float64))}, "more cores"),
+        ({"cores": pl.lit([9.0], dtype=pl.List(pl.Float64))}, "add up"),
         ({"done": pl.lit(2.0)}, "share"),
         ({"phase": pl.lit("asleep")}, "phase"),
         ({"submit": pl.lit(None, dtype=pl.Float64)}, "submission"),

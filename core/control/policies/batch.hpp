@@ -20,6 +20,11 @@ class Batch : public Controller {
     void ended(const SchedulerState& scheduler, TaskId task) override;
     void machine_changed(const SchedulerState& scheduler, MachineId machine) override;
     void decide(SchedulerState& scheduler) final;
+    // Where shares are fair, the usage of their owners.
+    [[nodiscard]] std::vector<double> memory() const override { return queue_.memory(); }
+    void restore_memory(const SchedulerState&, std::span<const double> numbers) override {
+        queue_.restore_memory(numbers);
+    }
 
   protected:
     explicit Batch(const BatchOptions& options) : options_(options), queue_(options) {}

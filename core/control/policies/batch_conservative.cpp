@@ -27,6 +27,7 @@
 // do not overlap.
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "control/policies/batch.hpp"
 #include "control/policies/batch_timeline.hpp"
@@ -87,6 +88,11 @@ class Conservative final : public Batch {
         changed_ = early_ = true;
     }
 
+    // The reservations, which a plan with compression makes anew; and before them, for fair shares,
+    // the accounts.
+    [[nodiscard]] std::vector<double> memory() const override;
+    void restore_memory(const SchedulerState& scheduler, std::span<const double> numbers) override;
+
   private:
     void invalidate() override {
         changed_ = true;
@@ -127,6 +133,11 @@ class Conservative final : public Batch {
     [[nodiscard]] double next_end(const SchedulerState& scheduler) const;
     template <class Room>
     void clear(Plan<Room>& plan);
+    template <class Room>
+    void append_plan(const Plan<Room>& plan, std::vector<double>& numbers) const;
+    template <class Room>
+    void read_plan(const SchedulerState& scheduler, std::span<const double> numbers,
+                   Plan<Room>& plan);
     template <class Room>
     static bool cancel(const SchedulerState& scheduler, TaskId task, Plan<Room>& plan);
 
@@ -381,6 +392,75 @@ bool Conservative::cancel(const SchedulerState& scheduler, TaskId task, Plan<Roo
         return true;
     }
     return false;
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+// Each reservation: its start, the task, the number of parts of its claim, and these.
+template <class Room>
+void Conservative::append_plan(const Plan<Room>& plan, std::vector<double>& numbers) const {
+    plan.reserved.each([&](const Reserved<Room>& each) {
+        numbers.insert(numbers.end(), {each.start, static_cast<double>(each.task.task)});
+        if constexpr (std::is_same_v<Room, SpaceRoom>) {
+            numbers.push_back(static_cast<double>(each.claim.size()));
+            for (const Part& part : each.claim)
+                numbers.insert(numbers.end(), {static_cast<double>(part.machine),
+                                               static_cast<double>(part.count), part.cores});
+        } else {
+            numbers.push_back(0.0);
+        }
+    });
+}
+
+std::vector<double> Conservative::memory() const {
+    const std::vector<double> accounts = Batch::memory();
+    std::vector<double> numbers = {static_cast<double>(accounts.size())};
+    numbers.insert(numbers.end(), accounts.begin(), accounts.end());
+    if (compress_ || !valid_) return numbers;
+    const bool pooled = in_space_.reserved.empty();
+    numbers.insert(numbers.end(), {pooled ? 1.0 : 0.0, early_ ? 1.0 : 0.0});
+    if (pooled) append_plan(in_pool_, numbers);
+    else append_plan(in_space_, numbers);
+    return numbers;
+}
+
+template <class Room>
+void Conservative::read_plan(const SchedulerState& scheduler, std::span<const double> numbers,
+                             Plan<Room>& plan) {
+    plan.timeline.reset(scheduler, releases_);
+    plan.timeline.allow_overlap();
+    while (numbers.size() >= 3) {
+        const auto id = static_cast<TaskId>(numbers[1]);
+        Reserved<Room> planned{numbers[0], queue_.entry(scheduler, id), {}};
+        auto parts = static_cast<std::size_t>(numbers[2]);
+        numbers = numbers.subspan(3);
+        for (; parts > 0 && numbers.size() >= 3; --parts, numbers = numbers.subspan(3))
+            if constexpr (std::is_same_v<Room, SpaceRoom>)
+                planned.claim.push_back({static_cast<MachineId>(numbers[0]),
+                                         static_cast<std::uint32_t>(numbers[1]), numbers[2]});
+        std::erase_if(fresh_, [&](const Waiting& each) { return each.task == id; });
+        if (planned.start < never)
+            plan.timeline.reserve(scheduler, planned.task, planned.start, planned.claim);
+        if (last_planned_.before(planned.task)) last_planned_ = planned.task;
+        plan.reserved.insert(std::move(planned));
+    }
+}
+
+void Conservative::restore_memory(const SchedulerState& scheduler,
+                                  std::span<const double> numbers) {
+    if (numbers.empty()) return;
+    const auto accounts = static_cast<std::size_t>(numbers.front());
+    numbers = numbers.subspan(1);
+    if (accounts > numbers.size()) return;
+    Batch::restore_memory(scheduler, numbers.first(accounts));
+    numbers = numbers.subspan(accounts);
+    if (numbers.size() < 2) return;
+    valid_ = true;
+    changed_ = false;
+    early_ = numbers[1] != 0;
+    last_planned_.key = -never;
+    if (numbers[0] != 0) read_plan(scheduler, numbers.subspan(2), in_pool_);
+    else read_plan(scheduler, numbers.subspan(2), in_space_);
 }
 
 }  // namespace

@@ -27,6 +27,10 @@ class FilterPolicy final : public Controller {
     }
 
     void decide(SchedulerState& scheduler) override;
+    [[nodiscard]] std::vector<double> memory() const override { return hosts_.memory(); }
+    void restore_memory(const SchedulerState&, std::span<const double> numbers) override {
+        hosts_.restore_memory(numbers);
+    }
 
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override;
     [[nodiscard]] bool spreads() const override { return false; }

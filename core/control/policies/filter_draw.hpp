@@ -26,6 +26,9 @@ class Draw {
         return drawn % bound;
     }
 
+    [[nodiscard]] std::uint64_t state() const { return state_; }
+    void set_state(std::uint64_t state) { state_ = state; }
+
   private:
     std::uint64_t state_;
 };

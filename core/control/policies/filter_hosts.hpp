@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "control/policies/filter_draw.hpp"
@@ -19,6 +20,18 @@ class FilterHosts {
     explicit FilterHosts(const FilterOptions& options);
 
     [[nodiscard]] const FilterRules& rules() const { return rules_; }
+
+    // The machine whose turn it is, and the state of the random numbers in two halves.
+    [[nodiscard]] std::vector<double> memory() const {
+        return {static_cast<double>(next_), static_cast<double>(draw_.state() >> 32),
+                static_cast<double>(draw_.state() & 0xffffffffU)};
+    }
+    void restore_memory(std::span<const double> numbers) {
+        if (numbers.size() != 3) return;
+        next_ = static_cast<MachineId>(numbers[0]);
+        draw_.set_state(static_cast<std::uint64_t>(numbers[1]) << 32 |
+                        static_cast<std::uint64_t>(numbers[2]));
+    }
 
     // Tasks were placed on these consecutive machines, or have left them.
     void update(const SchedulerState& scheduler, MachineId first, std::uint32_t count);

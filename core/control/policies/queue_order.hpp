@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "control/policies/options.hpp"
@@ -52,6 +53,9 @@ class Queue {
     [[nodiscard]] bool empty() const { return size_ == 0; }
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] bool fair() const { return order_ == QueueOrder::fair_share; }
+
+    [[nodiscard]] std::vector<double> memory() const { return shares_.memory(); }
+    void restore_memory(std::span<const double> numbers) { shares_.restore_memory(numbers); }
 
     [[nodiscard]] Waiting entry(const SchedulerState& scheduler, TaskId task) const;
     void insert(const Waiting& task);

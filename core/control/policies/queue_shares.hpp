@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <span>
 #include <vector>
 
 namespace twinloop {
@@ -27,6 +28,21 @@ class Shares {
         const double decayed = std::exp(-rate * passed);
         const double fresh = -std::expm1(-rate * passed) / rate;
         return account.use * decayed + account.cores * fresh;
+    }
+
+    // The accounts as rows of four numbers.
+    [[nodiscard]] std::vector<double> memory() const {
+        std::vector<double> numbers;
+        for (const Account& each : accounts_)
+            numbers.insert(numbers.end(),
+                           {each.use, each.at, each.cores, static_cast<double>(each.tasks)});
+        return numbers;
+    }
+    void restore_memory(std::span<const double> numbers) {
+        accounts_.clear();
+        for (; numbers.size() >= 4; numbers = numbers.subspan(4))
+            accounts_.push_back(
+                {numbers[0], numbers[1], numbers[2], static_cast<std::int64_t>(numbers[3])});
     }
 
   private:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -38,6 +40,7 @@ from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import AnyPolicy, BuiltInPolicy
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import compute_failure_intervals
+from twinloop.scenario.identity import values_to_hash
 from twinloop.scenario.model import INSTANT_GROUPS
 from twinloop.scenario.model_values import set_model_values
 from twinloop.trace import Trace
@@ -98,6 +101,7 @@ class CompiledScenario:
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
         #: The policies before this one, in copies of runs that changed it: name and last time (s).
         self.earlier_policies: tuple[dict[str, Any], ...] = ()
+        self._hash: str | None = None
         self._load_cache: tuple[tuple[Any, ...], LoadProfile] | None = None
         self._variants: dict[bytes, CompiledScenario] = {}
         self._overridden: dict[tuple[tuple[str, float], ...], CompiledScenario] = {}
@@ -526,6 +530,7 @@ class CompiledScenario:
         other.scenario = self.scenario.replace(policy=policy)
         other.policy = other.scenario.policy.resolve(allow_code=allow_code)
         other._variants, other._overridden, other._load_cache = {}, {}, None
+        other._hash = None
         other.earlier_policies += ({"policy": self.policy.name, "until": until},)
         before, after = self._native_settings(), other._native_settings()
         other._native = _make_native(other.policy, other.scenario)
@@ -563,6 +568,14 @@ class CompiledScenario:
                 field="policy",
                 remedy="start a simulation with this policy",
             ) from None
+
+    def scenario_hash(self) -> str:
+        """Return a hash of the scenario with its inputs: that of the same scenario is the same."""
+        if self._hash is None:
+            values = values_to_hash(self.scenario.to_manifest())
+            text = json.dumps(values, sort_keys=True, default=str)
+            self._hash = hashlib.sha256(text.encode()).hexdigest()
+        return self._hash
 
     def _native_settings(self) -> dict[str, Any]:
         """Return the settings of a built-in policy; empty for a policy in Python."""

@@ -11,9 +11,9 @@ import polars as pl
 from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.network_columns import build_transfer_table
-from twinloop.engine.new_rows import make_row
-from twinloop.engine.policy_errors import PolicyErrors
+from twinloop.engine.new_rows import NewRow, make_row
 from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState, restore_state
 from twinloop.policy import AnyPolicy
@@ -55,11 +55,12 @@ class Simulation:
         if not isinstance(scenario, CompiledScenario):
             scenario = CompiledScenario(scenario, allow_code=allow_code)
         self._compiled = scenario
+        self._added: list[NewRow] = []
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
         if state is not None:
-            restore_state(scenario, self._run, state)
+            self._added = restore_state(scenario, self._run, state)
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class Simulation:
     @property
     def state(self) -> SimulationState:
         """The current state, from which a simulation of the same scenario can start."""
-        return SimulationState.from_run(self._compiled, self._run)
+        return SimulationState.from_run(self._compiled, self._run, self._added)
 
     # --- changes ---------------------------------------------------------------------------------
 
@@ -209,8 +210,10 @@ class Simulation:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
             )
+        other._added = list(self._added)
         compiled = other._compiled
-        with PolicyErrors((compiled.policy, *compiled.controllers), self._run):
+        policies = (compiled.policy, *compiled.controllers)
+        with ForeignErrors(policies, compiled.scenario.source.title, self._run):
             other._run = other._compiled.copy_run(
                 self._run, changes_policy=policy is not None, history=history
             )
@@ -255,8 +258,9 @@ class Simulation:
             id=id, run_time=run_time, cores=cores, requested_time=requested_time, memory=memory,
             nodes=nodes, user=user, queue=queue, resources=dict(resources or {}),
         )  # fmt: skip
+        row = make_row(self._compiled, task, time)
         try:
-            self._run.submit(make_row(self._compiled, task, time))
+            self._run.submit(row)
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
@@ -266,6 +270,7 @@ class Simulation:
                 field=f"task {id!r}",
                 remedy="put the task into the workload",
             ) from None
+        self._added.append(row)
 
     def set_cores(self, machine: str, cores: float) -> None:
         """Set the number of cores of a machine; its running tasks continue."""
