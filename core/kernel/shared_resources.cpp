@@ -361,7 +361,7 @@ std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
 
 void SharedResources::touch(ResourceId id) {
     if (resources_[id].lease != none) id = leases_.of(id).host;
-    Resource& resource = resources_[id];
+    const Resource& resource = resources_[id];
     if (resource.group != none) {
         touch_group(resource.group);
     } else {
