@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.world.programs import ORDERS, Program, programs, run_in_simulator, run_slowly
@@ -75,3 +76,18 @@ def test_transitions_take_time_and_can_be_reversed(program: Program) -> None:
 @examples(25)
 def test_machines_with_states_fail_come_and_go(program: Program) -> None:
     check(program)
+
+
+@given(
+    programs((*ORDERS, "set_state", "fail", "restore", "add", "remove"), has_states=True),
+    st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
+)
+@examples(25)
+def test_a_copy_in_mid_run_goes_on_as_its_origin(program: Program, time: Fraction) -> None:
+    origin, *copies = run_in_simulator(program, copy_at=time)
+    check_equal(origin, run_slowly(program))
+    for other in copies:
+        assert other.tasks.equals(origin.tasks)
+        assert other.machines.equals(origin.machines)
+        assert other.trace().node_states.equals(origin.trace().node_states)
+        assert other.trace().placements.equals(origin.trace().placements)
