@@ -597,13 +597,14 @@ void bind_world(nb::module_& module) {
             [](const WorldHandle& self) {
                 const auto run = self.hold();
                 std::vector<std::string> states;
+                states.reserve(run->state().fleet.size());
                 for (MachineId m = 0; m < run->state().fleet.size(); ++m)
                     states.push_back(run->state().fleet[m].removed
                                          ? "removed"
                                          : state_name(run->scheduler(), m));
                 return states;
             },
-            "The state of each machine by name: also \"down\" and \"removed\".")
+            R"(The state of each machine by name: also "down" and "removed".)")
         .def("set_names", &WorldHandle::set_names, nb::arg("names"),
              "Set the names of tasks and machines that views show.")
         .def_prop_ro(

@@ -45,11 +45,14 @@ std::vector<double> pick_row(ModelValues values, std::mt19937_64& random) {
     return row;
 }
 
-std::unique_ptr<World> run(const RandomScenario& made, std::span<const double> row) {
+std::unique_ptr<World> start(const RandomScenario& made, std::span<const double> row) {
     static const ValueColumns columns = make_columns();
-    auto world =
-        std::make_unique<World>(made.scenario, made.all, made.scenario->values(row, columns),
-                                made.controller->clone(), made.recording);
+    return std::make_unique<World>(made.scenario, made.all, made.scenario->values(row, columns),
+                                   made.controller->clone(), made.recording);
+}
+
+std::unique_ptr<World> run(const RandomScenario& made, std::span<const double> row) {
+    auto world = start(made, row);
     while (world->step()) {
     }
     return world;
@@ -92,8 +95,8 @@ void fork(std::uint64_t seed, unsigned threads) {
     Bytes program(bytes);
     const RandomScenario made(program);
     const auto row = pick_row(made.values, random);
-    World world(made.scenario, made.all, made.scenario->values(row), made.controller->clone(),
-                made.recording);
+    const auto first = start(made, row);
+    World& world = *first;
     const auto finish = [](World& run) {
         while (run.step()) {
         }
