@@ -579,7 +579,7 @@ void bind_policies(nb::module_& module) {
                 return state_name(self.get(), machine_at(self.get(), machine));
             },
             nb::arg("machine"),
-            "The state of a machine: \"running\", \"off\", \"down\", or another of its states.")
+            R"(The state of a machine: "running", "off", "down", or another of its states.)")
         .def_prop_ro(
             "states",
             [](const View& self) {

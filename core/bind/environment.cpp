@@ -73,7 +73,7 @@ std::shared_ptr<const Efficiency> efficiency_from(nb::handle given) {
     std::map<Kind, std::vector<double>> rows;
     for (const nb::handle item : nb::steal<nb::list>(PyMapping_Items(given.ptr()))) {
         const auto kind = nb::cast<std::int64_t>(item[0]);
-        if (kind < 0 || kind >= lease_kind)
+        if (kind < 0 || kind >= std::int64_t{lease_kind})
             throw nb::value_error("a kind must be between 0 and 65534");
         std::vector<double>& row = rows[static_cast<Kind>(kind)];
         for (const nb::handle value : nb::object(item[1])) row.push_back(nb::cast<double>(value));

@@ -505,12 +505,13 @@ void World::adopt_execution(TaskId task, std::span<const Part> parts, const Save
 }
 
 std::vector<std::pair<TaskId, SavedExecution>> World::executions() const {
-    Executor executor(const_cast<WorldState&>(state_));
+    const Executor executor(const_cast<WorldState&>(state_));
     const std::span<const TaskId> running = state_.scheduler.running();
     std::vector<TaskId> tasks(running.begin(), running.end());
     std::ranges::sort(tasks, {},
                       [&](TaskId task) { return state_.executions[state_.tasks[task].slot].rank; });
     std::vector<std::pair<TaskId, SavedExecution>> all;
+    all.reserve(tasks.size());
     for (const TaskId task : tasks) all.emplace_back(task, executor.save(state_.tasks[task].slot));
     return all;
 }
@@ -534,8 +535,7 @@ void World::restore_decisions(const Decisions& known) {
     state_.events = last_events_ = known.events;
     state_.occupied.clear();
     state_.occupied.add(known.occupied);
-    state_.scheduler.clear_wake();
-    state_.scheduler.wake(known.wake);
+    state_.scheduler.set_wake(known.wake);
     decide_at_ = known.decide_at;
     set_decision_timer();
 }
