@@ -243,7 +243,7 @@ std::vector<ResourceId> Environment::route_of(nb::handle given) const {
 nb::object Environment::start(nb::handle self, double work, nb::handle on,
                               const ActivityOptions& options) {
     const std::vector<ResourceId> route = route_of(on);
-    if (options.kind < 0 || options.kind >= lease_kind)
+    if (options.kind < 0 || options.kind >= std::int64_t{lease_kind})
         throw nb::value_error("kind must be between 0 and 65534");
     if (std::abs(options.priority) > 1'000'000'000)
         throw nb::value_error("priority must be between -1e9 and 1e9");
