@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from twinloop.description.address import address_to_path, suggest_name
+from twinloop.description.address import address_from_path, address_to_path, suggest_name
 from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import number_to_text, quote_value
@@ -69,6 +69,17 @@ class ProblemCollector:
     def add_error(self, address: Address, error: InputError) -> None:
         """Add the problem of an error that the value at this address caused."""
         self.add(address, error.problem, error.remedy, kind=error.kind)
+
+    def add_errors_of(self, resolve: Callable[[], object]) -> None:
+        """Add the problems of creating an object from the fields `name` and `options`."""
+        try:
+            resolve()
+        except DescriptionError as error:
+            for problem in error.problems:
+                path = address_from_path(problem.field) if problem.field else ()
+                self.add_error(("options", *path), problem)
+        except InputError as error:
+            self.add_error(("name",), error)
 
     def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
         """Add a problem for every name that repeats an earlier one."""

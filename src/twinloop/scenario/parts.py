@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
-from twinloop.description import Description, DescriptionError, FilePath, address
+from twinloop.description import Description, FilePath, address
 from twinloop.description.description import WriteContext, get_read_folder, make_relative
 from twinloop.description.errors import InputError
 from twinloop.description.object_field import check_object
@@ -312,14 +312,7 @@ class PolicyDescription(Description):
         if self.object is not None or CODE_PATTERN.fullmatch(self.name):
             return self
         findings = ProblemCollector()
-        try:
-            self.resolve()
-        except DescriptionError as error:
-            for problem in error.problems:
-                path = address.address_from_path(problem.field) if problem.field else ()
-                findings.add_error(("options", *path), problem)
-        except InputError as error:
-            findings.add_error(("name",), error)
+        findings.add_errors_of(self.resolve)
         findings.check()
         return self
 

@@ -17,8 +17,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from twinloop.description import Description, DescriptionError
-from twinloop.description.address import address_from_path
+from twinloop.description import Description
 from twinloop.description.description import WriteContext
 from twinloop.description.errors import InputError
 from twinloop.description.object_field import check_object
@@ -136,16 +135,9 @@ class SourceDescription(Description):
                 "keep one of them",
                 kind="conflicting-fields",
             )
-        is_code = self.name is not None and CODE_PATTERN.fullmatch(self.name) is not None
-        if self.name is not None and self.object is None and not is_code:
-            try:
-                resolve_source(self.name, self.options)
-            except DescriptionError as error:
-                for problem in error.problems:
-                    path = address_from_path(problem.field) if problem.field else ()
-                    findings.add_error(("options", *path), problem)
-            except InputError as error:
-                findings.add_error(("name",), error)
+        name = self.name
+        if name is not None and self.object is None and not CODE_PATTERN.fullmatch(name):
+            findings.add_errors_of(lambda: resolve_source(name, self.options))
         findings.check()
         return self
 
