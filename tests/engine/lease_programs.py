@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .programs import COSTS, KINDS, WORKS, Operation, instants
+from .programs import ACTS_ON, COSTS, KINDS, WORKS, Operation, instants
 
 CAPACITIES = [0.0, 0.5, 1.0, 2.0, 3.0, 10.0]
 SIZES = [0.0, 0.25, 0.5, 1.0, 1.0, 2.0, 4.0]
@@ -74,15 +74,6 @@ def lease_programs(max_operations: int = 50) -> st.SearchStrategy[LeaseProgram]:
     )
 
 
-ON_ACTIVITIES = {
-    "suspend": ("waiting", "running"),
-    "resume": ("waiting", "suspended"),
-    "cancel": ("waiting", "running", "suspended"),
-    "set_limit": ("waiting", "running", "suspended"),
-    "set_weight": ("waiting", "running", "suspended"),
-    "set_remaining": ("waiting", "running", "suspended"),
-    "move": ("waiting", "running", "suspended"),
-}
 ON_LEASES = {
     "resize": "resize",
     "weigh": "set_weight",
@@ -115,9 +106,9 @@ class LeaseSession:
     def resolve(self, operation: Operation, safe: Any = lambda activity: True) -> Operation | None:
         """The operation on an activity with its subject looked up, or None where it has none."""
         name, *args = operation
-        if name not in ON_ACTIVITIES:
+        if name not in ACTS_ON:
             return operation
-        states = ON_ACTIVITIES[name]
+        states = ACTS_ON[name]
         fit = [i for i, a in enumerate(self.activities) if a.state in states and safe(a)]
         return (name, fit[args[0] % len(fit)], *args[1:]) if fit else None
 
@@ -142,7 +133,7 @@ class LeaseSession:
             host.remove_cost() if cost is None else host.set_cost(*cost)
         elif name == "move":
             self.activities[args[0]].move(self.at(args[1]))
-        elif name in ON_ACTIVITIES:
+        elif name in ACTS_ON:
             getattr(self.activities[args[0]], name)(*args[1:])
         elif self.leases:
             self._change_lease(name, *args)

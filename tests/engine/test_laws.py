@@ -35,7 +35,11 @@ def on_reference(program: Program) -> Session:
 
 def lockstep(program: Program, played: list[Operation]) -> Iterator[tuple[Session, Session]]:
     """Play a program on both, write it down, and stop after every operation to be looked at."""
-    sim, ref = on_kernel(program), on_reference(program)
+    yield from play_in_turns(on_kernel(program), on_reference(program), program, played)
+
+
+def play_in_turns(sim: Any, ref: Any, program: Any, played: list[Operation]) -> Iterator[Any]:
+    """Play a program in two sessions, and stop after every operation."""
     for operation in [*program.operations, ("finish",)]:
         resolved = ref.resolve(operation, safe=lambda a: not at_its_end(ref.env, a))
         if resolved is None:

@@ -16,24 +16,13 @@ from .lease_programs import LeaseProgram, LeaseSession, lease_programs
 from .lease_reference import LeaseWorld, WatchedLeases
 from .programs import Operation
 from .reference import Stalled
-from .test_laws import assert_alike, at_its_end, close
+from .test_laws import assert_alike, close, play_in_turns
 
 
 def lockstep(program: LeaseProgram, played: list[Operation]) -> Any:
     sim = LeaseSession(Environment(), program, StalledError)
     ref = LeaseSession(LeaseWorld(), program, Stalled)
-    for operation in [*program.operations, ("finish",)]:
-        resolved = ref.resolve(operation, safe=lambda a: not at_its_end(ref.env, a))
-        if resolved is None:
-            continue
-        played.append(resolved)
-        assert sim.apply(resolved) == ref.apply(resolved), "one stalled, the other did not"
-        yield sim, ref
-        if resolved[0] == "finish":
-            beyond = float(ref.env.now)
-            sim.align(beyond)
-            ref.align(beyond)
-            yield sim, ref
+    yield from play_in_turns(sim, ref, program, played)
 
 
 def hangs_on_rounding(program: LeaseProgram, played: list[Operation]) -> bool:
