@@ -338,6 +338,10 @@ StateId state_of(const SchedulerState& scheduler, const std::string& name) {
 
 std::string state_name(const SchedulerState& scheduler, MachineId machine) {
     if (!scheduler.is_present(machine)) return "down";
+    // An instance that runs has the state of its host.
+    const MachineId host = scheduler.host_of(machine);
+    if (host != no_machine && scheduler.status(machine).state == running_state)
+        return state_name(scheduler, host);
     return scheduler.state_tables().names[scheduler.status(machine).state];
 }
 
@@ -490,7 +494,7 @@ void bind_policies(nb::module_& module) {
             "task_counts",
             [](const View& self) {
                 return per_machine(self, [](const SchedulerState& scheduler, MachineId m) {
-                    return static_cast<double>(scheduler.space().instances(m));
+                    return static_cast<double>(scheduler.count_tasks(m));
                 });
             },
             nb::sig("def task_counts(self) -> numpy.typing.NDArray[numpy.float64]"),
@@ -580,6 +584,14 @@ void bind_policies(nb::module_& module) {
             },
             nb::arg("machine"),
             R"(The state of a machine: "running", "off", "down", or another of its states.)")
+        .def(
+            "host",
+            [](const View& self, std::int64_t machine) -> nb::object {
+                const MachineId host = self.get().host_of(machine_at(self.get(), machine));
+                return host == no_machine ? nb::object(nb::none()) : nb::cast(host);
+            },
+            nb::arg("machine"), nb::sig("def host(self, machine: int) -> int | None"),
+            "The host of an instance; None of other machines.")
         .def_prop_ro(
             "states",
             [](const View& self) {

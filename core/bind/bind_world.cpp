@@ -53,11 +53,8 @@ class WorldHandle {
             policy.is_none() ? run->controller().clone() : policy_from(policy, names_, seed);
         Controller& kept = *made;
         const WorldState& state = run->state();
-        if (!state.is_shared() && state.scenario->may_share(state.values, kept))
-            throw nb::value_error(
-                "may let tasks share machines, but the simulation was started without shared "
-                "machines");
         auto other = std::make_unique<World>(*run, std::move(made));
+        if (state.scenario->may_share(state.values, kept)) other->share_machines();
         auto guard = make_guard();
         attach(kept, guard);
         if (!policy.is_none())
@@ -250,6 +247,20 @@ nb::dict states(const WorldHandle& self) {
     columns["start"] = as_array(log, [](const auto& row) { return row.start; });
     columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
     columns["kind"] = as_array(log, [](const auto& row) { return row.kind; });
+    return columns;
+}
+
+nb::dict instances(const WorldHandle& self) {
+    const auto run = self.hold();
+    const InstanceLog& log = run->state().records.instances;
+    nb::dict columns;
+    columns["instance"] = as_array(log, [](const auto& row) { return row.instance; });
+    columns["host"] = as_array(log, [](const auto& row) { return row.host; });
+    columns["cores"] = as_array(log, [](const auto& row) { return row.cores; });
+    columns["memory"] = as_array(log, [](const auto& row) { return row.memory; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
+    columns["reason"] = as_array(log, [](const auto& row) { return code(row.reason); });
     return columns;
 }
 
@@ -515,6 +526,9 @@ void bind_world(nb::module_& module) {
             [](const WorldHandle& self) { return self.hold()->state().staging.transfers.live(); })
         .def("states", &states,
              nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("instances", &instances,
+             nb::sig("def instances(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
+             "The periods of instances, each on one host and with one size.")
         .def("usage", &usage,
              nb::sig("def usage(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("kpis", &kpi_dict, nb::sig("def kpis(self) -> dict[str, float]"))
@@ -630,6 +644,51 @@ void bind_world(nb::module_& module) {
                     "int | None = None) -> int"),
             "Add a machine, with the power model and the states of the machine `like`; return its "
             "index.")
+        .def(
+            "share_machines", [](WorldHandle& self) { self.hold()->share_machines(); },
+            "Share the machines by activities from now on, as instances need it.")
+        .def(
+            "add_instance",
+            [](WorldHandle& self, std::int64_t host, double cores, double memory, bool overcommit) {
+                const auto run = self.hold();
+                return run->add_instance(machine_of(run, host), cores, memory, overcommit);
+            },
+            nb::arg("host"), nb::arg("cores"), nb::arg("memory") = never,
+            nb::arg("overcommit") = false,
+            "Add an instance on a host and return its index; ValueError with the reason if that is "
+            "not possible.")
+        .def(
+            "move_instance",
+            [](WorldHandle& self, std::int64_t instance, std::int64_t host, bool overcommit) {
+                const auto run = self.hold();
+                if (const char* why = run->move_instance(machine_of(run, instance),
+                                                         machine_of(run, host), overcommit))
+                    throw nb::value_error(why);
+            },
+            nb::arg("instance"), nb::arg("host"), nb::arg("overcommit") = false,
+            "Move an instance with its tasks to another host.")
+        .def(
+            "resize_instance",
+            [](WorldHandle& self, std::int64_t instance, double cores, bool overcommit) {
+                const auto run = self.hold();
+                if (const char* why =
+                        run->resize_instance(machine_of(run, instance), cores, overcommit))
+                    throw nb::value_error(why);
+            },
+            nb::arg("instance"), nb::arg("cores"), nb::arg("overcommit") = false,
+            "Set the number of cores of an instance; its running tasks continue.")
+        .def(
+            "hosts",
+            [](const WorldHandle& self) {
+                const auto run = self.hold();
+                std::vector<std::int64_t> hosts(run->state().fleet.size(), -1);
+                for (MachineId m = 0; m < hosts.size(); ++m)
+                    if (run->scheduler().host_of(m) != no_machine)
+                        hosts[m] = run->scheduler().host_of(m);
+                return as_array(std::move(hosts));
+            },
+            nb::sig("def hosts(self) -> numpy.typing.NDArray[numpy.int64]"),
+            "By machine: the host of an instance; -1 of other machines.")
         .def(
             "remove_machine",
             [](WorldHandle& self, std::int64_t machine) {

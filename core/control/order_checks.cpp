@@ -103,12 +103,50 @@ const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machi
                    : "the machine has to run before it can enter this state";
     // Tasks stay where they are kept: on a machine that runs, or that will run again.
     if (!table[target].keeps_tasks && scheduler.space().instances(machine) > 0)
-        return "the machine has tasks";
+        return scheduler.instances_on(machine).empty() ? "the machine has tasks"
+                                                       : "the machine has instances";
     return nullptr;
 }
 
 const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task) {
     return scheduler.phase(task) == Phase::waiting ? nullptr : "the task is not waiting";
+}
+
+const char* find_rent_obstacle(const SchedulerState& scheduler, MachineId host, double cores,
+                               double memory, bool beyond) {
+    if (scheduler.host_of(host) != no_machine) return "an instance cannot be a host";
+    const Space& space = scheduler.space();
+    if (!space.open(host)) return "the host is down or off";
+    if (!beyond && space.cores(host) < cores - slack) return "the host has too few free cores";
+    // The memory of an instance is not shared.
+    if (space.memory(host) < (std::isfinite(memory) ? memory * (1 - slack) : memory))
+        return std::isfinite(memory)
+                   ? "the host has too little free memory"
+                   : "the memory of the host is limited: give that of the instance";
+    return nullptr;
+}
+
+const char* find_migrate_obstacle(const SchedulerState& scheduler, MachineId instance,
+                                  MachineId host, bool beyond) {
+    const MachineId from = scheduler.host_of(instance);
+    if (from == no_machine) return "the machine is not an instance";
+    if (from == host) return "it is on this host";
+    if (!scheduler.space().open(from)) return "its host is down or off";
+    const MachineSpec& spec = scheduler.machines()[instance];
+    return find_rent_obstacle(scheduler, host, spec.cores, spec.memory, beyond);
+}
+
+const char* find_resize_obstacle(const SchedulerState& scheduler, MachineId instance, double cores,
+                                 bool beyond) {
+    const MachineId host = scheduler.host_of(instance);
+    if (host == no_machine) return "the machine is not an instance";
+    const Space& space = scheduler.space();
+    const double before = scheduler.machines()[instance].cores;
+    if (cores < std::min(before, before - space.cores(instance)) - slack)
+        return "its tasks use more cores";
+    if (!beyond && space.cores(host) < cores - before - slack && cores > before)
+        return "the host has too few free cores";
+    return nullptr;
 }
 
 const char* find_wake_obstacle(const SchedulerState& scheduler, double time) {

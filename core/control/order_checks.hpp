@@ -16,6 +16,13 @@ namespace twinloop {
 [[nodiscard]] const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machine,
                                               StateId target);
 [[nodiscard]] const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task);
+// `beyond`: whether its cores may exceed the free cores of the host.
+[[nodiscard]] const char* find_rent_obstacle(const SchedulerState& scheduler, MachineId host,
+                                             double cores, double memory, bool beyond);
+[[nodiscard]] const char* find_migrate_obstacle(const SchedulerState& scheduler, MachineId instance,
+                                                MachineId host, bool beyond);
+[[nodiscard]] const char* find_resize_obstacle(const SchedulerState& scheduler, MachineId instance,
+                                               double cores, bool beyond);
 [[nodiscard]] const char* find_wake_obstacle(const SchedulerState& scheduler, double time);
 
 }  // namespace twinloop

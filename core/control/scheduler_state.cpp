@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "control/order_checks.hpp"
 
@@ -281,6 +282,11 @@ MachineId SchedulerState::add_machine(const MachineSpec& spec, std::span<const d
         like == no_machine
             ? 0
             : static_cast<std::uint16_t>(&state_table(like) - tables_->tables.data());
+    return append_machine(spec, amounts, table);
+}
+
+MachineId SchedulerState::append_machine(const MachineSpec& spec, std::span<const double> amounts,
+                                         std::uint16_t table) {
     added_tables_.push_back(table);
     const auto machine = static_cast<MachineId>(machines_.size());
     machines_.push_back(spec);
@@ -298,7 +304,7 @@ MachineId SchedulerState::add_machine(const MachineSpec& spec, std::span<const d
     unrestricted_ = unrestricted_ && !restricted && highest <= slowest_mhz_;
     pooled_ = pooled_ && unrestricted_ && needs_only_cores(tasks_.shared().extent()) &&
               needs_only_cores(tasks_.own().extent());
-    if (controller_ != nullptr) controller_->machine_changed(*this, machine);
+    announce(machine);
     return machine;
 }
 
@@ -308,20 +314,93 @@ void SchedulerState::set_present(MachineId machine, bool present) {
 }
 
 void SchedulerState::reopen(MachineId machine) {
-    const bool open = absent_[machine] == 0 && status(machine).state == running_state;
+    const MachineId host = host_of(machine);
+    const bool open = absent_[machine] == 0 && status(machine).state == running_state &&
+                      (host == no_machine || space_.open(host));
     if (open == space_.open(machine)) return;
     space_.set_open(machine, open);
     found_ = {};
+    announce(machine);
+    for (const MachineId instance : instances_on(machine)) reopen(instance);
+}
+
+void SchedulerState::announce(MachineId machine) {
     if (controller_ != nullptr) controller_->machine_changed(*this, machine);
 }
 
 void SchedulerState::resize(MachineId machine, double cores) {
     const double more = cores - machines_[machine].cores;
+    const MachineId host = host_of(machine);
+    if (host != no_machine) leave_host(machine);
     machines_[machine].cores = cores;
+    if (host != no_machine) occupy_host(machine, host);
     space_.resize(machine, more);
     found_ = {};
     empty_.resize(machine, more);
-    if (controller_ != nullptr) controller_->machine_changed(*this, machine);
+    announce(machine);
+}
+
+// --- instances ----------------------------------------------------------------------------------
+
+namespace {
+
+Needs needs_of(const MachineSpec& spec) {
+    return {spec.cores, std::isfinite(spec.memory) ? spec.memory : 0.0, 0, {}};
+}
+
+}  // namespace
+
+MachineId SchedulerState::add_instance(const MachineSpec& spec, MachineId host) {
+    if (instance_table_ == 0) {
+        instance_table_ = static_cast<std::uint16_t>(tables_->tables.size());
+        tables_ = tables_->with_instances();
+    }
+    const std::vector<double> none(space_.resources(), 0.0);
+    const MachineId instance = append_machine(spec, none, instance_table_);
+    occupy_host(instance, host);
+    reopen(instance);
+    return instance;
+}
+
+void SchedulerState::move_instance(MachineId instance, MachineId host) {
+    leave_host(instance);
+    occupy_host(instance, host);
+    reopen(instance);
+}
+
+void SchedulerState::remove_machine(MachineId machine) {
+    set_present(machine, false);
+    empty_.set_open(machine, false);
+    if (host_of(machine) != no_machine) leave_host(machine);
+}
+
+void SchedulerState::occupy_host(MachineId instance, MachineId host) {
+    const auto known = std::max<std::size_t>(instance, host) + std::size_t{1};
+    if (hosts_.size() < known) {
+        hosts_.resize(known, no_machine);
+        instances_.resize(known);
+    }
+    hosts_[instance] = host;
+    instances_[host].push_back(instance);
+    const MachineSpec& spec = machines_[instance];
+    const Part part{host, 1, spec.cores};
+    space_.take(needs_of(spec), {&part, 1});
+    empty_.take(needs_of(spec), {&part, 1});
+    found_ = {};
+    announce(host);
+}
+
+void SchedulerState::leave_host(MachineId instance) {
+    const MachineId host = std::exchange(hosts_[instance], no_machine);
+    std::vector<MachineId>& here = instances_[host];
+    *std::ranges::find(here, instance) = here.back();
+    here.pop_back();
+    const MachineSpec& spec = machines_[instance];
+    const Part part{host, 1, spec.cores};
+    space_.give(needs_of(spec), {&part, 1});
+    empty_.give(needs_of(spec), {&part, 1});
+    found_ = {};
+    announce(host);
 }
 
 // --- orders -------------------------------------------------------------------------------------

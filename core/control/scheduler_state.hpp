@@ -90,6 +90,20 @@ class SchedulerState {
     [[nodiscard]] const StateTables& state_tables() const { return *tables_; }
     [[nodiscard]] const StateTable& state_table(MachineId machine) const;
 
+    // The host of an instance; no_machine of other machines.
+    [[nodiscard]] MachineId host_of(MachineId machine) const {
+        return machine < hosts_.size() ? hosts_[machine] : no_machine;
+    }
+    // The instances on a host, in no order.
+    [[nodiscard]] std::span<const MachineId> instances_on(MachineId host) const {
+        return host < instances_.size() ? std::span<const MachineId>(instances_[host])
+                                        : std::span<const MachineId>();
+    }
+    // The tasks with a part on the machine itself.
+    [[nodiscard]] std::size_t count_tasks(MachineId machine) const {
+        return space_.instances(machine) - instances_on(machine).size();
+    }
+
     // Whether queue, windows and clock allow the task on the machine for `time` from `from` on.
     [[nodiscard]] bool allowed(TaskId task, MachineId machine, double from, double time) const;
     // Only free capacity restricts the placement of tasks.
@@ -163,6 +177,12 @@ class SchedulerState {
     // `like`: a machine with the same states; no_machine: none but running and off.
     MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts,
                           MachineId like = no_machine);
+    // An instance is a machine that occupies cores and memory of its host. It is open only while
+    // the host is.
+    MachineId add_instance(const MachineSpec& spec, MachineId host);
+    void move_instance(MachineId instance, MachineId host);
+    // The machine is gone for good; the host of an instance has the cores and the memory again.
+    void remove_machine(MachineId machine);
     // Whether a machine exists; a machine that is down does not.
     void set_present(MachineId machine, bool present);
     [[nodiscard]] bool is_present(MachineId machine) const { return absent_[machine] == 0; }
@@ -211,6 +231,11 @@ class SchedulerState {
         return found_.task == task && found_.parts == parts.data() && found_.count == parts.size();
     }
     void reopen(MachineId machine);
+    void announce(MachineId machine);
+    MachineId append_machine(const MachineSpec& spec, std::span<const double> amounts,
+                             std::uint16_t table);
+    void occupy_host(MachineId instance, MachineId host);
+    void leave_host(MachineId instance);
     void index_parts(TaskId task, bool add);
 
     Controller* controller_ = nullptr;
@@ -249,6 +274,10 @@ class SchedulerState {
     std::vector<MachineStatus> statuses_;      // empty: all machines are running
     std::vector<std::uint16_t> added_tables_;  // of the machines that were added
     std::vector<MachineStatus> entered_;       // by the orders
+    // By machine, up to the last instance or host: the host, and the instances on it.
+    std::vector<MachineId> hosts_;
+    std::vector<std::vector<MachineId>> instances_;
+    std::uint16_t instance_table_ = 0;  // index of their states; 0: there was no instance yet
     // The last result of `find` in the present space. A change of the space, or of the phase of the
     // task, forgets it.
     struct Found {

@@ -22,6 +22,16 @@ MachineId Fleet::add(const MachineSpec& spec, double speed_factor,
     return id;
 }
 
+MachineId Fleet::add_instance(MachineId host, double cores) {
+    Machine instance;
+    instance.is_instance = true;
+    instance.speed = machines_[host].speed;
+    instance.capacity = cores * instance.speed;
+    machines_.push_back(std::move(instance));
+    meters_.emplace_back();
+    return static_cast<MachineId>(machines_.size() - 1);
+}
+
 double Fleet::find_slowest(std::span<const Part> parts) const {
     double speed = never;
     for (const Part& part : parts)

@@ -25,10 +25,12 @@ struct Machine {
     double restored_at = -never;  // from outside: the recoveries of earlier outages do not count
     StateId state = running_state;
     bool removed = false;
-    bool has_own_power = true;  // in its state: the power of the running machine, at `utilisation`
-    double utilisation = 0.0;   // by the hidden consumer, in a state other than running
-    double watts = 0.0;         // in that state; 0 if it is down
-    EventId transition = none;  // timer of its transitions
+    bool has_own_power = true;   // in its state: the power of the running machine, at `utilisation`
+    double utilisation = 0.0;    // by the hidden consumer, in a state other than running
+    double watts = 0.0;          // in that state; 0 if it is down
+    EventId transition = none;   // timer of its transitions
+    ResourceId resource = none;  // where machines are shared
+    bool is_instance = false;    // its capacity is a lease on a host
 
     [[nodiscard]] bool is_up() const { return outages == 0 && !removed; }
     [[nodiscard]] bool running() const { return state == running_state && is_up(); }
@@ -38,6 +40,8 @@ class Fleet {
   public:
     MachineId add(const MachineSpec& spec, double speed_factor,
                   std::shared_ptr<const PowerModel> power, double now);
+    // An instance has the speed of its host, and its energy is part of that of the host.
+    MachineId add_instance(MachineId host, double cores);
 
     [[nodiscard]] std::size_t size() const { return machines_.size(); }
     [[nodiscard]] const Machine& operator[](MachineId machine) const { return machines_[machine]; }

@@ -89,6 +89,15 @@ StateId StateTables::find(std::string_view name) const {
     return id;
 }
 
+std::shared_ptr<const StateTables> StateTables::with_instances() const {
+    auto all = std::make_shared<StateTables>(*this);
+    const auto found = std::ranges::find(names, "suspended");
+    const auto suspended = static_cast<StateId>(found - names.begin());
+    if (found == names.end()) all->names.emplace_back("suspended");
+    all->tables.emplace_back().add_state(suspended, nullptr, true);
+    return all;
+}
+
 const std::shared_ptr<const StateTables>& StateTables::common() {
     static const auto tables = std::make_shared<const StateTables>();
     return tables;

@@ -109,6 +109,8 @@ struct StateTables {
 
     // The number of a stable state, also "on" for running; no_state if no table has it.
     [[nodiscard]] StateId find(std::string_view name) const;
+    // These tables, and at the end one of instances: running, off, and suspended with their tasks.
+    [[nodiscard]] std::shared_ptr<const StateTables> with_instances() const;
     // The tables of a platform without states.
     [[nodiscard]] static const std::shared_ptr<const StateTables>& common();
 };

@@ -27,4 +27,29 @@ void StateLog::forget() {
     }
 }
 
+void InstanceLog::begin(MachineId instance, MachineId host, double cores, double memory,
+                        double now) {
+    if (instance >= open_.size()) open_.resize(instance + std::size_t{1});
+    open_[instance] = size();
+    push_back({instance, host, cores, memory, now, unknown, InstanceEnd::none});
+}
+
+void InstanceLog::end(MachineId instance, InstanceEnd reason, double now) {
+    InstanceRow& row = edit(open_[instance]);
+    row.finish = now;
+    row.reason = reason;
+}
+
+void InstanceLog::forget() {
+    std::vector<InstanceRow> open;
+    each([&](const InstanceRow& row) {
+        if (row.reason == InstanceEnd::none) open.push_back(row);
+    });
+    clear();
+    for (const InstanceRow& row : open) {
+        open_[row.instance] = size();
+        push_back(row);
+    }
+}
+
 }  // namespace twinloop

@@ -81,6 +81,31 @@ class StateLog : public SharedRows<StateRow> {
     std::array<std::vector<std::size_t>, 2> open_;
 };
 
+// How a period of an instance has ended.
+enum class InstanceEnd : std::uint8_t { none, moved, resized, removed };
+
+// A period in which an instance was on one host, with one size.
+struct InstanceRow {
+    MachineId instance;
+    MachineId host;
+    double cores;
+    double memory;
+    double start;
+    double finish;  // NaN: it has not ended
+    InstanceEnd reason;
+};
+
+class InstanceLog : public SharedRows<InstanceRow> {
+  public:
+    void begin(MachineId instance, MachineId host, double cores, double memory, double now);
+    void end(MachineId instance, InstanceEnd reason, double now);
+    // Removes the periods that have ended.
+    void forget();
+
+  private:
+    std::vector<std::size_t> open_;  // row by machine, up to the last instance
+};
+
 // A transfer of a file between its store and a machine.
 struct TransferRow {
     TaskId task;

@@ -24,6 +24,7 @@ struct Records {
     UseLog use;
     OrderLog orders;
     StateLog states;
+    InstanceLog instances;
     TransferLog transfers;  // with the placements
     SharedRows<MachineId> last_machines;
     std::optional<UsageLog> usage;

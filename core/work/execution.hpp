@@ -124,6 +124,8 @@ class Executions {
         slots_[slot].edge = before.edge;
         return slot;
     }
+    // From now on, executions may have activities.
+    void share() { activities_.resize(slots_.size()); }
     void close(std::uint32_t slot) {
         slots_[slot].task = no_task;
         free_.push_back(slot);

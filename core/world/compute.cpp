@@ -113,6 +113,41 @@ void Compute::restore(std::uint32_t slot, const SavedExecution& saved) {
         }
 }
 
+SavedExecution Compute::save_unshared(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    set_rate(execution, 0.0);
+    SavedExecution saved;
+    save(slot, saved);
+    const bool no_delay = world_.options().no_delay;
+    const double elapsed = clock(execution) - execution.begun;
+    saved.draws = no_delay || execution.rate > 0;
+    saved.until = saved.draws && !no_delay
+                      ? execution.stop
+                      : std::min(execution.begun + execution.length, execution.stop);
+    saved.done = elapsed * execution.rate;
+    saved.used = no_delay ? saved.done
+                          : work_between(execution.task, execution.from, reached(slot)) +
+                                checkpointing(slot) * execution.rate;
+    if (!saved.draws) return saved;
+    const double work =
+        no_delay ? never : std::max(0.0, execution.length - elapsed) * execution.rate;
+    const double cores = world_.task(execution.task).request.cores;
+    for (const Part& part : world_.scheduler.parts(execution.task))
+        saved.remaining.insert(saved.remaining.end(), part.count, work * part.share_of(cores));
+    return saved;
+}
+
+void Compute::begin_again(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    const double got = reached(slot);
+    stop(slot, world_.scheduler.parts(execution.task));
+    execution.draws = false;
+    execution.demanded = 0.0;
+    world_.simulation.stop_timer(execution.timer);
+    world_.save_work(execution.task, got);
+    begin(slot);
+}
+
 void Compute::next(std::uint32_t slot) {
     ++world_.executions[slot].fragment;
     begin_fragment(slot, 0.0, false);
@@ -463,7 +498,11 @@ void Compute::open_usage(std::uint32_t slot, std::span<const Part> parts) {
     Execution& execution = world_.executions[slot];
     execution.usage = world_.records.usage->open(execution.task, parts, world_.now());
     execution.recorded = world_.now();
-    if (!world_.is_shared()) return;
+    if (world_.is_shared()) open_windows(slot);
+}
+
+void Compute::open_windows(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
     if (execution.edge == none)
         execution.edge =
             world_.simulation.add_timer(EventKind::timer, make_token(Subject::usage, slot));

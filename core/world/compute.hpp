@@ -34,6 +34,11 @@ class Compute {
     [[nodiscard]] double clock(const Execution& execution) const {
         return std::min(world_.now(), execution.paused);
     }
+    // The current step of an execution that does not share, to go on in the same world when its
+    // machines are shared: up to now, all of its demand was served.
+    [[nodiscard]] SavedExecution save_unshared(std::uint32_t slot);
+    // Ends the current step and begins one with the rest of the work, on machines of another speed.
+    void begin_again(std::uint32_t slot);
     // Ends the demand, and accounts for work, use and energy.
     void stop(std::uint32_t slot, std::span<const Part> parts);
     // An activity of the execution has ended; true if it was the last one and has finished.
@@ -50,6 +55,8 @@ class Compute {
     void open_usage(std::uint32_t slot, std::span<const Part> parts);
     void close_usage(std::uint32_t slot, std::span<const Part> parts);
     void record_window(std::uint32_t slot);
+    // Windows of an execution that is in progress when its machines become shared.
+    void open_windows(std::uint32_t slot);
 
   private:
     void set_table(Execution& execution, const Task& task);

@@ -158,6 +158,15 @@ void Executor::resume(std::uint32_t slot) {
     if (world_.has_files()) staging_.resume(slot);
 }
 
+void Executor::change_speed(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    if (execution.step != Step::compute) return;
+    const bool paused = execution.halted > 0;
+    if (paused) resume(slot);
+    compute_.begin_again(slot);
+    if (paused) pause(slot);
+}
+
 void Executor::end_shared_step(std::uint32_t slot) {
     world_.simulation.stop_timer(world_.executions[slot].timer);
     end_compute_step(slot);

@@ -30,6 +30,8 @@ class Executor {
     // all of its times, continues where it was.
     void pause(std::uint32_t slot);
     void resume(std::uint32_t slot);
+    // A machine of an execution has another speed from now on.
+    void change_speed(std::uint32_t slot);
     // A transfer of an execution has finished.
     void end_transfer(std::uint32_t slot);
     // The task of an execution is interrupted; it has left these machines already, or will now.

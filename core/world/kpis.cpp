@@ -104,7 +104,9 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
     double energy = unknown;
     if (all.fleet.metered() && world.now() > all.begin) {
         energy = 0.0;
-        for (MachineId m = 0; m < all.fleet.size(); ++m) energy += world.energy(m);
+        // The energy of an instance is part of that of its host.
+        for (MachineId m = 0; m < all.fleet.size(); ++m)
+            if (!all.fleet[m].is_instance) energy += world.energy(m);
     }
     const auto count = [&](Status status) { return counts[static_cast<std::size_t>(status)]; };
     const double late = lateness.value();

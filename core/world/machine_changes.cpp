@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "world/executor.hpp"
+#include "world/instances.hpp"
 
 namespace twinloop {
 
@@ -40,6 +41,7 @@ void MachineChanges::begin_outage(std::size_t place) {
 
 void MachineChanges::fail(MachineId machine) {
     if (world_.fleet[machine].outages++ > 0 || world_.fleet[machine].removed) return;
+    for (const MachineId instance : world_.scheduler.instances_on(machine)) fail(instance);
     interrupt_tasks(machine);
     reset_state(machine);
     world_.records.states.begin(machine, StateLog::down, world_.now());
@@ -51,6 +53,9 @@ void MachineChanges::fail(MachineId machine) {
 void MachineChanges::restore(MachineId machine) {
     Machine& mine = world_.fleet[machine];
     if (mine.outages == 0) throw std::invalid_argument("the machine is not down");
+    const MachineId host = world_.scheduler.host_of(machine);
+    if (host != no_machine && !world_.fleet[host].is_up())
+        throw std::invalid_argument("its host is down");
     mine.outages = 0;
     mine.restored_at = world_.now();
     if (!mine.removed) come_back(machine);
@@ -67,6 +72,9 @@ void MachineChanges::come_back(MachineId machine) {
     world_.records.states.end(machine, StateLog::down, world_.now());
     update_meter(machine);
     world_.call = true;
+    // Instances that failed with their host.
+    for (const MachineId instance : world_.scheduler.instances_on(machine))
+        if (--world_.fleet[instance].outages == 0) come_back(instance);
 }
 
 void MachineChanges::interrupt_tasks(MachineId machine) {
@@ -99,10 +107,8 @@ void MachineChanges::enter(MachineId machine, MachineStatus status) {
     if (before != running_state) world_.records.states.end(machine, before, world_.now());
     if (status.state != running_state)
         world_.records.states.begin(machine, status.state, world_.now());
-    if (world_.scheduler.space().instances(machine) > 0) {
-        if (before == running_state) pause_tasks(machine);
-        else if (status.state == running_state) resume_tasks(machine);
-    }
+    if (before == running_state) pause_tasks(machine);
+    else if (status.state == running_state) resume_tasks(machine);
     begin_phase(machine, status);
     update_meter(machine);
 }
@@ -156,7 +162,10 @@ void MachineChanges::reset_state(MachineId machine) {
     enter(machine, after);
 }
 
+// The tasks on the instances of a machine stop and continue with it.
 void MachineChanges::pause_tasks(MachineId machine) {
+    if (world_.scheduler.space().instances(machine) == 0) return;
+    for (const MachineId instance : world_.scheduler.instances_on(machine)) pause_tasks(instance);
     Executor executor(world_);
     for (const TaskId task : world_.scheduler.tasks_on(machine)) {
         const std::uint32_t slot = world_.tasks[task].slot;
@@ -167,6 +176,8 @@ void MachineChanges::pause_tasks(MachineId machine) {
 }
 
 void MachineChanges::resume_tasks(MachineId machine) {
+    if (world_.scheduler.space().instances(machine) == 0) return;
+    for (const MachineId instance : world_.scheduler.instances_on(machine)) resume_tasks(instance);
     Executor executor(world_);
     for (const TaskId task : world_.scheduler.tasks_on(machine)) {
         const std::uint32_t slot = world_.tasks[task].slot;
@@ -178,6 +189,10 @@ void MachineChanges::resume_tasks(MachineId machine) {
 // --- size ---------------------------------------------------------------------------------------
 
 void MachineChanges::set_cores(MachineId machine, double cores) {
+    if (world_.fleet[machine].is_instance) {
+        Instances(world_).resize(machine, cores);
+        return;
+    }
     world_.scheduler.resize(machine, cores * world_.values.effective_capacity);
     Machine& mine = world_.fleet[machine];
     Meter& meter = world_.fleet.meter(machine);
@@ -208,10 +223,13 @@ MachineId MachineChanges::add(const MachineSpec& spec, std::span<const double> a
 
 void MachineChanges::remove(MachineId machine) {
     if (world_.fleet[machine].removed) throw std::invalid_argument("the machine was removed");
+    while (!world_.scheduler.instances_on(machine).empty())
+        remove(world_.scheduler.instances_on(machine).back());
     interrupt_tasks(machine);
     reset_state(machine);
     world_.fleet[machine].removed = true;
-    world_.scheduler.set_present(machine, false);
+    if (world_.fleet[machine].is_instance) Instances(world_).remove(machine);
+    world_.scheduler.remove_machine(machine);
     update_meter(machine);
     world_.call = true;
 }
@@ -238,6 +256,7 @@ void MachineChanges::update_meter(MachineId machine) {
 // The record shows the machine between two changes in one instant, so that the rate after them is
 // recorded again even if it is that from before them.
 void MachineChanges::record_use(MachineId machine) {
+    if (world_.fleet[machine].is_instance) return;
     world_.record_use(machine);
     if (world_.is_shared()) world_.simulation.report_rate(world_.resource_of(machine));
 }

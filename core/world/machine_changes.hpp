@@ -24,6 +24,8 @@ class MachineChanges {
     // The timer of a transition has fired: its next phase begins, or the state it leads to.
     void continue_transition(MachineId machine);
     void set_cores(MachineId machine, double cores);
+    // Sets the power of a machine after a change of its state.
+    void update_meter(MachineId machine);
     // `like`: a machine with the same power model and states; no_machine: none.
     MachineId add(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
     // Interrupts its tasks as a failure does.
@@ -39,7 +41,6 @@ class MachineChanges {
     void resume_tasks(MachineId machine);
     void reset_state(MachineId machine);
     void begin_phase(MachineId machine, MachineStatus status);
-    void update_meter(MachineId machine);
     void record_use(MachineId machine);
 
     WorldState& world_;

@@ -85,8 +85,10 @@ ActivityId Staging::activity(std::uint32_t slot) const {
     return state.transfers[state.cursors[slot].transfer].activity;
 }
 
-// Machines that were added in the run have unlimited ports.
+// An instance uses the ports of its host. Machines that were added in the run have unlimited ones.
 NodeId Staging::node_of(MachineId machine) {
+    const MachineId host = world_.scheduler.host_of(machine);
+    if (host != no_machine) machine = host;
     StagingState& state = world_.staging;
     while (state.nodes.size() <= machine)
         state.nodes.push_back(state.transfers.network.add_node(none, none));

@@ -27,9 +27,7 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     simulation.set_kind_order({rank(ends, 0), rank(ends, 1), rank(machines, 0), rank(submitted, 0),
                                rank(machines, 1), rank(submitted, 1), 6, 7});
     scheduler.set_now(begin);
-    if (scenario->may_share(values, controller))
-        sharing = options().no_delay ? SharingMode::no_delay : SharingMode::delay;
-    if (sharing == SharingMode::delay) efficiency = contention_efficiency(values.contention);
+    if (scenario->may_share(values, controller)) set_sharing();
     if (has_files()) open_staging();
     const std::vector<MachineSpec>& machine_specs = scenario->machines_of(values);
     for (MachineId m = 0; m < machine_specs.size(); ++m)
@@ -41,10 +39,13 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     set_outage_timer();
 }
 
-// The resources of the network come first: machines may be added later.
+void WorldState::set_sharing() {
+    sharing = options().no_delay ? SharingMode::no_delay : SharingMode::delay;
+    if (sharing == SharingMode::delay) efficiency = contention_efficiency(values.contention);
+}
+
 void WorldState::open_staging() {
     staging.transfers = scenario->network->build(simulation);
-    first_machine = static_cast<ResourceId>(simulation.resource_count());
     for (NodeId node = 0; node < scenario->machines.size(); ++node) staging.nodes.push_back(node);
     for (FileId file = 0; file < scenario->files->files.size(); ++file) {
         const FileTable::File& each = scenario->files->files[file];
@@ -55,13 +56,18 @@ void WorldState::open_staging() {
 MachineId WorldState::add_machine(const MachineSpec& spec,
                                   std::shared_ptr<const PowerModel> power) {
     const MachineId machine = fleet.add(spec, values.speed_factor, std::move(power), now());
-    if (is_shared()) {
-        simulation.add_resource(fleet[machine].capacity, efficiency);
-        if (fleet[machine].power)
-            simulation.set_cost_model(resource_of(machine), fleet[machine].power);
-    }
+    if (is_shared()) add_resource(machine);
     record_use(machine);
     return machine;
+}
+
+void WorldState::add_resource(MachineId machine) {
+    Machine& mine = fleet[machine];
+    mine.resource = simulation.add_resource(mine.capacity, efficiency);
+    if (mine.power) simulation.set_cost_model(mine.resource, mine.power);
+    if (!records.recording.use) return;
+    recorded.resize(mine.resource + std::size_t{1}, no_machine);
+    recorded[mine.resource] = machine;
 }
 
 void WorldState::save_work(TaskId id, double seconds) {
@@ -90,8 +96,8 @@ void WorldState::set_outage_timer() {
 }
 
 void WorldState::record_use(MachineId machine) {
-    if (!records.recording.use) return;
     const Machine& mine = fleet[machine];
+    if (!records.recording.use || mine.is_instance) return;
     double used = unknown;
     if (mine.running()) {
         used =

@@ -69,9 +69,10 @@ struct WorldState {
     Submitter submitter;
     double begin;
     Simulation simulation;
-    StagingState staging;          // empty if no files are transferred
-    ResourceId first_machine = 0;  // the resource of machine 0, where machines are shared
+    StagingState staging;  // empty if no files are transferred
     Fleet fleet;
+    // The hosts whose use is recorded, by resource; no_machine: of the network, or a lease.
+    std::vector<MachineId> recorded;
     SchedulerState scheduler;
     SharingMode sharing = SharingMode::exclusive;
     std::shared_ptr<const Efficiency> efficiency;  // of shared machines
@@ -112,7 +113,7 @@ struct WorldState {
     // Whether the files of tasks are transferred.
     [[nodiscard]] bool has_files() const { return scenario->files != nullptr; }
     [[nodiscard]] ResourceId resource_of(MachineId machine) const {
-        return first_machine + machine;
+        return fleet[machine].resource;
     }
     [[nodiscard]] bool is_shared() const { return sharing != SharingMode::exclusive; }
     // The factor of the work of a task.
@@ -139,6 +140,9 @@ struct WorldState {
     void set_outage_timer();
     void open_staging();
     MachineId add_machine(const MachineSpec& spec, std::shared_ptr<const PowerModel> power);
+    // Machines that are added from now on are resources of the kernel.
+    void set_sharing();
+    void add_resource(MachineId machine);
     // Writes the present use of a machine into the record, if that is kept.
     void record_use(MachineId machine);
 };

@@ -9,6 +9,7 @@
 
 #include "control/order_checks.hpp"
 #include "world/executor.hpp"
+#include "world/instances.hpp"
 #include "world/lifecycle.hpp"
 #include "world/machine_changes.hpp"
 #include "world/staging.hpp"
@@ -230,10 +231,10 @@ void World::submit_new(const NewTask& given) {
 }
 
 void World::UseRecorder::rate_changed(ResourceId resource, double /*now*/, double /*rate*/) {
-    if (resource < world_.first_machine) return;  // of the network
+    if (resource >= world_.recorded.size()) return;
+    const MachineId machine = world_.recorded[resource];
     // The use of a machine that is down or off is recorded with that change.
-    const MachineId machine = resource - world_.first_machine;
-    if (world_.fleet[machine].running()) world_.record_use(machine);
+    if (machine != no_machine && world_.fleet[machine].running()) world_.record_use(machine);
 }
 
 // --- decisions ----------------------------------------------------------------------------------
@@ -343,7 +344,10 @@ void World::carry_out(std::span<const Order> orders) {
 double World::energy(MachineId machine) const {
     const double before =
         machine < state_.earlier_energy.size() ? state_.earlier_energy[machine] : 0.0;
-    if (state_.is_shared()) return state_.simulation.cost(state_.resource_of(machine)) - before;
+    if (state_.is_shared()) {
+        const ResourceId resource = state_.resource_of(machine);  // none: an instance that is gone
+        return (resource == none ? 0.0 : state_.simulation.cost(resource)) - before;
+    }
     Meter meter = state_.fleet.meter(machine);
     meter.advance(now());
     return meter.energy - before;
@@ -378,8 +382,7 @@ TaskId World::inject(const Task& task, std::span<const double> amounts, std::str
 
 // The row of a task that is not in the scenario; a task that can never run is rejected.
 TaskId World::add_task(const Task& task, std::span<const double> amounts, std::string name) {
-    // Whether machines are shared was decided for the tasks of the scenario. A task that is larger
-    // than every machine is rejected below.
+    // A task that is larger than every machine is rejected below.
     const double ratio = controller_->overcommit().cores;
     bool fits = controller_->spreads();
     for (MachineId m = 0; m < state_.fleet.size() && !fits; ++m)
@@ -390,7 +393,7 @@ TaskId World::add_task(const Task& task, std::span<const double> amounts, std::s
         for (MachineId m = 0; m < state_.fleet.size(); ++m)
             cores = std::min(cores, state_.fleet[m].capacity / state_.fleet[m].speed);
     if (!state_.is_shared() && fits && task.limit > cores * provided * (1 + slack))
-        throw std::invalid_argument("needs a higher rate than the slowest machine provides");
+        share_machines();
     const TaskId id = state_.scheduler.add_task(task, amounts, std::move(name));
     state_.tasks.push_back({});
     if (!state_.saved.empty()) state_.saved.push_back(0.0);
@@ -415,6 +418,31 @@ void World::set_cores(MachineId machine, double cores) {
 MachineId World::add_machine(const MachineSpec& spec, std::span<const double> amounts,
                              MachineId like) {
     return MachineChanges(state_).add(spec, amounts, like);
+}
+void World::share_machines() {
+    if (state_.is_shared()) return;
+    begin_sharing(state_);
+    if (state_.records.recording.use) state_.simulation.add_observer(&use_recorder_);
+}
+MachineId World::add_instance(MachineId host, double cores, double memory, bool beyond) {
+    const double seen = cores * state_.values.effective_capacity;
+    if (const char* why = find_rent_obstacle(state_.scheduler, host, seen, memory, beyond))
+        throw std::invalid_argument(why);
+    share_machines();
+    return Instances(state_).add(host, cores, memory);
+}
+const char* World::move_instance(MachineId instance, MachineId host, bool beyond) {
+    if (const char* why = find_migrate_obstacle(state_.scheduler, instance, host, beyond))
+        return why;
+    Instances(state_).move(instance, host);
+    return nullptr;
+}
+const char* World::resize_instance(MachineId instance, double cores, bool beyond) {
+    const double seen = cores * state_.values.effective_capacity;
+    if (const char* why = find_resize_obstacle(state_.scheduler, instance, seen, beyond))
+        return why;
+    Instances(state_).resize(instance, cores);
+    return nullptr;
 }
 const char* World::set_state(MachineId machine, StateId target) {
     const char* const obstacle = find_state_obstacle(state_.scheduler, machine, target);
@@ -460,6 +488,7 @@ void World::forget_history() {
     records.transfers.clear();
     records.orders.clear();
     records.states.forget();
+    records.instances.forget();
     records.use.clear();
     records.use.resizes.clear();
     records.use.state_powers.clear();

@@ -64,6 +64,13 @@ class World final : private Client {
     void set_cores(MachineId machine, double cores);
     // `like`: a machine with the same power model and states; no_machine: none.
     MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
+    // Shares the machines from now on, if they are not shared yet.
+    void share_machines();
+    // Instances, see instances.hpp. `beyond`: whether its cores may exceed the free cores of the
+    // host. The last two return the reason why they are not possible; nullptr if they are done.
+    MachineId add_instance(MachineId host, double cores, double memory, bool beyond);
+    const char* move_instance(MachineId instance, MachineId host, bool beyond);
+    const char* resize_instance(MachineId instance, double cores, bool beyond);
     // Returns the reason why the machine cannot change to the state; nullptr if it does.
     const char* set_state(MachineId machine, StateId target);
     void remove_machine(MachineId machine);

@@ -1414,6 +1414,9 @@ class View:
         The state of a machine: "running", "off", "down", or another of its states.
         """
 
+    def host(self, machine: int) -> int | None:
+        """The host of an instance; None of other machines."""
+
     @property
     def states(self) -> list[str]:
         """The state of each machine."""
@@ -1534,6 +1537,9 @@ class ClusterRun:
 
     def states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
+    def instances(self) -> dict[str, numpy.typing.NDArray[Any]]:
+        """The periods of instances, each on one host and with one size."""
+
     def usage(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
     def kpis(self) -> dict[str, float]: ...
@@ -1575,6 +1581,23 @@ class ClusterRun:
         """
         Add a machine, with the power model and the states of the machine `like`; return its index.
         """
+
+    def share_machines(self) -> None:
+        """Share the machines by activities from now on, as instances need it."""
+
+    def add_instance(self, host: int, cores: float, memory: float = float('inf'), overcommit: bool = False) -> int:
+        """
+        Add an instance on a host and return its index; ValueError with the reason if that is not possible.
+        """
+
+    def move_instance(self, instance: int, host: int, overcommit: bool = False) -> None:
+        """Move an instance with its tasks to another host."""
+
+    def resize_instance(self, instance: int, cores: float, overcommit: bool = False) -> None:
+        """Set the number of cores of an instance; its running tasks continue."""
+
+    def hosts(self) -> numpy.typing.NDArray[numpy.int64]:
+        """By machine: the host of an instance; -1 of other machines."""
 
     def remove_machine(self, machine: int) -> None:
         """Remove a machine; its tasks are interrupted as by a failure."""

@@ -166,7 +166,6 @@ def test_a_trace_names_the_policies_before():
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        ({"name": "pack-ic", "options": {"overcommit": 2.0}}, "share machines"),
         ({"name": "filter", "options": {"filters": {"capacity": True}}}, "clocks"),
         ("esay", "did you mean 'easy'"),
     ],
@@ -175,6 +174,15 @@ def test_a_policy_that_needs_another_start_is_refused(policy, why):
     sim = Simulation(short_jobs(10.0).scenario)
     with pytest.raises(tl.InputError, match=why):
         sim.copy(policy)
+
+
+def test_a_copy_whose_policy_overcommits_shares_the_machines():
+    sim = Simulation(short_jobs(10.0, 10.0).scenario)
+    sim.run_until(4.0)
+    both = sim.copy({"name": "pack-ic", "options": {"overcommit": 2.0}})
+    # From 4 on both have half of the machine: 6 s of work take 12, and then 4 s are left.
+    assert both.run()["end"].to_list() == [16.0, 20.0]
+    assert sim.run()["end"].to_list() == [10.0, 20.0]
 
 
 # --- without the history --------------------------------------------------------------------------

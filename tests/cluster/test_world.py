@@ -111,11 +111,13 @@ def test_without_delay_pauses_for_checkpoints_lose_their_share_too():
     assert found["used"].tolist() == pytest.approx([6.0, 6.0], rel=1e-12)
 
 
-def test_a_late_task_that_needs_sharing_is_refused_where_machines_are_not_shared():
-    case = Case(({"cores": 1.0},), (Task(0.0, run_time=1.0),), {"name": "fifo"})
+def test_machines_are_shared_from_the_first_task_on_that_needs_it():
+    case = Case(({"cores": 1.0},), (Task(0.0, run_time=10.0),), {"name": "fifo"})
     sim = Simulation(CompiledScenario(case.scenario))
-    with pytest.raises(tl.InputError, match="needs a higher rate than the slowest machine"):
-        sim.submit("late", cores=2.0, run_time=10.0)
+    sim.run_until(4.0)
+    # 20 core-seconds on one core, after the first task.
+    sim.submit("late", cores=2.0, run_time=10.0)
+    assert sim.run()["end"].to_list() == [10.0, 30.0]
 
 
 def water_filling(demands: list[Fraction], capacity: Fraction) -> list[Fraction]:

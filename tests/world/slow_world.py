@@ -79,6 +79,10 @@ class SlowWorld:
     def on(self, machine: Machine) -> list[Task]:
         return [t for t in self.tasks.values() if t.phase == "running" and t.machine is machine]
 
+    def active_on(self, machine: Machine) -> list[Task]:
+        """The tasks that the machine serves; those of a suspended instance wait on it."""
+        return self.on(machine) if machine.is_open else []
+
     def instances(self, host: Machine) -> list[Machine]:
         return [m for m in self.machines.values() if m.host is host and not m.is_removed]
 
@@ -93,15 +97,15 @@ class SlowWorld:
     def _share_host(self, host: Machine) -> dict[str, Fraction]:
         """Divide a host among its tasks and instances, and each instance among its tasks."""
         members = {instance.name: instance for instance in self.instances(host)}
-        demands = {task.name: task.cores for task in self.on(host)}
+        demands = {task.name: task.cores for task in self.active_on(host)}
         weights = dict(demands)
         for name, instance in members.items():
-            useful = sum((task.cores for task in self.on(instance)), ZERO)
+            useful = sum((task.cores for task in self.active_on(instance)), ZERO)
             demands[name] = min(instance.cores, useful)
             weights[name] = instance.cores
         shares = share(demands, weights, host.cores)
         for name, instance in members.items():
-            inner = {task.name: task.cores for task in self.on(instance)}
+            inner = {task.name: task.cores for task in self.active_on(instance)}
             shares |= share(inner, inner, shares.pop(name))
         return shares
 
@@ -140,12 +144,15 @@ class SlowWorld:
     def _pass(self, rates: dict[str, Fraction], seconds: Fraction) -> None:
         for machine in self.machines.values():
             family = [machine, *self.instances(machine)]
-            here = [task for each in family for task in self.on(each)]
+            here = [task for each in family for task in self.active_on(each)]
             used = sum((rates[task.name] for task in here), ZERO)
             energy = self.power(machine, used) * seconds
             machine.energy += energy
             for task in here if machine.host is None and used > 0 else []:
-                task.energy += energy * rates[task.name] / used
+                charged = energy * rates[task.name] / used
+                task.energy += charged
+                if task.machine is not machine:
+                    task.machine.energy += charged
         for name, rate in rates.items():
             self.tasks[name].done += rate * seconds
 
@@ -180,7 +187,9 @@ class SlowWorld:
         return machine.cores * self.overcommit - taken - leased
 
     def _place(self, task_name: str, machine_name: str) -> bool:
-        task, machine = self.tasks[task_name], self.machines[machine_name]
+        task, machine = self.tasks[task_name], self.machines.get(machine_name)
+        if machine is None:
+            return False
         if task.phase != "waiting" or not machine.is_open or self.free(machine) < task.cores:
             return False
         task.phase, task.machine = "running", machine
@@ -203,9 +212,13 @@ class SlowWorld:
         return True
 
     def _set_state(self, name: str, state: str) -> bool:
-        machine = self.machines[name]
+        machine = self.machines.get(name)
+        if machine is None:
+            return False
+        if machine.host is not None:
+            return self._set_instance_state(machine, state)
         is_busy = bool(self.on(machine)) or bool(self.instances(machine))
-        if machine.is_down or machine.is_removed or machine.host is not None or is_busy:
+        if machine.is_down or machine.is_removed or state == "suspended" or is_busy:
             return False
         toward = {"running": "running", "switching-on": "running"}.get(machine.state, "off")
         if toward == ("running" if state == "on" else "off"):
@@ -223,6 +236,18 @@ class SlowWorld:
         machine.until = self.now + this[1] * (1 - undone)
         return True
 
+    def _set_instance_state(self, instance: Machine, state: str) -> bool:
+        """An instance changes at once; suspended, it keeps its tasks."""
+        if instance.is_removed or instance.is_down or instance.host.is_down:
+            return False
+        target = "running" if state == "on" else state
+        if target == instance.state or "running" not in (target, instance.state):
+            return False
+        if target == "off" and self.on(instance):
+            return False
+        instance.state = target
+        return True
+
     # --- changes from outside --------------------------------------------------------------------
 
     def change(self, kind: str, name: str, *rest: str) -> bool:
@@ -238,7 +263,12 @@ class SlowWorld:
         machine = self.machines.get(name)
         if machine is None or machine.is_removed:
             return False
-        if kind != "remove" and machine.is_down == (kind == "fail"):
+        if kind == "move":
+            return self._move(machine, rest[0])
+        if kind == "resize":
+            return self._resize(machine, Fraction(rest[0]))
+        host_is_down = machine.host is not None and machine.host.is_down
+        if kind != "remove" and (host_is_down or machine.is_down == (kind == "fail")):
             return False
         if kind == "restore":
             machine.is_down = False
@@ -246,6 +276,8 @@ class SlowWorld:
         for each in [machine, *self.instances(machine)]:
             for task in self.on(each):
                 self._interrupt(task)
+            if each.state == "suspended":
+                each.state = "off"  # what it kept is lost
             if kind == "remove":
                 each.is_removed = True
         machine.is_down = kind == "fail"
@@ -260,4 +292,20 @@ class SlowWorld:
         if host is None or host.host is not None or not host.is_open:
             return False
         self.machines[name] = Machine(name, Fraction(cores), host=host)
+        return True
+
+    def _move(self, instance: Machine, host_name: str) -> bool:
+        host = self.machines.get(host_name)
+        if instance.host is None or host is None or host.host is not None or not host.is_open:
+            return False
+        if host is instance.host or not instance.host.is_open:
+            return False
+        instance.host = host
+        return True
+
+    def _resize(self, instance: Machine, cores: Fraction) -> bool:
+        used = sum((task.cores for task in self.on(instance)), ZERO)
+        if instance.host is None or cores < min(used, instance.cores):
+            return False
+        instance.cores = cores
         return True

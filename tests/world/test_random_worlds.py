@@ -30,8 +30,8 @@ def check_equal(sim: Simulation, world: SlowWorld) -> None:
         assert machines[name]["energy"] == approx(machine.energy), name
         taken = sum(task.cores for task in world.on(machine))
         assert machines[name]["tasks"] == len(world.on(machine)), name
-        if machine.is_open and not world.instances(machine):
-            free = machine.cores - taken
+        if machine.is_open:
+            free = machine.cores - taken - sum(each.cores for each in world.instances(machine))
             assert machines[name]["free_cores"] == pytest.approx(float(free), abs=1e-9), name
     decisions = sim.trace().decisions
     carried_out = list(zip(decisions["t"].to_list(), decisions["kind"].to_list(), strict=True))
@@ -78,8 +78,28 @@ def test_machines_with_states_fail_come_and_go(program: Program) -> None:
     check(program)
 
 
+INSTANCES = ("add_instance", "add_instance", "move", "resize")
+
+
+@given(programs((*ORDERS, "place", "place", *INSTANCES)))
+@examples(25)
+def test_instances_share_their_hosts_on_two_levels(program: Program) -> None:
+    check(program)
+
+
 @given(
-    programs((*ORDERS, "set_state", "fail", "restore", "add", "remove"), has_states=True),
+    programs((*ORDERS, "place", *INSTANCES, "fail", "restore", "add", "remove"), has_states=True)
+)
+@examples(25)
+def test_instances_fail_and_go_with_their_hosts(program: Program) -> None:
+    check(program)
+
+
+@given(
+    programs(
+        (*ORDERS, "place", *INSTANCES, "set_state", "fail", "restore", "add", "remove"),
+        has_states=True,
+    ),
     st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
 )
 @examples(25)

@@ -618,10 +618,10 @@ class CompiledScenario:
             self.extend_failures(run.next_time())
             run.extend_failures(self.native_scenario)
 
-    def with_machine(self, name: str, cores: float, memory: float, like: int | None) -> Self:
+    def with_machines(self, machines: MachineTable, name: str) -> Self:
         """Return a copy that names one more machine; its runs start without this machine."""
         other = copy(self)
-        other.machines = self.machines.with_machine(name, cores, memory, like)
+        other.machines = machines
         other.names = SimpleNamespace(
             **{**vars(self.names), "machines": (*self.names.machines, name)}
         )

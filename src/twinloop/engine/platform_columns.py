@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,16 @@ UNLIMITED = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class MachineTable:
-    """The nodes of a platform, in the order of their native indices."""
+    """The nodes of a platform, in the order of their native indices.
+
+    Instances that were added during a run have rows as well; `instances` has their indices.
+    """
 
     platform: Platform
     nodes: pl.DataFrame
     speed: NDArray[np.float64]
     group: NDArray[np.int64]
+    instances: tuple[int, ...] = ()
 
     @classmethod
     def from_platform(
@@ -86,12 +90,29 @@ class MachineTable:
                 for column in added.columns
                 if column not in ("node", "cluster", "cores", "memory")
             )
-        return MachineTable(
-            self.platform,
-            pl.concat([self.nodes, added]),
-            np.append(self.speed, 1.0 if like is None else self.speed[like]),
-            np.append(self.group, self.group[row]),
+        return replace(
+            self,
+            nodes=pl.concat([self.nodes, added]),
+            speed=np.append(self.speed, 1.0 if like is None else self.speed[like]),
+            group=np.append(self.group, self.group[row]),
         )
+
+    def with_instance(self, name: str, cores: float, memory: float, host: int) -> MachineTable:
+        """Return the table with one more instance."""
+        table = self.with_machine(name, cores, memory, host)
+        return replace(table, instances=(*self.instances, self.nodes.height))
+
+    @property
+    def hosts(self) -> NDArray[np.bool_]:
+        """Whether each machine is a node, not an instance."""
+        mask = np.ones(self.nodes.height, dtype=np.bool_)
+        mask[list(self.instances)] = False
+        return mask
+
+    @property
+    def host_nodes(self) -> pl.DataFrame:
+        """The nodes without the instances."""
+        return self.nodes.filter(pl.Series(self.hosts)) if self.instances else self.nodes
 
     def mask(self, hosts: tuple[str, ...]) -> NDArray[np.uint8]:
         """Return the mask of the machines that these names select; all if there are none."""

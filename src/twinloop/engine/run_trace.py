@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twinloop._core import ClusterRun
 from twinloop.description import Cleaning
 from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.native_codes import REASONS, STATUSES
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.run_tasks import RunTasks
@@ -52,8 +53,9 @@ def trace_from_run(
             run,
         ),
         "placements": placements,
-        "nodes": compiled.machines.nodes,
-        "node_states": _build_state_table(compiled, run),
+        "nodes": compiled.machines.host_nodes,
+        **_build_state_tables(compiled, run),
+        "instances": build_instance_table(compiled, run),
         "decisions": _build_decision_table(compiled, run, run_tasks),
         "usage": build_usage_table(compiled, run, run_tasks),
         "transfers": build_transfer_table(compiled, run),
@@ -77,7 +79,9 @@ def trace_from_run(
             "fitted_on": list(compiled.scenario.model.fitted_on),
         },
     )
-    trace = Trace(manifest=manifest, **tables).with_machine_rows(machine_rows)
+    trace = Trace(manifest=manifest, **tables)
+    if not compiled.machines.instances:
+        trace = trace.with_machine_rows(machine_rows)
     trace = trace.with_workload(compiled.scenario.workload.object)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
 
@@ -108,7 +112,7 @@ def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node
     return Trace(
         manifest=manifest,
         placements=_build_placement_table(compiled, run, RunTasks.from_run(compiled, run))[0],
-        nodes=compiled.machines.nodes,
+        nodes=compiled.machines.host_nodes,
         **_build_power_tables(compiled, run, None, per_node=per_node),
     )
 
@@ -141,11 +145,23 @@ def _note_outcomes(tasks: RunTasks, outcomes: dict[str, Any]) -> tuple[Cleaning,
     return tuple(each for each in notes if each.count)
 
 
-def _build_state_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
-    """Build the table of the periods in which machines were down or off."""
+def _build_state_tables(compiled: CompiledScenario, run: ClusterRun) -> dict[str, pl.DataFrame]:
+    """Build the tables of the periods in which nodes and instances were down or off."""
     log = run.states()
     if not len(log["machine"]):
-        return make_empty_table("node_states")
+        return {}
+    is_node = compiled.machines.hosts[log["machine"]]
+    tables = {}
+    for table, mask in (("node_states", is_node), ("instance_states", ~is_node)):
+        rows = {name: column[mask] for name, column in log.items()}
+        tables[table] = _build_state_table(compiled, run, rows)
+    tables["instance_states"] = tables["instance_states"].rename({"node": "instance"})
+    return tables
+
+
+def _build_state_table(
+    compiled: CompiledScenario, run: ClusterRun, log: dict[str, NDArray[Any]]
+) -> pl.DataFrame:
     names = pl.Series(compiled.names.machines, dtype=pl.String)
     states = pl.DataFrame(
         {
@@ -308,7 +324,7 @@ def _build_power_tables(
     if not compiled.machines.has_power_models or run.now <= run.start_time:
         return {}
     step = step or max((run.now - run.start_time) / DEFAULT_WINDOWS, 1e-9)
-    series = 1 + per_node * compiled.machines.nodes.height
+    series = 1 + per_node * compiled.machines.host_nodes.height
     check_rows("power", (run.now - run.start_time) / step * series, most_rows)
     return {"power": _build_power_table(compiled, run, step, per_node=per_node)}
 
@@ -324,15 +340,15 @@ def _build_power_table(
     parts = [total.select(pl.lit(None, dtype=pl.String).alias("node"), "t", "dt", "watts")]
     if per_node:
         watts = run.power(step, True)
-        names = compiled.names.machines
+        names = compiled.machines.host_nodes["node"]
         node_index = np.repeat(np.arange(len(names)), count)
         parts.append(
             pl.DataFrame(
                 {
-                    "node": pl.Series(names, dtype=pl.String).gather(node_index),
+                    "node": names.gather(node_index),
                     "t": np.tile(edges, len(names)),
                     "dt": np.tile(lengths, len(names)),
-                    "watts": watts,
+                    "watts": watts[np.repeat(compiled.machines.hosts, count)],
                 }
             )
         )
@@ -355,10 +371,12 @@ def _collect_facts(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks)
             else {}
         ),
         "cores": compiled.machines.platform.total_cores,
-        "machines": compiled.machines.nodes.height,
+        "machines": compiled.machines.host_nodes.height,
         "events": run.events,
         "skipped": records - len(compiled.arrays),
         "makespan_s": figures["makespan_s"],
-        "energy_j": float(run.energy().sum()) if compiled.machines.has_power_models else None,
+        "energy_j": float(run.energy()[compiled.machines.hosts].sum())
+        if compiled.machines.has_power_models
+        else None,
         "shared": run.shared,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.foreign_errors import ForeignErrors
+from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.new_rows import NewRow, make_row
+from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState, restore_state
 from twinloop.policy import AnyPolicy
@@ -138,11 +141,13 @@ class Simulation:
 
     @property
     def machines(self) -> pl.DataFrame:
-        """A row per machine: cores, free cores, tasks, whether it is up, state, energy (J).
+        """A row per machine: cores, free cores, tasks, whether it is up, state, energy (J), host.
 
-        A machine that was removed keeps its row, in the state `removed`.
+        A machine that was removed keeps its row, in the state `removed`. An instance has a host;
+        its energy, that of its tasks, is part of the energy of the host.
         """
         view, names = self.view, self._compiled.names.machines
+        hosts = pl.Series([*names, None], dtype=pl.String)
         return pl.DataFrame(
             {
                 "machine": pl.Series(names, dtype=pl.String),
@@ -152,8 +157,14 @@ class Simulation:
                 "up": [not self._run.is_down(m) for m in range(len(names))],
                 "state": self._run.machine_states(),
                 "energy": self._run.energy(),
+                "host": hosts.gather(self._run.hosts() % len(hosts)),
             }
         )
+
+    @property
+    def instances(self) -> pl.DataFrame:
+        """A row per period that an instance spent on one host with one size."""
+        return build_instance_table(self._compiled, self._run)
 
     def kpis(self) -> dict[str, float]:
         """Return the KPIs so far, as defined by `twinloop.metrics`."""
@@ -259,21 +270,17 @@ class Simulation:
             nodes=nodes, user=user, queue=queue, resources=dict(resources or {}),
         )  # fmt: skip
         row = make_row(self._compiled, task, time)
-        try:
-            self._run.submit(row)
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{error}, but this simulation was started without shared machines",
-                kind="invalid-operation",
-                field=f"task {id!r}",
-                remedy="put the task into the workload",
-            ) from None
+        self._run.submit(row)
         self._added.append(row)
 
-    def set_cores(self, machine: str, cores: float) -> None:
-        """Set the number of cores of a machine; its running tasks continue."""
+    def set_cores(self, machine: str, cores: float, *, overcommit: bool = False) -> None:
+        """Set the number of cores of a machine or instance; its running tasks continue.
+
+        Args:
+            machine: Its name.
+            cores: Its cores from now on.
+            overcommit: Whether an instance may have more cores than are free on its host.
+        """
         if not 0 <= cores < float("inf"):
             raise InputError(
                 f"must be a number of cores, not {cores}",
@@ -281,11 +288,15 @@ class Simulation:
                 field=f"machine {machine!r}",
             )
         index, view = self._find_machine(machine), self.view
+        if index in self._compiled.machines.instances:
+            with self._refusals(machine, "cannot get another size"):
+                self._run.resize_instance(index, float(cores), overcommit)
+            return
         used = float(view.capacity[index] - view.free_cores[index])
         capacity = cores * self._compiled.scenario.model.effective_capacity
         if not self._run.is_down(index) and capacity < min(used, view.capacity[index]) - 1e-9:
             raise InputError(
-                f"tasks use {used:g} cores of it",
+                f"tasks and instances use {used:g} cores of it",
                 kind="invalid-operation",
                 field=f"machine {machine!r}",
                 remedy="wait for their end, or call `fail`",
@@ -304,14 +315,8 @@ class Simulation:
         ['off', 'running']
         """
         index = self._find_machine(machine)
-        try:
+        with self._refusals(machine, f"cannot change to {state!r}"):
             self._run.set_state(index, state)
-        except ValueError as error:
-            raise InputError(
-                f"cannot change to {state!r}: {error}",
-                kind="invalid-operation",
-                field=f"machine {machine!r}",
-            ) from None
 
     def add_machine(
         self,
@@ -340,11 +345,7 @@ class Simulation:
         >>> sim.run()["end"].to_list(), sim.machines["machine"].to_list()
         ([60.0, 60.0], ['C01-H01-001', 'new'])
         """
-        names = self._compiled.names.machines
-        if name in names:
-            raise InputError(
-                "is already the name of a machine", kind="duplicate-name", field=f"machine {name!r}"
-            )
+        self._check_new_name(name)
         model = None if like is None else self._find_machine(like)
         if cores is None and model is None:
             raise InputError(
@@ -359,23 +360,67 @@ class Simulation:
             given = {"cores": row["cores"], "memory": row["memory"] or np.inf,
                      "speed": float(machines.speed[model])}  # fmt: skip
         for field, value in {"cores": cores, "memory": memory, "speed": speed}.items():
-            if value is not None and not value > 0:
-                raise InputError(
-                    f"must be positive, not {value}",
-                    kind="out-of-range",
-                    field=f"machine {name!r}: {field}",
-                )
+            _check_positive(name, field, value)
             given[field] = given[field] if value is None else float(value)
         amounts = [0.0] * len(self._compiled.names.resources)
         if model is not None:
             resources = {each["name"]: each["amount"] for each in row["resources"] or ()}
             amounts = [resources.get(each, 0.0) for each in self._compiled.names.resources]
         self._run.add_machine(**given, amounts=amounts, like=model)
-        self._compiled = self._compiled.with_machine(name, given["cores"], given["memory"], model)
-        self._run.set_names(self._compiled.names)
+        self._rename(machines.with_machine(name, given["cores"], given["memory"], model), name)
+
+    def add_instance(
+        self,
+        name: str,
+        *,
+        host: str,
+        cores: float,
+        memory: float | None = None,
+        overcommit: bool = False,
+    ) -> None:
+        """Add an instance: a machine whose capacity is a lease on a host.
+
+        It takes its cores and its memory from the host. Its tasks share what the host gives it: at
+        most its size, and at most what they can use.
+
+        Args:
+            name: Its name, which no other machine has had.
+            host: The machine that it is on.
+            cores: Its cores.
+            memory: Its memory (bytes); may be left out if the memory of the host is not limited.
+            overcommit: Whether it may have more cores than are free on the host.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(platform="1x4", policy="fcfs", workload={
+        ...     "tasks": [{"id": "a", "run_time": 60}, {"id": "b", "run_time": 60}]}))
+        >>> sim.add_instance("vm", host="C01-H01-001", cores=3)
+        >>> sim.machines.select("machine", "cores", "free_cores", "host").rows()
+        [('C01-H01-001', 4.0, 1.0, None), ('vm', 3.0, 3.0, 'C01-H01-001')]
+        """
+        self._check_new_name(name)
+        for field, value in {"cores": cores, "memory": memory}.items():
+            _check_positive(name, field, value)
+        index = self._find_machine(host)
+        limit = np.inf if memory is None else float(memory)
+        with self._refusals(name, f"cannot be on {host!r}"):
+            self._run.add_instance(index, float(cores), limit, overcommit)
+        self._rename(self._compiled.machines.with_instance(name, cores, limit, index), name)
+
+    def move_instance(self, instance: str, host: str, *, overcommit: bool = False) -> None:
+        """Move an instance to another host, at once; its tasks continue there.
+
+        On a host of another speed, tasks continue with the work that is left.
+        """
+        index, target = self._find_machine(instance), self._find_machine(host)
+        with self._refusals(instance, f"cannot move to {host!r}"):
+            self._run.move_instance(index, target, overcommit)
 
     def remove_machine(self, machine: str) -> None:
-        """Remove a machine for good; its tasks are interrupted as by a failure."""
+        """Remove a machine or instance for good; its tasks are interrupted as by a failure.
+
+        The instances of a machine are removed with it.
+        """
         index = self._find_machine(machine)
         try:
             self._run.remove_machine(index)
@@ -385,7 +430,10 @@ class Simulation:
             ) from None
 
     def fail(self, machine: str) -> None:
-        """Fail a machine; its tasks are interrupted as set in `failures` of the scenario."""
+        """Fail a machine; its tasks are interrupted as set in `failures` of the scenario.
+
+        Its instances fail and come back with it.
+        """
         index = self._find_machine(machine)
         if self._run.is_down(index):
             raise InputError(
@@ -398,7 +446,32 @@ class Simulation:
         index = self._find_machine(machine)
         if not self._run.is_down(index):
             raise InputError("is not down", kind="invalid-operation", field=f"machine {machine!r}")
-        self._run.restore(index)
+        with self._refusals(machine, "cannot be restored"):
+            self._run.restore(index)
+
+    @staticmethod
+    @contextmanager
+    def _refusals(machine: str, what: str) -> Iterator[None]:
+        """Name the machine and the operation in the reason why that is not possible."""
+        try:
+            yield
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{what}: {error}", kind="invalid-operation", field=f"machine {machine!r}"
+            ) from None
+
+    def _check_new_name(self, name: str) -> None:
+        if name in self._compiled.names.machines:
+            raise InputError(
+                "is already the name of a machine", kind="duplicate-name", field=f"machine {name!r}"
+            )
+
+    def _rename(self, machines: MachineTable, name: str) -> None:
+        """Give a machine that was added its name."""
+        self._compiled = self._compiled.with_machines(machines, name)
+        self._run.set_names(self._compiled.names)
 
     def _find_machine(self, name: str) -> int:
         names: tuple[str, ...] = self._compiled.names.machines
@@ -418,4 +491,13 @@ class Simulation:
         return (
             f"<Simulation of {self._compiled.policy.name} at {self.now:,g} s: "
             f"{len(view.waiting):,} waiting, {len(view.running):,} running>"
+        )
+
+
+def _check_positive(machine: str, field: str, value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise InputError(
+            f"must be positive, not {value}",
+            kind="out-of-range",
+            field=f"machine {machine!r}: {field}",
         )

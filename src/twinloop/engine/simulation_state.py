@@ -193,6 +193,12 @@ def _refuse_missing_parts(compiled: CompiledScenario, run: ClusterRun) -> None:
             kind="invalid-operation",
             remedy="use a built-in source, or copy the simulation",
         )
+    if compiled.machines.instances:
+        raise InputError(
+            "a state does not contain instances",
+            kind="invalid-operation",
+            remedy="copy the simulation instead",
+        )
     for machine, state in zip(compiled.names.machines, run.machine_states(), strict=False):
         if state not in ("running", "down"):
             raise InputError(

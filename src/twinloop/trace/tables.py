@@ -120,7 +120,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     "placements": {
         "task": text_column("the task"),
         "attempt": Column(pl.Int64, "", "0 for the first time it was started, then 1, 2..."),
-        "machine": text_column("node it ran on; null: not recorded"),
+        "machine": text_column("node or instance it ran on; null: not recorded"),
         "cores": Column(pl.Float64, "cores", "cores it was given there"),
         "memory": _bytes_column("memory it was given there"),
         "start": seconds_column("begin of the execution"),
@@ -129,7 +129,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "usage": {
         "task": text_column("the task; null: no task has this process"),
-        "machine": text_column("node it was sampled on; null: not recorded"),
+        "machine": text_column("node or instance it was sampled on; null: not recorded"),
         "pid": Column(pl.Int64, "", "process id that was sampled"),
         "t": seconds_column("end of the sampling window"),
         "dt": seconds_column("length of the sampling window"),
@@ -150,6 +150,21 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "start": seconds_column("begin of the state"),
         "end": seconds_column("end of the state; null: until the end of the run"),
         "state": text_column("up, down, off, booting, draining, maintenance..."),
+    },
+    "instances": {
+        "instance": text_column("name of the instance; it has a row for each host and size"),
+        "host": text_column("node it was on"),
+        "cores": Column(pl.Float64, "cores", "cores it had"),
+        "memory": _bytes_column("memory it had; null: not limited"),
+        "start": seconds_column("since when it was on this host with this size"),
+        "end": seconds_column("until when; null: until the end of the run"),
+        "reason": text_column("why this period ended: moved, resized or removed"),
+    },
+    "instance_states": {
+        "instance": text_column("the instance"),
+        "start": seconds_column("begin of the state"),
+        "end": seconds_column("end of the state; null: until the end of the run"),
+        "state": text_column("down, off, suspended..."),
     },
     "power": {
         "node": text_column("the node; null: all of them together"),

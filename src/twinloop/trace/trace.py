@@ -86,6 +86,16 @@ class Trace:
         return self._tables["node_states"].clone()
 
     @property
+    def instances(self) -> pl.DataFrame:
+        """A row per period that an instance spent on one host with one size."""
+        return self._tables["instances"].clone()
+
+    @property
+    def instance_states(self) -> pl.DataFrame:
+        """A row per period that an instance spent in a state other than running."""
+        return self._tables["instance_states"].clone()
+
+    @property
     def power(self) -> pl.DataFrame:
         """A row per window of measured or simulated power."""
         return self._tables["power"].clone()

@@ -97,15 +97,18 @@ def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
     nodes = prepared.trace.nodes.select("node").drop_nulls()
     if not nodes.height:
         return
-    for table, column in (
-        ("placements", "machine"),
-        ("usage", "machine"),
-        ("node_states", "node"),
-        ("power", "node"),
+    instances = prepared.trace.instances.select(node="instance").drop_nulls()
+    machines = pl.concat([nodes, instances]) if instances.height else nodes
+    for table, column, known in (
+        ("placements", "machine", machines),
+        ("usage", "machine", machines),
+        ("node_states", "node", nodes),
+        ("instances", "host", nodes),
+        ("power", "node", nodes),
     ):
         references = prepared.table(table).select("row", column).drop_nulls()
         if references.height:
-            rows = references.join(nodes, left_on=column, right_on="node", how="anti").select("row")
+            rows = references.join(known, left_on=column, right_on="node", how="anti").select("row")
             yield Violations(table, references.height, rows, f"no node is called '{{{column}}}'")
 
 
