@@ -220,14 +220,10 @@ void World::submit_due() {
 void World::submit_new(const NewTask& given) {
     Task task = given.row;
     task.request.submit = now();
-    try {
-        const TaskId id = add_task(task, given.amounts, given.name);
-        ++state_.added_by_source;
-        ++state_.events;
-        Lifecycle(state_).submit(id);
-    } catch (const std::invalid_argument& error) {
-        throw SourceError("submits the task '" + given.name + "', which " + error.what());
-    }
+    const TaskId id = add_task(task, given.amounts, given.name);
+    ++state_.added_by_source;
+    ++state_.events;
+    Lifecycle(state_).submit(id);
 }
 
 void World::UseRecorder::rate_changed(ResourceId resource, double /*now*/, double /*rate*/) {

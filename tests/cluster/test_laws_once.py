@@ -317,13 +317,14 @@ def test_a_task_submitted_after_an_interruption_has_its_full_time() -> None:
     assert sim.run().filter(id="late")["status"].to_list() == ["completed"]
 
 
-def test_a_task_that_needs_sharing_is_rejected_by_a_run_without_shared_machines() -> None:
+def test_a_late_task_that_needs_sharing_ends_as_if_it_was_known() -> None:
     # The machine gives half a core. The first needs less, so that nothing was to be shared.
     hosts = ({"cores": 1.0, "speed": 0.5},)
     fixed = {"demand": "fixed"}
     case = Case(hosts, (Task(0.0, run_time=5.0, use=0.4),), {"name": "fcfs"}, fixed)
-    with pytest.raises(InputError, match=r"task 'late': needs a higher rate"):
-        Simulation(case.scenario).submit("late", cores=1.0, run_time=50.0)
+    alone = Simulation(case.scenario)
+    alone.submit("late", cores=1.0, run_time=50.0)
+    assert alone.run()["end"].to_list() == [5.0, 105.0]
     both = case.but(tasks=(*case.tasks, Task(0.0, run_time=50.0)))
     shared = Simulation(both.scenario)
     shared.submit("late", cores=1.0, run_time=50.0)

@@ -355,15 +355,14 @@ def test_a_source_without_end_at_one_time_is_found():
         run(Endless())
 
 
-def test_a_new_task_that_needs_shared_machines_is_an_error_of_the_source():
+def test_machines_are_shared_when_a_new_task_needs_it():
     answers = iter([(0.0, [NewTask(id="n", run_time=1.0, cores=8.0)])])
     source = answering(lambda: next(answers, None))
     tasks = (Task(0.0),)
     case = Case(({"cores": 4.0}, {"cores": 16.0}), tasks, policy={"name": "first-fit"})
-    with pytest.raises(
-        TwinloopError, match=r"the source .*Wrong, at t = 0 s: submits the task 'n'"
-    ):
-        tl.simulate(case.scenario.replace(source=source))
+    trace = tl.simulate(case.scenario.replace(source=source))
+    assert trace.placements.filter(task="n")["end"].to_list() == [1.0]
+    assert trace.manifest.facts["run"]["shared"]
 
 
 def test_a_state_that_cannot_be_copied_is_refused_by_name():
