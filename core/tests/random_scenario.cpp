@@ -57,6 +57,32 @@ void add_machines(Scenario& all, Bytes& bytes) {
     }
 }
 
+// Off, and a state that keeps tasks, each with a transition to it and from it.
+void add_states(Scenario& all, Bytes& bytes) {
+    if (bytes.below(2) == 0) return;
+    auto tables = std::make_shared<StateTables>();
+    tables->names = {"running",        "off",   "switching-off", "switching-on", "asleep",
+                     "falling-asleep", "waking"};
+    StateTable& table = tables->tables.front();
+    const auto watts = [&] {
+        auto model = std::make_shared<PowerModel>();
+        model->idle = model->max = pick(bytes, {0, 5, 70});
+        return model;
+    };
+    const auto phases = [&] {
+        std::vector<StatePhase> made{{pick(bytes, {1, 2.5, 0}), 0.0}};
+        if (bytes.below(3) == 0) made.push_back({0.4, 0.0});
+        return made;
+    };
+    table.add_state(off_state, watts(), false);
+    table.add_transition(2, running_state, off_state, watts(), phases());
+    table.add_transition(3, off_state, running_state, watts(), phases());
+    table.add_state(4, watts(), true);
+    table.add_transition(5, running_state, 4, watts(), phases());
+    table.add_transition(6, 4, running_state, watts(), phases());
+    all.states = std::move(tables);
+}
+
 void add_tasks(Scenario& all, Bytes& bytes) {
     const bool related = bytes.below(2) == 0;
     std::vector<Task> tasks(1 + bytes.below(12));
@@ -274,6 +300,7 @@ Task pick_task(Bytes& bytes) {
 RandomScenario::RandomScenario(Bytes& bytes) : scenario(std::make_shared<Scenario>()) {
     Scenario& made = *scenario;
     add_machines(made, bytes);
+    add_states(made, bytes);
     add_tasks(made, bytes);
     made.options = pick_options(bytes);
     made.contention = pick_contention(bytes);

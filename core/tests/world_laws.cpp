@@ -22,6 +22,21 @@ bool is_suitable(const World& world, const Request& request, MachineId machine) 
     return machine < queues[queue].machines.size() && queues[queue].machines[machine] != 0;
 }
 
+bool is_open(const World& world, MachineId machine) {
+    const MachineId host = world.scheduler().host_of(machine);
+    return world.state().fleet[machine].running() &&
+           (host == no_machine || world.state().fleet[host].running());
+}
+
+bool keeps_tasks(const World& world, MachineId machine) {
+    const SchedulerState& scheduler = world.scheduler();
+    const MachineId host = scheduler.host_of(machine);
+    const StateId state = world.state().fleet[machine].state;
+    return world.state().fleet[machine].is_up() &&
+           scheduler.state_table(machine)[state].keeps_tasks &&
+           (host == no_machine || keeps_tasks(world, host));
+}
+
 void check_capacity(const World& world, bool overcommits) {
     const SchedulerState& scheduler = world.scheduler();
     const Space& space = scheduler.space();
@@ -42,11 +57,19 @@ void check_capacity(const World& world, bool overcommits) {
                     amounts[m * space.resources() + r] += needs.amounts[r] * share;
                 ++instances[m];
                 if (scheduler.phase(task) == Phase::running)
-                    require(world.state().fleet[m].running(), "tasks run on running machines");
+                    require(keeps_tasks(world, m), "tasks are on machines that run or keep them");
                 require(is_suitable(world, scheduler.request(task), m),
                         "tasks are on machines of their queue, with the clock they need");
             }
         require(near(all, needs.cores, 1.0), "a running task has all its cores");
+    }
+    for (MachineId m = 0; m < space.size(); ++m) {
+        const MachineId host = scheduler.host_of(m);
+        if (host == no_machine) continue;
+        const MachineSpec& spec = scheduler.machines()[m];
+        cores[host] += spec.cores;
+        if (std::isfinite(spec.memory)) memory[host] += spec.memory;
+        ++instances[host];
     }
     double total = 0.0;
     for (MachineId m = 0; m < space.size(); ++m) {
@@ -61,8 +84,9 @@ void check_capacity(const World& world, bool overcommits) {
             require(near(space.amount(m, r) + amounts[m * space.resources() + r],
                          scheduler.empty_space().amount(m, r), 1.0),
                     "free and occupied amounts are all amounts");
-        require(space.instances(m) == instances[m], "the tasks of a machine are counted");
-        require(space.open(m) == world.state().fleet[m].running(), "running machines are open");
+        require(space.instances(m) == instances[m],
+                "the tasks and instances of a machine are counted");
+        require(space.open(m) == is_open(world, m), "running machines are open");
         if (space.open(m)) total += std::max(0.0, space.cores(m));
     }
     require(near(space.total_cores(), total, 1.0), "the free cores are those of open machines");
@@ -92,21 +116,31 @@ void check_queues(const World& world) {
                     "a queue admits at most its limit of each user");
 }
 
-// Where machines are shared: no rate above its limit, no use above the capacity, none left over.
+// Where machines are shared: no rate above its limit, no use above the capacity, none left over. An
+// activity of an instance uses its lease and the host.
 void check_rates(const World& world) {
-    Simulation simulation(world.state().simulation);
+    const WorldState& state = world.state();
+    Simulation simulation(state.simulation);
+    const auto used_by = [&](ActivityId id) {
+        const auto route = simulation.activity(id).route.view();
+        std::vector<ResourceId> all(route.begin(), route.end());
+        if (simulation.is_lease(all.front())) all.push_back(simulation.lease(all.front()).host);
+        return all;
+    };
     std::vector<double> drawn(simulation.resource_count());
     for (const ActivityId id : simulation.activities()) {
         require(simulation.rate(id) <= simulation.activity(id).limit * (1 + 1e-9),
                 "no task draws more than it demands");
-        drawn[simulation.activity(id).route.front()] += simulation.rate(id);
+        for (const ResourceId each : used_by(id)) drawn[each] += simulation.rate(id);
     }
     for (ResourceId m = 0; m < drawn.size(); ++m)
         require(drawn[m] <= simulation.capacity(m) * (1 + 1e-9), "no capacity is exceeded");
     for (const ActivityId id : simulation.activities()) {
-        const ResourceId m = simulation.activity(id).route.front();
-        require(simulation.rate(id) >= simulation.activity(id).limit * (1 - 1e-9) ||
-                    drawn[m] >= simulation.capacity(m) * (1 - 1e-9),
+        if (simulation.activity(id).state != State::running) continue;
+        const bool full = std::ranges::any_of(used_by(id), [&](ResourceId each) {
+            return drawn[each] >= simulation.capacity(each) * (1 - 1e-9);
+        });
+        require(simulation.rate(id) >= simulation.activity(id).limit * (1 - 1e-9) || full,
                 "a task draws what it demands, or its machine is full");
     }
 }
@@ -127,7 +161,8 @@ std::vector<Integrals> integrate_use(const World& world) {
     std::vector<double> since(made.size(), state.begin);
     std::vector<double> used(made.size(), unknown);
     std::vector<double> capacity(made.size());
-    std::vector<double> then(made.size());  // the capacity at the last record
+    std::vector<double> then(made.size());   // the capacity at the last record
+    std::vector<double> watts(made.size());  // in a state other than running
     for (MachineId m = 0; m < state.scenario->machines.size(); ++m) {
         const MachineSpec& spec = state.scenario->machines[m];
         capacity[m] = spec.cores * spec.speed * state.values.speed_factor;
@@ -136,7 +171,11 @@ std::vector<Integrals> integrate_use(const World& world) {
         const double seconds = now - since[m];
         require(seconds >= 0, "records are in the order of time");
         since[m] = now;
-        if (std::isnan(used[m])) return;
+        if (std::isnan(used[m])) {
+            made[m].energy += watts[m] * seconds;
+            made[m].idle += watts[m] * seconds;
+            return;
+        }
         require(used[m] >= 0 && used[m] <= then[m] * (1 + 1e-9), "use is within the capacity");
         made[m].use += used[m] * seconds;
         if (!state.fleet[m].power) return;
@@ -146,9 +185,13 @@ std::vector<Integrals> integrate_use(const World& world) {
         if (used[m] <= 1e-12 * then[m]) made[m].idle += joules;
     };
     std::size_t resize = 0;
+    std::size_t power = 0;
     for (std::size_t i = 0; i < log.size(); ++i) {
         const MachineId m = log[i].machine;
         close(m, log[i].t);
+        watts[m] = 0.0;
+        if (power < log.state_powers.size() && log.state_powers[power].place == i)
+            watts[m] = log.state_powers[power++].watts;
         for (; resize < log.resizes.size() && log.resizes[resize].place == i; ++resize)
             capacity[log.resizes[resize].machine] = log.resizes[resize].capacity;
         used[m] = log[i].used;
@@ -162,7 +205,12 @@ void check_energy(const World& world) {
     const std::vector<Integrals> expected = integrate_use(world);
     double machines = 0.0;
     double idle = 0.0;
+    double instances = 0.0;
     for (MachineId m = 0; m < expected.size(); ++m) {
+        if (world.state().fleet[m].is_instance) {
+            instances += world.energy(m);
+            continue;
+        }
         require(near(world.energy(m), expected[m].energy, 1.0),
                 "the energy of a machine is the integral of its power");
         machines += expected[m].energy;
@@ -174,6 +222,8 @@ void check_energy(const World& world) {
         require(energy >= -1e-9 * std::max(machines, 1.0), "the energy of a task is not negative");
         tasks += energy;
     }
+    require(instances <= tasks + 1e-9 * std::max(machines, 1.0),
+            "the energy of instances is that of their tasks");
     require(near(tasks + idle, machines, 1.0),
             "the energy of tasks and idle machines is that of all machines");
 }
@@ -226,6 +276,8 @@ double expected_duration(const World& world, TaskId id, std::span<const Part> pa
 
 void check_executions(const World& world) {
     const WorldState& state = world.state();
+    // Executions wait for machines in states that keep them, and instances change their speed.
+    if (state.records.states.size() > 0 || state.records.instances.size() > 0) return;
     const PlacementLog& log = state.records.placements;
     const auto& order = state.options().instant_order;
     for (std::size_t i = 0; i < log.size();) {
@@ -307,10 +359,20 @@ void check_leaks(const World& world, double instant) {
                 "only executions that release their machines are left at the end");
         ++expected;
     }
+    // Recoveries after the last instant; up to now, transitions may have led to later instants.
+    const std::vector<std::uint64_t> tokens = simulation.timer_tokens();
+    const auto recoveries = static_cast<std::size_t>(std::ranges::count_if(
+        tokens, [](std::uint64_t each) { return subject_of(each) == Subject::recovery; }));
+    std::size_t later = 0;
+    std::size_t left = 0;
     for (std::size_t i = 0; i < state.next_outage; ++i) {
         const double end = state.outages->list[i].end;
-        if (end < never && end > instant) ++expected;
+        if (end < never && end > world.now()) ++later;
+        if (end < never && end > instant) ++left;
     }
+    require(later <= recoveries && recoveries <= left, "the recoveries to come are left");
+    expected += recoveries;
+    expected += state.transitions;
     for (const EventId timer : {state.submissions, state.outage, state.decision})
         if (simulation.timer_set(timer)) ++expected;
     require(simulation.pending() == expected, "no event is left at the end but of the background");
@@ -406,6 +468,13 @@ void check_equal(const World& left, const World& right) {
                                is_same(x.finish, y.finish) && x.kind == y.kind;
                     }),
             "copies have the same states");
+    require(is_same(a.records.instances, b.records.instances,
+                    [](const InstanceRow& x, const InstanceRow& y) {
+                        return x.instance == y.instance && x.host == y.host &&
+                               is_same(x.cores, y.cores) && is_same(x.start, y.start) &&
+                               is_same(x.finish, y.finish) && x.reason == y.reason;
+                    }),
+            "copies have the same instances");
     require(a.records.usage.has_value() == b.records.usage.has_value(), "copies keep usage alike");
     if (!a.records.usage) return;
     const auto rows = a.records.usage->rows();

@@ -123,13 +123,13 @@ class Worlds {
     void change(Apply&& apply) {
         const WorldState& state = first().state();
         const auto machine = static_cast<MachineId>(bytes_.below(state.fleet.size()));
-        switch (bytes_.below(6)) {
+        switch (bytes_.below(10)) {
             case 0:
             case 1:
                 apply([&](World& world) { world.fail(machine); });
                 break;
             case 2:
-                if (state.fleet[machine].outages > 0)
+                if (state.fleet[machine].outages > 0 && !is_on_absent_host(machine))
                     apply([&](World& world) { world.restore(machine); });
                 break;
             case 3:
@@ -140,8 +140,25 @@ class Worlds {
                 const MachineId like = bytes_.below(2) ? machine : no_machine;
                 const std::array<double, 1> amounts = {pick(bytes_, {0, 2})};
                 const auto given = std::span(amounts).first(state.scheduler.space().resources());
-                if (is_strong_enough(spec.cores, spec.speed))
-                    apply([&](World& world) { world.add_machine(spec, given, like); });
+                apply([&](World& world) { world.add_machine(spec, given, like); });
+                break;
+            }
+            case 5: {
+                const auto target = static_cast<StateId>(bytes_.below(5));
+                if (!state.scheduler.state_table(machine).has(target) ||
+                    state.scheduler.state_table(machine)[target].is_transition())
+                    break;
+                apply([&](World& world) { (void)world.set_state(machine, target); });
+                break;
+            }
+            case 6:
+            case 7:
+                rent(machine, apply);
+                break;
+            case 8: {
+                const auto host = static_cast<MachineId>(bytes_.below(state.fleet.size()));
+                const bool beyond = pick_beyond();
+                apply([&](World& world) { (void)world.move_instance(machine, host, beyond); });
                 break;
             }
             default:
@@ -151,16 +168,28 @@ class Worlds {
         }
     }
 
-    // Without sharing, no task may demand more than its machines provide. Whether machines are
-    // shared was decided for the machines of the scenario: no other may be weaker.
-    [[nodiscard]] bool is_strong_enough(double cores, double speed) {
-        return first().state().is_shared() || (cores >= fewest_cores() && speed >= lowest_speed());
+    [[nodiscard]] bool is_on_absent_host(MachineId machine) {
+        const MachineId host = first().scheduler().host_of(machine);
+        return host != no_machine && !first().scheduler().is_present(host);
     }
-    [[nodiscard]] double fewest_cores() const {
-        return std::ranges::min(made_.scenario->machines, {}, &MachineSpec::cores).cores;
+    [[nodiscard]] bool pick_beyond() {
+        const bool beyond = bytes_.below(2) == 0;
+        overcommits_ = overcommits_ || beyond;
+        return beyond;
     }
-    [[nodiscard]] double lowest_speed() const {
-        return std::ranges::min(made_.scenario->machines, {}, &MachineSpec::speed).speed;
+
+    // An instance, or a refusal without effect.
+    template <class Apply>
+    void rent(MachineId host, Apply&& apply) {
+        const double cores = pick(bytes_, {1, 2, 0.5, 4});
+        const double memory = pick(bytes_, {1, never, 3});
+        const bool beyond = pick_beyond();
+        apply([&](World& world) {
+            try {
+                world.add_instance(host, cores, memory, beyond);
+            } catch (const std::invalid_argument&) {
+            }
+        });
     }
 
     // To a size that its tasks fit in.
@@ -168,28 +197,23 @@ class Worlds {
     void resize(MachineId machine, Apply&& apply) {
         const WorldState& state = first().state();
         const double cores = pick(bytes_, {1, 2, 4, 8, 0.5, 0});
+        if (state.fleet[machine].is_instance) {
+            const bool beyond = pick_beyond();
+            apply([&](World& world) { (void)world.resize_instance(machine, cores, beyond); });
+            return;
+        }
         const double capacity = state.scheduler.machines()[machine].cores;
         const double used = capacity - state.scheduler.space().cores(machine);
-        if (!is_strong_enough(cores, never)) return;
         if (cores * state.values.effective_capacity < std::min(used, capacity) - slack) return;
         apply([&](World& world) { world.set_cores(machine, cores); });
     }
 
     void inject() {
         Task task = pick_task(bytes_);
-        if (!first().state().is_shared() && !made_.batch)
-            task.limit = std::min(task.limit,
-                                  fewest_cores() * std::min(1.0, first().state().fleet.slowest()));
         task.request.submit = first().now() + pick(bytes_, {0, 0, 1, 2.5});
         const std::array<double, 1> amounts = {pick(bytes_, {0, 1})};
         const auto given = std::span(amounts).first(first().scheduler().space().resources());
-        on_all([&](World& world) {
-            try {
-                world.inject(task, given);
-            } catch (const std::invalid_argument&) {
-                // It would need shared machines.
-            }
-        });
+        on_all([&](World& world) { world.inject(task, given); });
     }
 
     Bytes& bytes_;

@@ -279,7 +279,13 @@ void World::check_wakes() {
     }
     const std::size_t decisions = state_.simulation.timer_set(state_.decision) ? 1 : 0;
     in_vain_ = count_helpful() <= decisions ? in_vain_ + 1 : 0;
-    if (in_vain_ <= 10'000) return;
+    if (in_vain_ <= (foreign_ ? 10'000U : 1'000U)) return;
+    if (!foreign_) {
+        // It waits for tasks on machines that only a change from outside can let run again.
+        in_vain_ = 0;
+        state_.scheduler.clear_wake();
+        return;
+    }
     const TaskId waiting = state_.scheduler.first_waiting();
     throw std::runtime_error("keeps requesting wake-ups while nothing else happens" +
                              (waiting == no_task
@@ -409,10 +415,21 @@ TaskId World::add_task(const Task& task, std::span<const double> amounts, std::s
 void World::fail(MachineId machine) { MachineChanges(state_).fail(machine); }
 void World::restore(MachineId machine) { MachineChanges(state_).restore(machine); }
 void World::set_cores(MachineId machine, double cores) {
+    if (may_overload(cores, never)) share_machines();
     MachineChanges(state_).set_cores(machine, cores);
+}
+// Whether tasks that share nothing on the present machines may demand more than this one provides.
+bool World::may_overload(double cores, double speed) const {
+    if (state_.is_shared()) return false;
+    if (state_.options().fixed_demand && speed < state_.fleet.slowest()) return true;
+    if (controller_->spreads()) return false;
+    for (MachineId m = 0; m < state_.fleet.size(); ++m)
+        if (cores * state_.fleet[m].speed >= state_.fleet[m].capacity) return false;
+    return true;
 }
 MachineId World::add_machine(const MachineSpec& spec, std::span<const double> amounts,
                              MachineId like) {
+    if (may_overload(spec.cores, spec.speed * state_.values.speed_factor)) share_machines();
     return MachineChanges(state_).add(spec, amounts, like);
 }
 void World::share_machines() {

@@ -136,6 +136,7 @@ class World final : private Client {
     void check_progress(double time);
     void submit_due();
     void submit_new(const NewTask& given);
+    [[nodiscard]] bool may_overload(double cores, double speed) const;
     TaskId add_task(const Task& task, std::span<const double> amounts, std::string name);
     void decide();
     [[nodiscard]] bool is_postponed(bool due);
