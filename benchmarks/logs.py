@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from twinloop import Scenario, Trace, read, simulate
 from twinloop.engine import CompiledScenario
+from twinloop.workload import Workload
 from twinloop.workload.generators import make_generator
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Jobs:
         return len(self.submit)
 
 
-def compiled(trace: Trace, platform: Any, policy: Any, **more: Any) -> CompiledScenario:
+def compiled(trace: Trace | Workload, platform: Any, policy: Any, **more: Any) -> CompiledScenario:
     return CompiledScenario(Scenario(platform=platform, workload=trace, policy=policy, **more))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from twinloop._core import PARAMETER_NAMES
@@ -27,6 +28,7 @@ from twinloop.scenario import (
 )
 from twinloop.scenario.model_values import set_model_values
 from twinloop.scenario.parameters import PARAMETERS, find_parameter
+from twinloop.workload import Workload
 
 LINEAR = {"model": "linear", "idle": 50.0, "max": 200.0}
 POWERS = (
@@ -86,6 +88,52 @@ def make_scenario(
     )
 
 
+def list_networks() -> Iterator[dict[str, Any]]:
+    """Platforms whose transfers are bound by one kind of part each: ports, stores, links."""
+    ports = {"in": 2.0, "out": 2.0}
+    disk = {"name": "disk"}
+    host = {"name": "h", "cores": 1, "count": 2, "power": LINEAR}
+    hosts = {"clusters": [{"hosts": [host]}]}
+    yield {
+        "clusters": [{"hosts": [{**host, "ports": ports}]}],
+        "stores": [disk],
+        "network": {"latency": 0.5},
+    }
+    yield {**hosts, "stores": [{**disk, "read": 3.0, "write": 2.0, "streams": 1}]}
+    yield {**hosts, "stores": [{**disk, "ports": ports}]}
+    links = [
+        {"between": ["C01", "core"], "bandwidth": 2.0, "latency": 0.5},
+        {"between": ["core", "disk"], "latency": 1.0},
+    ]
+    route = {"between": ["C01-h-002", "disk"], "links": ["C01-h-002-core", "core-disk"]}
+    network = {"switches": ["core"], "links": links}
+    yield {**hosts, "stores": [disk], "network": network}
+    network = {**network, "routes": [{**route, "latency": 4.0}]}
+    yield {**hosts, "stores": [disk], "network": network}
+
+
+def make_transfer_scenario(platform: dict[str, Any]) -> Scenario:
+    """Two tasks, each of which reads and writes a file of its own."""
+    tasks = ("a", "b")
+    return Scenario(
+        platform=platform,
+        workload=Workload(
+            tasks=pl.DataFrame(
+                {"id": tasks, "submit": [0.0, 0.0], "cores": [1.0] * 2, "work": [3.0] * 2}
+            ).with_columns(limit="cores"),
+            files=pl.DataFrame({"file": ["ia", "ib", "oa", "ob"], "size": [7.0, 9.0, 5.0, 8.0]}),
+            task_files=pl.DataFrame(
+                {
+                    "task": [*tasks, *tasks],
+                    "file": ["ia", "ib", "oa", "ob"],
+                    "access": ["read", "read", "write", "write"],
+                }
+            ),
+        ),
+        policy="fcfs",
+    )
+
+
 def list_scenarios() -> Iterator[Scenario]:
     for power in POWERS:
         yield make_scenario(power)
@@ -94,6 +142,8 @@ def list_scenarios() -> Iterator[Scenario]:
     yield make_scenario(policy=TwoStates(), count=3, cores=9, states=STATES)
     # Tasks wait for cores.
     yield make_scenario(policy="fcfs", cores=4)
+    for network in list_networks():
+        yield make_transfer_scenario(network)
     # A speed is not set unless it is given.
     yield make_scenario(speed=1.0)
 
@@ -121,7 +171,8 @@ def test_every_parameter_can_be_set_and_has_an_effect() -> None:
             if found is None or value is None:
                 continue
             assert compiled.acts_natively(name), name
-            changed = compiled.run({name: value + 0.25})
+            is_whole = name.endswith(".streams")
+            changed = compiled.run({name: value + (1 if is_whole else 0.25)})
             if changed["energy_j"] != own["energy_j"]:
                 effective.add(found[0].name)
             assert found[0].changes_schedule or changed["makespan_s"] == own["makespan_s"], name

@@ -234,11 +234,11 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
     for (const nb::handle each : nb::cast<nb::list>(from["links"]))
         network->links.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
                                   nb::cast<double>(each[2]), nb::cast<double>(each[3]),
-                                  nb::cast<bool>(each[4])});
+                                  nb::cast<bool>(each[4]), nb::cast<std::uint32_t>(each[5])});
     for (const nb::handle each : nb::cast<nb::list>(from["routes"]))
         network->routes.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
                                    nb::cast<std::vector<LinkId>>(each[2]),
-                                   nb::cast<double>(each[3])});
+                                   nb::cast<double>(each[3]), nb::cast<std::uint32_t>(each[4])});
     for (const nb::handle each : nb::cast<nb::list>(from["stores"]))
         network->stores.push_back({nb::cast<NodeId>(each[0]), nb::cast<double>(each[1]),
                                    nb::cast<double>(each[2]), nb::cast<double>(each[3]),

@@ -11,6 +11,8 @@
 namespace twinloop {
 
 struct NetworkPlan {
+    // `described`: its place in the description, where one link stands for those of many nodes and
+    // one route for both directions.
     struct Node {
         double out;  // bandwidths of its ports; infinite: unlimited
         double in;
@@ -21,12 +23,14 @@ struct NetworkPlan {
         double bandwidth;
         double latency;
         bool half_duplex;
+        std::uint32_t described;
     };
     struct PlannedRoute {
         NodeId from;
         NodeId to;
         std::vector<LinkId> links;
         double latency;  // NaN: the sum over the links
+        std::uint32_t described;
     };
     struct PlannedStore {
         NodeId node;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "world/values_draft.hpp"
 
@@ -54,6 +56,59 @@ void set_state_watts(ValuesDraft& draft, Index group, Index state, double value)
     draft.state_table(group).set_watts(static_cast<StateId>(state), value);
 }
 
+// Without files there is no network, and its numbers have no effect.
+template <class Edit>
+void edit_network(ValuesDraft& draft, Edit edit) {
+    if (NetworkPlan* plan = draft.network()) edit(*plan);
+}
+
+void set_network_latency(ValuesDraft& draft, Index, Index, double value) {
+    edit_network(draft, [&](NetworkPlan& plan) { plan.latency = value; });
+}
+
+template <double NetworkPlan::PlannedLink::* Member>
+void of_link(ValuesDraft& draft, Index link, Index, double value) {
+    edit_network(draft, [&](NetworkPlan& plan) {
+        for (NetworkPlan::PlannedLink& each : plan.links)
+            if (each.described == link) each.*Member = value;
+    });
+}
+
+void set_route_latency(ValuesDraft& draft, Index route, Index, double value) {
+    edit_network(draft, [&](NetworkPlan& plan) {
+        for (NetworkPlan::PlannedRoute& each : plan.routes)
+            if (each.described == route) each.latency = value;
+    });
+}
+
+template <double NetworkPlan::Node::* Member>
+void of_ports(ValuesDraft& draft, Index group, Index, double value) {
+    const std::vector<std::uint32_t>& groups = draft.scenario().groups;
+    edit_network(draft, [&](NetworkPlan& plan) {
+        for (std::size_t m = 0; m < groups.size(); ++m)
+            if (groups[m] == group) plan.nodes.at(m).*Member = value;
+    });
+}
+
+template <double NetworkPlan::Node::* Member>
+void of_store_ports(ValuesDraft& draft, Index store, Index, double value) {
+    edit_network(draft, [&](NetworkPlan& plan) {
+        plan.nodes.at(plan.stores.at(store).node).*Member = value;
+    });
+}
+
+template <auto Member>
+void set_number(NetworkPlan::PlannedStore& store, double value) {
+    using Number = std::remove_reference_t<decltype(store.*Member)>;
+    store.*Member = static_cast<Number>(value);
+}
+
+template <auto Member>
+void of_store(ValuesDraft& draft, Index store, Index, double value) {
+    edit_network(draft,
+                 [&](NetworkPlan& plan) { set_number<Member>(plan.stores.at(store), value); });
+}
+
 }  // namespace
 
 const std::vector<ModelParameter>& model_parameters() {
@@ -87,6 +142,17 @@ const std::vector<ModelParameter>& model_parameters() {
         {"platform.clusters[<c>].hosts[<h>].states.<state>.enter.power.power", set_state_watts},
         {"platform.clusters[<c>].hosts[<h>].states.<state>.leave.duration", set_state_duration},
         {"platform.clusters[<c>].hosts[<h>].states.<state>.leave.power.power", set_state_watts},
+        {"platform.clusters[<c>].hosts[<h>].ports.in", of_ports<&NetworkPlan::Node::in>},
+        {"platform.clusters[<c>].hosts[<h>].ports.out", of_ports<&NetworkPlan::Node::out>},
+        {"platform.network.latency", set_network_latency},
+        {"platform.network.links[<i>].bandwidth", of_link<&NetworkPlan::PlannedLink::bandwidth>},
+        {"platform.network.links[<i>].latency", of_link<&NetworkPlan::PlannedLink::latency>},
+        {"platform.network.routes[<i>].latency", set_route_latency},
+        {"platform.stores[<i>].read", of_store<&NetworkPlan::PlannedStore::read>},
+        {"platform.stores[<i>].write", of_store<&NetworkPlan::PlannedStore::write>},
+        {"platform.stores[<i>].streams", of_store<&NetworkPlan::PlannedStore::streams>},
+        {"platform.stores[<i>].ports.in", of_store_ports<&NetworkPlan::Node::in>},
+        {"platform.stores[<i>].ports.out", of_store_ports<&NetworkPlan::Node::out>},
     };
     return all;
 }

@@ -9,6 +9,7 @@
 #include "platform/contention.hpp"
 #include "platform/machine.hpp"
 #include "platform/machine_states.hpp"
+#include "platform/network_plan.hpp"
 #include "platform/power.hpp"
 
 namespace twinloop {
@@ -28,13 +29,15 @@ struct ModelValues {
     std::vector<std::shared_ptr<const PowerModel>> powers;
     std::shared_ptr<const std::vector<MachineSpec>> machines;  // nullptr: as in the scenario
     std::shared_ptr<const StateTables> states;                 // nullptr: as in the scenario
+    std::shared_ptr<const NetworkPlan> network;                // nullptr: as in the scenario
 };
 
 class ValuesDraft;
 
 // A parameter: its name in the declaration (`twinloop.scenario.parameters`), and what it sets. The
-// placeholders of a name (`<kind>`, `<c>`, `<h>`, `<i>`, `<state>`) are indices: the kind of task
-// or the group of machines, and the item of a table or the number of a state.
+// placeholders of a name (`<kind>`, `<c>`, `<h>`, `<i>`, `<state>`) are indices: the kind of task,
+// the group of machines, or the link, route or store; and the item of a table or the number of a
+// state.
 struct ModelParameter {
     std::string_view name;
     void (*set)(ValuesDraft& draft, std::size_t index, std::size_t item, double value);

@@ -77,6 +77,9 @@ class Scenario {
     [[nodiscard]] const std::vector<MachineSpec>& machines_of(const ModelValues& values) const {
         return values.machines ? *values.machines : machines;
     }
+    [[nodiscard]] const NetworkPlan& network_of(const ModelValues& values) const {
+        return values.network ? *values.network : *network;
+    }
     // The power model of a machine; nullptr: none.
     [[nodiscard]] std::shared_ptr<const PowerModel> power_of(const ModelValues& values,
                                                              MachineId machine) const;

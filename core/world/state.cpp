@@ -45,7 +45,7 @@ void WorldState::set_sharing() {
 }
 
 void WorldState::open_staging() {
-    staging.transfers = scenario->network->build(simulation);
+    staging.transfers = scenario->network_of(values).build(simulation);
     for (NodeId node = 0; node < scenario->machines.size(); ++node) staging.nodes.push_back(node);
     for (FileId file = 0; file < scenario->files->files.size(); ++file) {
         const FileTable::File& each = scenario->files->files[file];

@@ -41,6 +41,12 @@ StateTable& ValuesDraft::state_table(std::size_t group) {
     return states_->tables.at(states_->of_machine.at(scenario_.first_of_group(group)));
 }
 
+NetworkPlan* ValuesDraft::network() {
+    if (!network_ && scenario_.network)
+        network_ = std::make_shared<NetworkPlan>(*scenario_.network);
+    return network_.get();
+}
+
 ModelValues ValuesDraft::finish() && {
     if (contention_) values_.contention = std::move(contention_);
     if (common_power_) values_.powers.assign(scenario_.group_count(), common_power_);
@@ -49,6 +55,7 @@ ModelValues ValuesDraft::finish() && {
         if (powers_[group]) values_.powers[group] = powers_[group];
     values_.machines = std::move(machines_);
     values_.states = std::move(states_);
+    values_.network = std::move(network_);
     return std::move(values_);
 }
 

@@ -24,6 +24,9 @@ class ValuesDraft {
     void set_machines(std::size_t group, double MachineSpec::* member, double value);
     // The states of a group of machines.
     [[nodiscard]] StateTable& state_table(std::size_t group);
+    // The network; nullptr if the scenario transfers no files, so that its numbers have no effect.
+    [[nodiscard]] NetworkPlan* network();
+    [[nodiscard]] const Scenario& scenario() const { return scenario_; }
     [[nodiscard]] ModelValues finish() &&;
 
   private:
@@ -34,6 +37,7 @@ class ValuesDraft {
     std::vector<std::shared_ptr<PowerModel>> powers_;  // by group; nullptr: not set by itself
     std::shared_ptr<std::vector<MachineSpec>> machines_;
     std::shared_ptr<StateTables> states_;
+    std::shared_ptr<NetworkPlan> network_;
 };
 
 }  // namespace twinloop

@@ -11,7 +11,12 @@ import twinloop as tl
 from tests.cluster.scenarios import Case, Task, cases, fewer
 from tests.cluster.test_laws_values import FACTORS, changed
 from tests.examples import examples
-from tests.test_model_parameters import STATES, TwoStates
+from tests.test_model_parameters import (
+    STATES,
+    TwoStates,
+    list_networks,
+    make_transfer_scenario,
+)
 from twinloop._core import KPI_NAMES
 from twinloop.description.address import address_to_path
 from twinloop.description.errors import InputError
@@ -145,12 +150,45 @@ def test_states_by_path_are_overrides(numbers: dict[str, float]) -> None:
     assert figures(compiled.run()) == own
 
 
+@examples(12)
+@given(st.sampled_from(list(list_networks())), st.data())
+def test_networks_by_path_are_overrides(platform: dict[str, Any], data: st.DataObject) -> None:
+    compiled = CompiledScenario(make_transfer_scenario(platform))
+    parts = ("ports", "network", "stores", "store")
+    numbers = [
+        each
+        for each in list_numbers(compiled.scenario.platform)
+        if not {*parts}.isdisjoint(each.address) and each.address[-1] != "capacity"
+    ]
+    chosen = data.draw(st.lists(st.sampled_from(numbers), min_size=1, max_size=4))
+    values = {
+        f"platform.{address_to_path(each.address)}": data.draw(
+            st.sampled_from([1, 2, 5] if each.type.is_whole else [0.5, 1.25, 4.0, 60.0])
+        )
+        for each in chosen
+    }
+    assert all(compiled.acts_natively(name) for name in values)
+    own = figures(compiled.run())
+    anew = CompiledScenario(compiled.scenario_from_values(values))
+    assert figures(compiled.run(values)) == figures(anew.run())
+    mine, others = compiled.start(values, placements=True), anew.start(placements=True)
+    while mine.run_slice() | others.run_slice():
+        pass
+    for name, column in others.transfers().items():
+        assert column.tobytes() == mine.transfers()[name].tobytes()
+    many = compiled.run_many([values, {}], outputs=KPI_NAMES, threads=2)
+    assert figures({name: many[name][0] for name in KPI_NAMES}) == figures(anew.run())
+    assert figures({name: many[name][1] for name in KPI_NAMES}) == own
+
+
 # --- by hand --------------------------------------------------------------------------------------
 
 
 def two_groups() -> CompiledScenario:
+    """Two groups of hosts, and a store that no task uses."""
     hosts = [{"cores": 1, "mhz": 1000, "power": LINEAR}, {"cores": 1, "mhz": 1000, "power": LINEAR}]
-    return CompiledScenario(Case(tuple(hosts), (Task(0.0, run_time=8.0),) * 2).scenario)
+    scenario = Case(tuple(hosts), (Task(0.0, run_time=8.0),) * 2).scenario
+    return CompiledScenario(scenario.replace(**{"platform.stores": [{"name": "disk"}]}))
 
 
 def test_a_clock_changes_the_speed_of_its_group() -> None:
@@ -175,6 +213,24 @@ def test_the_idle_power_of_one_group() -> None:
     assert by_group.tolist() == [[400.0, 210.0], [400.0, 250.0]]
 
 
+def test_bandwidths_and_latencies_by_hand() -> None:
+    ready = [CompiledScenario(make_transfer_scenario(each)) for each in list_networks()]
+    ports, stores, *_, links = ready
+    # Task a: 0.5 s of latency and 7 bytes at 2 B/s, 3 s of work, latency and 5 bytes at 2 B/s.
+    assert ports.run_many([{}], outputs=["ends"])["ends"].tolist() == [[10.0, 12.5]]
+    names = [f"{HOST}.ports.in", f"{HOST}.ports.out", "platform.network.latency"]
+    values = dict(zip(names, [7.0, 5.0, 0.25], strict=True))
+    assert ports.run_many([values], outputs=["ends"])["ends"][0, 0] == 0.25 + 1 + 3 + 0.25 + 1
+    # With one stream b reads after a, and writes after a.
+    assert stores.run()["makespan_s"] == pytest.approx(16 / 3 + 3 + 8 / 2)
+    two = stores.run({"platform.stores[0].streams": 2, "platform.stores[0].read": 16.0})
+    # Both read at 8 B/s: a has read after 7/8 s, and from 3 s later on 13 bytes are written.
+    assert two["makespan_s"] == pytest.approx(7 / 8 + 3 + 13 / 2)
+    # The latency of the route of b replaces those of its links.
+    ends = links.run_many({"platform.network.routes[0].latency": [4.0, 0.0]}, outputs=["ends"])
+    assert ends["ends"].tolist() == [[12.0, 19.5], [11.5, 12.0]]
+
+
 def test_paths_that_need_a_compilation() -> None:
     ready = two_groups()
     assert not ready.acts_natively(f"{HOST}.cores")
@@ -196,6 +252,8 @@ def test_paths_that_need_a_compilation() -> None:
         ({f"{HOST}.mhz": 0.0}, "positive, in MHz"),
         ({f"{HOST}.cores": -1.0}, r"hosts\[0\]\.cores must be finite and positive"),
         ({f"{HOST}.name": 1.0}, "is not a number"),
+        ({"platform.stores[0].streams": 1.5}, "must be a whole number, not 1.5"),
+        ({"platform.stores[0].read": 0.0}, "positive, in B/s"),
         ({"platform.clusters[7].hosts[0].mhz": 1.0}, "is not a number"),
         ({"platform.[": 1.0}, "is not a path"),
         ({"speed_facto": 1.0}, "did you mean 'speed_factor'"),

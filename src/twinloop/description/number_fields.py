@@ -55,6 +55,8 @@ class NumberType:
         """
         if math.isfinite(number) and number > self.maximum:
             must = f"at most {self.maximum:g}"
+        elif self.is_whole and math.isfinite(number) and not float(number).is_integer():
+            must = "a whole number"
         else:
             lower = NumberType(minimum=self.minimum, is_exclusive=self.is_exclusive)
             bounds = lower.describe_bounds()

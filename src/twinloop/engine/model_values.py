@@ -174,7 +174,7 @@ class ModelValues:
         if names not in self._layouts:
             paths = sorted((self._require_path(name) for name in names), key=PathValues.order)
             further = [
-                (column.name, column.group, column.item)
+                (column.name, column.first, column.second)
                 for path in paths
                 for column in path.columns
             ]

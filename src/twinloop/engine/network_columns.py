@@ -52,12 +52,12 @@ def _build_topology(machines: MachineTable) -> dict[str, Any]:
     index = {name: number for number, name in enumerate(names)}
     links = expand_links(platform)
     by_name = {link.name: number for number, link in enumerate(links)}
-    routes: list[tuple[int, int, list[int], float]] = []
-    for route in network.routes if network is not None else ():
+    routes: list[tuple[int, int, list[int], float, int]] = []
+    for number, route in enumerate(network.routes if network is not None else ()):
         a, b = (index[end] for end in route.between)
         path = [by_name[name] for name in route.links]
         latency = np.nan if route.latency is None else route.latency
-        routes += [(a, b, path, latency), (b, a, path[::-1], latency)]
+        routes += [(a, b, path, latency, number), (b, a, path[::-1], latency, number)]
     return {
         "latency": network.latency if network is not None else 0.0,
         "node_out": np.array([_bandwidth(each, "send") for each in ports], dtype=np.float64),
@@ -69,6 +69,7 @@ def _build_topology(machines: MachineTable) -> dict[str, Any]:
                 each.link.bandwidth or np.inf,
                 each.link.latency,
                 each.link.duplex == "half",
+                each.number,
             )
             for each in links
         ],

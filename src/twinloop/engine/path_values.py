@@ -20,8 +20,8 @@ class NativeColumn(NamedTuple):
     """A column of a native row: a parameter, its indices, and the divisor of the value."""
 
     name: str
-    group: int = 0
-    item: int = 0
+    first: int = 0
+    second: int = 0
     divisor: float = 1.0
 
 
@@ -120,6 +120,8 @@ class PathValues:
         self, parameter: ModelParameter, given: dict[str, str | int], number: NumberField
     ) -> tuple[NativeColumn, ...]:
         """Return the native columns of a value of this parameter."""
+        if "c" not in given:  # of the network
+            return (NativeColumn(parameter.name, int(given.get("i", 0))),)
         group = self._groups[int(given["c"]), int(given["h"])]
         if "state" in given:
             # A number that is not set changes the kind of the state.

@@ -151,6 +151,8 @@ class ExpandedLink:
     name: str
     ends: tuple[str, str]
     link: NetworkLink
+    #: The place of the description among the links of the network.
+    number: int
 
 
 def expand_links(platform: Platform) -> list[ExpandedLink]:
@@ -158,13 +160,13 @@ def expand_links(platform: Platform) -> list[ExpandedLink]:
     if platform.network is None:
         return []
     expanded = []
-    for link in platform.network.links:
+    for number, link in enumerate(platform.network.links):
         first, second = (_list_nodes(platform, end) for end in link.between)
         for a in first:
             for b in second:
                 single = len(first) == len(second) == 1
                 name = (link.name or "-".join(link.between)) if single else f"{a}-{b}"
-                expanded.append(ExpandedLink(name, (a, b), link))
+                expanded.append(ExpandedLink(name, (a, b), link, number))
     return expanded
 
 

@@ -35,6 +35,15 @@ _STATES: Final[dict[str, Any]] = {
 }
 
 
+_NETWORK: Final[dict[str, Any]] = {
+    "stores": [{"name": "disk", "read": 1, "write": 1, "streams": 1, "ports": 1}],
+    "network": {
+        "links": [{"between": ["C01", "disk"], "bandwidth": 1}],
+        "routes": [{"between": ["C01-H01-001", "disk"], "latency": 1}],
+    },
+}
+
+
 def find_type(row: ModelParameter) -> NumberType:
     """Find the unit and the bounds of a parameter, also those of a field of the platform.
 
@@ -43,8 +52,9 @@ def find_type(row: ModelParameter) -> NumberType:
     """
     if row.type is not None:
         return row.number_type
-    hosts = [{"cores": 1, "power": power, "states": _STATES} for power in _POWERS]
-    platform = Platform.from_dict({"clusters": [{"hosts": hosts}]})
+    host = {"cores": 1, "states": _STATES, "ports": 1}
+    hosts = [{**host, "power": power} for power in _POWERS]
+    platform = Platform.from_dict({"clusters": [{"hosts": hosts}], **_NETWORK})
     if row.is_shared_power:
         found = find_power_type(platform, row)
         if found is not None:
@@ -55,7 +65,7 @@ def find_type(row: ModelParameter) -> NumberType:
             number = find_number(platform, address or ())
             if number is not None and (number.value is not None or "<state>" not in row.name):
                 return number.type
-    raise ValueError(f"no host of the example has {row.name}")
+    raise ValueError(f"the example has no {row.name}")
 
 
 def format_markdown() -> str:

@@ -26,6 +26,9 @@ _TEXTS: Final = {"kind": ".+", "state": r"[^.\[\]]+"}
 PLATFORM: Final = "platform."
 _POWER: Final = "power."
 _HOST: Final = "platform.clusters[<c>].hosts[<h>]."
+_SHARE: Final = "sum of the rates of the transfers there ≤ bandwidth"
+_LATENCY: Final = "start of the flow = start + latency + latencies of the links"
+_STREAMS: Final = "transfers in progress ≤ streams, the others wait"
 
 
 @dataclass(frozen=True)
@@ -330,6 +333,26 @@ _ROWS: Final = (
                 f"constant power of {meaning}, for this group (W)",
                 "power of a host in the state or transition",
             ),
+        )
+    ),
+    *(
+        ModelParameter(name, text, acts, _OWN_FACTOR)
+        for name, text, acts in (
+            (_HOST + "ports.in", "bandwidth of incoming transfers of a host of this group", _SHARE),
+            (_HOST + "ports.out", "bandwidth of outgoing transfers of such a host", _SHARE),
+            ("platform.network.latency", "latency of every route (s)", _LATENCY),
+            ("platform.network.links[<i>].bandwidth", "bandwidth of the link", _SHARE),
+            ("platform.network.links[<i>].latency", "latency of the link (s)", _LATENCY),
+            (
+                "platform.network.routes[<i>].latency",
+                "latency of the declared route (s)",
+                "start of the flow = start + latency of the route",
+            ),
+            ("platform.stores[<i>].read", "bandwidth of all reads of the store", _SHARE),
+            ("platform.stores[<i>].write", "bandwidth of all writes of the store", _SHARE),
+            ("platform.stores[<i>].streams", "transfers of the store at once", _STREAMS),
+            ("platform.stores[<i>].ports.in", "bandwidth of incoming transfers", _SHARE),
+            ("platform.stores[<i>].ports.out", "bandwidth of outgoing transfers", _SHARE),
         )
     ),
 )
