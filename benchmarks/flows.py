@@ -20,7 +20,7 @@ PER_SECOND = 45_000  # flows on one star
 GROWTH = 1.3  # of the cost per flow from the fewest to the most stars
 KINDS = 10  # of equal transfers
 EQUAL = (1, 10, 100)  # concurrent transfers of each kind
-EQUAL_GROWTH = 2.0  # of the cost per transfer from the fewest to the most
+EQUAL_GROWTH = 2.0  # of the cost per transfer, and per change, from the fewest to the most
 AGREE = 1e-6  # SimGrid rounds rates
 Transfer = tuple[int, int, int]  # source, destination, bytes
 
@@ -252,9 +252,62 @@ def many_equal(result: BenchmarkResult, quick: bool) -> None:
     )
 
 
+def change_bandwidth(each: int, changes: int) -> float:
+    """CPU seconds for changes of a bandwidth with `each` transfers of every kind in progress."""
+    take_turn()
+    env = Environment()
+    times = np.arange(1, changes + 1) / 1e3
+    levels = np.where(np.arange(changes) % 2, BANDWIDTH, BANDWIDTH / 2)
+    up = [env.resource(BANDWIDTH) for _ in range(3)]
+    down = [env.resource(BANDWIDTH) for _ in range(7)]
+    up[0].set_profile(times, levels)
+    for kind in range(KINDS):
+        for _ in range(each):
+            env.start(1e15, [up[kind % 3], down[kind % 7]])
+    env.run(until=0.0005)
+    before = process_time()
+    env.run(until=changes / 1e3 + 0.0005)
+    return process_time() - before
+
+
+def many_live(result: BenchmarkResult, quick: bool) -> None:
+    """Cost of a change of the rates with more and more equal transfers in progress."""
+    changes = 5_000 if quick else 20_000
+    cost: dict[int, list[float]] = {each: [] for each in EQUAL}
+    for _ in range(5):
+        for each in EQUAL:
+            cost[each].append(change_bandwidth(each, changes))
+    table = ResultTable(
+        f"Changes of a bandwidth while equal transfers of {KINDS} kinds are in progress",
+        {
+            "transfers at once": ",d",
+            "us per change": ".2f",
+            "cost vs one of each kind": ".2f",
+            "total ms": ".1f",
+        },
+        note=f"Total: {changes:,} changes, each a solution of the rates of all transfers.",
+        costs=["us per change", "total ms"],
+    )
+    best = {each: min(values) for each, values in cost.items()}
+    for each in EQUAL:
+        growth = best[each] / best[EQUAL[0]]
+        table.rows.append([each * KINDS, best[each] / changes * 1e6, growth, best[each] * 1e3])
+    result.tables.append(table)
+    growth = best[EQUAL[-1]] / best[EQUAL[0]]
+    result.goals.append(
+        Goal(
+            f"cost of a change, {EQUAL[-1] * KINDS:,} of {KINDS} kinds in progress to {KINDS}",
+            f"at most {EQUAL_GROWTH}",
+            f"{growth:.2f}",
+            growth <= EQUAL_GROWTH,
+        )
+    )
+
+
 def run(quick: bool) -> BenchmarkResult:
     result = BenchmarkResult()
     one_star(result, quick)
     many_stars(result, quick)
     many_equal(result, quick)
+    many_live(result, quick)
     return result
