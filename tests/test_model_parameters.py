@@ -101,6 +101,8 @@ def list_networks() -> Iterator[dict[str, Any]]:
     }
     yield {**hosts, "stores": [{**disk, "read": 3.0, "write": 2.0, "streams": 1}]}
     yield {**hosts, "stores": [{**disk, "ports": ports}]}
+    store = {"read": 3.0, "write": 2.0, "streams": 1}
+    yield {"clusters": [{"hosts": [{**host, "store": store}]}], "network": {"latency": 0.5}}
     links = [
         {"between": ["C01", "core"], "bandwidth": 2.0, "latency": 0.5},
         {"between": ["core", "disk"], "latency": 1.0},
@@ -113,15 +115,22 @@ def list_networks() -> Iterator[dict[str, Any]]:
 
 
 def make_transfer_scenario(platform: dict[str, Any]) -> Scenario:
-    """Two tasks, each of which reads and writes a file of its own."""
+    """Two tasks, each of which reads and writes a file of its own; without stores, on hosts."""
     tasks = ("a", "b")
+    local = [] if platform.get("stores") else ["C01-h-001", "C01-h-001", "local", "local"]
     return Scenario(
         platform=platform,
         workload=Workload(
             tasks=pl.DataFrame(
                 {"id": tasks, "submit": [0.0, 0.0], "cores": [1.0] * 2, "work": [3.0] * 2}
             ).with_columns(limit="cores"),
-            files=pl.DataFrame({"file": ["ia", "ib", "oa", "ob"], "size": [7.0, 9.0, 5.0, 8.0]}),
+            files=pl.DataFrame(
+                {
+                    "file": ["ia", "ib", "oa", "ob"],
+                    "size": [7.0, 9.0, 5.0, 8.0],
+                    "store": local or [None] * 4,
+                }
+            ),
             task_files=pl.DataFrame(
                 {
                     "task": [*tasks, *tasks],

@@ -243,6 +243,7 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
         network->stores.push_back({nb::cast<NodeId>(each[0]), nb::cast<double>(each[1]),
                                    nb::cast<double>(each[2]), nb::cast<double>(each[3]),
                                    nb::cast<std::uint32_t>(each[4])});
+    network->local_stores = column<StoreId, std::int64_t>(from, "local_stores");
     auto files = std::make_shared<FileTable>();
     const auto sizes = reals(from, "file_size");
     const auto stores = column<StoreId, std::int64_t>(from, "file_store");

@@ -44,8 +44,12 @@ struct NetworkPlan {
     std::vector<PlannedLink> links;
     std::vector<PlannedRoute> routes;
     std::vector<PlannedStore> stores;
+    std::vector<StoreId> local_stores;  // by machine, or `none`; empty: no file is in one
     double latency = 0.0;
 
+    [[nodiscard]] StoreId local_store(std::size_t machine) const {
+        return machine < local_stores.size() ? local_stores[machine] : none;
+    }
     // The network of a run, with new resources in its simulation.
     [[nodiscard]] Transfers build(Simulation& simulation) const;
 };

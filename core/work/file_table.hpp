@@ -14,8 +14,10 @@ namespace twinloop {
 struct FileTable {
     struct File {
         double bytes;
-        StoreId store;  // from which it is read, and to which it is written
-        bool exists;    // at the start of the run
+        // From which it is read, and to which it is written; `none`: the local store of the
+        // machine that writes it.
+        StoreId store;
+        bool exists;  // at the start of the run
     };
     std::vector<File> files;
     // The files of task t: reads[read_offsets[t]] up to reads[read_offsets[t + 1]].

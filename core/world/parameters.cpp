@@ -109,6 +109,16 @@ void of_store(ValuesDraft& draft, Index store, Index, double value) {
                  [&](NetworkPlan& plan) { set_number<Member>(plan.stores.at(store), value); });
 }
 
+template <auto Member>
+void of_local_stores(ValuesDraft& draft, Index group, Index, double value) {
+    const std::vector<std::uint32_t>& groups = draft.scenario().groups;
+    edit_network(draft, [&](NetworkPlan& plan) {
+        for (std::size_t m = 0; m < groups.size(); ++m)
+            if (const StoreId store = plan.local_store(m); groups[m] == group && store != none)
+                set_number<Member>(plan.stores[store], value);
+    });
+}
+
 }  // namespace
 
 const std::vector<ModelParameter>& model_parameters() {
@@ -144,6 +154,12 @@ const std::vector<ModelParameter>& model_parameters() {
         {"platform.clusters[<c>].hosts[<h>].states.<state>.leave.power.power", set_state_watts},
         {"platform.clusters[<c>].hosts[<h>].ports.in", of_ports<&NetworkPlan::Node::in>},
         {"platform.clusters[<c>].hosts[<h>].ports.out", of_ports<&NetworkPlan::Node::out>},
+        {"platform.clusters[<c>].hosts[<h>].store.read",
+         of_local_stores<&NetworkPlan::PlannedStore::read>},
+        {"platform.clusters[<c>].hosts[<h>].store.write",
+         of_local_stores<&NetworkPlan::PlannedStore::write>},
+        {"platform.clusters[<c>].hosts[<h>].store.streams",
+         of_local_stores<&NetworkPlan::PlannedStore::streams>},
         {"platform.network.latency", set_network_latency},
         {"platform.network.links[<i>].bandwidth", of_link<&NetworkPlan::PlannedLink::bandwidth>},
         {"platform.network.links[<i>].latency", of_link<&NetworkPlan::PlannedLink::latency>},

@@ -25,9 +25,13 @@ Staging::Progress Staging::next(std::uint32_t slot) {
         reads ? table.read_by(execution.task) : table.written_by(execution.task);
     if (cursor.next == files.size()) return Progress::over;
     const FileId file = files[cursor.next++];
-    const StoreId store = table.files[file].store;
     const std::span<const Part> parts = world_.scheduler.parts(execution.task);
     cursor.machine = std::ranges::min(parts, {}, &Part::machine).machine;
+    const StoreId store = find_store(file, reads, cursor.machine);
+    if (store == none) {
+        cursor.refused = true;
+        return Progress::refused;
+    }
     const NodeId here = node_of(cursor.machine);
     const NodeId there = state.transfers.stores[store].spec.node;
     TransferSpec spec;
@@ -53,6 +57,9 @@ void Staging::end(std::uint32_t slot, Ending how, const Final& figures) {
     const TransferId id = std::exchange(state.cursors[slot].transfer, none);
     const Transfers::Transfer transfer = state.transfers[id];
     state.transfers.end(world_.simulation, id, how);
+    const bool is_local = world_.scenario->files->files[transfer.spec.file].store == none;
+    if (is_local && transfer.spec.target != none && how == Ending::finished)
+        set_place(transfer.spec.file, transfer.spec.target);
     if (!world_.records.recording.placements) return;
     const bool reads = transfer.spec.source != none;
     world_.records.transfers.push_back({world_.executions[slot].task, transfer.spec.file,
@@ -85,10 +92,30 @@ ActivityId Staging::activity(std::uint32_t slot) const {
     return state.transfers[state.cursors[slot].transfer].activity;
 }
 
-// An instance uses the ports of its host. Machines that were added in the run have unlimited ones.
-NodeId Staging::node_of(MachineId machine) {
+StoreId Staging::find_store(FileId file, bool reads, MachineId machine) const {
+    if (const StoreId store = world_.scenario->files->files[file].store; store != none)
+        return store;
+    if (!reads) return world_.scenario->network->local_store(host_of(machine));
+    const auto found = world_.staging.places.find(file);
+    return found == world_.staging.places.end() ? none : found->second;
+}
+
+void Staging::set_place(FileId file, StoreId store) {
+    StagingState& state = world_.staging;
+    const auto [place, is_new] = state.places.try_emplace(file, store);
+    if (is_new || place->second == store) return;
+    state.transfers.stores[place->second].remove(file);
+    place->second = store;
+}
+
+MachineId Staging::host_of(MachineId machine) const {
     const MachineId host = world_.scheduler.host_of(machine);
-    if (host != no_machine) machine = host;
+    return host == no_machine ? machine : host;
+}
+
+// Machines that were added in the run have unlimited ports and no store.
+NodeId Staging::node_of(MachineId machine) {
+    machine = host_of(machine);
     StagingState& state = world_.staging;
     while (state.nodes.size() <= machine)
         state.nodes.push_back(state.transfers.network.add_node(none, none));

@@ -20,7 +20,8 @@ class Staging {
     // Begins the transfer of the first file of a step, or of the next one.
     [[nodiscard]] Progress begin(std::uint32_t slot, Step step);
     [[nodiscard]] Progress next(std::uint32_t slot);
-    // Whether the store of the present file had no space, or there is no route to it.
+    // Whether the store of the present file had no space, there is no route to it, or there is no
+    // such store: the machine has none, or the file has not been written.
     [[nodiscard]] bool is_refused(std::uint32_t slot) const;
     // The transfer of an execution has ended.
     void end(std::uint32_t slot, Ending how, const Final& figures);
@@ -32,7 +33,13 @@ class Staging {
   private:
     [[nodiscard]] bool is_active(std::uint32_t slot) const;
     [[nodiscard]] ActivityId activity(std::uint32_t slot) const;
+    // The machine itself, or the host of an instance, whose ports and store it uses.
+    [[nodiscard]] MachineId host_of(MachineId machine) const;
     [[nodiscard]] NodeId node_of(MachineId machine);
+    // The store from which a task on the machine reads a file, or to which it writes it.
+    [[nodiscard]] StoreId find_store(FileId file, bool reads, MachineId machine) const;
+    // Notes where a file has been written; an older one elsewhere is replaced.
+    void set_place(FileId file, StoreId store);
 
     WorldState& world_;
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "control/scheduler_state.hpp"
@@ -40,6 +41,8 @@ struct StagingState {
     Transfers transfers;
     std::vector<NodeId> nodes;    // by machine
     std::vector<Cursor> cursors;  // by slot of the execution
+    // The stores of the files that have been written to local ones.
+    std::unordered_map<FileId, StoreId> places;
 };
 
 // The subjects of the kernel's events, encoded in their tokens.

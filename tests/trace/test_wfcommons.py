@@ -186,7 +186,7 @@ def test_the_new_form(tmp_path: Path) -> None:
         ("a", "n1", 2.0, 5.0, 35.0)
     ]
     assert trace.nodes.select("node", "cores", "mhz", "memory").row(0) == ("n1", 4.0, 2400.0, 64.0)
-    assert trace.files.rows() == [("in", 5.0), ("mid", 7.0), ("out", None)]
+    assert trace.files.select("file", "size").rows() == [("in", 5.0), ("mid", 7.0), ("out", None)]
     assert trace.task_files.rows() == [
         ("a", "in", "read"),
         ("a", "mid", "write"),
@@ -204,7 +204,7 @@ def test_the_old_form(tmp_path: Path) -> None:
         ("b_ID2", 10.0, None, None, ["a_ID1"]),
     ]
     assert trace.nodes["memory"].to_list() == [8000.0]
-    assert trace.files.rows() == [("in", 5.0), ("mid", 7.0)]
+    assert trace.files.select("file", "size").rows() == [("in", 5.0), ("mid", 7.0)]
     assert trace.manifest.epoch_ms == 1_704_067_200_000
     by_id = changed(OLD, "workflow", "tasks", 1, "parents", value=["ID1"])
     assert read(document(tmp_path, by_id)).tasks["parents"][1].to_list() == ["a_ID1"]

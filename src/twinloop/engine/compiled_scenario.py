@@ -166,13 +166,14 @@ class CompiledScenario:
 
     def _set_network(self) -> None:
         """Set the network and the files, if the platform has stores and the tasks have files."""
-        if not self.machines.platform.stores or self.workload.task_files.is_empty():
+        if self.workload.task_files.is_empty():
             return
         columns, notes = network_columns.build_network_columns(
             self.machines, self.workload, self.arrays.ids
         )
         self.cleaned += notes
-        self.native_scenario.set_network(columns)
+        if columns is not None:
+            self.native_scenario.set_network(columns)
 
     def _find_rejected(self, queue: Any) -> Any:
         """Find the tasks that can never run because of queue limits, size or a rejected parent."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.platform.network import expand_links
+from twinloop.platform.network import LOCAL, LocalStore, describe_missing_store, expand_links
 from twinloop.trace.tables import conform_table, make_empty_table
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
@@ -22,31 +23,87 @@ if TYPE_CHECKING:
     from twinloop.platform.network import Ports
     from twinloop.workload import Workload
 
-#: Native value for "no limit" of a count.
-_UNLIMITED = 2**32 - 1
+#: Native value for "no limit" of a count, and for "none" of an index.
+_NONE = 2**32 - 1
+
+
+class _Store(NamedTuple):
+    """A store of the scenario: its name, its native node, its description and the path of that."""
+
+    name: str
+    node: int
+    store: LocalStore
+    path: str
+    is_local: bool = False
 
 
 def build_network_columns(
     machines: MachineTable, workload: Workload, ids: pl.Series
-) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
+) -> tuple[dict[str, Any] | None, tuple[Cleaning, ...]]:
     """Build the native columns of the network, its stores and the files of the tasks.
 
-    All files are in the first store: those that no task writes from the start on, the others when
-    they have been written.
+    A file is in its store, or else in the first one: from the start on if no task writes it, and
+    otherwise when it has been written. None: nothing is transferred.
     """
+    files = _list_files(workload)
+    _check_stores(machines.platform, files["store"])
+    if not machines.platform.stores and files["store"].null_count() == files.height:
+        return None, ()
+    stores = _list_stores(machines, files["store"])
+    columns, notes = _build_files(workload, files, ids, stores)
+    _check_capacity(stores, columns)
+    return _build_topology(machines, stores) | columns, notes
+
+
+def _list_files(workload: Workload) -> pl.DataFrame:
+    return workload.files.unique("file", keep="first", maintain_order=True)
+
+
+def _check_stores(platform: Platform, names: pl.Series) -> None:
+    """Refuse files in stores that the platform does not have."""
+    for name in names.drop_nulls().unique(maintain_order=True):
+        if (missing := describe_missing_store(platform, name)) is not None:
+            raise InputError(
+                f"workload.files: store '{name}': {missing[0]}",
+                kind="unknown-reference",
+                remedy=missing[1],
+            )
+
+
+def _list_stores(machines: MachineTable, used: pl.Series) -> list[_Store]:
+    """List the stores: those of the platform, then those of hosts, if a file may be in one."""
     platform = machines.platform
-    columns = _build_topology(machines)
-    files, notes = _build_files(workload, ids)
-    _check_capacity(platform, files)
-    return columns | files, notes
+    first = machines.nodes.height
+    stores = [
+        _Store(each.name, first + number, each, f"platform.stores[{number}]")
+        for number, each in enumerate(platform.stores)
+    ]
+    if used.drop_nulls().is_in([each.name for each in stores]).all():
+        return stores
+    groups = [
+        (host.store, f"platform.clusters[{c}].hosts[{h}].store")
+        for c, cluster in enumerate(platform.clusters)
+        for h, host in enumerate(cluster.hosts)
+    ]
+    for machine, (node, group) in enumerate(
+        zip(machines.nodes["node"], machines.group, strict=True)
+    ):
+        store, path = groups[group]
+        if store is not None:
+            stores.append(_Store(node, machine, store, path, is_local=True))
+    return stores
 
 
-def _build_topology(machines: MachineTable) -> dict[str, Any]:
+def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, Any]:
     platform, network = machines.platform, machines.platform.network
     names = list(machines.nodes["node"])
     hosts = [host for _, host in platform.hosts()]
     ports = [hosts[group].ports for group in machines.group]
     switches = network.switches if network is not None else ()
+    local_stores = np.full(len(names), _NONE, dtype=np.int64)
+    for number, each in enumerate(stores):
+        if each.is_local:
+            local_stores[each.node] = number
     names += [*(store.name for store in platform.stores), *switches]
     ports += [*(store.ports for store in platform.stores), *(None for _ in switches)]
     index = {name: number for number, name in enumerate(names)}
@@ -76,14 +133,15 @@ def _build_topology(machines: MachineTable) -> dict[str, Any]:
         "routes": routes,
         "stores": [
             (
-                index[store.name],
-                store.capacity or np.inf,
-                store.read or np.inf,
-                store.write or np.inf,
-                store.streams or _UNLIMITED,
+                each.node,
+                each.store.capacity or np.inf,
+                each.store.read or np.inf,
+                each.store.write or np.inf,
+                each.store.streams or _NONE,
             )
-            for store in platform.stores
+            for each in stores
         ],
+        "local_stores": local_stores,
     }
 
 
@@ -92,25 +150,31 @@ def _bandwidth(ports: Ports | None, direction: str) -> float:
     return np.inf if value is None else value
 
 
-def _build_files(workload: Workload, ids: pl.Series) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
-    files = workload.files.unique("file", keep="first", maintain_order=True)
+def _build_files(
+    workload: Workload, files: pl.DataFrame, ids: pl.Series, stores: list[_Store]
+) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
+    store, placed = _find_stores(files, stores)
     uses = workload.task_files.filter(pl.col("file").is_in(files["file"].implode()))
     file = find_rows(files["file"], uses["file"])
     task = find_rows(ids, uses["task"])
     reads = uses["access"].to_numpy() == "read"
-    known = task >= 0
+    known = (task >= 0) & placed[file]
     written = np.zeros(files.height, dtype=bool)
     written[file[known & ~reads]] = True
+    is_local = placed & (store == _NONE)
+    _check_writers(files["file"], is_local & ~written, file[known & reads])
     unknown = files.filter(files["size"].is_null())["file"]
     missing = workload.task_files.height - uses.height
     notes = (
         note("assumed", "files without a size: nothing is transferred for them", unknown),
+        note("ignored", "files without a store, on a platform with stores of hosts alone",
+             files["file"].filter(pl.Series(~placed))),
         note("ignored", "uses of files that are not in the table of files", count=missing),
-    )
+    )  # fmt: skip
     columns: dict[str, Any] = {
         "file_size": files["size"].fill_null(0.0).to_numpy(),
-        "file_store": np.zeros(files.height, dtype=np.int64),
-        "file_exists": (~written).astype(np.uint8),
+        "file_store": store,
+        "file_exists": (~written & placed & ~is_local).astype(np.uint8),
     }
     for name, chosen in (("read", known & reads), ("write", known & ~reads)):
         rows = np.flatnonzero(chosen)
@@ -121,18 +185,47 @@ def _build_files(workload: Workload, ids: pl.Series) -> tuple[dict[str, Any], tu
     return columns, tuple(each for each in notes if each.count)
 
 
-def _check_capacity(platform: Platform, files: dict[str, Any]) -> None:
+def _find_stores(
+    files: pl.DataFrame, stores: list[_Store]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the store of each file, none for a local one, and whether the file has a store."""
+    numbers = {each.name: number for number, each in enumerate(stores)} | {LOCAL: _NONE}
+    default = None if stores[0].is_local else 0
+    names = files["store"].replace_strict(numbers, default=default, return_dtype=pl.Int64)
+    return names.fill_null(0).to_numpy(), names.is_not_null().to_numpy()
+
+
+def _check_writers(names: pl.Series, unwritten: Any, read: Any) -> None:
+    """Refuse local files that are read, and that no task writes: they are in no store."""
+    for name in names.gather(np.unique(read[unwritten[read]])).head(1):
+        raise InputError(
+            f"workload.files: '{name}' is in the store of the machine that writes it, and no task "
+            "writes it",
+            kind="inconsistent-values",
+            remedy="set its store to a store or a node",
+        )
+
+
+def _check_capacity(stores: list[_Store], files: dict[str, Any]) -> None:
     """Refuse files that can never fit into their store."""
-    store = platform.stores[0]
-    if store.capacity is None:
-        return
-    total = float(files["file_size"][files["file_exists"] != 0].sum())
-    largest = float(files["file_size"].max(initial=0.0))
-    for what, size in (("the files at the start", total), ("the largest file", largest)):
-        if size > store.capacity:
+    size, store, exists = (files[f"file_{name}"] for name in ("size", "store", "exists"))
+    capacities = np.array([each.store.capacity or np.inf for each in stores])
+    present = exists != 0
+    total = np.bincount(store[present], size[present], len(stores))
+    largest = np.zeros(len(stores))
+    is_local = store == _NONE
+    np.maximum.at(largest, store[~is_local], size[~is_local])
+    # A local file may be written to any host.
+    if is_local.any():
+        hosts = np.flatnonzero([each.is_local for each in stores])
+        roomiest = hosts[np.argmax(capacities[hosts])]
+        largest[roomiest] = max(largest[roomiest], size[is_local].max())
+    for what, sizes in (("the files at the start", total), ("the largest file", largest)):
+        for number in np.flatnonzero(sizes > capacities)[:1]:
+            each = stores[number]
             raise InputError(
-                f"platform.stores[0].capacity: {what} need {size:.15g} bytes, and '{store.name}' "
-                f"has {store.capacity:.15g}",
+                f"{each.path}.capacity: {what} need {sizes[number]:.15g} bytes, and '{each.name}' "
+                f"has {each.store.capacity:.15g}",
                 kind="inconsistent-values",
                 remedy="give the store a larger capacity",
             )
@@ -143,8 +236,9 @@ def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Data
     log = run.transfers()
     if not len(log["task"]):
         return make_empty_table("transfers")
-    files = compiled.workload.files.unique("file", keep="first", maintain_order=True)["file"]
-    stores = pl.Series([store.name for store in compiled.machines.platform.stores])
+    table = _list_files(compiled.workload)
+    files = table["file"]
+    stores = pl.Series([each.name for each in _list_stores(compiled.machines, table["store"])])
     # Machines that were added in the run have no name here.
     machines = pl.Series([*compiled.names.machines, None], dtype=pl.String)
     machine = np.minimum(log["machine"], machines.len() - 1).astype(np.int64)

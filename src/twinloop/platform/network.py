@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -50,6 +50,10 @@ class Ports(Description):
     def send(self) -> float | None:
         """The bandwidth of outgoing transfers (bytes/s); None: unlimited."""
         return self.out
+
+
+#: The store of a file that is written to the local store of the machine of its task.
+LOCAL: Final = "local"
 
 
 class LocalStore(Description):
@@ -177,14 +181,50 @@ def _list_nodes(platform: Platform, end: str) -> tuple[str, ...]:
     return platform.select([end]) if end in groups else (end,)
 
 
+def list_local_stores(platform: Platform) -> dict[str, LocalStore]:
+    """Return the stores of the hosts, by node."""
+    return {
+        node: host.store
+        for cluster, host in platform.hosts()
+        if host.store is not None
+        for node in host.node_names(cluster.name)
+    }
+
+
+def describe_missing_store(platform: Platform, name: str) -> tuple[str, str | None] | None:
+    """Describe why no file can be in the store of this name: problem and remedy; None if one can.
+
+    >>> from twinloop.platform import Platform
+    >>> platform = Platform(clusters=[{"hosts": [{"cores": 1}]}], stores=[{"name": "disk"}])
+    >>> describe_missing_store(platform, "disc")
+    ("unknown store 'disc'", "did you mean 'disk'?")
+    """
+    shared = [store.name for store in platform.stores]
+    if name in shared:
+        return None
+    local = list_local_stores(platform)
+    if name == LOCAL and not local:
+        return "no host has a store", "describe the `store` of a host"
+    if name == LOCAL or name in local:
+        return None
+    known = [*shared, *([LOCAL] if local else []), *list(local)[:100]]
+    return f"unknown store '{name}'", find_unknown_names([name], known, "store")[0][1]
+
+
 def check_network(platform: Platform, findings: ProblemCollector) -> None:
     """Check the names in the network of a platform, and that its stores can be reached."""
     stores = [store.name for store in platform.stores]
     findings.add_repeats(((name, ("stores", i, "name")) for i, name in enumerate(stores)), "store")
+    nodes = set(platform.select())
+    for i, name in enumerate(stores):
+        if name in nodes or name == LOCAL:
+            what = "the store of the machine that writes a file" if name == LOCAL else "a node"
+            findings.add(
+                ("stores", i, "name"), f"'{name}' stands for {what}", kind="duplicate-name"
+            )
     network = platform.network
     if network is None:
         return
-    nodes = set(platform.select())
     for i, name in enumerate(network.switches):
         if name in nodes or name in stores:
             findings.add(

@@ -57,7 +57,7 @@ class Platform(Description):
     )
 
     stores: tuple[SharedStore, ...] = Field(
-        (), description="data stores; files of tasks are in the first one"
+        (), description="data stores; by default files of tasks are in the first one"
     )
     network: NetworkDescription | None = Field(
         None, description="network; by default a star without latency"

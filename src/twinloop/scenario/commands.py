@@ -1,4 +1,4 @@
-"""Commands of tasks, and tasks that are listed in a scenario."""
+"""Commands of tasks, and tasks and files that are listed in a scenario."""
 
 from __future__ import annotations
 
@@ -100,10 +100,31 @@ class TaskDescription(Description):
     queue: Name | None = Field(None, description="queue")
     kind: Name | None = Field(None, description="contention kind")
     parents: tuple[Name, ...] = Field((), description="tasks that must end before it can start")
+    reads: tuple[Name, ...] = Field((), description="files that it reads before its work")
+    writes: tuple[Name, ...] = Field((), description="files that it writes after its work")
 
 
-def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
-    """Create the workload of a list of tasks.
+class FileDescription(Description):
+    """One file, listed in a scenario.
+
+    >>> FileDescription(name="mesh", size="2 GB", store="local").size
+    2000000000.0
+    """
+
+    name: Name = Field(description="name of the file, unique in the workload")
+    size: Bytes = Field(description="its size (bytes)")
+    store: Name | None = Field(
+        None,
+        description="store it is in and is written to: a store of the platform; a node, for the "
+        "store of its host; local: the store of the host of the task that writes it. By default "
+        "the first store of the platform",
+    )
+
+
+def workload_from_tasks(
+    tasks: Sequence[TaskDescription], files: Sequence[FileDescription] = ()
+) -> Workload:
+    """Create the workload of a list of tasks and their files.
 
     >>> workload_from_tasks([TaskDescription(id="a", cores=2, run_time=3)]).tasks["work"].to_list()
     [6.0]
@@ -126,7 +147,23 @@ def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
     commands = pl.DataFrame(
         rows, schema={name: column.dtype for name, column in COMMAND_COLUMNS.items()}, orient="row"
     )
-    return Workload(tasks=frame.with_columns(parents, *commands.get_columns()))
+    uses = [
+        (task.id, file, access)
+        for task in tasks
+        for access, names in (("read", task.reads), ("write", task.writes))
+        for file in names
+    ]
+    return Workload(
+        tasks=frame.with_columns(parents, *commands.get_columns()),
+        files=pl.DataFrame(
+            [(each.name, each.size, each.store) for each in files],
+            schema={"file": pl.String, "size": pl.Float64, "store": pl.String},
+            orient="row",
+        ),
+        task_files=pl.DataFrame(
+            uses, schema=dict.fromkeys(("task", "file", "access"), pl.String), orient="row"
+        ),
+    )
 
 
 def apply_commands(

@@ -52,7 +52,8 @@ def find_type(row: ModelParameter) -> NumberType:
     """
     if row.type is not None:
         return row.number_type
-    host = {"cores": 1, "states": _STATES, "ports": 1}
+    store = {"read": 1, "write": 1, "streams": 1}
+    host = {"cores": 1, "states": _STATES, "ports": 1, "store": store}
     hosts = [{**host, "power": power} for power in _POWERS]
     platform = Platform.from_dict({"clusters": [{"hosts": hosts}], **_NETWORK})
     if row.is_shared_power:

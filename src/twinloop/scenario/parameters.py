@@ -340,6 +340,9 @@ _ROWS: Final = (
         for name, text, acts in (
             (_HOST + "ports.in", "bandwidth of incoming transfers of a host of this group", _SHARE),
             (_HOST + "ports.out", "bandwidth of outgoing transfers of such a host", _SHARE),
+            (_HOST + "store.read", "bandwidth of all reads of the store of such a host", _SHARE),
+            (_HOST + "store.write", "bandwidth of all writes of the store of such a host", _SHARE),
+            (_HOST + "store.streams", "transfers of the store of such a host at once", _STREAMS),
             ("platform.network.latency", "latency of every route (s)", _LATENCY),
             ("platform.network.links[<i>].bandwidth", "bandwidth of the link", _SHARE),
             ("platform.network.links[<i>].latency", "latency of the link (s)", _LATENCY),

@@ -44,6 +44,7 @@ from twinloop.policy.registry import check_policy_name
 from twinloop.scenario.commands import (
     Command,
     Environment,
+    FileDescription,
     Preparation,
     TaskDescription,
     apply_commands,
@@ -161,6 +162,7 @@ class WorkloadDescription(Description):
     )
     generate: GeneratorDescription | None = Field(None, description="generator, in place of a path")
     tasks: tuple[TaskDescription, ...] = Field((), description="list of tasks, in place of a path")
+    files: tuple[FileDescription, ...] = Field((), description="files of the listed tasks")
     command: Command | None = Field(
         None,
         description="program and arguments for tasks without a command; columns of the task in "
@@ -198,6 +200,7 @@ class WorkloadDescription(Description):
                 kind="conflicting-fields",
             )
         self._check_tasks(findings)
+        self._check_files(findings)
         if self.path is None:
             for field in (name for name in ("format", "options") if getattr(self, name)):
                 findings.add((field,), "has no effect without a path", kind="no-effect")
@@ -221,6 +224,23 @@ class WorkloadDescription(Description):
                     findings.add(
                         location, f"unknown task '{parent}'", remedy, kind="unknown-reference"
                     )
+
+    def _check_files(self, findings: ProblemCollector) -> None:
+        """Check that the names of files are unique and that the files of tasks exist."""
+        findings.add_repeats(
+            ((file.name, ("files", index, "name")) for index, file in enumerate(self.files)), "file"
+        )
+        if self.files and not self.tasks:
+            findings.add(("files",), "has no effect without tasks", kind="no-effect")
+        names = {file.name for file in self.files}
+        for index, task in enumerate(self.tasks):
+            for field, given in (("reads", task.reads), ("writes", task.writes)):
+                for place, file in enumerate(given):
+                    if file not in names:
+                        location = ("tasks", index, field, place)
+                        remedy = address.suggest_name(file, sorted(names))
+                        problem = f"unknown file '{file}'"
+                        findings.add(location, problem, remedy, kind="unknown-reference")
 
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
@@ -247,7 +267,7 @@ class WorkloadDescription(Description):
 
     def _load_origin(self, seed: int) -> Trace | Workload:
         if self.tasks:
-            return workload_from_tasks(self.tasks)
+            return workload_from_tasks(self.tasks, self.files)
         if self.object is not None:
             workload: Trace | Workload = self.object
             return workload

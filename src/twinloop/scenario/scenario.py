@@ -17,6 +17,7 @@ from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Positive, Whole
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import Platform
+from twinloop.platform.network import describe_missing_store
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.failures import OLD_ON_FAILURE, Failures, read_old_key
 from twinloop.scenario.model import Model
@@ -322,7 +323,21 @@ class Scenario(Description):
         except InputError as error:
             self._add_override_problem(findings, error)
         findings.check()
+        self._check_stores(findings)
+        findings.check()
         return self
+
+    def _check_stores(self, findings: ProblemCollector) -> None:
+        """Check that the platform has the stores of the listed files."""
+        named = {file.store for file in self.workload.files if file.store is not None}
+        if not named:
+            return
+        platform = self.effective_platform()
+        missing = {name: describe_missing_store(platform, name) for name in named}
+        for index, file in enumerate(self.workload.files):
+            if file.store is not None and (problem := missing[file.store]) is not None:
+                address = ("workload", "files", index, "store")
+                findings.add(address, *problem, kind="unknown-reference")
 
     def _add_override_problem(self, findings: ProblemCollector, problem: InputError) -> None:
         """Report a problem of the changed platform at the override that causes it."""

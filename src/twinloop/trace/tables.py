@@ -195,6 +195,9 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     "files": {
         "file": text_column("name of the file, unique"),
         "size": _bytes_column("its size; null: not recorded"),
+        "store": text_column(
+            "store it is in and is written to: a store, a node or `local`; null: the first store"
+        ),
     },
     "task_files": {
         "task": text_column("the task"),
