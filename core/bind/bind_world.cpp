@@ -229,14 +229,29 @@ nb::dict transfers(const WorldHandle& self) {
     return columns;
 }
 
+// A number of each store.
+template <class Number>
+nb::object of_stores(const WorldHandle& self, Number number) {
+    const auto run = self.hold();
+    std::vector<double> found;
+    for (const DataStore& store : run->state().staging.transfers.stores)
+        found.push_back(static_cast<double>(number(store)));
+    return as_array(std::move(found));
+}
+
 // Bytes in the stores of the platform.
 nb::object stored_bytes(const WorldHandle& self) {
-    const auto run = self.hold();
-    std::vector<double> used;
-    used.reserve(run->state().staging.transfers.stores.size());
-    for (const DataStore& store : run->state().staging.transfers.stores)
-        used.push_back(store.used());
-    return as_array(std::move(used));
+    return of_stores(self, [](const DataStore& store) { return store.used(); });
+}
+
+// Promised bytes, streams in use, transfers that wait for one.
+nb::dict store_use(const WorldHandle& self) {
+    nb::dict columns;
+    columns["promised"] = of_stores(self, [](const DataStore& store) { return store.promised(); });
+    columns["streams"] = of_stores(self, [](const DataStore& store) { return store.active; });
+    columns["waiting"] =
+        of_stores(self, [](const DataStore& store) { return store.waiting.size(); });
+    return columns;
 }
 
 nb::dict states(const WorldHandle& self) {
@@ -521,6 +536,8 @@ void bind_world(nb::module_& module) {
              nb::sig("def transfers(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("stored_bytes", &stored_bytes,
              nb::sig("def stored_bytes(self) -> numpy.typing.NDArray[numpy.float64]"))
+        .def("store_use", &store_use,
+             nb::sig("def store_use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def_prop_ro(
             "live_transfers",
             [](const WorldHandle& self) { return self.hold()->state().staging.transfers.live(); })

@@ -29,6 +29,7 @@ class SlowTransfer:
     file: str | None
     activity: Activity | None = None  # from its admission on
     cancelled: bool = False
+    suspended: bool = False
 
     @property
     def state(self) -> str:
@@ -38,7 +39,18 @@ class SlowTransfer:
 
     @property
     def live(self) -> bool:
-        return self.state in ("waiting", "running")
+        return self.state in ("waiting", "running", "suspended")
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        if self.activity is not None:
+            self.activity.cancel()
+
+    def suspend(self, *, suspended: bool = True) -> None:
+        """Stop the flow; the transfer keeps its place in the queue, its stream and its latency."""
+        self.suspended = suspended
+        if self.activity is not None:
+            self.activity.suspended = suspended
 
 
 class SlowNetwork:
@@ -72,18 +84,19 @@ class SlowNetwork:
                 transfer.activity = self.world.start(
                     transfer.size, transfer.route, latency=transfer.latency
                 )
+                transfer.activity.suspended = transfer.suspended
             else:
                 blocked.update(id(store) for store in transfer.stores)
 
     def advance(self, until: float | Fraction | None) -> None:
         while (time := self.world.peek()) is not None and (until is None or time < until):
             self.world.step(time)
-            self._deliver()
+            self.deliver()
             self.admit()
         if until is not None:
             self.world.run(until=until)
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
         for number, transfer in enumerate(self.transfers):
             if transfer.state == "finished" and number not in self.delivered:
                 self.delivered.add(number)

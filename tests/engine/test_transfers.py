@@ -359,9 +359,7 @@ def test_transfers_end_as_in_the_reference_and_nothing_is_leaked(load: Load) -> 
         ]:
             if slow.live:
                 activity.cancel()
-                slow.cancelled = True
-                if slow.activity is not None:
-                    slow.activity.cancel()
+                slow.cancel()
                 both.slow.admit()
         for start, source, target, size, cancel in registrations:
             if start == number:
