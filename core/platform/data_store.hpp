@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <deque>
+#include <list>
 #include <string>
 #include <unordered_map>
 
@@ -67,10 +67,14 @@ class DataStore {
     }
 
     [[nodiscard]] bool has_stream() const { return active < spec.streams; }
+    // Whether a new transfer need not wait.
+    [[nodiscard]] bool serves_at_once() const { return waiting.empty() && has_stream(); }
 
     DataStoreSpec spec;
-    std::uint32_t active = 0;        // streams in use
-    std::deque<TransferId> waiting;  // for a stream, in the order of their registration
+    std::uint32_t active = 0;  // streams in use
+    // For a stream, in the order of their registration. A list allocates nothing while it is empty,
+    // as that of most stores of hosts.
+    std::list<TransferId> waiting;
 
   private:
     Sum used_;

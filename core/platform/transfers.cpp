@@ -46,8 +46,10 @@ TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
     transfer = {spec, {}, network.latency(path), simulation.now(), false, true};
     if (spec.target != none) stores[spec.target].promise(spec.bytes);
     for (const StoreId store : stores_of(spec))
-        if (store != none) stores[store].waiting.push_back(id);
-    transfer.waits = !may_begin(id);
+        if (store != none && !stores[store].serves_at_once()) transfer.waits = true;
+    if (transfer.waits)
+        for (const StoreId store : stores_of(spec))
+            if (store != none) stores[store].waiting.push_back(id);
     ActivitySpec activity;
     activity.work = spec.bytes;
     activity.limit = spec.limit;
@@ -72,12 +74,12 @@ bool Transfers::may_begin(TransferId id) const {
 
 void Transfers::take_streams(TransferId id) {
     const TransferSpec& spec = slots_[id].spec;
-    slots_[id].waits = false;
     for (const StoreId store : stores_of(spec)) {
         if (store == none) continue;
-        stores[store].waiting.pop_front();
+        if (slots_[id].waits) stores[store].waiting.pop_front();
         ++stores[store].active;
     }
+    slots_[id].waits = false;
 }
 
 void Transfers::end(Simulation& simulation, TransferId id, Ending how) {
