@@ -109,6 +109,19 @@ def test_a_full_local_store_fails_the_task_that_writes_there():
     assert sim._run.stored_bytes().tolist() == [0.0, 0.0, 0.0, 6e6]
 
 
+def test_an_instance_uses_the_store_of_its_host():
+    tasks = [{"id": "w", "writes": ["x"]}, {"id": "r", "reads": ["x"], "parents": ["w"]}]
+    sim = Simulation(scenario(tasks, [{"name": "x", "size": "40 MB", "store": "local"}]))
+    sim.add_instance("vm", host="b", cores=1)
+    for host in ("a", "c"):
+        sim.fail(host)
+    sim.run()
+    assert sim.transfers.select("from", "to", "start", "end").rows() == [
+        ("vm", "b", 10.0, 12.0),
+        ("b", "vm", 12.0, 12.8),
+    ]
+
+
 def test_a_copy_knows_where_local_files_are():
     tasks = [{"id": "w", "writes": ["x"]}, {"id": "r", "reads": ["x"], "parents": ["w"]}]
     sim = Simulation(scenario(tasks, [{"name": "x", "size": "40 MB", "store": "local"}]))
