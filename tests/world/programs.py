@@ -11,7 +11,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.world.slow_world import Machine, SlowWorld, States, Task
+from tests.world.slow_world import Machine, Network, SlowWorld, States, Task
 from twinloop.engine import Simulation
 from twinloop.policy import Decision, Kill, Place, Policy, Preempt, SetState, View, Wake
 from twinloop.workload import Workload
@@ -21,6 +21,8 @@ OVERCOMMIT = 3
 HORIZON = Fraction(600)
 #: The states of Table 1 of DISSECT-CF, shorter: watts of each state, durations of transitions (s).
 STATES = States(Fraction(10), (Fraction(400), Fraction(20)), (Fraction(300), Fraction(6)))
+#: Bandwidths in bytes per second.
+NETWORK = Network(read=Fraction(6), write=Fraction(4), port=Fraction(5), latency=Fraction(1, 2))
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Program:
     tasks: tuple[tuple[Fraction, int, Fraction], ...]  # submission, cores, work
     commands: tuple[Command, ...]
     has_states: bool = False
+    #: The bytes that each task reads and writes; empty: there is no network.
+    files: tuple[tuple[int, int], ...] = ()
 
 
 ORDERS = ("place", "preempt", "kill", "set_state")
@@ -106,7 +110,9 @@ def run_slowly(program: Program) -> SlowWorld:
         f"t{i}": Task(f"t{i}", submit, Fraction(cores), work)
         for i, (submit, cores, work) in enumerate(program.tasks)
     }
-    world = SlowWorld(machines, tasks, Fraction(OVERCOMMIT))
+    for task, (reads, writes) in zip(tasks.values(), program.files, strict=False):
+        task.reads, task.writes = Fraction(reads), Fraction(writes)
+    world = SlowWorld(machines, tasks, Fraction(OVERCOMMIT), NETWORK)
     for command in program.commands:
         world.advance(command.time)
         if command.kind in ORDERS:
@@ -132,6 +138,8 @@ def make_scenario(program: Program) -> tl.Scenario:
         ),
     }
     parts = {"power": power, **({"states": states} if program.has_states else {})}
+    if program.files:
+        parts["ports"] = f"{NETWORK.port} B/s"
     hosts = [{"names": [f"m{i}"], "cores": cores, **parts} for i, cores in enumerate(program.cores)]
     submits, cores, works = zip(*program.tasks, (0, 1, 1), strict=True)
     workload = Workload(
@@ -143,15 +151,43 @@ def make_scenario(program: Program) -> tl.Scenario:
                 "work": [float(each) for each in works],
                 "limit": [float(each) for each in cores],
             }
-        )
+        ),
+        **make_files(program),
     )
     orders = tuple(each for each in program.commands if each.kind in ORDERS)
     script = Script(orders, {f"t{i}": i for i in range(len(program.tasks))})
     return tl.Scenario(
-        platform={"clusters": [{"hosts": hosts}]},
+        platform={"clusters": [{"hosts": hosts}], **(STORES if program.files else {})},
         workload=workload,
         policy=script,
     )
+
+
+STORES = {
+    "stores": [{"name": "s", "read": f"{NETWORK.read} B/s", "write": f"{NETWORK.write} B/s"}],
+    "network": {"latency": f"{float(NETWORK.latency)} s"},
+}
+
+
+def make_files(program: Program) -> dict[str, pl.DataFrame]:
+    """Make the tables of the files that tasks read and write."""
+    uses = [
+        (f"t{i}", f"{access} {i}", float(size), access)
+        for i, sizes in enumerate(program.files)
+        for access, size in zip(("read", "write"), sizes, strict=True)
+        if size > 0
+    ]
+    frame = pl.DataFrame(
+        uses,
+        schema={"task": pl.String, "file": pl.String, "size": pl.Float64, "access": pl.String},
+        orient="row",
+    )
+    if frame.is_empty():
+        return {}
+    return {
+        "files": frame.select("file", "size"),
+        "task_files": frame.select("task", "file", "access"),
+    }
 
 
 def change(sim: Simulation, command: Command) -> bool:
@@ -197,7 +233,9 @@ _WORK = st.integers(1, 400).map(lambda n: Fraction(n, 4))
 
 
 @st.composite
-def programs(draw: st.DrawFn, kinds: tuple[str, ...], *, has_states: bool = False) -> Program:
+def programs(
+    draw: st.DrawFn, kinds: tuple[str, ...], *, has_states: bool = False, has_files: bool = False
+) -> Program:
     """Draw a program whose commands are of these kinds.
 
     No command comes at the time of another event, apart from placements at a submission: the order
@@ -234,4 +272,6 @@ def programs(draw: st.DrawFn, kinds: tuple[str, ...], *, has_states: bool = Fals
             first = f"{'n' if kind == 'add' else 'v'}{number}"
             names.append(first)
         commands.append(Command(time, kind, (first, *rest)))
-    return Program(cores, tasks, tuple(commands), has_states)
+    sizes = st.tuples(st.integers(0, 200), st.integers(0, 200))
+    files = tuple(draw(sizes) for _ in tasks) if has_files else ()
+    return Program(cores, tasks, tuple(commands), has_states, files)

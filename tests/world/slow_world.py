@@ -1,7 +1,7 @@
 """A slow, obvious world: everything is recomputed at every event, in exact fractions.
 
-The rules of machines, instances, states and orders are written here once more, as plainly as
-possible. Nothing is shared with the simulator but the names.
+The rules of machines, instances, states, transfers and orders are written here once more, as plainly
+as possible. Nothing is shared with the simulator but the names.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Machine:
     full: Fraction = ZERO
     states: States | None = None
     host: Machine | None = None
+    is_added: bool = False
     is_down: bool = False
     is_removed: bool = False
     state: str = "running"
@@ -48,11 +49,38 @@ class Machine:
 
 
 @dataclass(eq=False)
+class Transfer:
+    """A file of a task on its way: first the latency, then a flow over links."""
+
+    links: tuple[str, ...]
+    latency: Fraction
+    left: Fraction  # bytes
+
+
+@dataclass(frozen=True)
+class Network:
+    """A store, the ports of all hosts, and the latency of every transfer (s)."""
+
+    read: Fraction  # bytes per second
+    write: Fraction
+    port: Fraction
+    latency: Fraction
+
+    def capacity(self, link: str) -> Fraction:
+        return {"read": self.read, "write": self.write}.get(link, self.port)
+
+
+@dataclass(eq=False)
 class Task:
     name: str
     submit: Fraction
     cores: Fraction
     work: Fraction
+    #: The bytes that it reads before its work, and writes after it; 0: none.
+    reads: Fraction = ZERO
+    writes: Fraction = ZERO
+    step: str = "compute"  # of a running task: read, compute or write
+    transfer: Transfer | None = None
     phase: str = "future"  # then waiting and running, at last completed, killed or failed
     machine: Machine | None = None
     done: Fraction = ZERO
@@ -70,6 +98,7 @@ class SlowWorld:
     tasks: dict[str, Task]
     #: Cores that may be allocated on a machine, as a multiple of the cores that it has.
     overcommit: Fraction
+    network: Network | None = None
     now: Fraction = ZERO
     #: Time and kind of the orders that were carried out, as the table of decisions has them.
     carried_out: list[tuple[Fraction, str]] = field(default_factory=list)
@@ -81,7 +110,28 @@ class SlowWorld:
 
     def active_on(self, machine: Machine) -> list[Task]:
         """The tasks that the machine serves; those of a suspended instance wait on it."""
-        return self.on(machine) if machine.is_open else []
+        return [t for t in self.on(machine) if t.step == "compute"] if machine.is_open else []
+
+    def flows(self) -> dict[str, Fraction]:
+        """The rate of each transfer, max-min fair over all its links."""
+        flows = {
+            task.name: task.transfer.links
+            for task in self.tasks.values()
+            if task.phase == "running"
+            and task.transfer is not None
+            and task.transfer.latency == 0
+            and task.machine.is_open
+        }
+        left = {link: self.network.capacity(link) for links in flows.values() for link in links}
+        rates: dict[str, Fraction] = {}
+        while open_flows := {name: links for name, links in flows.items() if name not in rates}:
+            users = {link: [n for n, links in open_flows.items() if link in links] for link in left}
+            level, bottleneck = min((left[link] / len(u), link) for link, u in users.items() if u)
+            for name in users[bottleneck]:
+                rates[name] = level
+                for link in flows[name]:
+                    left[link] -= level
+        return rates
 
     def instances(self, host: Machine) -> list[Machine]:
         return [m for m in self.machines.values() if m.host is host and not m.is_removed]
@@ -127,7 +177,8 @@ class SlowWorld:
     def advance(self, until: Fraction) -> None:
         """Process all events up to and including that time."""
         while True:
-            rates = self.rates()
+            rates, flows = self.rates(), self.flows()
+            moving = [t.transfer for t in self.tasks.values() if t.transfer is not None]
             times = [t.submit for t in self.tasks.values() if t.phase == "future"]
             times += [m.until for m in self.machines.values() if m.until is not None]
             times += [
@@ -135,8 +186,16 @@ class SlowWorld:
                 for name, rate in rates.items()
                 if rate > 0
             ]
+            times += [self.now + each.latency for each in moving if each.latency > 0]
+            times += [
+                self.now + self.tasks[name].transfer.left / rate for name, rate in flows.items()
+            ]
             then = min([*(max(time, self.now) for time in times), until])
             self._pass(rates, then - self.now)
+            for name, rate in flows.items():
+                self.tasks[name].transfer.left -= rate * (then - self.now)
+            for each in moving:
+                each.latency = max(ZERO, each.latency - (then - self.now))
             self.now = then
             if not self._process_events() and then == until:
                 return
@@ -159,8 +218,8 @@ class SlowWorld:
     def _process_events(self) -> bool:
         happened = False
         for task in self.tasks.values():
-            if task.phase == "running" and task.done >= task.work:
-                task.phase, task.end = "completed", self.now
+            if task.phase == "running" and self._ends_step(task):
+                self._next_step(task)
                 happened = True
         for machine in self.machines.values():
             if machine.until is not None and machine.until <= self.now:
@@ -172,6 +231,35 @@ class SlowWorld:
                 task.phase = "waiting"
                 happened = True
         return happened
+
+    def _ends_step(self, task: Task) -> bool:
+        if task.transfer is None:
+            return task.done >= task.work and task.machine.is_open
+        return task.transfer.latency == 0 and task.transfer.left <= 0
+
+    def _begin(self, task: Task) -> None:
+        task.step, task.transfer = "read", None
+        if task.reads > 0:
+            self._begin_transfer(task, ("read", "in"), task.reads)
+        else:
+            task.step = "compute"
+
+    def _next_step(self, task: Task) -> None:
+        before, task.transfer = task.step, None
+        if before == "read":
+            task.step = "compute"
+        elif before == "compute" and task.writes > 0:
+            task.step = "write"
+            self._begin_transfer(task, ("write", "out"), task.writes)
+        else:
+            task.phase, task.end = "completed", self.now
+
+    def _begin_transfer(self, task: Task, way: tuple[str, str], size: Fraction) -> None:
+        """A transfer keeps its links if its instance moves; an added machine has no ports."""
+        host = task.machine.host or task.machine
+        store, port = way
+        links = (store,) if host.is_added else (store, f"{port} of {host.name}")
+        task.transfer = Transfer(links, self.network.latency, size)
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -195,20 +283,21 @@ class SlowWorld:
         task.phase, task.machine = "running", machine
         task.start = self.now if task.start is None else task.start
         task.attempts += 1
+        self._begin(task)
         return True
 
     def _preempt(self, name: str) -> bool:
         return self.tasks[name].phase == "running" and self._interrupt(self.tasks[name])
 
     def _interrupt(self, task: Task) -> bool:
-        task.phase, task.done, task.machine = "waiting", ZERO, None
+        task.phase, task.done, task.machine, task.transfer = "waiting", ZERO, None, None
         return True
 
     def _kill(self, name: str) -> bool:
         task = self.tasks[name]
         if task.phase not in ("waiting", "running"):
             return False
-        task.phase, task.end = "killed", self.now
+        task.phase, task.end, task.transfer = "killed", self.now, None
         return True
 
     def _set_state(self, name: str, state: str) -> bool:
@@ -255,7 +344,7 @@ class SlowWorld:
         if kind == "add":
             model = self.machines["m0"]
             self.machines[name] = Machine(
-                name, Fraction(rest[0]), model.idle, model.full, model.states
+                name, Fraction(rest[0]), model.idle, model.full, model.states, is_added=True
             )
             return True
         if kind == "add_instance":

@@ -95,10 +95,25 @@ def test_instances_fail_and_go_with_their_hosts(program: Program) -> None:
     check(program)
 
 
+@given(programs((*ORDERS, "place", "place"), has_files=True))
+@examples(25)
+def test_tasks_read_and_write_their_files(program: Program) -> None:
+    check(program)
+
+
+@given(
+    programs((*ORDERS, "place", "place", *INSTANCES, "fail", "restore", "remove"), has_files=True)
+)
+@examples(25)
+def test_the_tasks_of_instances_use_the_ports_of_their_hosts(program: Program) -> None:
+    check(program)
+
+
 @given(
     programs(
         (*ORDERS, "place", *INSTANCES, "set_state", "fail", "restore", "add", "remove"),
         has_states=True,
+        has_files=True,
     ),
     st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
 )
@@ -109,5 +124,7 @@ def test_a_copy_in_mid_run_goes_on_as_its_origin(program: Program, time: Fractio
     for other in copies:
         assert other.tasks.equals(origin.tasks)
         assert other.machines.equals(origin.machines)
+        assert other.transfers.equals(origin.transfers)
+        assert other.instances.equals(origin.instances)
         assert other.trace().node_states.equals(origin.trace().node_states)
         assert other.trace().placements.equals(origin.trace().placements)
