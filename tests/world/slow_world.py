@@ -1,7 +1,7 @@
 """A slow, obvious world: everything is recomputed at every event, in exact fractions.
 
-The rules of machines, instances, states, transfers and orders are written here once more, as plainly
-as possible. Nothing is shared with the simulator but the names.
+The rules of machines, instances, states, transfers and orders are written here once more, as
+plainly as possible. Nothing is shared with the simulator but the names.
 """
 
 from __future__ import annotations
