@@ -73,8 +73,8 @@ std::shared_ptr<const Efficiency> efficiency_from(nb::handle given) {
     std::map<Kind, std::vector<double>> rows;
     for (const nb::handle item : nb::steal<nb::list>(PyMapping_Items(given.ptr()))) {
         const auto kind = nb::cast<std::int64_t>(item[0]);
-        if (kind < 0 || kind >= std::int64_t{lease_kind})
-            throw nb::value_error("a kind must be between 0 and 65534");
+        if (kind < 0 || kind > std::int64_t{largest_kind})
+            throw nb::value_error("a kind must be between 0 and 65535");
         std::vector<double>& row = rows[static_cast<Kind>(kind)];
         for (const nb::handle value : nb::object(item[1])) row.push_back(nb::cast<double>(value));
     }
@@ -243,8 +243,8 @@ std::vector<ResourceId> Environment::route_of(nb::handle given) const {
 nb::object Environment::start(nb::handle self, double work, nb::handle on,
                               const ActivityOptions& options) {
     const std::vector<ResourceId> route = route_of(on);
-    if (options.kind < 0 || options.kind >= std::int64_t{lease_kind})
-        throw nb::value_error("kind must be between 0 and 65534");
+    if (options.kind < 0 || options.kind > std::int64_t{largest_kind})
+        throw nb::value_error("kind must be between 0 and 65535");
     if (std::abs(options.priority) > 1'000'000'000)
         throw nb::value_error("priority must be between -1e9 and 1e9");
     ActivitySpec spec;

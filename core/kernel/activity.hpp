@@ -27,8 +27,7 @@ struct ActivityId {
     bool operator==(const ActivityId&) const = default;
 };
 
-// `lease`: no activity of a client, but the representative of a lease on its host (lease.hpp).
-enum class State : std::uint8_t { free, waiting, running, suspended, lease };
+enum class State : std::uint8_t { free, waiting, running, suspended };
 
 // Constraint that determines the rate of a running activity: its own limit, the level of its
 // resource, or the solution of its group, as a flow of its own or in a bundle of equal ones.
@@ -108,8 +107,7 @@ struct Activity {
     double started = 0.0;     // start time; NaN before
     std::uint64_t token = 0;  // of the client
     Route route;
-    // Waiting: its event; in a group: its flow or bundle; of a lease: its index; free: the next
-    // slot.
+    // Waiting: its event; in a group: its flow or bundle; free: the next slot.
     std::uint32_t where = none;
     std::uint32_t generation = 0;
     std::int32_t priority = 0;

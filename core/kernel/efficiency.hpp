@@ -10,8 +10,7 @@
 namespace twinloop {
 
 using Kind = std::uint16_t;
-// Reserved for the leases of a resource (lease.hpp), which are no activities of a client.
-inline constexpr Kind lease_kind = 65535;
+inline constexpr Kind largest_kind = 65535;
 
 // The resource as a whole.
 struct Presence {

@@ -5,12 +5,6 @@
 
 namespace twinloop {
 
-LeaseKind* Lease::find(Kind kind) {
-    for (LeaseKind& each : kinds_)
-        if (each.kind == kind) return &each;
-    return nullptr;
-}
-
 const LeaseKind& Lease::kind(Kind kind) const { return *const_cast<Lease*>(this)->find(kind); }
 
 // ---- Integrals ----------------------------------------------------------------------------------
@@ -34,6 +28,7 @@ Sum Lease::prices(const Resource& on, double now) const {
 
 double Lease::done(const Resource& on, double now) const {
     double sum = done_;
+    if (running_ == 0) return sum;
     for (const LeaseKind& each : kinds_)
         sum += each.limits.value() * (on.own_clock(on.clocks(each.kind), now) - each.own_mark) +
                each.weights.value() * (progress(on, each, now) - each.progress);
@@ -73,14 +68,8 @@ void Lease::join(ActivityPool& pool, Resource& on, Activity& activity, double no
     on.advance_to(now);
     advance(on, now);
     on.count(activity.kind);
-    LeaseKind* mine = find(activity.kind);
-    if (!mine) {
-        mine = &kinds_.emplace_back();
-        mine->kind = activity.kind;
-        mine->own_mark = on.own_clock(on.clocks(activity.kind), now);
-        mine->shared_mark = on.shared_clock(on.clocks(activity.kind), now);
-    }
-    ++mine->running;
+    LeaseKind& mine = open_kind(on, activity.kind, now);
+    ++mine.running;
     ++running_;
     if (activity.limit < never) {
         demand_.add(activity.limit);
@@ -88,11 +77,31 @@ void Lease::join(ActivityPool& pool, Resource& on, Activity& activity, double no
         ++unlimited_;
     }
     if (activity.limit < never && activity.threshold() <= level_) {
-        hold_by_limit(pool, on, activity, *mine, now);
+        hold_by_limit(pool, on, activity, mine, now);
     } else {
-        hold_by_level(pool, activity, *mine);
+        hold_by_level(pool, activity, mine);
     }
-    thresholds_.add(activity);
+}
+
+LeaseKind& Lease::open_kind(const Resource& on, Kind kind, double now) {
+    LeaseKind* mine = find(kind);
+    if (mine && mine->running > 0) return *mine;
+    // A single kind that rests keeps its memory for the next one.
+    if (!mine) mine = running_ == 0 && !kinds_.empty() ? &kinds_.front() : &kinds_.emplace_back();
+    const KindShare& clocks = on.clocks(kind);
+    mine->kind = kind;
+    mine->own_mark = on.own_clock(clocks, now);
+    mine->shared_mark = on.shared_clock(clocks, now);
+    return *mine;
+}
+
+void Lease::rest(LeaseKind& mine) {
+    if (kinds_.size() > 1) {
+        kinds_.erase(kinds_.begin() + (&mine - kinds_.data()));
+        return;
+    }
+    mine.progress = 0.0;
+    mine.ends.clear();
 }
 
 // The end of a kind that is not present any more is no longer listed.
@@ -109,8 +118,9 @@ void Lease::leave(ActivityPool& pool, Resource& on, Activity& activity, double n
         --unlimited_;
     }
     on.discount(activity.kind);
-    if (--mine->running == 0) kinds_.erase(kinds_.begin() + (mine - kinds_.data()));
-    if (--running_ > 0) return;
+    --running_;
+    if (--mine->running == 0) rest(*mine);
+    if (running_ > 0) return;
     demand_.clear();
     thresholds_.clear();
     levels_ = slope_ = constant_ = 0.0;
@@ -123,6 +133,7 @@ void Lease::hold_by_limit(ActivityPool& pool, Resource& on, Activity& activity, 
     on.add_own_end(pool, activity, now);
     mine.limits.add(activity.limit);
     ++mine.by_limit;
+    thresholds_.add_limited(activity);
 }
 
 void Lease::hold_by_level(ActivityPool& pool, Activity& activity, LeaseKind& mine) {
@@ -133,6 +144,7 @@ void Lease::hold_by_level(ActivityPool& pool, Activity& activity, LeaseKind& min
     mine.ends.push(activity.key, activity.tag);
     mine.weights.add(activity.weight);
     ++mine.by_level;
+    thresholds_.add_at_level(activity);
     if (pool.has_charges()) pool.charge(ActivityPool::slot_of(activity.tag)).mark = prices_;
 }
 
@@ -145,11 +157,13 @@ void Lease::release(ActivityPool& pool, Resource& on, Activity& activity, LeaseK
         if (--mine.by_limit == 0) mine.limits.clear();
         return;
     }
+    // The lease has advanced to this time.
     if (pool.has_charges())
         pool.charge(ActivityPool::slot_of(activity.tag)) = {charged_to(pool, on, activity, now),
                                                             {}};
-    activity.consumed = consumed_by(on, activity, now);
-    activity.left = remaining(on, activity, now);
+    activity.consumed += (levels_ - activity.joined) * activity.weight;
+    activity.left =
+        std::max(activity.left - (mine.progress - activity.reading) * activity.weight, 0.0);
     activity.hold = Hold::nothing;
     mine.ends.forget({activity.key, activity.tag}, CurrentEnd{pool, Hold::level});
     mine.weights.subtract(activity.weight);
@@ -195,7 +209,7 @@ void Lease::solve(ActivityPool& pool, Resource& on, Bound bound, double now) {
                         : bound == Bound::size     ? size
                                                    : weight * on.level;
     const auto balanced = [&] { return bound == Bound::activities ? never : balance(rate); };
-    level_ = thresholds_.switch_sides(pool, balanced(), [&](Activity& activity) {
+    const auto change = [&](Activity& activity) {
         LeaseKind& mine = *find(activity.kind);
         const Hold before = activity.hold;
         release(pool, on, activity, mine, now);
@@ -204,9 +218,10 @@ void Lease::solve(ActivityPool& pool, Resource& on, Bound bound, double now) {
         } else {
             hold_by_limit(pool, on, activity, mine, now);
         }
-        thresholds_.add(activity);
-        return balanced();
-    });
+    };
+    level_ = balanced();
+    if (!thresholds_.empty())
+        level_ = thresholds_.switch_sides(pool, level_, NoOthers{}, change, balanced);
     const Consumer sum = totals();
     slope_ = bound == Bound::level && sum.weight > 0.0 ? weight / sum.weight : 0.0;
     constant_ = sum.weight == 0.0 ? 0.0 : bound == Bound::size ? level_ : -sum.limit / sum.weight;

@@ -3,10 +3,10 @@
 //   rate of the lease = min(size, sum of the limits of its activities, weight x level of the host)
 //   rate of an activity in it = min(limit, its weight x inner level)
 //
-// On the host the lease takes part as one consumer, its representative. While the level of the host
-// determines its rate, the inner level is slope x level + constant, so every integral of the lease
-// is the same combination of two integrals of the host: a change of the level visits no activity in
-// it, unless the activity switches between its limit and the inner level (core/README.md).
+// On the host the lease takes part as one consumer. While the level of the host determines its
+// rate, the inner level is slope x level + constant, so every integral of the lease is the same
+// combination of two integrals of the host: a change of the level visits no activity in it, unless
+// the activity switches between its limit and the inner level (core/README.md).
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,17 @@
 
 namespace twinloop {
 
-// The clock of the host that gives the next end at the inner level: with `mixed`, both do.
-enum class EndClock : std::uint8_t { nothing, own, shared, mixed };
+// The clock of the host in which the next end at the inner level is listed.
+enum class EndClock : std::uint8_t { nothing, own, shared };
 
 struct LeaseKind {
     Kind kind = 0;
-    EndClock clock = EndClock::nothing;  // where its next end is listed
+    EndClock clock = EndClock::nothing;
     bool has_part = false;
     std::uint32_t running = 0;
     std::uint32_t by_limit = 0;
     std::uint32_t by_level = 0;
-    std::uint32_t place = none;  // in the list of mixed ends
-    double next_end = 0.0;       // key of its next end in that clock
-    double own_mark = 0.0;       // readings of the host's clocks at the last update
+    double own_mark = 0.0;  // readings of the host's clocks at the last update
     double shared_mark = 0.0;
     double progress = 0.0;  // of a unit weight at the inner level, at the last update
     Sum limits;             // of the limited activities
@@ -38,8 +36,17 @@ struct LeaseKind {
     Consumer part{0, 0};    // of its rate: constant, and per unit of the host's level, as listed
 };
 
-class Lease {
-    std::uint32_t running_ = 0;  // first, with what a single activity needs
+// A lease as one consumer of its host, while it has activities other than a single one.
+struct HostShare {
+    Hold hold = Hold::nothing;
+    Consumer consumer{0.0, 0.0};
+    double joined = 0.0;  // time, or integral of the level, when its constraint last changed
+    Sum price_mark;       // reading of its price integral at that time; 0 without one
+};
+
+// The first lines of memory hold what a single activity needs.
+class alignas(64) Lease {
+    std::uint32_t running_ = 0;
 
   public:
     // What determines the rate of the lease.
@@ -66,6 +73,7 @@ class Lease {
         double below;
     };
     [[nodiscard]] Switches switches(const ActivityPool& pool);
+    [[nodiscard]] bool can_switch() const { return !thresholds_.empty(); }
 
     // Of an activity at the inner level.
     [[nodiscard]] double remaining(const Resource& on, const Activity& activity, double now) const;
@@ -80,37 +88,38 @@ class Lease {
     // Its joined activities, in the order of joining.
     [[nodiscard]] std::vector<Slot> joined(const ActivityPool& pool) const;
     [[nodiscard]] std::vector<LeaseKind>& kinds() { return kinds_; }
-    [[nodiscard]] LeaseKind* find(Kind kind);
+    [[nodiscard]] LeaseKind* find(Kind kind) {
+        for (LeaseKind& each : kinds_)
+            if (each.kind == kind) return &each;
+        return nullptr;
+    }
     [[nodiscard]] std::uint32_t running() const { return running_; }
     [[nodiscard]] double slope() const { return slope_; }
     [[nodiscard]] double constant() const { return constant_; }
     [[nodiscard]] bool updated_at(double now) const { return since_ == now; }
 
-    ResourceId id = none;
     ResourceId host = none;
+    std::uint32_t users = 0;  // activities that exist, also those that wait or are suspended
     // A single activity uses the host directly, with the size as a further limit and the weight of
     // the lease; these are its own values, and its counters when it joined.
     Slot single = none;
+    double size = 0.0;
+    double weight = 1.0;
+    bool suspended = false;
+    bool unsettled = false;
+    bool weight_is_size = false;
+    ResourceId id = none;
     Consumer single_own{0, 0};
     double single_consumed = 0.0;
     double single_left = 0.0;
     double single_cost = 0.0;
-    double size = 0.0;
-    double weight = 1.0;
-    std::uint32_t users = 0;  // activities that exist, also those that wait or are suspended
-    bool weight_is_size = false;
-    bool suspended = false;
-    bool unsettled = false;
-    std::uint32_t member = none;  // its index among the leases of the host
-    Slot representative = none;   // on the host, while it has activities at the inner level
-    // Until its representative or its single activity joined.
+    // Until it joined the host as a consumer, or its single activity did.
     double consumed = 0.0;
     double done_alone = 0.0;  // by single activities
     double cost = 0.0;
+    std::uint32_t member = none;  // its index among the leases of the host
+    HostShare share;
     std::vector<Slot> parked;  // running activities while the lease is not active
-    // Levels of the host, as listed there, above and below which activities switch.
-    double switch_above = never;
-    double switch_below = -1.0;
 
   private:
     [[nodiscard]] const LeaseKind& kind(Kind kind) const;
@@ -118,6 +127,8 @@ class Lease {
                        double now);
     void hold_by_level(ActivityPool& pool, Activity& activity, LeaseKind& mine);
     void release(ActivityPool& pool, Resource& on, Activity& activity, LeaseKind& mine, double now);
+    [[nodiscard]] LeaseKind& open_kind(const Resource& on, Kind kind, double now);
+    void rest(LeaseKind& mine);
     [[nodiscard]] double balance(double rate) const;
     [[nodiscard]] Consumer totals() const;
     [[nodiscard]] double progress(const Resource& on, const LeaseKind& mine, double now) const;
@@ -125,20 +136,20 @@ class Lease {
     [[nodiscard]] Sum prices(const Resource& on, double now) const;
     void mark_host(const Resource& on, double now);
 
-    std::vector<LeaseKind> kinds_;  // of those present
-    Thresholds thresholds_;
-    Sum demand_;  // of the finite limits
-    std::uint32_t unlimited_ = 0;
+    std::vector<LeaseKind> kinds_;  // of those present, or one that rests
     // The inner level is slope x level of the host + constant, while activities are at it.
     double slope_ = 0.0;
     double constant_ = 0.0;
     double level_ = never;  // when it was last solved
     double since_ = 0.0;    // time of the last update
     double done_ = 0.0;
-    // Integrals of the inner level, and of price x inner level, and the readings of the host's
-    // integrals up to which they are computed.
+    // Integral of the inner level, and the reading of the host's up to which it is computed.
     double levels_ = 0.0;
     double levels_mark_ = 0.0;
+    Sum demand_;  // of the finite limits
+    std::uint32_t unlimited_ = 0;
+    Thresholds thresholds_;
+    // Likewise the integral of price x inner level.
     Sum prices_;
     Sum prices_mark_;
     Sum level_prices_mark_;

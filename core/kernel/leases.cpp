@@ -4,37 +4,6 @@
 #include <limits>
 
 namespace twinloop {
-namespace {
-
-// Whether the entry of a heap of a host is the present one of its lease.
-template <class Key>
-auto current(const std::vector<Lease>& leases, Key&& key) {
-    return [&leases, key](const KeyHeap::Entry& entry) {
-        return key(leases[static_cast<std::size_t>(entry.tag)]) == entry.key();
-    };
-}
-
-auto current_above(const std::vector<Lease>& leases) {
-    return current(leases, [](const Lease& lease) { return lease.switch_above; });
-}
-
-auto current_below(const std::vector<Lease>& leases) {
-    return current(leases, [](const Lease& lease) { return -lease.switch_below; });
-}
-
-std::uint32_t index_in(const KeyHeap::Entry& entry) {
-    return static_cast<std::uint32_t>(entry.tag);
-}
-
-auto current_end(std::vector<Lease>& leases, Kind kind, EndClock clock) {
-    return [&leases, kind, clock](const KeyHeap::Entry& entry) {
-        const LeaseKind* mine = leases[static_cast<std::size_t>(entry.tag)].find(kind);
-        return mine && mine->clock == clock && mine->next_end == entry.key();
-    };
-}
-
-}  // namespace
-
 // ---- Leases -------------------------------------------------------------------------------------
 
 std::vector<ResourceId> Leases::on(ResourceId host) const {
@@ -46,12 +15,14 @@ std::vector<ResourceId> Leases::on(ResourceId host) const {
 }
 
 void Leases::open(ResourceId id, ResourceId host, double size, double weight, double now) {
-    if (resources_[id].lease == none) {
-        resources_[id].lease = static_cast<std::uint32_t>(leases_.size());
+    if (!has(id)) {
+        indices_.resize(std::max(indices_.size(), id + std::size_t{1}), none);
+        indices_[id] = static_cast<std::uint32_t>(leases_.size());
         leases_.emplace_back();
+    } else {
+        of(id) = {};
     }
     Lease& lease = of(id);
-    lease = {};
     lease.id = id;
     lease.size = size;
     lease.weight = weight > 0.0 ? weight : size > 0.0 ? size : 1.0;
@@ -75,13 +46,24 @@ void Leases::enter_host(Lease& lease, ResourceId host, double now) {
 void Leases::close(ResourceId id) {
     Lease& lease = of(id);
     Host& here = host_of(lease);
-    const std::uint32_t last = here.members.back();
-    here.members[lease.member] = last;
-    leases_[last].member = lease.member;
+    const auto last = static_cast<std::uint32_t>(here.members.size() - 1);
+    if (lease.member != last) rename(here, last, lease.member);
     here.members.pop_back();
     if (lease.unsettled) std::erase(here.unsettled, index_of(lease));
     lease.unsettled = false;
     lease.host = none;
+}
+
+void Leases::rename(Host& here, std::uint32_t from, std::uint32_t to) {
+    here.members[to] = here.members[from];
+    leases_[here.members[to]].member = to;
+    here.above.rename(from, to);
+    here.below.rename(from, to);
+    for (KindEnds& each : here.kinds) {
+        each.own.rename(from, to);
+        each.shared.rename(from, to);
+        if (from < each.ends.size()) each.set(to, each.ends[from]);
+    }
 }
 
 void Leases::resize(ResourceId id, double size, double now) {
@@ -144,15 +126,15 @@ void Leases::unpark(Lease& lease, double now) {
 
 // ---- Activities ---------------------------------------------------------------------------------
 
-void Leases::join(ResourceId id, Activity& activity, Slot slot, double now) {
+ResourceId Leases::join(ResourceId id, Activity& activity, Slot slot, double now) {
     Lease& lease = of(id);
     if (!lease.is_active()) {
         lease.parked.push_back(slot);
-        return;
+        return lease.host;
     }
     if (lease.running() == 0 && lease.single == none) {
         join_single(lease, activity, slot, now);
-        return;
+        return lease.host;
     }
     if (lease.single != none) {
         // The entry of its threshold on the host must become invalid.
@@ -163,9 +145,10 @@ void Leases::join(ResourceId id, Activity& activity, Slot slot, double now) {
         pool_.retag(activity, slot);
     }
     join_inner(lease, activity, now);
+    return lease.host;
 }
 
-void Leases::leave(ResourceId id, Activity& activity, Slot slot, double now) {
+ResourceId Leases::leave(ResourceId id, Activity& activity, Slot slot, double now) {
     Lease& lease = of(id);
     if (activity.hold == Hold::nothing) {
         std::erase(lease.parked, slot);
@@ -174,6 +157,7 @@ void Leases::leave(ResourceId id, Activity& activity, Slot slot, double now) {
     } else {
         leave_inner(lease, activity, now);
     }
+    return lease.host;
 }
 
 void Leases::join_single(Lease& lease, Activity& activity, Slot slot, double now) {
@@ -210,23 +194,9 @@ void Leases::leave_inner(Lease& lease, Activity& activity, double now) {
         unlist_end(here, lease, mine);
         unlist_part(here, mine);
     }
-    if (lease.running() == 1) {
-        list_switches(here, lease, never, -1.0);
-        close_representative(lease, now);
-    }
+    if (lease.running() == 1) close_share(here, lease, now);
     lease.leave(pool_, resources_[lease.host], activity, now);
     unsettle(lease);
-}
-
-void Leases::close_representative(Lease& lease, double now) {
-    if (lease.representative == none) return;
-    Activity& activity = pool_[lease.representative];
-    resources_[lease.host].leave_lease(pool_, activity, now);
-    lease.consumed += activity.consumed;
-    if (pool_.has_charges()) lease.cost += pool_.charge(lease.representative).total;
-    activity.hold = Hold::nothing;
-    pool_.give_back(lease.representative);
-    lease.representative = none;
 }
 
 void Leases::unsettle(Lease& lease) {
@@ -235,84 +205,199 @@ void Leases::unsettle(Lease& lease) {
     host_of(lease).unsettled.push_back(index_of(lease));
 }
 
+// ---- The leases as consumers of their host ------------------------------------------------------
+
+// As a consumer, a lease can use what its activities can.
+void Leases::update_share(Host& here, Lease& lease, double now) {
+    if (lease.running() == 0) return;
+    Resource& on = resources_[lease.host];
+    const Consumer consumer{lease.usable(), lease.weight};
+    HostShare& share = lease.share;
+    if (share.hold != Hold::nothing) {
+        if (share.consumer.limit == consumer.limit && share.consumer.weight == consumer.weight)
+            return;
+        on.subtract_lease_demand(share.consumer.limit);
+        release(here, on, lease, now);
+    }
+    on.add_lease_demand(consumer.limit);
+    share.consumer = consumer;
+    // The listed levels are cautious until the lease is solved.
+    const double threshold = consumer.threshold();
+    const std::uint32_t member = lease.member;
+    if (threshold <= on.level) {
+        hold(here, on, lease, Hold::limit, now);
+        here.above.remove(member);
+        if (!here.below.contains(member) || here.below.key_of(member) > -threshold)
+            here.below.put(member, -threshold);
+    } else {
+        hold(here, on, lease, Hold::level, now);
+        if (!here.above.contains(member) || here.above.key_of(member) > threshold)
+            here.above.put(member, threshold);
+    }
+}
+
+void Leases::close_share(Host& here, Lease& lease, double now) {
+    if (lease.share.hold == Hold::nothing) return;
+    Resource& on = resources_[lease.host];
+    on.subtract_lease_demand(lease.share.consumer.limit);
+    release(here, on, lease, now);
+    list_switches(here, lease, never, -1.0);
+}
+
+void Leases::hold(Host& here, const Resource& on, Lease& lease, Hold hold, double now) {
+    HostShare& share = lease.share;
+    share.hold = hold;
+    if (hold == Hold::limit) {
+        here.limits.add(share.consumer.limit);
+        ++here.by_limit;
+        share.joined = now;
+        if (on.is_priced()) share.price_mark = on.prices(now);
+    } else {
+        here.weights.add(share.consumer.weight);
+        ++here.by_level;
+        share.joined = on.levels(now);
+        if (on.is_priced()) share.price_mark = on.level_prices(now);
+    }
+}
+
+void Leases::release(Host& here, const Resource& on, Lease& lease, double now) {
+    HostShare& share = lease.share;
+    lease.consumed += share_consumed(on, lease, now);
+    lease.cost += share_charged(on, lease, now);
+    if (share.hold == Hold::limit) {
+        here.limits.subtract(share.consumer.limit);
+        if (--here.by_limit == 0) here.limits.clear();
+    } else {
+        here.weights.subtract(share.consumer.weight);
+        if (--here.by_level == 0) here.weights.clear();
+    }
+    share.hold = Hold::nothing;
+    share.price_mark.clear();
+}
+
+double Leases::share_consumed(const Resource& on, const Lease& lease, double now) {
+    const HostShare& share = lease.share;
+    return share.hold == Hold::nothing ? 0.0
+           : share.hold == Hold::limit ? (now - share.joined) * share.consumer.limit
+                                       : (on.levels(now) - share.joined) * share.consumer.weight;
+}
+
+double Leases::share_charged(const Resource& on, const Lease& lease, double now) {
+    const HostShare& share = lease.share;
+    if (share.hold == Hold::nothing || !on.is_priced()) return 0.0;
+    return share.hold == Hold::limit
+               ? on.prices(now).since(share.price_mark) * share.consumer.limit
+               : on.level_prices(now).since(share.price_mark) * share.consumer.weight;
+}
+
+// Beside the activities of the host, see NoOthers. A lease at the level of the host crosses when
+// its own threshold is passed, and is solved when an activity in it crosses.
+class Leases::Consumers {
+  public:
+    Consumers(Leases& leases, Host& here, Resource& on, double now)
+        : leases_(leases), here_(here), on_(on), now_(now) {}
+
+    [[nodiscard]] Consumer sums() const { return {here_.limits.value(), here_.weights.value()}; }
+    [[nodiscard]] bool empty() const { return here_.by_limit + here_.by_level == 0; }
+
+    [[nodiscard]] bool lower(double level, double highest) {
+        Lease* lease = highest_limited(std::max(level, highest));
+        if (lease) cross(*lease, Hold::level);
+        return lease != nullptr;
+    }
+    [[nodiscard]] bool raise(double level, double lowest) {
+        while (!here_.above.empty() && here_.above.front().key() <= std::min(level, lowest)) {
+            Lease& lease = front_of(here_.above);
+            const double threshold = lease.share.consumer.threshold();
+            if (threshold <= here_.above.front().key()) {
+                cross(lease, Hold::limit);
+                return true;
+            }
+            here_.above.put(lease.member, threshold);
+            leases_.unsettle(lease);
+        }
+        return false;
+    }
+    [[nodiscard]] double at_least_limited(double level) {
+        const Lease* lease = highest_limited(level);
+        return lease ? lease->share.consumer.threshold() : level;
+    }
+    [[nodiscard]] NoOthers::Rates settle() {
+        for (const std::uint32_t index : here_.unsettled) {
+            Lease& lease = leases_.leases_[index];
+            lease.unsettled = false;
+            if (lease.share.hold != Hold::nothing) leases_.solve(here_, lease, now_);
+        }
+        here_.unsettled.clear();
+        const Consumer sum = sums();
+        const double drawn = sum.limit + (on_.level < never ? on_.level * sum.weight : 0.0);
+        return {drawn, on_.efficiency ? progress_rate(here_, on_) : drawn};
+    }
+
+  private:
+    [[nodiscard]] Lease& front_of(const IndexedHeap& heap) {
+        return leases_.leases_[here_.members[heap.front().member]];
+    }
+    // The limited lease with the highest threshold, if that is above the level.
+    [[nodiscard]] Lease* highest_limited(double level) {
+        while (!here_.below.empty() && -here_.below.front().key() > level) {
+            Lease& lease = front_of(here_.below);
+            if (lease.share.hold != Hold::limit) {
+                here_.below.remove(lease.member);
+                leases_.unsettle(lease);
+                continue;
+            }
+            const double threshold = lease.share.consumer.threshold();
+            if (threshold >= -here_.below.front().key()) return &lease;
+            here_.below.put(lease.member, -threshold);
+        }
+        return nullptr;
+    }
+    void cross(Lease& lease, Hold to) {
+        release(here_, on_, lease, now_);
+        hold(here_, on_, lease, to, now_);
+        const double threshold = lease.share.consumer.threshold();
+        list_switches(here_, lease, to == Hold::level ? threshold : never,
+                      to == Hold::level ? -1.0 : threshold);
+        leases_.unsettle(lease);
+    }
+
+    Leases& leases_;
+    Host& here_;
+    Resource& on_;
+    double now_;
+};
+
 // ---- Settling -----------------------------------------------------------------------------------
 
 double Leases::settle(ResourceId id, double now) {
     Resource& on = resources_[id];
     Host& here = hosts_[on.leases];
     on.advance_to(now);
-    for (const std::uint32_t index : here.unsettled) update_representative(leases_[index], now);
-    const double next = on.settle(pool_, now, [&] {
-        for (const Slot slot : on.switched_leases()) unsettle(leases_[pool_[slot].where]);
-        on.switched_leases().clear();
-        collect_switches(here, on.level);
-        for (const std::uint32_t index : here.unsettled) {
-            leases_[index].unsettled = false;
-            if (leases_[index].representative != none) solve(here, leases_[index], now);
-        }
-        here.unsettled.clear();
-    });
-    on.add_progress(progress_rate(here, on));
+    for (const std::uint32_t index : here.unsettled) update_share(here, leases_[index], now);
+    const double next = on.settle(pool_, now, Consumers{*this, here, on, now});
     return next_end(here, on, next, now);
-}
-
-// The lease as one consumer of its host, with what its activities can use as limit. Each change
-// gets a new tag, since the entry of an earlier threshold must become invalid.
-void Leases::update_representative(Lease& lease, double now) {
-    if (lease.running() == 0) return;
-    Resource& on = resources_[lease.host];
-    const double usable = lease.usable();
-    if (lease.representative != none) {
-        const Activity& present = pool_[lease.representative];
-        if (present.limit == usable && present.weight == lease.weight) return;
-        on.leave_lease(pool_, pool_[lease.representative], now);
-    } else {
-        const Slot slot = lease.representative = pool_.take();
-        Activity& activity = pool_[slot];
-        activity.state = State::lease;
-        activity.kind = lease_kind;
-        activity.work = activity.left = never;
-        activity.consumed = 0.0;
-        activity.where = index_of(lease);
-    }
-    Activity& activity = pool_[lease.representative];
-    activity.limit = usable;
-    activity.weight = lease.weight;
-    pool_.retag(activity, lease.representative);
-    on.join_lease(pool_, activity, now);
-}
-
-void Leases::collect_switches(Host& here, double level) {
-    while (const auto* top = here.above.top(current_above(leases_))) {
-        if (top->key() >= level) break;
-        Lease& lease = leases_[static_cast<std::size_t>(top->tag)];
-        here.above.pop();
-        lease.switch_above = never;
-        unsettle(lease);
-    }
-    while (const auto* top = here.below.top(current_below(leases_))) {
-        if (-top->key() <= level) break;
-        Lease& lease = leases_[static_cast<std::size_t>(top->tag)];
-        here.below.pop();
-        lease.switch_below = -1.0;
-        unsettle(lease);
-    }
 }
 
 void Leases::solve(Host& here, Lease& lease, double now) {
     Resource& on = resources_[lease.host];
-    const bool limited = pool_[lease.representative].hold == Hold::limit;
+    const bool limited = lease.share.hold == Hold::limit;
     lease.solve(pool_, on,
                 !limited       ? Lease::Bound::level
                 : lease.fits() ? Lease::Bound::activities
                                : Lease::Bound::size,
                 now);
-    if (limited) {
-        list_switches(here, lease, never, -1.0);
-    } else {
-        // Not on the wrong side of the level by a rounding error, or it would switch for ever.
-        const auto [above, below] = lease.switches(pool_);
-        list_switches(here, lease, std::max(above, on.level), std::min(below, on.level));
+    // Without limits inside, the levels that were listed with the share remain.
+    if (lease.can_switch()) {
+        const double threshold = lease.share.consumer.threshold();
+        if (limited) {
+            list_switches(here, lease, never, threshold);
+        } else {
+            // Not on the wrong side of the level by a rounding error, or it would be solved again.
+            const auto [above, below] = lease.switches(pool_);
+            const double highest = above > on.level ? above : next_larger(on.level);
+            list_switches(here, lease, std::min(highest, threshold), std::min(below, on.level));
+        }
     }
     for (LeaseKind& mine : lease.kinds()) {
         list_end(here, lease, mine);
@@ -320,17 +405,16 @@ void Leases::solve(Host& here, Lease& lease, double now) {
     }
 }
 
-void Leases::list_switches(Host& here, Lease& lease, double above, double below) {
-    const std::uint32_t index = index_of(lease);
-    if (above != lease.switch_above) {
-        const double old = std::exchange(lease.switch_above, above);
-        if (old < never) here.above.forget({old, index}, current_above(leases_));
-        if (above < never) here.above.push(above, index);
+void Leases::list_switches(Host& here, const Lease& lease, double above, double below) {
+    if (above < never) {
+        here.above.put(lease.member, above);
+    } else {
+        here.above.remove(lease.member);
     }
-    if (below != lease.switch_below) {
-        const double old = std::exchange(lease.switch_below, below);
-        if (old >= 0.0) here.below.forget({-old, index}, current_below(leases_));
-        if (below >= 0.0) here.below.push(-below, index);
+    if (below >= 0.0) {
+        here.below.put(lease.member, -below);
+    } else {
+        here.below.remove(lease.member);
     }
 }
 
@@ -342,43 +426,34 @@ Leases::KindEnds& Leases::ends_of(Host& host, Kind kind) {
 }
 
 // Lists the next end of the lease at its inner level in the clock of the host that gives it.
-void Leases::list_end(Host& here, Lease& lease, LeaseKind& mine) {
-    unlist_end(here, lease, mine);
-    if (mine.by_level == 0) return;
+void Leases::list_end(Host& here, const Lease& lease, LeaseKind& mine) {
+    const EndClock clock = mine.by_level == 0     ? EndClock::nothing
+                           : lease.slope() == 0.0 ? EndClock::own
+                                                  : EndClock::shared;
+    if (mine.clock != clock) unlist_end(here, lease, mine);
+    if (clock == EndClock::nothing) return;
+    mine.clock = clock;
     KindEnds& ends = ends_of(here, mine.kind);
-    const std::uint32_t index = index_of(lease);
-    const double left = mine.ends.top(CurrentEnd{pool_, Hold::level})->key() - mine.progress;
-    if (lease.slope() == 0.0) {
-        mine.clock = EndClock::own;
-        mine.next_end = mine.own_mark + (left <= 0.0 ? 0.0 : left / lease.constant());
-        ends.own.push(mine.next_end, index);
-        return;
-    }
-    mine.next_end = mine.shared_mark + (left <= 0.0 ? 0.0 : left / lease.slope());
-    if (lease.constant() == 0.0 || left <= 0.0) {
-        mine.clock = EndClock::shared;
-        ends.shared.push(mine.next_end, index);
+    const auto* top = mine.ends.top(CurrentEnd{pool_, Hold::level});
+    const double left = std::max(top->key() - mine.progress, 0.0);
+    if (clock == EndClock::own) {
+        const double key = mine.own_mark + (left > 0.0 ? left / lease.constant() : 0.0);
+        ends.own.put(lease.member, key);
+        ends.set(lease.member, {top->tag, key, 0.0, mine.own_mark});
     } else {
-        mine.clock = EndClock::mixed;
-        mine.place = static_cast<std::uint32_t>(ends.mixed.size());
-        ends.mixed.push_back(
-            {mine.next_end, -lease.constant() / lease.slope(), mine.own_mark, index});
+        const double key = mine.shared_mark + left / lease.slope();
+        const double increase =
+            left > 0.0 && lease.constant() != 0.0 ? -lease.constant() / lease.slope() : 0.0;
+        ends.shared.put(lease.member, key);
+        ends.set(lease.member, {top->tag, key, increase, mine.own_mark});
     }
 }
 
-void Leases::unlist_end(Host& here, Lease& lease, LeaseKind& mine) {
+void Leases::unlist_end(Host& here, const Lease& lease, LeaseKind& mine) {
     const EndClock clock = std::exchange(mine.clock, EndClock::nothing);
     if (clock == EndClock::nothing) return;
     KindEnds& ends = ends_of(here, mine.kind);
-    if (clock == EndClock::mixed) {
-        const MixedEnd last = ends.mixed.back();
-        ends.mixed[mine.place] = last;
-        leases_[last.lease].find(mine.kind)->place = mine.place;
-        ends.mixed.pop_back();
-    } else {
-        KeyHeap& heap = clock == EndClock::own ? ends.own : ends.shared;
-        heap.forget({mine.next_end, index_of(lease)}, current_end(leases_, mine.kind, clock));
-    }
+    (clock == EndClock::own ? ends.own : ends.shared).remove(lease.member);
 }
 
 // The rate of the kind in this lease: constant + slope x level of the host.
@@ -403,8 +478,7 @@ void Leases::unlist_part(Host& here, LeaseKind& mine) {
     ends.slope.clear();
 }
 
-double Leases::progress_rate(const Host& here, const Resource& on) const {
-    if (!on.efficiency) return on.lease_rate();
+double Leases::progress_rate(const Host& here, const Resource& on) {
     double sum = 0.0;
     for (const KindEnds& each : here.kinds) {
         if (each.parts == 0) continue;
@@ -419,108 +493,129 @@ double Leases::progress_rate(const Host& here, const Resource& on) const {
 // The time of the next end, `next` or one at the inner level of a lease.
 double Leases::next_end(Host& here, Resource& on, double next, double now) {
     here.next_lease = none;
-    here.next_mixed = never;
-    const auto consider = [&](double end, std::uint32_t lease, Kind kind) {
-        if (!(end < next)) return;
-        next = end;
-        here.next_lease = lease;
-        here.next_kind = kind;
-    };
+    here.collected = false;
     for (KindEnds& each : here.kinds) {
-        const auto* own = each.own.top(current_end(leases_, each.kind, EndClock::own));
-        const auto* shared = each.shared.top(current_end(leases_, each.kind, EndClock::shared));
-        if (!own && !shared && each.mixed.empty()) continue;
+        if (each.own.empty() && each.shared.empty()) continue;
         const KindShare& clocks = on.clocks(each.kind);
-        if (own) consider(Resource::own_end(clocks, own->key(), now), index_in(*own), each.kind);
-        if (shared)
-            consider(Resource::shared_end(clocks, shared->key(), now), index_in(*shared),
-                     each.kind);
-        if (each.mixed.empty()) continue;
-        const auto [end, lease] = next_mixed_end(each, clocks, on.own_clock(clocks, now), now);
-        here.next_mixed = std::min(here.next_mixed, end);
-        consider(end, lease, each.kind);
+        End first{next, none};
+        if (!each.own.empty()) {
+            const IndexedHeap::Entry& own = each.own.front();
+            const double end = Resource::own_end(clocks, own.key(), now);
+            if (end < next) first = {end, own.member};
+        }
+        if (!each.shared.empty())
+            first = next_shared_end(each, clocks, on.own_clock(clocks, now), now, first);
+        if (first.member == none) continue;
+        next = first.time;
+        here.next_lease = here.members[first.member];
+        here.next_kind = each.kind;
     }
     if (here.next_lease != none) on.forget_next_end();
+    if (next < never && pool_.is_large()) expect_end(here, on);
     return next;
 }
 
-// One pass, without divisions: it is linear in the mixed leases of the host.
-std::pair<double, std::uint32_t> Leases::next_mixed_end(const KindEnds& ends,
-                                                        const KindShare& clocks, double own,
-                                                        double now) {
-    double least = never;  // of left / speed
+// Prefetches the activity that ends next, and its lease.
+void Leases::expect_end(Host& here, const Resource& on) {
+    std::uint32_t index = here.next_lease;
+    if (index != none) {
+        const KindEnds& ends = ends_of(here, here.next_kind);
+        pool_.expect(ActivityPool::slot_of(ends.ends[leases_[index].member].tag));
+    } else {
+        const ResourceId used = pool_[on.next_end()].route.front();
+        if (!has(used)) return;
+        index = indices_[used];
+    }
+    expect(index);
+}
+
+// The next end at the level of the host, if it is before `next`. Visits only the leases that could
+// be the first to end by their listed readings of the shared clock.
+Leases::End Leases::next_shared_end(KindEnds& ends, const KindShare& clocks, double own, double now,
+                                    End next) {
+    IndexedHeap::Entry front = ends.shared.front();
+    if (ends.ends[front.member].increase == 0.0) {
+        const double time = Resource::shared_end(clocks, front.key(), now);
+        return time < next.time ? End{time, front.member} : next;
+    }
+    const double total = clocks.shared.total;
+    const double rate = clocks.shared.rate;
+    // The reading of the shared clock at the next end; without a rate, of ends that are due.
+    const double due = next_larger(total);
+    double limit = std::max(due, total + (next.time - now) * rate);
+    // The first reading becomes the exact one, so that too low ones do not accumulate.
+    while (front.key() < limit) {
+        const double key = ends.ends[front.member].at(own);
+        if (!(key > front.key())) break;
+        ends.shared.put(front.member, key);
+        front = ends.shared.front();
+    }
+    double least = next.time - now;  // time until the end, as left / speed
     double its_speed = 1.0;
-    std::uint32_t lease = none;
-    for (const MixedEnd& end : ends.mixed) {
-        const double left = end.key + end.slope * (own - end.own_mark) - clocks.shared.total;
-        const double speed = clocks.shared.rate - end.slope * clocks.efficiency;
-        if (left <= 0.0) return {now, end.lease};
-        if (!(left * its_speed < least * speed)) continue;
+    ends.shared.visit_below(limit, [&](const IndexedHeap::Entry& entry) {
+        const InnerEnd& end = ends.ends[entry.member];
+        const double left = std::max(end.at(own) - total, 0.0);
+        const double speed = left > 0.0 ? rate - end.increase * clocks.efficiency : 1.0;
+        if (!(left * its_speed < least * speed)) return;
         least = left;
         its_speed = speed;
-        lease = end.lease;
-    }
-    return {now + least / its_speed, lease};
+        next = {now + left / speed, entry.member};
+        limit = std::max(due, total + left / speed * rate);
+    });
+    return next;
 }
 
 Slot Leases::due(ResourceId id, double now) {
     Resource& on = resources_[id];
     Host& here = hosts_[on.leases];
     on.advance_to(now);
-    do {
-        while (!here.due_now.empty()) {
-            Lease& lease = leases_[here.due_now.back().first];
-            LeaseKind* mine = lease.host == id ? lease.find(here.due_now.back().second) : nullptr;
-            if (mine && mine->by_level > 0 && lease.updated_at(now)) {
-                const auto* top = mine->ends.top(CurrentEnd{pool_, Hold::level});
-                if (top->key() <= mine->progress) return ActivityPool::slot_of(top->tag);
-            }
-            here.due_now.pop_back();
+    if (!std::exchange(here.collected, true)) collect_due(here, id, now);
+    while (!here.due_now.empty()) {
+        Lease& lease = leases_[here.due_now.back().first];
+        LeaseKind* mine = lease.host == id ? lease.find(here.due_now.back().second) : nullptr;
+        if (mine && mine->by_level > 0 && lease.updated_at(now)) {
+            const auto* top = mine->ends.top(CurrentEnd{pool_, Hold::level});
+            if (top->key() <= mine->progress) return ActivityPool::slot_of(top->tag);
         }
-    } while (collect_due(here, on, now));
+        here.due_now.pop_back();
+    }
     return none;
 }
 
-// Lists leases with ends that are due now; false if there are none.
-bool Leases::collect_due(Host& here, Resource& on, double now) {
+// Finds the leases with ends that are due now, once after the host was settled.
+void Leases::collect_due(Host& here, ResourceId id, double now) {
+    Resource& on = resources_[id];
+    here.due_now.clear();
     // Rounding may leave a clock slightly below the reading that is due.
-    if (here.next_lease != none) {
-        const std::uint32_t next = std::exchange(here.next_lease, none);
-        const LeaseKind* mine = leases_[next].find(here.next_kind);
-        if (mine && mine->clock != EndClock::nothing) take_due(here, on, next, here.next_kind, now);
-    }
+    const std::uint32_t next = std::exchange(here.next_lease, none);
+    if (next != none && leases_[next].host == id)
+        take_due(here, ends_of(here, here.next_kind), leases_[next], now);
     for (KindEnds& each : here.kinds) {
-        while (const auto* top = each.own.top(current_end(leases_, each.kind, EndClock::own))) {
-            if (top->key() > on.own_clock(on.clocks(each.kind), now)) break;
-            take_due(here, on, index_in(*top), each.kind, now);
-        }
-        while (const auto* top =
-                   each.shared.top(current_end(leases_, each.kind, EndClock::shared))) {
-            if (top->key() > on.shared_clock(on.clocks(each.kind), now)) break;
-            take_due(here, on, index_in(*top), each.kind, now);
-        }
-        if (here.next_mixed > now) continue;
-        for (std::size_t i = each.mixed.size(); i-- > 0;) {
-            const MixedEnd& end = each.mixed[i];
-            const KindShare& clocks = on.clocks(each.kind);
-            if (end.key + end.slope * (on.own_clock(clocks, now) - end.own_mark) <=
-                on.shared_clock(clocks, now))
-                take_due(here, on, end.lease, each.kind, now);
-        }
+        if (each.own.empty() && each.shared.empty()) continue;
+        const KindShare& clocks = on.clocks(each.kind);
+        const double own = on.own_clock(clocks, now);
+        const double shared = on.shared_clock(clocks, now);
+        const auto take = [&](const IndexedHeap::Entry& entry) {
+            const std::uint32_t index = here.members[entry.member];
+            if (index != next || each.kind != here.next_kind)
+                take_due(here, each, leases_[index], now);
+        };
+        each.own.visit_below(next_larger(own), take);
+        each.shared.visit_below(next_larger(shared), [&](const IndexedHeap::Entry& entry) {
+            if (each.ends[entry.member].at(own) <= shared) take(entry);
+        });
     }
-    here.next_mixed = never;
-    return !here.due_now.empty();
 }
 
-void Leases::take_due(Host& here, Resource& on, std::uint32_t index, Kind kind, double now) {
-    Lease& lease = leases_[index];
-    LeaseKind& mine = *lease.find(kind);
-    lease.advance(on, now);
-    const auto* top = mine.ends.top(CurrentEnd{pool_, Hold::level});
-    mine.progress = std::max(mine.progress, top->key());
-    unlist_end(here, lease, mine);
-    unsettle(lease);
-    here.due_now.emplace_back(index, kind);
+// The activity that is listed as the next to end does so, even if rounding left something of it.
+void Leases::take_due(Host& here, const KindEnds& ends, Lease& lease, double now) {
+    LeaseKind* mine = lease.find(ends.kind);
+    if (!mine || mine->by_level == 0) return;
+    lease.advance(resources_[lease.host], now);
+    const auto* top = mine->ends.top(CurrentEnd{pool_, Hold::level});
+    if (top->tag == ends.ends[lease.member].tag)
+        mine->progress = std::max(mine->progress, top->key());
+    here.due_now.emplace_back(index_of(lease), ends.kind);
 }
 
 // ---- Values -------------------------------------------------------------------------------------
@@ -531,7 +626,6 @@ Shares Leases::preview_host(ResourceId id) const {
     std::vector<Consumer> consumers;
     for (const Slot slot : on.joined(pool_)) {
         const Activity& activity = pool_[slot];
-        if (activity.state == State::lease) continue;
         const ResourceId where = activity.route.front();
         if (where != id && of(where).single != slot) continue;
         consumers.push_back({activity.limit, activity.weight});
@@ -562,13 +656,15 @@ Shares Leases::preview(ResourceId id) const {
     return {fill(std::move(consumers), rate).level, rate};
 }
 
-double Leases::settled_rate(std::uint32_t index) const {
-    const Lease& lease = leases_[index];
-    const Slot slot = lease.single != none ? lease.single : lease.representative;
-    if (slot == none) return 0.0;
-    const Activity& activity = pool_[slot];
-    return activity.hold == Hold::limit ? activity.limit
-                                        : activity.weight * resources_[lease.host].level;
+double Leases::settled_rate(ResourceId id) const {
+    const Lease& lease = of(id);
+    const bool alone = lease.single != none;
+    const Hold hold = alone ? pool_[lease.single].hold : lease.share.hold;
+    if (hold == Hold::nothing) return 0.0;
+    const Consumer consumer = alone
+                                  ? Consumer{pool_[lease.single].limit, pool_[lease.single].weight}
+                                  : lease.share.consumer;
+    return hold == Hold::limit ? consumer.limit : consumer.weight * resources_[lease.host].level;
 }
 
 double Leases::rate(const Activity& activity) const {
@@ -585,8 +681,7 @@ double Leases::consumed(ResourceId id, double now) const {
     const Resource& on = resources_[lease.host];
     if (lease.single != none)
         return lease.consumed + on.consumed_by(pool_[lease.single], now) - lease.single_consumed;
-    if (lease.representative == none) return lease.consumed;
-    return lease.consumed + on.consumed_by(pool_[lease.representative], now);
+    return lease.consumed + share_consumed(on, lease, now);
 }
 
 double Leases::done(ResourceId id, double now) const {
@@ -605,8 +700,7 @@ double Leases::cost(ResourceId id, double now) const {
     const Resource& on = resources_[lease.host];
     if (lease.single != none)
         return lease.cost + on.charged_to(pool_, pool_[lease.single], now) - lease.single_cost;
-    if (lease.representative == none) return lease.cost;
-    return lease.cost + on.charged_to(pool_, pool_[lease.representative], now);
+    return lease.cost + share_charged(on, lease, now);
 }
 
 // An activity at its limit, or the single one of its lease, is held by the host itself.

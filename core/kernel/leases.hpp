@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernel/activity.hpp"
+#include "kernel/indexed_heap.hpp"
 #include "kernel/lease.hpp"
 #include "kernel/resource.hpp"
 
@@ -17,7 +18,8 @@ class Leases {
         : pool_(pool), resources_(resources) {}
     // A copy that refers to copies of the activities and resources.
     Leases(const Leases& other, ActivityPool& pool, std::vector<Resource>& resources)
-        : pool_(pool), resources_(resources), leases_(other.leases_), hosts_(other.hosts_) {}
+        : pool_(pool), resources_(resources), indices_(other.indices_), leases_(other.leases_),
+          hosts_(other.hosts_) {}
     Leases(const Leases&) = delete;
     Leases(Leases&&) = delete;
     Leases& operator=(const Leases&) = delete;
@@ -25,9 +27,12 @@ class Leases {
     ~Leases() = default;
 
     [[nodiscard]] bool empty() const { return leases_.empty(); }
-    // The lease behind a resource that is one.
-    [[nodiscard]] Lease& of(ResourceId id) { return leases_[resources_[id].lease]; }
-    [[nodiscard]] const Lease& of(ResourceId id) const { return leases_[resources_[id].lease]; }
+    // Whether the resource is a lease, and the lease behind it.
+    [[nodiscard]] bool has(ResourceId id) const {
+        return id < indices_.size() && indices_[id] != none;
+    }
+    [[nodiscard]] Lease& of(ResourceId id) { return leases_[indices_[id]]; }
+    [[nodiscard]] const Lease& of(ResourceId id) const { return leases_[indices_[id]]; }
     [[nodiscard]] std::vector<ResourceId> on(ResourceId host) const;
 
     // Opens the resource `id` as a lease, again if it was one before. Weight 0: always its size.
@@ -39,9 +44,9 @@ class Leases {
     void resume(ResourceId id, double now);
     void move(ResourceId id, ResourceId host, double now);
 
-    // An activity on a lease begins to run, or stops.
-    void join(ResourceId id, Activity& activity, Slot slot, double now);
-    void leave(ResourceId id, Activity& activity, Slot slot, double now);
+    // An activity on a lease begins to run, or stops; returns the host.
+    ResourceId join(ResourceId id, Activity& activity, Slot slot, double now);
+    ResourceId leave(ResourceId id, Activity& activity, Slot slot, double now);
 
     // Settles a host with its leases; returns the time of the next end.
     [[nodiscard]] double settle(ResourceId host, double now);
@@ -54,7 +59,7 @@ class Leases {
     [[nodiscard]] std::uint32_t running(ResourceId id) const {
         return of(id).single != none ? 1 : of(id).running();
     }
-    [[nodiscard]] double settled_rate(std::uint32_t index) const;
+    [[nodiscard]] double settled_rate(ResourceId id) const;
     [[nodiscard]] double rate(const Activity& activity) const;
 
     [[nodiscard]] double consumed(ResourceId id, double now) const;
@@ -65,35 +70,50 @@ class Leases {
     [[nodiscard]] double charged_to(const Activity& activity, double now) const;
 
   private:
-    // The next end of a lease whose inner level depends on both clocks of the host.
-    struct MixedEnd {
-        double key;       // reading of the shared clock at the end, if the own clock stood still
-        double slope;     // its increase with the own clock
-        double own_mark;  // reading of the own clock at which it is `key`
-        std::uint32_t lease;
+    // The next end at the inner level of a lease. At the level of the host it is a reading of the
+    // shared clock that increases with the own clock, if the lease has limited activities too.
+    struct InnerEnd {
+        std::uint64_t tag = 0;  // of the activity that ends
+        double key = 0.0;       // the reading, when the own clock reads `own_mark`
+        double increase = 0.0;  // per unit of the own clock
+        double own_mark = 0.0;
+        [[nodiscard]] double at(double own) const { return key + increase * (own - own_mark); }
     };
     // The next ends at the inner levels of the leases of one host, by kind.
     struct KindEnds {
         Kind kind = 0;
-        KeyHeap own;     // of leases held by their size, in the own clock
-        KeyHeap shared;  // of leases without limited activities, in the shared clock
-        std::vector<MixedEnd> mixed;
+        IndexedHeap own;     // of leases held by their size, in the own clock
+        IndexedHeap shared;  // of leases at the level, in the shared clock: at least these readings
+        std::vector<InnerEnd> ends;  // by member
         // Where the host has an efficiency model, the rate of the kind: constant + slope x level.
         Sum constant;
         Sum slope;
         std::uint32_t parts = 0;
+
+        void set(std::uint32_t member, const InnerEnd& end) {
+            if (member >= ends.size()) ends.resize(member + std::size_t{1});
+            ends[member] = end;
+        }
     };
+    // Heaps contain leases by their index among the members.
     struct Host {
         std::vector<std::uint32_t> members;
         std::vector<std::uint32_t> unsettled;
         std::vector<KindEnds> kinds;
-        KeyHeap above;  // levels of the host above which an activity of a lease switches
-        KeyHeap below;  // minus the levels below which one does
+        // The leases as consumers: those limited, and those at the level of the host.
+        Sum limits;
+        Sum weights;
+        std::uint32_t by_limit = 0;
+        std::uint32_t by_level = 0;
+        // Levels of the host up to which the lease, and the activities in it, stay on their sides.
+        IndexedHeap above;                // of leases at the level, or lower
+        IndexedHeap below;                // minus that level, or lower
         std::uint32_t next_lease = none;  // the lease whose end is next
         Kind next_kind = 0;
-        double next_mixed = never;                            // time of the next mixed end
+        bool collected = false;  // the leases with ends that are due, since the last settling
         std::vector<std::pair<std::uint32_t, Kind>> due_now;  // leases with ends that are due
     };
+    class Consumers;  // the leases of a host in its settling
 
     [[nodiscard]] Host& host_of(const Lease& lease) {
         return hosts_[resources_[lease.host].leases];
@@ -103,6 +123,7 @@ class Leases {
         return static_cast<std::uint32_t>(&lease - leases_.data());
     }
     void enter_host(Lease& lease, ResourceId host, double now);
+    void rename(Host& here, std::uint32_t from, std::uint32_t to);
     void change(Lease& lease, double size, double weight, double now);
     void park(Lease& lease, double now);
     void unpark(Lease& lease, double now);
@@ -110,27 +131,39 @@ class Leases {
     void leave_single(Lease& lease, double now);
     void join_inner(Lease& lease, Activity& activity, double now);
     void leave_inner(Lease& lease, Activity& activity, double now);
-    void close_representative(Lease& lease, double now);
     void unsettle(Lease& lease);
 
-    void update_representative(Lease& lease, double now);
-    void collect_switches(Host& here, double level);
+    void update_share(Host& here, Lease& lease, double now);
+    void close_share(Host& here, Lease& lease, double now);
+    static void hold(Host& here, const Resource& on, Lease& lease, Hold hold, double now);
+    static void release(Host& here, const Resource& on, Lease& lease, double now);
+    [[nodiscard]] static double share_consumed(const Resource& on, const Lease& lease, double now);
+    [[nodiscard]] static double share_charged(const Resource& on, const Lease& lease, double now);
     void solve(Host& here, Lease& lease, double now);
-    void list_switches(Host& here, Lease& lease, double above, double below);
-    void list_end(Host& here, Lease& lease, LeaseKind& mine);
-    void unlist_end(Host& here, Lease& lease, LeaseKind& mine);
+    static void list_switches(Host& here, const Lease& lease, double above, double below);
+    void list_end(Host& here, const Lease& lease, LeaseKind& mine);
+    static void unlist_end(Host& here, const Lease& lease, LeaseKind& mine);
     static void list_part(Host& here, const Lease& lease, LeaseKind& mine);
     static void unlist_part(Host& here, LeaseKind& mine);
     [[nodiscard]] double next_end(Host& here, Resource& on, double next, double now);
-    [[nodiscard]] static std::pair<double, std::uint32_t> next_mixed_end(const KindEnds& ends,
-                                                                         const KindShare& clocks,
-                                                                         double own, double now);
-    [[nodiscard]] double progress_rate(const Host& here, const Resource& on) const;
-    [[nodiscard]] bool collect_due(Host& here, Resource& on, double now);
-    void take_due(Host& here, Resource& on, std::uint32_t index, Kind kind, double now);
+    struct End {
+        double time;
+        std::uint32_t member;
+    };
+    [[nodiscard]] static End next_shared_end(KindEnds& ends, const KindShare& clocks, double own,
+                                             double now, End next);
+    void expect_end(Host& here, const Resource& on);
+    void expect(std::uint32_t index) const {
+        const auto* memory = reinterpret_cast<const char*>(&leases_[index]);
+        for (std::size_t line = 0; line < sizeof(Lease); line += 64) prefetch(memory + line);
+    }
+    [[nodiscard]] static double progress_rate(const Host& here, const Resource& on);
+    void collect_due(Host& here, ResourceId id, double now);
+    void take_due(Host& here, const KindEnds& ends, Lease& lease, double now);
 
     ActivityPool& pool_;
     std::vector<Resource>& resources_;
+    std::vector<std::uint32_t> indices_;  // of leases, by resource; compact, as it is read often
     std::vector<Lease> leases_;
     std::vector<Host> hosts_;
 };

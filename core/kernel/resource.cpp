@@ -99,7 +99,11 @@ void Resource::join(ActivityPool& pool, Activity& activity, double now) {
     KindShare& mine = share(activity.kind);
     advance_to(now);
     count(activity, mine);
-    hold(pool, activity, mine, now);
+    if (activity.limit < never && activity.threshold() <= level) {
+        hold_by_limit(pool, activity, mine, now);
+    } else {
+        hold_by_level(pool, activity, mine);
+    }
 }
 
 void Resource::leave(ActivityPool& pool, Activity& activity, double now) {
@@ -111,63 +115,10 @@ void Resource::leave(ActivityPool& pool, Activity& activity, double now) {
     discount(activity, mine);
 }
 
-void Resource::join_lease(ActivityPool& pool, Activity& representative, double now) {
-    KindShare& mine = share(lease_kind);
-    advance_to(now);
-    ++mine.running;
-    mine.efficiency = 0.0;  // it has no end, and its activities make the progress
-    if (efficiency) {
-        add_demand(representative.limit);
-        presence_changed_ = true;
-    }
-    hold(pool, representative, mine, now);
-}
-
-void Resource::leave_lease(ActivityPool& pool, Activity& representative, double now) {
-    KindShare& mine = share(lease_kind);
-    advance_to(now);
-    const Hold hold = representative.hold;
-    release(pool, representative, mine, now);
-    thresholds_.forget(pool, representative, hold);
-    if (efficiency) {
-        subtract_demand(representative.limit);
-        presence_changed_ = true;
-    }
-    if (--mine.running == 0) drop(mine);
-}
-
-void Resource::hold(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
-    if (activity.limit < never && activity.threshold() <= level) {
-        hold_by_limit(pool, activity, mine, now);
-    } else {
-        hold_by_level(pool, activity, mine);
-    }
-    thresholds_.add(activity);
-}
-
 void Resource::hold_by_limit(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
     add_own_end(pool, activity, mine, now);
     mine.limits.add(activity.limit);
-}
-
-void Resource::add_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
-    activity.reading = now + mine.lag;
-    activity.key = activity.reading + activity.left / activity.limit;
-    activity.joined = now;
-    activity.hold = Hold::limit;
-    mine.own_ends.push(activity.key, activity.tag);
-    ++mine.by_limit;
-    if (priced_) pool.charge(ActivityPool::slot_of(activity.tag)).mark = prices_.total;
-}
-
-void Resource::remove_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now) {
-    if (priced_)
-        pool.charge(ActivityPool::slot_of(activity.tag)) = {charged_to(pool, activity, now), {}};
-    activity.consumed = consumed_by(activity, now);
-    activity.left = remaining(activity, mine, now);
-    activity.hold = Hold::nothing;
-    mine.own_ends.forget({activity.key, activity.tag}, CurrentEnd{pool, Hold::limit});
-    --mine.by_limit;
+    thresholds_.add_limited(activity);
 }
 
 void Resource::hold_by_level(ActivityPool& pool, Activity& activity, KindShare& mine) {
@@ -178,6 +129,7 @@ void Resource::hold_by_level(ActivityPool& pool, Activity& activity, KindShare& 
     mine.shared_ends.push(activity.key, activity.tag);
     mine.weights.add(activity.weight);
     ++mine.by_level;
+    thresholds_.add_at_level(activity);
     if (priced_) pool.charge(ActivityPool::slot_of(activity.tag)).mark = level_prices_.total;
 }
 
@@ -198,29 +150,7 @@ void Resource::release(ActivityPool& pool, Activity& activity, KindShare& mine, 
     if (--mine.by_level == 0) mine.weights.clear();
 }
 
-// The level at which the remaining capacity is used up: infinite if all activities are limited and
-// fit, negative if the limits alone exceed the capacity.
-double Resource::balance() const {
-    double limits = 0.0;
-    double weights = 0.0;
-    std::uint32_t by_level = 0;
-    for (const KindShare& each : kinds_) {
-        limits += each.limits.value();
-        weights += each.weights.value();
-        by_level += each.by_level;
-    }
-    if (by_level > 0) return (capacity - limits) / weights;
-    return limits <= capacity ? never : -1.0;
-}
-
-void Resource::find_level(ActivityPool& pool, double now) {
-    level = balance();
-    if (thresholds_.empty()) return;
-    level = thresholds_.switch_sides(
-        pool, level, [&](Activity& activity) { return switch_constraint(pool, activity, now); });
-}
-
-double Resource::switch_constraint(ActivityPool& pool, Activity& activity, double now) {
+void Resource::switch_constraint(ActivityPool& pool, Activity& activity, double now) {
     KindShare& mine = share(activity.kind);
     const Hold before = activity.hold;
     release(pool, activity, mine, now);
@@ -229,23 +159,18 @@ double Resource::switch_constraint(ActivityPool& pool, Activity& activity, doubl
     } else {
         hold_by_limit(pool, activity, mine, now);
     }
-    thresholds_.add(activity);
-    if (activity.kind == lease_kind)
-        switched_leases_.push_back(ActivityPool::slot_of(activity.tag));
-    return balance();
 }
 
 void Resource::refresh_efficiencies() {
     if (!efficiency || !presence_changed_ || running_ == 0) return;
     present_.clear();
     for (const KindShare& each : kinds_)
-        if (each.running > 0 && each.kind != lease_kind)
-            present_.push_back({each.kind, each.running, 1.0});
+        if (each.running > 0) present_.push_back({each.kind, each.running, 1.0});
     efficiency->evaluate({capacity, unlimited_ > 0 ? never : demand_.value(), running_}, present_);
     for (const KindPresence& each : present_) check_efficiency(each.kind, each.efficiency);
     auto answer = present_.begin();
     for (KindShare& each : kinds_)
-        if (each.running > 0 && each.kind != lease_kind) each.efficiency = answer++->efficiency;
+        if (each.running > 0) each.efficiency = answer++->efficiency;
     presence_changed_ = false;
 }
 
@@ -254,15 +179,7 @@ double Resource::efficiency_of(Kind kind) const {
     return found != kinds_.end() && found->kind == kind ? found->efficiency : 1.0;
 }
 
-double Resource::lease_rate() const {
-    const double flow = level < never ? level : 0.0;
-    if (kinds_.empty() || kinds_.back().kind != lease_kind) return 0.0;
-    return kinds_.back().limits.value() + flow * kinds_.back().weights.value();
-}
-
-double Resource::settle(ActivityPool& pool, double now) {
-    return settle(pool, now, [] {});
-}
+double Resource::settle(ActivityPool& pool, double now) { return settle(pool, now, NoOthers{}); }
 
 // An activity that joined before the first cost model has the mark 0, where the price integrals
 // start.

@@ -40,6 +40,25 @@ struct Consumer {
     [[nodiscard]] double threshold() const { return limit / weight; }
 };
 
+// Other consumers of a capacity, beside activities: none. See Leases for those of a host.
+struct NoOthers {
+    // The limits of the limited ones, the weights of those at the level.
+    [[nodiscard]] static Consumer sums() { return {0.0, 0.0}; }
+    [[nodiscard]] static bool empty() { return true; }
+    // Switches the limited one with the highest threshold, if that is above the level and not below
+    // `highest`; false if there is none. Likewise the one at the level with the lowest.
+    [[nodiscard]] static bool lower(double /*level*/, double /*highest*/) { return false; }
+    [[nodiscard]] static bool raise(double /*level*/, double /*lowest*/) { return false; }
+    // The level, or the highest threshold of a limited one if that is above it.
+    [[nodiscard]] static double at_least_limited(double level) { return level; }
+    // Called when the level is found; returns what they consume, and the work they do, per second.
+    struct Rates {
+        double drawn = 0.0;
+        double progress = 0.0;
+    };
+    [[nodiscard]] static Rates settle() { return {}; }
+};
+
 // Level and rate of a resource after settling.
 struct Shares {
     double level;
@@ -61,12 +80,11 @@ struct CurrentThreshold {
 // The thresholds limit/weight of activities that share a capacity, by what holds them.
 class Thresholds {
   public:
-    void add(const Activity& activity) {
-        if (activity.hold == Hold::limit) {
-            by_limit_.push(-activity.threshold(), activity.tag);
-        } else if (activity.limit < never) {
-            by_level_.push(activity.threshold(), activity.tag);
-        }
+    void add_limited(const Activity& activity) {
+        by_limit_.push(-activity.threshold(), activity.tag);
+    }
+    void add_at_level(const Activity& activity) {
+        if (activity.limit < never) by_level_.push(activity.threshold(), activity.tag);
     }
     // After its constraint was removed.
     void forget(const ActivityPool& pool, const Activity& activity, Hold hold) {
@@ -92,28 +110,33 @@ class Thresholds {
     }
     [[nodiscard]] const std::vector<KeyHeap::Entry>& limited() const { return by_limit_.entries(); }
 
-    // Switches the activities on the wrong side of the level; `change` switches one and returns the
-    // new level. Switching an activity raises the level, but never above its own threshold. So each
-    // loop visits the switching activities once, and none switches back.
-    template <class Change>
-    [[nodiscard]] double switch_sides(ActivityPool& pool, double level, Change&& change) {
-        while (const auto* top = by_limit_.top(CurrentThreshold{pool, Hold::limit})) {
-            if (-top->key() <= level) break;
+    // Switches the consumers on the wrong side of the level; `change` switches an activity, and
+    // `balance` gives the level after it. Switching a consumer raises the level, but never above
+    // its own threshold. So each loop visits the switching consumers once, and none switches back.
+    template <class Others, class Change, class Balance>
+    [[nodiscard]] double switch_sides(ActivityPool& pool, double level, Others&& others,
+                                      Change&& change, Balance&& balance) {
+        for (;; level = balance()) {
+            const auto* top = by_limit_.top(CurrentThreshold{pool, Hold::limit});
+            if (others.lower(level, top ? -top->key() : -1.0)) continue;
+            if (!top || -top->key() <= level) break;
             Activity& activity = pool[ActivityPool::slot_of(top->tag)];
             by_limit_.pop();
-            level = change(activity);
+            change(activity);
         }
-        while (const auto* top = by_level_.top(CurrentThreshold{pool, Hold::level})) {
-            if (top->key() > level) break;
+        for (;; level = balance()) {
+            const auto* top = by_level_.top(CurrentThreshold{pool, Hold::level});
+            if (others.raise(level, top ? top->key() : never)) continue;
+            if (!top || top->key() > level) break;
             Activity& activity = pool[ActivityPool::slot_of(top->tag)];
             by_level_.pop();
-            level = change(activity);
+            change(activity);
         }
         if (level < 0.0) level = 0.0;  // capacity 0 minus a rounding error
-        // A limited activity of large weight takes all but a rounding error, which is what the
+        // A limited consumer of large weight takes all but a rounding error, which is what the
         // others get: not less, or the level would contradict its rate.
         if (!by_limit_.empty()) level = std::max(level, -by_limit_.front().key());
-        return level;
+        return others.at_least_limited(level);
     }
 
   private:
@@ -141,16 +164,23 @@ class Resource {
 
     // Updates level and clocks after a change; returns the time of the next end.
     [[nodiscard]] double settle(ActivityPool& pool, double now);
-    // Also calls `between` after the level is found. Leases make no progress here.
-    template <class Between>
-    [[nodiscard]] double settle(ActivityPool& pool, double now, Between&& between);
+    template <class Others>
+    [[nodiscard]] double settle(ActivityPool& pool, double now, Others&& others);
     void advance_to(double now) {
         if (now > since_) advance(now);
     }
-    // For the leases on this resource, see lease.hpp. Its representative takes part in the sharing;
-    // each activity in it is counted, and ends by the own clock while its limit holds it.
-    void join_lease(ActivityPool& pool, Activity& representative, double now);
-    void leave_lease(ActivityPool& pool, Activity& representative, double now);
+    // For the leases on this resource, see lease.hpp. A lease takes part in the sharing with its
+    // demand; each activity in it is counted, and ends by the own clock while its limit holds it.
+    void add_lease_demand(double limit) {
+        if (!efficiency) return;
+        add_demand(limit);
+        presence_changed_ = true;
+    }
+    void subtract_lease_demand(double limit) {
+        if (!efficiency) return;
+        subtract_demand(limit);
+        presence_changed_ = true;
+    }
     void count(Kind kind) { count(share(kind)); }
     void discount(Kind kind) { discount(share(kind)); }
     void add_own_end(ActivityPool& pool, Activity& activity, double now) {
@@ -159,10 +189,8 @@ class Resource {
     void remove_own_end(ActivityPool& pool, Activity& activity, double now) {
         remove_own_end(pool, activity, share(activity.kind), now);
     }
-    // The representatives that have switched since the list was cleared.
-    [[nodiscard]] std::vector<Slot>& switched_leases() { return switched_leases_; }
-    [[nodiscard]] double lease_rate() const;
-    void add_progress(double rate) { done_.rate += rate; }
+    // The activity that ends next by the clocks of this resource.
+    [[nodiscard]] Slot next_end() const { return ActivityPool::slot_of(next_end_); }
     void forget_next_end() { next_end_ = 0; }
     // The readings of the integrals.
     [[nodiscard]] const KindShare& clocks(Kind kind) const { return share(kind); }
@@ -233,7 +261,6 @@ class Resource {
     std::uint32_t group = none;
     std::uint32_t link = none;     // its index in the group
     std::uint32_t profile = none;  // its capacity over time, if any
-    std::uint32_t lease = none;    // its index, if it is a lease
     std::uint32_t leases = none;   // the index of its leases, if it has had any
     double shown_rate = 0.0;       // last rate reported to observers
     bool dirty = false;
@@ -247,14 +274,13 @@ class Resource {
         return const_cast<Resource*>(this)->share(kind);  // of a present kind: nothing is added
     }
     KindShare& find_kind(Kind kind);
-    void hold(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     void hold_by_limit(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     void hold_by_level(ActivityPool& pool, Activity& activity, KindShare& mine);
     void add_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     void remove_own_end(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
     // Removes the activity from its constraint, but not its threshold.
     void release(ActivityPool& pool, Activity& activity, KindShare& mine, double now);
-    [[nodiscard]] double switch_constraint(ActivityPool& pool, Activity& activity, double now);
+    void switch_constraint(ActivityPool& pool, Activity& activity, double now);
     [[nodiscard]] double remaining(const Activity& activity, const KindShare& mine,
                                    double now) const;
     void count(const Activity& activity, KindShare& mine) {
@@ -278,8 +304,9 @@ class Resource {
     void add_demand(double limit);
     void subtract_demand(double limit);
     void drop(KindShare& mine);
-    [[nodiscard]] double balance() const;
-    void find_level(ActivityPool& pool, double now);
+    [[nodiscard]] double balance(const Consumer& others) const;
+    template <class Others>
+    void switch_sides(ActivityPool& pool, double now, Others&& others);
     void advance(double now);
     void rest(KindShare& share);
 
@@ -288,7 +315,6 @@ class Resource {
     Sum demand_;                         // of the finite limits; only with an efficiency model
     std::uint32_t unlimited_ = 0;        // activities without a limit; likewise
     Thresholds thresholds_;
-    std::vector<Slot> switched_leases_;
     Integral levels_;  // of the level: consumption of a unit weight
     Integral consumed_;
     Integral done_;
@@ -304,16 +330,59 @@ class Resource {
     bool priced_ = false;  // it has, or had, a cost model
 };
 
-template <class Between>
-double Resource::settle(ActivityPool& pool, double now, Between&& between) {
+inline void Resource::add_own_end(ActivityPool& pool, Activity& activity, KindShare& mine,
+                                  double now) {
+    activity.reading = now + mine.lag;
+    activity.key = activity.reading + activity.left / activity.limit;
+    activity.joined = now;
+    activity.hold = Hold::limit;
+    mine.own_ends.push(activity.key, activity.tag);
+    ++mine.by_limit;
+    if (priced_) pool.charge(ActivityPool::slot_of(activity.tag)).mark = prices_.total;
+}
+
+inline void Resource::remove_own_end(ActivityPool& pool, Activity& activity, KindShare& mine,
+                                     double now) {
+    if (priced_)
+        pool.charge(ActivityPool::slot_of(activity.tag)) = {charged_to(pool, activity, now), {}};
+    activity.consumed = consumed_by(activity, now);
+    activity.left = remaining(activity, mine, now);
+    activity.hold = Hold::nothing;
+    mine.own_ends.forget({activity.key, activity.tag}, CurrentEnd{pool, Hold::limit});
+    --mine.by_limit;
+}
+
+// The level at which the remaining capacity is used up: infinite if all consumers are limited and
+// fit, negative if the limits alone exceed the capacity.
+inline double Resource::balance(const Consumer& others) const {
+    double limits = others.limit;
+    double weights = others.weight;
+    std::uint32_t by_level = others.weight > 0.0 ? 1 : 0;
+    for (const KindShare& each : kinds_) {
+        limits += each.limits.value();
+        weights += each.weights.value();
+        by_level += each.by_level;
+    }
+    if (by_level > 0) return (capacity - limits) / weights;
+    return limits <= capacity ? never : -1.0;
+}
+
+template <class Others>
+void Resource::switch_sides(ActivityPool& pool, double now, Others&& others) {
+    level = thresholds_.switch_sides(
+        pool, level, others, [&](Activity& activity) { switch_constraint(pool, activity, now); },
+        [&] { return balance(others.sums()); });
+}
+
+template <class Others>
+double Resource::settle(ActivityPool& pool, double now, Others&& others) {
     advance_to(now);
     if (efficiency) refresh_efficiencies();
-    find_level(pool, now);
-    between();
+    level = balance(others.sums());
+    if (!thresholds_.empty() || !others.empty()) switch_sides(pool, now, others);
+    auto [drawn, progress] = others.settle();
 
     const double flow = level < never ? level : 0.0;
-    double drawn = 0.0;
-    double progress = 0.0;
     double next = never;
     for (KindShare& each : kinds_) {
         double mine = 0.0;

@@ -61,7 +61,7 @@ void SharedResources::set_capacity(ResourceId id, double capacity, double now) {
     check_not_negative("capacity", capacity);
     if (at(id).capacity == capacity) return;
     Resource& resource = resources_[id];
-    if (resource.lease != none) {
+    if (leases_.has(id)) {
         leases_.resize(id, capacity, now);
         touch(id);
         return;
@@ -75,7 +75,7 @@ void SharedResources::set_cost_model(ResourceId id, std::shared_ptr<const CostMo
                                      double now) {
     check_open();
     Resource& resource = at(id);
-    if (resource.lease != none)
+    if (leases_.has(id))
         throw std::invalid_argument("a lease has no cost model: set that of its host");
     if (model && !pool_.has_charges()) pool_.open_charges();
     if (resource.group != none) {
@@ -89,7 +89,7 @@ void SharedResources::set_cost_model(ResourceId id, std::shared_ptr<const CostMo
 // ---- Leases -------------------------------------------------------------------------------------
 
 const Lease& SharedResources::lease(ResourceId id) const {
-    if (at(id).lease == none) throw std::invalid_argument("the resource is not a lease");
+    if (!is_lease(id)) throw std::invalid_argument("the resource is not a lease");
     const Lease& found = leases_.of(id);
     if (found.host == none) throw std::invalid_argument("the lease has been released");
     return found;
@@ -102,8 +102,7 @@ Lease& SharedResources::find_lease(ResourceId id) {
 
 void SharedResources::refuse_host(ResourceId id) const {
     if (!levels_) throw std::invalid_argument("leases need max-min sharing");
-    if (at(id).lease != none)
-        throw std::invalid_argument("a lease cannot be the host of another lease");
+    if (is_lease(id)) throw std::invalid_argument("a lease cannot be the host of another lease");
     if (resources_[id].leases != none) return;
     for (Slot slot = 0; slot < pool_.slots(); ++slot) {
         const auto route = pool_[slot].route.view();
@@ -116,11 +115,11 @@ void SharedResources::refuse_host(ResourceId id) const {
 void SharedResources::check_route(std::span<const ResourceId> route) const {
     for (const ResourceId id : route) {
         const Resource& resource = at(id);
-        if (resource.lease == none && resource.leases == none) continue;
-        if (resource.lease != none) (void)lease(id);
+        if (!leases_.has(id) && resource.leases == none) continue;
+        if (leases_.has(id)) (void)lease(id);
         if (route.size() > 1)
             throw std::invalid_argument(
-                resource.lease != none
+                leases_.has(id)
                     ? "an activity on a lease cannot use other resources at the same time"
                     : "an activity that uses several resources cannot use one with leases");
     }
@@ -190,9 +189,8 @@ void SharedResources::draw(Activity& activity, Slot slot, double now) {
 
 void SharedResources::attach(Activity& activity, Slot slot, double now) {
     const ResourceId first = activity.route.front();
-    if (resources_[first].lease != none) {
-        leases_.join(first, activity, slot, now);
-        touch(first);
+    if (leases_.has(first)) {
+        mark_dirty(leases_.join(first, activity, slot, now));
         return;
     }
     if (activity.route.size() == 1 && resources_[first].group == none && levels_) {
@@ -210,8 +208,7 @@ void SharedResources::attach(Activity& activity, Slot slot, double now) {
 void SharedResources::withdraw(Activity& activity, Slot slot, double now) {
     const auto route = activity.route.view();
     if (in_lease(activity)) {
-        leases_.leave(route.front(), activity, slot, now);
-        touch(route.front());
+        mark_dirty(leases_.leave(route.front(), activity, slot, now));
         return;
     }
     if (activity.hold == Hold::nothing) return;
@@ -337,7 +334,7 @@ void SharedResources::split_disconnected(double now) {
 }
 
 std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
-    if (at(id).lease != none) return influence_group(lease(id).host);
+    if (is_lease(id)) return influence_group(lease(id).host);
     if (resources_[id].leases != none) {
         std::vector<ResourceId> members = leases_.on(id);
         members.push_back(id);
@@ -360,7 +357,7 @@ std::vector<ResourceId> SharedResources::influence_group(ResourceId id) const {
 // ---- Settling -----------------------------------------------------------------------------------
 
 void SharedResources::touch(ResourceId id) {
-    if (resources_[id].lease != none) id = leases_.of(id).host;
+    if (leases_.has(id)) id = leases_.of(id).host;
     const Resource& resource = resources_[id];
     if (resource.group != none) {
         touch_group(resource.group);
@@ -441,7 +438,7 @@ const Group* SharedResources::preview(ResourceId id, double now) {
 
 void SharedResources::notice(ResourceId id) {
     Resource& resource = resources_[id];
-    const double shown = std::exchange(resource.shown_rate, settled_rate(resource));
+    const double shown = std::exchange(resource.shown_rate, settled_rate(id));
     if (resource.shown_rate != shown) rate_notices_.push_back(id);
 }
 
@@ -466,20 +463,21 @@ const Link* SharedResources::link_of(const Resource& resource) const {
     return resource.group == none ? nullptr : &groups_[resource.group].links()[resource.link];
 }
 
-double SharedResources::settled_rate(const Resource& resource) const {
-    if (resource.lease != none) return leases_.settled_rate(resource.lease);
+double SharedResources::settled_rate(ResourceId id) const {
+    if (leases_.has(id)) return leases_.settled_rate(id);
+    const Resource& resource = at(id);
     const Link* link = link_of(resource);
     return link ? link->used : resource.rate();
 }
 
 std::uint32_t SharedResources::running(ResourceId id) const {
-    return at(id).lease != none ? leases_.running(id) : resources_[id].running();
+    return is_lease(id) ? leases_.running(id) : resources_[id].running();
 }
 
 // Of a resource that is in no group.
 Shares SharedResources::shares(ResourceId id) const {
     const Resource& resource = at(id);
-    return resource.lease != none    ? leases_.preview(id)
+    return leases_.has(id)           ? leases_.preview(id)
            : resource.leases != none ? leases_.preview_host(id)
                                      : resource.preview(pool_);
 }
@@ -510,21 +508,21 @@ double SharedResources::rate(const Activity& activity, double now) {
 
 double SharedResources::consumed(ResourceId id, double now) const {
     const Resource& resource = at(id);
-    if (resource.lease != none) return leases_.consumed(id, now);
+    if (leases_.has(id)) return leases_.consumed(id, now);
     const Link* link = link_of(resource);
     return resource.consumed(now) + (link ? groups_[resource.group].consumed(*link, now) : 0.0);
 }
 
 double SharedResources::done(ResourceId id, double now) const {
     const Resource& resource = at(id);
-    if (resource.lease != none) return leases_.done(id, now);
+    if (leases_.has(id)) return leases_.done(id, now);
     const Link* link = link_of(resource);
     return resource.done(now) + (link ? groups_[resource.group].done(*link, now) : 0.0);
 }
 
 double SharedResources::cost(ResourceId id, double now) const {
     const Resource& resource = at(id);
-    if (resource.lease != none) return leases_.cost(id, now);
+    if (leases_.has(id)) return leases_.cost(id, now);
     const Link* link = link_of(resource);
     return resource.cost(now) + (link ? groups_[resource.group].cost(*link, now) : 0.0);
 }

@@ -54,17 +54,20 @@ class SharedResources {
     void resume_lease(ResourceId id, double now);
     void move_lease(ResourceId id, ResourceId host, double now);
     [[nodiscard]] bool has_leases() const { return !leases_.empty(); }
-    [[nodiscard]] bool is_lease(ResourceId id) const { return at(id).lease != none; }
+    [[nodiscard]] bool is_lease(ResourceId id) const {
+        (void)at(id);
+        return leases_.has(id);
+    }
     [[nodiscard]] const Lease& lease(ResourceId id) const;
     [[nodiscard]] std::vector<ResourceId> leases_on(ResourceId host) const {
         return leases_.on(host);
     }
     // Counts an activity that will use the route, also while it waits or is suspended.
     void book(std::span<const ResourceId> route) {
-        if (resources_[route.front()].lease != none) ++leases_.of(route.front()).users;
+        if (leases_.has(route.front())) ++leases_.of(route.front()).users;
     }
     void unbook(std::span<const ResourceId> route) {
-        if (resources_[route.front()].lease != none) --leases_.of(route.front()).users;
+        if (leases_.has(route.front())) --leases_.of(route.front()).users;
     }
     // A lease, and a resource with leases, can only be used alone.
     void check_route(std::span<const ResourceId> route) const;
@@ -102,7 +105,7 @@ class SharedResources {
     [[nodiscard]] double rate(ResourceId id, double now);
     [[nodiscard]] double rate(const Activity& activity, double now);
     // The rate of the last settling.
-    [[nodiscard]] double settled_rate(const Resource& resource) const;
+    [[nodiscard]] double settled_rate(ResourceId id) const;
 
     [[nodiscard]] double consumed(ResourceId id, double now) const;
     [[nodiscard]] double done(ResourceId id, double now) const;
@@ -136,7 +139,7 @@ class SharedResources {
     void refuse_host(ResourceId id) const;
     // Whether a lease shares its host with this activity.
     [[nodiscard]] bool in_lease(const Activity& activity) const {
-        return resources_[activity.route.front()].lease != none;
+        return leases_.has(activity.route.front());
     }
     // The settled group of a resource; nullptr if it has none.
     [[nodiscard]] const Group* preview(ResourceId id, double now);

@@ -495,8 +495,7 @@ double Simulation::work_done(ActivityId id) const {
 std::vector<ActivityId> Simulation::activities() const {
     std::vector<ActivityId> found;
     for (Slot slot = 0; slot < pool_.slots(); ++slot)
-        if (pool_[slot].state != State::free && pool_[slot].state != State::lease)
-            found.push_back({slot, pool_[slot].generation});
+        if (pool_[slot].state != State::free) found.push_back({slot, pool_[slot].generation});
     return found;
 }
 
@@ -562,7 +561,7 @@ void Simulation::notice_rates() {
     while (resources_.has_notices()) {
         const ResourceId id = resources_.take_notice();
         for (std::size_t i = 0; i < observers_.size(); ++i)
-            observers_[i]->rate_changed(id, now_, resources_.settled_rate(resources_.at(id)));
+            observers_[i]->rate_changed(id, now_, resources_.settled_rate(id));
     }
 }
 
@@ -571,7 +570,7 @@ std::vector<Stalled> Simulation::stalled() {
     std::vector<Stalled> found;
     for (Slot slot = 0; slot < pool_.slots(); ++slot) {
         const Activity& activity = pool_[slot];
-        if (activity.state == State::free || activity.state == State::lease) continue;
+        if (activity.state == State::free) continue;
         Stalled each{slot, Stall::too_long, activity.route.front()};
         if (activity.state == State::suspended) {
             each.why = Stall::suspended;
