@@ -163,6 +163,41 @@ def test_a_lease_of_the_whole_host_is_the_host(seed: int) -> None:
     assert finished[0] == pytest.approx(finished[1], rel=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_many_mixed_leases_equal_the_reference(seed: int) -> None:
+    finished = []
+    for env in (Environment(), LeaseWorld()):
+        rng = random.Random(seed)
+        host = env.resource(4)
+        leases = [host.lease(rng.randint(1, 8) / 8) for _ in range(24)]
+        jobs = [
+            lease.execute(rng.randint(1, 24) / 8, limit=limit, weight=rng.choice([1, 2]))
+            for lease in leases
+            for limit in (None, rng.randint(1, 8) / 64, rng.randint(1, 16) / 64)
+        ]
+        env.run(until=3)
+        for lease in leases[::5]:  # the others take their places
+            lease.release()
+        env.run(until=40)
+        finished.append([job.finished for job in jobs if job.state == "finished"])
+    assert len(finished[0]) > 30
+    assert finished[0] == pytest.approx([float(time) for time in finished[1]], rel=1e-9)
+
+
+@pytest.mark.parametrize(("work", "limit", "finished"), [(4, None, 5), (6, 0.5, 8)])
+def test_an_activity_that_is_cancelled_when_it_is_due_ends_no_other(
+    work: float, limit: float | None, finished: float
+) -> None:
+    env = Environment()
+    first = env.resource(1).execute(4)
+    lease = env.resource(2).lease(2)
+    due, other = lease.execute(work), lease.execute(6 if limit is None else 4, limit=limit)
+    first.add_callback(lambda event: due.cancel())
+    env.run()
+    assert (first.finished, due.state, due.remaining) == (4, "cancelled", 0)
+    assert (other.state, other.finished) == ("finished", finished)
+
+
 def test_two_leases_by_hand() -> None:
     # Level of the host: 3 / (4 + 2) = 0.5, so the leases get 2 and 1. At 20/3 s `wide` ends; then
     # `large` can use 0.5 only, and `small` gets its size.
