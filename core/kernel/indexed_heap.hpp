@@ -114,17 +114,25 @@ class IndexedHeap {
     }
 
     void sift_down(std::size_t at, const Entry entry) {
+        Entry* const heap = heap_.data();
         const std::size_t size = heap_.size();
-        for (;;) {
-            const std::size_t first = at * arity + 1;
-            if (first >= size) break;
-            const std::size_t last = first + arity < size ? first + arity : size;
-            std::size_t least = first;
-            for (std::size_t child = first + 1; child < last; ++child)
-                least = heap_[child].before(heap_[least]) ? child : least;
-            if (!heap_[least].before(entry)) break;
-            set(at, heap_[least]);
+        std::size_t first = at * arity + 1;
+        for (; first + arity <= size; first = at * arity + 1) {
+            const std::size_t left = first + heap[first + 1].before(heap[first]);
+            const std::size_t right = first + 2 + heap[first + 3].before(heap[first + 2]);
+            const std::size_t least = heap[right].before(heap[left]) ? right : left;
+            if (!heap[least].before(entry)) return set(at, entry);
+            set(at, heap[least]);
             at = least;
+        }
+        if (first < size) {
+            std::size_t least = first;
+            for (std::size_t child = first + 1; child < size; ++child)
+                least = heap[child].before(heap[least]) ? child : least;
+            if (heap[least].before(entry)) {
+                set(at, heap[least]);
+                at = least;
+            }
         }
         set(at, entry);
     }

@@ -197,8 +197,7 @@ Consumer Lease::totals() const {
     return sum;
 }
 
-double Lease::balance(double rate) const {
-    const Consumer sum = totals();
+double Lease::balance(const Consumer& sum, double rate) {
     if (sum.weight > 0.0) return (rate - sum.limit) / sum.weight;
     return sum.limit <= rate ? never : -1.0;
 }
@@ -208,21 +207,24 @@ void Lease::solve(ActivityPool& pool, Resource& on, Bound bound, double now) {
     const double rate = bound == Bound::activities ? never
                         : bound == Bound::size     ? size
                                                    : weight * on.level;
-    const auto balanced = [&] { return bound == Bound::activities ? never : balance(rate); };
-    const auto change = [&](Activity& activity) {
-        LeaseKind& mine = *find(activity.kind);
-        const Hold before = activity.hold;
-        release(pool, on, activity, mine, now);
-        if (before == Hold::limit) {
-            hold_by_level(pool, activity, mine);
-        } else {
-            hold_by_limit(pool, on, activity, mine, now);
-        }
-    };
-    level_ = balanced();
-    if (!thresholds_.empty())
-        level_ = thresholds_.switch_sides(pool, level_, NoOthers{}, change, balanced);
-    const Consumer sum = totals();
+    Consumer sum = totals();
+    level_ = bound == Bound::activities ? never : balance(sum, rate);
+    if (can_switch()) {
+        const auto change = [&](Activity& activity) {
+            LeaseKind& mine = *find(activity.kind);
+            const Hold before = activity.hold;
+            release(pool, on, activity, mine, now);
+            if (before == Hold::limit) {
+                hold_by_level(pool, activity, mine);
+            } else {
+                hold_by_limit(pool, on, activity, mine, now);
+            }
+            sum = totals();
+        };
+        level_ = thresholds_.switch_sides(pool, level_, NoOthers{}, change, [&] {
+            return bound == Bound::activities ? never : balance(sum, rate);
+        });
+    }
     slope_ = bound == Bound::level && sum.weight > 0.0 ? weight / sum.weight : 0.0;
     constant_ = sum.weight == 0.0 ? 0.0 : bound == Bound::size ? level_ : -sum.limit / sum.weight;
 }

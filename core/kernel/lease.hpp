@@ -44,10 +44,9 @@ struct HostShare {
     Sum price_mark;       // reading of its price integral at that time; 0 without one
 };
 
-// The first lines of memory hold what a single activity needs.
+// Its members are in the order of their use: four lines of memory without limits inside, two of
+// them for a single activity.
 class alignas(64) Lease {
-    std::uint32_t running_ = 0;
-
   public:
     // What determines the rate of the lease.
     enum class Bound : std::uint8_t { activities, size, level };
@@ -98,29 +97,6 @@ class alignas(64) Lease {
     [[nodiscard]] double constant() const { return constant_; }
     [[nodiscard]] bool updated_at(double now) const { return since_ == now; }
 
-    ResourceId host = none;
-    std::uint32_t users = 0;  // activities that exist, also those that wait or are suspended
-    // A single activity uses the host directly, with the size as a further limit and the weight of
-    // the lease; these are its own values, and its counters when it joined.
-    Slot single = none;
-    double size = 0.0;
-    double weight = 1.0;
-    bool suspended = false;
-    bool unsettled = false;
-    bool weight_is_size = false;
-    ResourceId id = none;
-    Consumer single_own{0, 0};
-    double single_consumed = 0.0;
-    double single_left = 0.0;
-    double single_cost = 0.0;
-    // Until it joined the host as a consumer, or its single activity did.
-    double consumed = 0.0;
-    double done_alone = 0.0;  // by single activities
-    double cost = 0.0;
-    std::uint32_t member = none;  // its index among the leases of the host
-    HostShare share;
-    std::vector<Slot> parked;  // running activities while the lease is not active
-
   private:
     [[nodiscard]] const LeaseKind& kind(Kind kind) const;
     void hold_by_limit(ActivityPool& pool, Resource& on, Activity& activity, LeaseKind& mine,
@@ -129,23 +105,49 @@ class alignas(64) Lease {
     void release(ActivityPool& pool, Resource& on, Activity& activity, LeaseKind& mine, double now);
     [[nodiscard]] LeaseKind& open_kind(const Resource& on, Kind kind, double now);
     void rest(LeaseKind& mine);
-    [[nodiscard]] double balance(double rate) const;
+    [[nodiscard]] static double balance(const Consumer& sum, double rate);
     [[nodiscard]] Consumer totals() const;
     [[nodiscard]] double progress(const Resource& on, const LeaseKind& mine, double now) const;
     [[nodiscard]] double levels(const Resource& on, double now) const;
     [[nodiscard]] Sum prices(const Resource& on, double now) const;
     void mark_host(const Resource& on, double now);
 
-    std::vector<LeaseKind> kinds_;  // of those present, or one that rests
+    std::uint32_t running_ = 0;
+
+  public:
+    ResourceId host = none;
+    std::uint32_t member = none;  // its index among the leases of the host
+    std::uint32_t users = 0;      // activities that exist, also those that wait or are suspended
+    Slot single = none;           // see `single_own`
+    ResourceId id = none;
+    bool suspended = false;
+    bool unsettled = false;
+    bool weight_is_size = false;
+    double size = 0.0;
+    double weight = 1.0;
+    // Until it joined the host as a consumer, or its single activity did.
+    double consumed = 0.0;
+    double cost = 0.0;
+    double done_alone = 0.0;  // by single activities
+    // A single activity uses the host directly, with the size as a further limit and the weight of
+    // the lease; these are its own values, and its counters when it joined.
+    Consumer single_own{0, 0};
+    double single_consumed = 0.0;
+    double single_left = 0.0;
+    double single_cost = 0.0;
+    HostShare share;
+
+  private:
     // The inner level is slope x level of the host + constant, while activities are at it.
     double slope_ = 0.0;
     double constant_ = 0.0;
-    double level_ = never;  // when it was last solved
-    double since_ = 0.0;    // time of the last update
-    double done_ = 0.0;
+    double level_ = never;          // when it was last solved
+    double since_ = 0.0;            // time of the last update
+    std::vector<LeaseKind> kinds_;  // of those present, or one that rests
     // Integral of the inner level, and the reading of the host's up to which it is computed.
     double levels_ = 0.0;
     double levels_mark_ = 0.0;
+    double done_ = 0.0;
     Sum demand_;  // of the finite limits
     std::uint32_t unlimited_ = 0;
     Thresholds thresholds_;
@@ -153,6 +155,9 @@ class alignas(64) Lease {
     Sum prices_;
     Sum prices_mark_;
     Sum level_prices_mark_;
+
+  public:
+    std::vector<Slot> parked;  // running activities while the lease is not active
 };
 
 }  // namespace twinloop

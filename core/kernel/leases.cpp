@@ -509,24 +509,18 @@ double Leases::next_end(Host& here, Resource& on, double next, double now) {
         next = first.time;
         here.next_lease = here.members[first.member];
         here.next_kind = each.kind;
+        if (pool_.is_large()) {
+            pool_.expect(ActivityPool::slot_of(each.ends[first.member].tag));
+            expect(here.next_lease);
+        }
     }
-    if (here.next_lease != none) on.forget_next_end();
-    if (next < never && pool_.is_large()) expect_end(here, on);
-    return next;
-}
-
-// Prefetches the activity that ends next, and its lease.
-void Leases::expect_end(Host& here, const Resource& on) {
-    std::uint32_t index = here.next_lease;
-    if (index != none) {
-        const KindEnds& ends = ends_of(here, here.next_kind);
-        pool_.expect(ActivityPool::slot_of(ends.ends[leases_[index].member].tag));
-    } else {
+    if (here.next_lease != none) {
+        on.forget_next_end();
+    } else if (next < never && pool_.is_large()) {
         const ResourceId used = pool_[on.next_end()].route.front();
-        if (!has(used)) return;
-        index = indices_[used];
+        if (has(used)) expect(indices_[used]);
     }
-    expect(index);
+    return next;
 }
 
 // The next end at the level of the host, if it is before `next`. Visits only the leases that could
