@@ -76,20 +76,23 @@ class IndexedHeap {
     // Visits the entries with keys below the limit, in any order; a visit may lower the limit.
     template <class Visit>
     void visit_below(const double& limit, Visit&& visit_entry) const {
-        if (heap_.empty() || !(heap_.front().key() < limit)) return;
+        const Entry* const heap = heap_.data();
+        const std::size_t size = heap_.size();
+        Ordinal bound = ordinal_of(limit);
+        if (size == 0 || heap[0].ordinal >= bound) return;
         std::array<std::size_t, 128> open;  // NOLINT(*-member-init): written before it is read
         open[0] = 0;
         std::size_t count = 1;
         while (count > 0) {
             const std::size_t at = open[--count];
-            if (!(heap_[at].key() < limit)) continue;
-            visit_entry(heap_[at]);
-            const Ordinal bound = ordinal_of(limit);
+            if (heap[at].ordinal >= bound) continue;
+            visit_entry(heap[at]);
+            bound = ordinal_of(limit);
             const std::size_t first = at * arity + 1;
-            const std::size_t last = first + arity < heap_.size() ? first + arity : heap_.size();
+            const std::size_t last = first + arity < size ? first + arity : size;
             for (std::size_t child = first; child < last; ++child) {
                 open[count] = child;
-                count += heap_[child].ordinal < bound;
+                count += heap[child].ordinal < bound;
             }
         }
     }
