@@ -34,6 +34,11 @@ class Leases {
     [[nodiscard]] Lease& of(ResourceId id) { return leases_[indices_[id]]; }
     [[nodiscard]] const Lease& of(ResourceId id) const { return leases_[indices_[id]]; }
     [[nodiscard]] std::vector<ResourceId> on(ResourceId host) const;
+    // Counts an activity of the lease, which usually joins it next.
+    void book(ResourceId id) {
+        if (pool_.is_large()) expect(indices_[id]);
+        ++of(id).users;
+    }
 
     // Opens the resource `id` as a lease, again if it was one before. Weight 0: always its size.
     void open(ResourceId id, ResourceId host, double size, double weight, double now);

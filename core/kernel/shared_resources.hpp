@@ -64,7 +64,7 @@ class SharedResources {
     }
     // Counts an activity that will use the route, also while it waits or is suspended.
     void book(std::span<const ResourceId> route) {
-        if (leases_.has(route.front())) ++leases_.of(route.front()).users;
+        if (leases_.has(route.front())) leases_.book(route.front());
     }
     void unbook(std::span<const ResourceId> route) {
         if (leases_.has(route.front())) --leases_.of(route.front()).users;
