@@ -117,7 +117,7 @@ class IndexedHeap {
     }
 
     void sift_down(std::size_t at, const Entry entry) {
-        Entry* const heap = heap_.data();
+        const Entry* const heap = heap_.data();
         const std::size_t size = heap_.size();
         std::size_t first = at * arity + 1;
         for (; first + arity <= size; first = at * arity + 1) {

@@ -578,7 +578,7 @@ Slot Leases::due(ResourceId id, double now) {
 
 // Finds the leases with ends that are due now, once after the host was settled.
 void Leases::collect_due(Host& here, ResourceId id, double now) {
-    Resource& on = resources_[id];
+    const Resource& on = resources_[id];
     here.due_now.clear();
     // Rounding may leave a clock slightly below the reading that is due.
     const std::uint32_t next = std::exchange(here.next_lease, none);

@@ -261,8 +261,8 @@ class Resource {
     std::uint32_t group = none;
     std::uint32_t link = none;     // its index in the group
     std::uint32_t profile = none;  // its capacity over time, if any
-    std::uint32_t leases = none;   // the index of its leases, if it has had any
     double shown_rate = 0.0;       // last rate reported to observers
+    std::uint32_t leases = none;   // the index of its leases, if it has had any
     bool dirty = false;
 
   private:
