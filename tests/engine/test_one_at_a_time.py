@@ -66,7 +66,9 @@ NATIVE: dict[str, tuple[Any, ...]] = {
         ),
         (),
     ),
-    **dict.fromkeys(("transfers", "stored_bytes", "instances", "hosts", "share_machines"), ()),
+    **dict.fromkeys(
+        ("transfers", "stored_bytes", "store_use", "instances", "hosts", "share_machines"), ()
+    ),
     **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
     **dict.fromkeys(("progress", "is_down", "fail", "restore", "restore_held_task"), (0,)),
     "power": (1.0, True),
