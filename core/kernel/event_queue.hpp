@@ -63,6 +63,8 @@ class EventQueue {
     // `rank` orders events of equal time and kind; the default is the order of scheduling.
     void schedule(EventId id, double time) { place(id, time, sequence_++); }
     [[nodiscard]] std::uint64_t next_rank() { return sequence_++; }
+    // Later ranks are higher than this one.
+    void use_rank(std::uint64_t rank) { sequence_ = std::max(sequence_, rank + 1); }
     void schedule(EventId id, double time, std::uint64_t rank) { place(id, time, rank); }
 
     void cancel(EventId id) {

@@ -136,6 +136,8 @@ class Simulation {
         queue_.schedule(event, time, rank);
     }
     [[nodiscard]] std::uint64_t next_rank() { return queue_.next_rank(); }
+    // A rank of an earlier simulation: those given from now on are higher.
+    void use_rank(std::uint64_t rank) { queue_.use_rank(rank); }
     void stop_timer(EventId event) { queue_.cancel(event); }
     [[nodiscard]] bool timer_set(EventId event) const { return queue_.queued(event); }
     void set_kind_order(const std::array<std::uint8_t, event_kinds>& ranks) {

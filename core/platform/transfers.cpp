@@ -25,15 +25,21 @@ TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
         throw std::invalid_argument("the store has " +
                                     bytes_text(std::max(stores[spec.target].free(), 0.0)) +
                                     " bytes left, and " + bytes_text(spec.bytes) + " are needed");
-    route_.clear();
-    if (spec.source != none && stores[spec.source].spec.read != none)
-        route_.push_back(stores[spec.source].spec.read);
-    route_.insert(route_.end(), path.resources.begin(), path.resources.end());
-    if (spec.target != none && stores[spec.target].spec.write != none &&
-        std::ranges::find(route_, stores[spec.target].spec.write) == route_.end())
-        route_.push_back(stores[spec.target].spec.write);
-    if (route_.empty()) route_.push_back(unlimited);
+    const TransferId id = open(spec, network.latency(path), simulation.now());
+    Transfer& transfer = slots_[id];
+    for (const StoreId store : stores_of(spec))
+        if (store != none && !stores[store].serves_at_once()) transfer.waits = true;
+    if (transfer.waits)
+        for (const StoreId store : stores_of(spec))
+            if (store != none) stores[store].waiting.push_back(id);
+    const double start = transfer.waits ? never : simulation.now() + transfer.latency;
+    // Before the activity begins: its observers may look.
+    if (!transfer.waits) take_streams(id);
+    launch(simulation, id, path, start, spec.bytes);
+    return id;
+}
 
+TransferId Transfers::open(const TransferSpec& spec, double latency, double registered) {
     TransferId id;
     if (free_.empty()) {
         id = static_cast<TransferId>(slots_.size());
@@ -42,23 +48,63 @@ TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
         id = free_.back();
         free_.pop_back();
     }
-    Transfer& transfer = slots_[id];
-    transfer = {spec, {}, network.latency(path), simulation.now(), false, true};
+    slots_[id] = {spec, {}, latency, registered, false, true};
     if (spec.target != none) stores[spec.target].promise(spec.bytes);
-    for (const StoreId store : stores_of(spec))
-        if (store != none && !stores[store].serves_at_once()) transfer.waits = true;
-    if (transfer.waits)
-        for (const StoreId store : stores_of(spec))
-            if (store != none) stores[store].waiting.push_back(id);
+    return id;
+}
+
+void Transfers::launch(Simulation& simulation, TransferId id, const Network::Path& path,
+                       double start, double bytes) {
+    const TransferSpec& spec = slots_[id].spec;
+    route_.clear();
+    if (spec.source != none && stores[spec.source].spec.read != none)
+        route_.push_back(stores[spec.source].spec.read);
+    route_.insert(route_.end(), path.resources.begin(), path.resources.end());
+    if (spec.target != none && stores[spec.target].spec.write != none &&
+        std::ranges::find(route_, stores[spec.target].spec.write) == route_.end())
+        route_.push_back(stores[spec.target].spec.write);
+    if (route_.empty()) route_.push_back(unlimited);
     ActivitySpec activity;
-    activity.work = spec.bytes;
+    activity.work = bytes;
     activity.limit = spec.limit;
     activity.weight = spec.weight;
     activity.token = spec.token;
-    activity.start = transfer.waits ? never : simulation.now() + transfer.latency;
-    // Before the activity begins: its observers may look.
-    if (!transfer.waits) take_streams(id);
-    slots_[id].activity = simulation.launch(activity, route_);
+    activity.start = start;
+    // When it begins, an observer may register other transfers.
+    const ActivityId launched = simulation.launch(activity, route_);
+    slots_[id].activity = launched;
+}
+
+SavedTransfer Transfers::save(const Simulation& simulation, TransferId id) const {
+    const Transfer& transfer = slots_[id];
+    const Activity& activity = simulation.activity(transfer.activity);
+    SavedTransfer saved{.latency = transfer.latency,
+                        .registered = transfer.registered,
+                        .left = simulation.remaining(transfer.activity)};
+    if (transfer.waits) {
+        const TransferSpec& spec = transfer.spec;
+        const auto& queue = stores[spec.source != none ? spec.source : spec.target].waiting;
+        saved.place = static_cast<std::uint32_t>(
+            std::ranges::distance(queue.begin(), std::ranges::find(queue, id)));
+    } else {
+        saved.start = activity.state == State::waiting ? simulation.timer_time(activity.where)
+                                                       : activity.started;
+    }
+    return saved;
+}
+
+TransferId Transfers::restore(Simulation& simulation, const TransferSpec& spec,
+                              const SavedTransfer& saved) {
+    const TransferId id = open(spec, saved.latency, saved.registered);
+    Transfer& transfer = slots_[id];
+    transfer.moved = spec.bytes - saved.left;
+    transfer.waits = saved.start == never;
+    for (const StoreId store : stores_of(spec)) {
+        if (store == none) continue;
+        if (transfer.waits) stores[store].waiting.push_back(id);
+        else ++stores[store].active;
+    }
+    launch(simulation, id, network.path(spec.from, spec.to), saved.start, saved.left);
     return id;
 }
 

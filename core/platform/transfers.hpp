@@ -24,6 +24,15 @@ struct TransferSpec {
     std::uint64_t token = 0;  // of the activity
 };
 
+// All that a transfer needs to go on in another run.
+struct SavedTransfer {
+    double latency = 0.0;
+    double registered = 0.0;
+    double start = never;     // after the latency; infinite: it waits for a stream
+    double left = 0.0;        // bytes
+    std::uint32_t place = 0;  // in the queue of its store, if it waits
+};
+
 class Transfers {
   public:
     Network network;
@@ -36,6 +45,11 @@ class Transfers {
     [[nodiscard]] TransferId next_id() const {
         return free_.empty() ? static_cast<TransferId>(slots_.size()) : free_.back();
     }
+    // A transfer, to go on in another run, and in that run. Transfers that wait for a stream of a
+    // store are restored in the order of its queue.
+    [[nodiscard]] SavedTransfer save(const Simulation& simulation, TransferId transfer) const;
+    TransferId restore(Simulation& simulation, const TransferSpec& spec,
+                       const SavedTransfer& saved);
     // The activity of a transfer has ended: gives back its streams and its promise, stores the file
     // if it has finished, and lets transfers that waited begin.
     void end(Simulation& simulation, TransferId transfer, Ending how);
@@ -47,11 +61,15 @@ class Transfers {
         double registered = 0.0;
         bool waits = false;  // for a stream
         bool used = false;
+        double moved = 0.0;  // bytes, before the present run
     };
     [[nodiscard]] const Transfer& operator[](TransferId id) const { return slots_[id]; }
     [[nodiscard]] std::size_t live() const { return slots_.size() - free_.size(); }
 
   private:
+    [[nodiscard]] TransferId open(const TransferSpec& spec, double latency, double registered);
+    void launch(Simulation& simulation, TransferId id, const Network::Path& path, double start,
+                double bytes);
     [[nodiscard]] bool may_begin(TransferId id) const;
     void take_streams(TransferId id);
     void admit(Simulation& simulation, StoreId store);
