@@ -42,6 +42,27 @@ NewTask new_task_from(nb::handle given) {
     return made;
 }
 
+nb::dict new_task_dict(const NewTask& given) {
+    const Request& request = given.row.request;
+    nb::dict row;
+    row["id"] = given.name;
+    row["submit"] = request.submit;
+    row["cores"] = request.cores;
+    row["memory"] = request.memory;
+    row["requested_time"] = request.time;
+    row["work"] = given.row.work;
+    row["limit"] = given.row.limit;
+    row["nodes"] = request.nodes;
+    row["user"] = request.user;
+    row["group"] = request.group;
+    row["queue"] = request.queue;
+    row["priority"] = request.priority;
+    row["kind"] = given.row.kind;
+    row["deadline"] = given.row.deadline;
+    row["amounts"] = given.amounts;
+    return row;
+}
+
 namespace {
 
 constexpr std::size_t most_idle = 1'000'000;  // answers without tasks in a row
@@ -88,6 +109,37 @@ class PythonSource final : public Source {
         }
     }
 
+    // The ends that the source does not know, its answer, and its own state.
+    [[nodiscard]] nb::dict save() const {
+        nb::list ended;
+        for (const End& each : ends_)
+            ended.append(nb::make_tuple(each.task, each.end, static_cast<int>(each.status)));
+        nb::list tasks;
+        std::size_t added = 0;
+        for (const TaskId task : answer_.tasks) {
+            if (task == no_task) tasks.append(new_task_dict(answer_.added[added++]));
+            else tasks.append(task);
+        }
+        nb::dict saved;
+        saved["ended"] = ended;
+        saved["time"] = time_;
+        saved["tasks"] = tasks;
+        saved["asked"] = asked_;
+        saved["source"] = state_.attr("save")();
+        return saved;
+    }
+    void restore(nb::handle saved) {
+        state_.attr("load")(saved["source"]);
+        ends_.clear();
+        for (const nb::handle each : nb::cast<nb::list>(saved["ended"]))
+            ends_.push_back({nb::cast<TaskId>(each[0]), nb::cast<double>(each[1]),
+                             static_cast<Status>(nb::cast<std::uint8_t>(each[2]))});
+        time_ = nb::cast<double>(saved["time"]);
+        asked_ = nb::cast<double>(saved["asked"]);
+        answers_ = idle_ = 0;
+        read_tasks(nb::cast<nb::list>(saved["tasks"]));
+    }
+
   private:
     PythonSource(const PythonSource& other, nb::object state, nb::object next)
         : state_(std::move(state)), next_(std::move(next)), ends_(other.ends_), time_(other.time_),
@@ -121,7 +173,17 @@ class PythonSource final : public Source {
         const nb::object answer = next_(now, finished);
         if (answer.is_none()) return;
         time_ = std::max(now, nb::cast<double>(answer[0]));
-        for (const nb::handle each : nb::cast<nb::list>(answer[1])) {
+        read_tasks(nb::cast<nb::list>(answer[1]));
+        idle_ = answer_.tasks.empty() ? idle_ + 1 : 0;
+        if (idle_ > most_idle)
+            throw SourceError("answers without tasks again and again (" + std::to_string(idle_) +
+                              " times) while no task ends");
+    }
+
+    // The tasks of an answer: rows by index, or new rows.
+    void read_tasks(const nb::list& tasks) {
+        answer_.clear();
+        for (const nb::handle each : tasks) {
             if (PyLong_Check(each.ptr())) {
                 answer_.tasks.push_back(nb::cast<TaskId>(each));
             } else {
@@ -129,10 +191,6 @@ class PythonSource final : public Source {
                 answer_.added.push_back(new_task_from(each));
             }
         }
-        idle_ = answer_.tasks.empty() ? idle_ + 1 : 0;
-        if (idle_ > most_idle)
-            throw SourceError("answers without tasks again and again (" + std::to_string(idle_) +
-                              " times) while no task ends");
     }
 
     nb::object state_;
@@ -183,6 +241,15 @@ std::unique_ptr<Source> source_from(nb::handle state, const ScenarioHandle& scen
     if (state.is_none()) return nullptr;
     const Scenario& all = *scenario.scenario;
     return std::make_unique<PythonSource>(nb::borrow(state), all.size(), first_submission(all));
+}
+
+nb::object save_source(const Source& source) {
+    const auto* const python = dynamic_cast<const PythonSource*>(&source);
+    return python == nullptr ? nb::object(nb::none()) : nb::object(python->save());
+}
+
+void restore_source(Source& source, nb::handle saved) {
+    if (auto* const python = dynamic_cast<PythonSource*>(&source)) python->restore(saved);
 }
 
 void bind_sources(nb::module_& module) {

@@ -14,6 +14,7 @@
 #include "bind/in_use.hpp"
 #include "bind/input_columns.hpp"
 #include "bind/policies.hpp"
+#include "bind/run_states.hpp"
 #include "bind/sources.hpp"
 #include "world/kpis.hpp"
 #include "world/power_series.hpp"
@@ -317,123 +318,6 @@ nb::dict kpi_dict(const WorldHandle& self) {
     nb::dict figures;
     for (std::size_t i = 0; i < values.size(); ++i) figures[names[i]] = values[i];
     return figures;
-}
-
-// The numbers of a saved execution by name.
-constexpr std::pair<const char*, double SavedExecution::*> execution_fields[] = {
-    {"placed", &SavedExecution::placed},     {"until", &SavedExecution::until},
-    {"stop", &SavedExecution::stop},         {"work_begun", &SavedExecution::work_begun},
-    {"begun", &SavedExecution::begun},       {"length", &SavedExecution::length},
-    {"rate", &SavedExecution::rate},         {"factor", &SavedExecution::factor},
-    {"stretch", &SavedExecution::stretch},   {"speed", &SavedExecution::speed},
-    {"from", &SavedExecution::from},         {"inside", &SavedExecution::inside},
-    {"overhead", &SavedExecution::overhead}, {"demanded", &SavedExecution::demanded},
-    {"waited", &SavedExecution::waited},     {"done", &SavedExecution::done},
-    {"used", &SavedExecution::used},         {"energy", &SavedExecution::energy}};
-constexpr const char* step_names[] = {"dispatch", "startup", "read", "compute", "write", "release"};
-
-nb::dict execution_dict(TaskId task, const SavedExecution& saved) {
-    nb::dict row;
-    row["task"] = task;
-    row["step"] = step_names[static_cast<std::size_t>(saved.step)];
-    row["draws"] = saved.draws;
-    row["fragment"] = saved.fragment;
-    for (const auto& [name, field] : execution_fields) row[name] = saved.*field;
-    row["remaining"] = saved.remaining;
-    return row;
-}
-
-SavedExecution execution_from(const nb::dict& row) {
-    SavedExecution saved;
-    const auto step = nb::cast<std::string>(row["step"]);
-    const auto* const found = std::ranges::find(step_names, step);
-    if (found == std::end(step_names))
-        throw nb::value_error(("'" + step + "' is not a step of an execution").c_str());
-    saved.step = static_cast<Step>(found - std::begin(step_names));
-    saved.draws = nb::cast<bool>(row["draws"]);
-    saved.fragment = nb::cast<std::uint32_t>(row["fragment"]);
-    for (const auto& [name, field] : execution_fields) saved.*field = nb::cast<double>(row[name]);
-    saved.remaining = nb::cast<std::vector<double>>(row["remaining"]);
-    return saved;
-}
-
-World::Known known_from(const nb::dict& row) {
-    const auto number = [&](const char* name, double& field) {
-        if (row.contains(name)) field = nb::cast<double>(row[name]);
-    };
-    World::Known known;
-    Outcome& outcome = known.outcome;
-    outcome.status = static_cast<Status>(nb::cast<std::uint8_t>(row["status"]));
-    number("submit", outcome.submit);
-    number("ready", outcome.ready);
-    number("start", outcome.start);
-    number("last_start", outcome.last_start);
-    number("end", outcome.end);
-    number("last_end", outcome.last_end);
-    number("done", outcome.done);
-    number("used", outcome.used);
-    number("energy", outcome.energy);
-    number("spent", known.spent);
-    outcome.attempts = nb::cast<std::uint32_t>(row["attempts"]);
-    if (row.contains("failures")) outcome.failures = nb::cast<std::uint32_t>(row["failures"]);
-    if (row.contains("arrival")) known.arrival = nb::cast<std::uint64_t>(row["arrival"]);
-    if (row.contains("seen")) known.seen = nb::cast<bool>(row["seen"]);
-    return known;
-}
-
-nb::dict saved_state(WorldHandle& self) {
-    const auto run = self.hold();
-    const WorldState& state = run->state();
-    if (state.has_files())
-        throw nb::value_error("a state does not contain transfers and the files of data stores");
-    nb::dict tasks;
-    const auto& all = run->tasks();
-    const auto at = [&](const SharedRows<double>& rows) {
-        std::vector<double> values(all.size(), 0.0);
-        for (std::size_t i = 0; i < rows.size(); ++i) values[i] = rows[i];
-        return as_array(std::move(values));
-    };
-    tasks["last_end"] = as_array(all, [](const TaskRun& row) { return row.last_end; });
-    tasks["work"] = as_array(all, [](const TaskRun& row) { return row.done; });
-    tasks["cpu_time"] = as_array(all, [](const TaskRun& row) { return row.used; });
-    tasks["energy"] = as_array(all, [](const TaskRun& row) { return row.energy; });
-    tasks["failures"] = as_array(all, [](const TaskRun& row) { return row.failures; });
-    tasks["ended_as"] = as_array(all, [](const TaskRun& row) { return row.ended_as; });
-    tasks["saved"] = at(state.saved);
-    tasks["spent"] = at(state.spent);
-    std::vector<std::uint64_t> arrivals(all.size());
-    for (TaskId task = 0; task < all.size(); ++task)
-        arrivals[task] = run->scheduler().arrival(task);
-    tasks["arrival"] = as_array(std::move(arrivals));
-    nb::list executions;
-    for (const auto& [task, saved] : run->executions())
-        executions.append(execution_dict(task, saved));
-    nb::list machines;
-    for (MachineId m = 0; m < state.fleet.size(); ++m) {
-        nb::dict row;
-        row["cores"] = state.fleet[m].capacity / state.fleet[m].speed;
-        row["outages"] = state.fleet[m].outages;
-        row["restored_at"] = state.fleet[m].restored_at;
-        row["energy"] = run->energy(m);
-        machines.append(row);
-    }
-    const World::Decisions made = run->decisions();
-    nb::dict decisions;
-    decisions["call"] = made.call;
-    decisions["wake"] = made.wake;
-    decisions["decide_at"] = made.decide_at;
-    decisions["events"] = made.events;
-    decisions["occupied"] = made.occupied;
-    decisions["memory"] = made.memory;
-    decisions["policy"] = save_policy(run->controller());
-    const auto running = run->scheduler().running();
-    decisions["running"] = std::vector<TaskId>(running.begin(), running.end());
-    nb::dict found;
-    found["tasks"] = tasks;
-    found["executions"] = executions;
-    found["machines"] = machines;
-    found["decisions"] = decisions;
-    return found;
 }
 
 std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>& given,
@@ -750,24 +634,51 @@ void bind_world(nb::module_& module) {
             nb::sig("def restore_execution(self, task: int, parts: collections.abc.Sequence[tuple["
                     "int, float]], saved: dict[str, typing.Any]) -> None"))
         .def(
-            "restore_machine",
-            [](WorldHandle& self, std::int64_t machine, std::uint32_t outages, double restored_at,
-               double energy) {
-                const auto run = self.hold();
-                run->restore_machine(machine_of(run, machine), outages, restored_at, energy);
+            "restore_added",
+            [](WorldHandle& self, nb::handle row, bool rejected, bool pending) {
+                self.hold()->adopt_added(new_task_from(row), rejected, pending);
             },
-            nb::arg("machine"), nb::arg("outages"), nb::arg("restored_at"), nb::arg("energy"))
+            nb::arg("row"), nb::arg("rejected"), nb::arg("pending"),
+            nb::sig("def restore_added(self, row: object, rejected: bool, pending: bool) -> None"))
+        .def(
+            "set_restored_at",
+            [](WorldHandle& self, std::int64_t machine, double time) {
+                const auto run = self.hold();
+                run->set_restored_at(machine_of(run, machine), time);
+            },
+            nb::arg("machine"), nb::arg("time"))
+        .def(
+            "restore_machine",
+            [](WorldHandle& self, std::int64_t machine, const nb::dict& known) {
+                const auto run = self.hold();
+                run->restore_machine(machine_of(run, machine),
+                                     machine_from(run->scheduler(), known));
+            },
+            nb::arg("machine"), nb::arg("known"),
+            nb::sig("def restore_machine(self, machine: int, known: dict[str, typing.Any]) -> "
+                    "None"))
+        .def(
+            "restore_store",
+            [](WorldHandle& self, std::uint32_t store, const std::vector<std::uint32_t>& files) {
+                self.hold()->restore_store(store, files);
+            },
+            nb::arg("store"), nb::arg("files"))
+        .def(
+            "restore_submissions",
+            [](WorldHandle& self, std::size_t added, const std::vector<double>& memory,
+               nb::handle python) {
+                const auto run = self.hold();
+                Source* const source = run->state().submitter.source();
+                if (source != nullptr && !python.is_none()) restore_source(*source, python);
+                run->restore_submissions(added, memory);
+            },
+            nb::arg("added"), nb::arg("memory"), nb::arg("python").none(),
+            nb::sig("def restore_submissions(self, added: int, memory: collections.abc.Sequence["
+                    "float], python: dict[str, typing.Any] | None) -> None"))
         .def(
             "restore_decisions",
             [](WorldHandle& self, const nb::dict& known) {
                 const auto run = self.hold();
-                World::Decisions made;
-                made.call = nb::cast<bool>(known["call"]);
-                made.wake = nb::cast<double>(known["wake"]);
-                made.decide_at = nb::cast<double>(known["decide_at"]);
-                made.events = nb::cast<std::uint64_t>(known["events"]);
-                made.occupied = nb::cast<double>(known["occupied"]);
-                made.memory = nb::cast<std::vector<double>>(known["memory"]);
                 std::vector<TaskId> order;
                 for (const std::int64_t task :
                      nb::cast<std::vector<std::int64_t>>(known["running"]))
@@ -775,14 +686,16 @@ void bind_world(nb::module_& module) {
                 if (order.size() != run->scheduler().running().size())
                     throw nb::value_error("the running tasks differ");
                 run->scheduler().order_running(order);
-                run->restore_decisions(made);
+                run->restore_decisions(decisions_from(known));
                 restore_policy(run->controller(), known["policy"]);
             },
             nb::arg("known"),
             nb::sig("def restore_decisions(self, known: dict[str, typing.Any]) -> None"))
-        .def("saved_state", &saved_state, nb::sig("def saved_state(self) -> dict[str, typing.Any]"),
-             "What a run needs to go on beside its outcomes: tasks, executions, machines, "
-             "decisions.")
+        .def(
+            "saved_state", [](const WorldHandle& self) { return save_run(*self.hold()); },
+            nb::sig("def saved_state(self) -> dict[str, typing.Any]"),
+            "What a run needs to go on beside its outcomes: tasks, executions, machines, stores, "
+            "added tasks, submissions, decisions.")
         .def(
             "restore_waiting_task",
             [](WorldHandle& self, std::int64_t task, double done) {

@@ -16,5 +16,11 @@ std::unique_ptr<Source> source_from(nb::handle state, const ScenarioHandle& scen
 
 // The row of a new task, an object of `twinloop.engine.new_rows`, which has checked its values.
 NewTask new_task_from(nb::handle given);
+// The values of such a row by name.
+nb::dict new_task_dict(const NewTask& given);
+
+// What a source in Python needs to go on in another run, and in that run; None for a native source.
+nb::object save_source(const Source& source);
+void restore_source(Source& source, nb::handle saved);
 
 }  // namespace twinloop::bind

@@ -78,12 +78,13 @@ void Transfers::launch(Simulation& simulation, TransferId id, const Network::Pat
 SavedTransfer Transfers::save(const Simulation& simulation, TransferId id) const {
     const Transfer& transfer = slots_[id];
     const Activity& activity = simulation.activity(transfer.activity);
-    SavedTransfer saved{.latency = transfer.latency,
-                        .registered = transfer.registered,
-                        .left = simulation.remaining(transfer.activity)};
+    SavedTransfer saved{
+        .latency = transfer.latency,
+        .registered = transfer.registered,
+        .left = simulation.remaining(transfer.activity),
+        .store = transfer.spec.source != none ? transfer.spec.source : transfer.spec.target};
     if (transfer.waits) {
-        const TransferSpec& spec = transfer.spec;
-        const auto& queue = stores[spec.source != none ? spec.source : spec.target].waiting;
+        const auto& queue = stores[saved.store].waiting;
         saved.place = static_cast<std::uint32_t>(
             std::ranges::distance(queue.begin(), std::ranges::find(queue, id)));
     } else {

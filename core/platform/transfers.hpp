@@ -30,6 +30,7 @@ struct SavedTransfer {
     double registered = 0.0;
     double start = never;     // after the latency; infinite: it waits for a stream
     double left = 0.0;        // bytes
+    StoreId store = none;     // its source, or else its target
     std::uint32_t place = 0;  // in the queue of its store, if it waits
 };
 

@@ -10,6 +10,7 @@
 #include "kernel/activity.hpp"
 #include "kernel/measure.hpp"
 #include "platform/machine.hpp"
+#include "platform/transfers.hpp"
 #include "work/task_table.hpp"
 
 namespace twinloop {
@@ -54,7 +55,13 @@ struct Execution {
 struct SavedExecution {
     Step step = Step::dispatch;
     bool draws = false;
+    bool until_stop = false;
+    bool refused = false;    // the store had no space for the present file
+    bool transfers = false;  // whether a file is on its way: `transfer`
     std::uint32_t fragment = 0;
+    std::uint32_t halted = 0;
+    std::uint32_t files = 0;  // of the present step, that are moved or on their way
+    std::uint64_t rank = 0;
     double placed = 0.0;   // when it got its machines
     double until = never;  // of its timer; infinite: not set
     double stop = never;
@@ -70,6 +77,9 @@ struct SavedExecution {
     double overhead = 0.0;
     double demanded = 0.0;
     double waited = 0.0;
+    double paused = never;
+    double left = never;
+    SavedTransfer transfer;
     // On shared machines, up to now: work done, consumption, and the remaining work on each
     // machine (NaN: none); and the energy that is not yet charged to the task.
     double done = 0.0;

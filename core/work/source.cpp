@@ -25,11 +25,50 @@ SessionSource::SessionSource(std::shared_ptr<const Submissions> submissions)
     const SessionColumns& all = submissions_->sessions();
     sessions_.resize(all.size());
     for (std::uint32_t s = 0; s < sessions_.size(); ++s) {
-        const std::uint32_t first = all.job_offsets[s];
-        const bool independent = all.dependencies[s] == 0;
-        sessions_[s] = {independent ? all.starts[s] : -never, all.dependencies[s], first,
-                        all.job_offsets[s + 1] - first};
-        if (independent) due_.push(all.starts[s], s);
+        sessions_[s] = initial(s);
+        if (all.dependencies[s] == 0) due_.push(all.starts[s], s);
+    }
+}
+
+SessionSource::Progress SessionSource::initial(std::uint32_t session) const {
+    const SessionColumns& all = submissions_->sessions();
+    const std::uint32_t first = all.job_offsets[session];
+    return {all.dependencies[session] == 0 ? all.starts[session] : -never,
+            all.dependencies[session], first, all.job_offsets[session + 1] - first};
+}
+
+std::vector<double> SessionSource::memory() const {
+    std::vector<double> memory{static_cast<double>(next_timed_)};
+    for (std::uint32_t s = 0; s < sessions_.size(); ++s) {
+        const Progress& mine = sessions_[s];
+        if (mine == initial(s)) continue;
+        for (const double each : {double(s), mine.start, double(mine.waits_for), double(mine.next),
+                                  double(mine.unfinished)})
+            memory.push_back(each);
+    }
+    return memory;
+}
+
+void SessionSource::restore_memory(std::span<const double> memory) {
+    constexpr std::size_t width = 5;
+    const SessionColumns& all = submissions_->sessions();
+    if (memory.size() % width != 1) throw std::invalid_argument("the sessions cannot be read");
+    *this = SessionSource(submissions_);
+    next_timed_ = static_cast<std::size_t>(memory.front());
+    due_ = {};
+    for (auto row = memory.subspan(1); !row.empty(); row = row.subspan(width)) {
+        const auto session = static_cast<std::uint32_t>(row[0]);
+        if (!(row[0] >= 0 && session < sessions_.size() && row[3] >= all.job_offsets[session] &&
+              row[3] <= all.job_offsets[session + 1]))
+            throw std::invalid_argument("there is no such session");
+        sessions_[session] = {row[1], static_cast<std::uint32_t>(row[2]),
+                              static_cast<std::uint32_t>(row[3]),
+                              static_cast<std::uint32_t>(row[4])};
+    }
+    for (std::uint32_t s = 0; s < sessions_.size(); ++s) {
+        const Progress& mine = sessions_[s];
+        if (mine.waits_for == 0 && mine.next < all.job_offsets[s + 1])
+            due_.push(mine.start + all.delays[mine.next], s);
     }
 }
 

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -68,6 +69,9 @@ class Source {
     [[nodiscard]] virtual bool submits_all() const { return false; }
     // Whether it runs Python code: it can then not run on other threads.
     [[nodiscard]] virtual bool foreign() const { return false; }
+    // What it needs to go on in another run, and in that run.
+    [[nodiscard]] virtual std::vector<double> memory() const { return {}; }
+    virtual void restore_memory(std::span<const double> /*memory*/) {}
 
   protected:
     Source() = default;
@@ -133,6 +137,9 @@ class SessionSource final : public Source {
     void take(double now, const Tasks& tasks, Submission& submission) override;
     bool record_end(TaskId task, double end, Status status) override;
     [[nodiscard]] bool submits_all() const override { return true; }
+    // The sessions that have begun, or of which fewer are to be awaited than at the start.
+    [[nodiscard]] std::vector<double> memory() const override;
+    void restore_memory(std::span<const double> memory) override;
 
   private:
     struct Progress {
@@ -140,8 +147,10 @@ class SessionSource final : public Source {
         std::uint32_t waits_for = 0;
         std::uint32_t next = 0;  // job to be submitted
         std::uint32_t unfinished = 0;
+        bool operator==(const Progress&) const = default;
     };
 
+    [[nodiscard]] Progress initial(std::uint32_t session) const;
     void advance(std::uint32_t session, double now, std::vector<TaskId>& tasks);
 
     std::shared_ptr<const Submissions> submissions_;

@@ -56,6 +56,15 @@ class Submitter {
     // Whether the run must go on even if no task is left.
     [[nodiscard]] bool continues() const { return source_ && source_->continues(); }
     [[nodiscard]] bool submits_all() const { return !source_ || source_->submits_all(); }
+    // Skips the recorded times up to now of tasks that a run before this one has submitted.
+    template <class Submitted>
+    void skip(double now, Submitted&& submitted) {
+        while (next_ < timed_size_ && submissions_->timed()[next_].time <= now &&
+               submitted(submissions_->timed()[next_].task))
+            ++next_;
+        find_next_timed();
+    }
+    [[nodiscard]] Source* source() const { return source_.get(); }
     // The source is not asked any more.
     void close() { source_.reset(); }
     [[nodiscard]] bool foreign() const { return source_ && source_->foreign(); }

@@ -59,13 +59,13 @@ void Compute::save(std::uint32_t slot, SavedExecution& saved) const {
     saved.inside = execution.inside;
     saved.overhead = execution.overhead;
     saved.demanded = execution.demanded;
-    saved.waited = execution.waited;
     saved.energy = energy(slot);
     if (!world_.is_shared()) return;
     const Activities& activities = world_.executions.activities(slot);
     saved.used = activities.used;
     if (!execution.draws) return;
-    saved.done = done(slot);
+    // Without delay, the work of an activity has no end.
+    if (world_.sharing == SharingMode::delay) saved.done = done(slot);
     for (const Activities::Member& each : activities.members) {
         const bool alive = world_.simulation.alive(each.activity);
         if (alive) saved.used += world_.simulation.consumed(each.activity);
@@ -75,7 +75,6 @@ void Compute::save(std::uint32_t slot, SavedExecution& saved) const {
 
 void Compute::restore(std::uint32_t slot, const SavedExecution& saved) {
     Execution& execution = world_.executions[slot];
-    execution.step = Step::compute;
     set_table(execution, world_.task(execution.task));
     execution.draws = saved.draws;
     execution.fragment = saved.fragment;
@@ -90,8 +89,6 @@ void Compute::restore(std::uint32_t slot, const SavedExecution& saved) {
     execution.inside = saved.inside;
     execution.overhead = saved.overhead;
     execution.demanded = saved.demanded;
-    execution.waited = saved.waited;
-    if (saved.until < never) set_timer(execution, saved.until, false);
     if (!world_.is_shared()) {
         world_.tasks.edit(execution.task).energy += saved.energy;
         set_rate(execution, execution.rate);
@@ -146,6 +143,14 @@ void Compute::begin_again(std::uint32_t slot) {
     world_.simulation.stop_timer(execution.timer);
     world_.save_work(execution.task, got);
     begin(slot);
+}
+
+std::uint64_t Compute::first_tag(std::uint32_t slot) const {
+    if (!world_.executions[slot].draws) return 0;
+    for (const Activities::Member& each : world_.executions.activities(slot).members)
+        if (world_.simulation.alive(each.activity))
+            return world_.simulation.activity(each.activity).tag;
+    return 0;
 }
 
 void Compute::next(std::uint32_t slot) {

@@ -25,6 +25,8 @@ class Compute {
     // The current step, to go on in another run, and in that run.
     void save(std::uint32_t slot, SavedExecution& saved) const;
     void restore(std::uint32_t slot, const SavedExecution& saved);
+    // The tag of its first activity; 0: none.
+    [[nodiscard]] std::uint64_t first_tag(std::uint32_t slot) const;
     // Whether the current step has ended by itself, not by a kill, when the timer fires.
     [[nodiscard]] bool has_ended(std::uint32_t slot) const;
     // The demand ends while a machine of the execution is not running, and begins again.

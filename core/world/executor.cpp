@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace twinloop {
+namespace {
+
+bool is_transfer(Step step) { return step == Step::read || step == Step::write; }
+
+}  // namespace
 
 std::uint32_t Executor::open(TaskId task) {
     const std::uint32_t slot =
@@ -135,7 +140,11 @@ void Executor::pause(std::uint32_t slot) {
         execution.until_stop = end == execution.stop && end != execution.begun + execution.length;
         world_.simulation.stop_timer(execution.timer);
     }
-    if (execution.step == Step::compute) compute_.pause(slot);
+    pause_activities(slot);
+}
+
+void Executor::pause_activities(std::uint32_t slot) {
+    if (world_.executions[slot].step == Step::compute) compute_.pause(slot);
     if (world_.has_files()) staging_.pause(slot);
 }
 
@@ -275,21 +284,43 @@ SavedExecution Executor::save(std::uint32_t slot) const {
     saved.placed = world_.scheduler.start_time(execution.task);
     if (world_.simulation.timer_set(execution.timer))
         saved.until = world_.simulation.timer_time(execution.timer);
+    saved.rank = execution.rank;
     saved.stop = execution.stop;
+    saved.waited = execution.waited;
+    saved.halted = execution.halted;
+    saved.paused = execution.paused;
+    saved.left = execution.left;
+    saved.until_stop = execution.until_stop;
     if (execution.step == Step::compute) compute_.save(slot, saved);
+    if (is_transfer(execution.step)) staging_.save(slot, saved);
     return saved;
 }
 
 void Executor::restore(TaskId task, std::span<const Part> parts, const SavedExecution& saved) {
     world_.scheduler.adopt(task, parts, saved.placed);
     const std::uint32_t slot = open(task);
-    world_.executions[slot].stop = saved.stop;
-    if (saved.step == Step::compute) {
-        compute_.restore(slot, saved);
-        return;
-    }
+    Execution& execution = world_.executions[slot];
+    execution.step = saved.step;
+    execution.rank = saved.rank;
+    execution.stop = saved.stop;
+    execution.waited = saved.waited;
+    execution.halted = saved.halted;
+    execution.paused = saved.paused;
+    execution.left = saved.left;
+    execution.until_stop = saved.until_stop;
+    world_.simulation.use_rank(saved.rank);
+    if (saved.until < never)
+        world_.simulation.set_timer(execution.timer, saved.until, execution.rank);
     if (saved.step == Step::release) world_.scheduler.set_ending(task);
-    set_delay(slot, saved.step, saved.until);
+    if (saved.step == Step::compute) compute_.restore(slot, saved);
+    if (is_transfer(saved.step)) staging_.restore(slot, saved);
+    if (saved.paused < never) pause_activities(slot);
+}
+
+std::pair<std::uint32_t, std::uint64_t> Executor::order(std::uint32_t slot) const {
+    const Step step = world_.executions[slot].step;
+    if (step == Step::compute) return {0, compute_.first_tag(slot)};
+    return is_transfer(step) ? staging_.order(slot) : std::pair<std::uint32_t, std::uint64_t>();
 }
 
 }  // namespace twinloop

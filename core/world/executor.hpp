@@ -1,7 +1,9 @@
 // Executions from placement to release: the order of their steps, and their ends.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <utility>
 
 #include "world/compute.hpp"
 #include "world/lifecycle.hpp"
@@ -22,6 +24,9 @@ class Executor {
     // The execution of a task, to go on in another run, and in that run.
     [[nodiscard]] SavedExecution save(std::uint32_t slot) const;
     void restore(TaskId task, std::span<const Part> parts, const SavedExecution& saved);
+    // The order in which executions are restored: that of their activities and, of those that wait
+    // for a stream of a store, of its queue.
+    [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> order(std::uint32_t slot) const;
     // The timer of an execution has fired.
     void end_delay(std::uint32_t slot);
     // All activities of an execution have finished.
@@ -42,6 +47,7 @@ class Executor {
   private:
     [[nodiscard]] std::uint32_t open(TaskId task);
     void begin_execution(std::uint32_t slot);
+    void pause_activities(std::uint32_t slot);
     void begin_work(std::uint32_t slot);
     void begin_transfers(std::uint32_t slot, Step step);
     void continue_transfers(std::uint32_t slot, Staging::Progress progress);

@@ -53,6 +53,8 @@ void begin_sharing(WorldState& world) {
         }
         if (paused) saved.until = never;
         compute.restore(slot, saved);
+        if (saved.until < never)
+            world.simulation.set_timer(execution.timer, saved.until, execution.rank);
         if (paused) compute.pause(slot);
     }
     if (!world.records.usage) return;

@@ -162,6 +162,19 @@ void MachineChanges::reset_state(MachineId machine) {
     enter(machine, after);
 }
 
+void MachineChanges::restore_state(MachineId machine, MachineStatus status) {
+    const StateTable& table = world_.scheduler.state_table(machine);
+    if (!table.has(status.state)) throw std::invalid_argument("it does not have this state");
+    if (!(status.begun <= world_.now() && world_.now() <= table.end(status)))
+        throw std::invalid_argument("it cannot be in this state now: `begun` does not fit");
+    if (status.state == running_state) return;
+    world_.scheduler.set_status(machine, status);
+    world_.fleet[machine].state = status.state;
+    world_.records.states.begin(machine, status.state, world_.now());
+    begin_phase(machine, status);
+    update_meter(machine);
+}
+
 // The tasks on the instances of a machine stop and continue with it.
 void MachineChanges::pause_tasks(MachineId machine) {
     if (world_.scheduler.space().instances(machine) == 0) return;

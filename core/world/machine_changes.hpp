@@ -23,6 +23,9 @@ class MachineChanges {
     void enter(MachineId machine, MachineStatus status);
     // The timer of a transition has fired: its next phase begins, or the state it leads to.
     void continue_transition(MachineId machine);
+    // The state of a machine before the world began; the executions there are restored as they
+    // were. Throws `std::invalid_argument` if it cannot be in this state now.
+    void restore_state(MachineId machine, MachineStatus status);
     void set_cores(MachineId machine, double cores);
     // Sets the power of a machine after a change of its state.
     void update_meter(MachineId machine);

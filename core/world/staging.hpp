@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <span>
+#include <utility>
 
 #include "world/state.hpp"
 
@@ -25,6 +26,11 @@ class Staging {
     [[nodiscard]] bool is_refused(std::uint32_t slot) const;
     // The transfer of an execution has ended.
     void end(std::uint32_t slot, Ending how, const Final& figures);
+    // The transfer of an execution, to go on in another run, and in that run.
+    void save(std::uint32_t slot, SavedExecution& saved) const;
+    void restore(std::uint32_t slot, const SavedExecution& saved);
+    // The place in the queue of its store, from 1 on, if it waits for a stream; its activity.
+    [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> order(std::uint32_t slot) const;
     // Act on the transfer in progress, if there is one.
     void cancel(std::uint32_t slot);
     void pause(std::uint32_t slot);
@@ -40,6 +46,11 @@ class Staging {
     [[nodiscard]] StoreId find_store(FileId file, bool reads, MachineId machine) const;
     // Notes where a file has been written; an older one elsewhere is replaced.
     void set_place(FileId file, StoreId store);
+    // The files of the present step.
+    [[nodiscard]] std::span<const FileId> files(std::uint32_t slot) const;
+    [[nodiscard]] MachineId first_machine(std::uint32_t slot) const;
+    // The transfer of the present file from a store, or to it.
+    [[nodiscard]] TransferSpec spec(std::uint32_t slot, StoreId store);
 
     WorldState& world_;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -396,20 +397,33 @@ TaskId World::add_task(const Task& task, std::span<const double> amounts, std::s
             cores = std::min(cores, state_.fleet[m].capacity / state_.fleet[m].speed);
     if (!state_.is_shared() && fits && task.limit > cores * provided * (1 + slack))
         share_machines();
+    const TaskId id = append_task(task, amounts, std::move(name));
+    if (!controller_->possible(state_.scheduler, id)) reject_added(id);
+    return id;
+}
+
+TaskId World::append_task(const Task& task, std::span<const double> amounts, std::string name) {
     const TaskId id = state_.scheduler.add_task(task, amounts, std::move(name));
     state_.tasks.push_back({});
     if (!state_.saved.empty()) state_.saved.push_back(0.0);
     if (!state_.spent.empty()) state_.spent.push_back(0.0);
     if (state_.records.recording.machines) state_.records.last_machines.push_back(no_machine);
-    Lifecycle lifecycle(state_);
-    state_.scheduler.set_planned_time(id, lifecycle.plan(id));
+    state_.scheduler.set_planned_time(id, Lifecycle(state_).plan(id));
     ++state_.open;
-    if (!controller_->possible(state_.scheduler, id)) {
-        state_.scheduler.set_rejected(id);
-        state_.tasks.edit(id).submit = task.request.submit;
-        lifecycle.conclude(id, Status::rejected, now());
-    }
     return id;
+}
+
+void World::reject_added(TaskId id) {
+    state_.scheduler.set_rejected(id);
+    state_.tasks.edit(id).submit = state_.task(id).request.submit;
+    Lifecycle(state_).conclude(id, Status::rejected, now());
+}
+
+void World::adopt_added(const NewTask& given, bool rejected, bool pending) {
+    const TaskId id = append_task(given.row, given.amounts, given.name);
+    if (rejected) reject_added(id);
+    else if (pending) state_.submitter.add(given.row.request.submit, id);
+    state_.set_submission_timer();
 }
 
 void World::fail(MachineId machine) { MachineChanges(state_).fail(machine); }
@@ -527,7 +541,9 @@ void World::adopt(TaskId task, const Known& known) {
     const Status status = mine.status;
     static_cast<Outcome&>(mine) = known.outcome;
     mine.status = status;
-    state_.scheduler.set_times(task, mine.submit, Lifecycle(state_).plan(task));
+    const double planned = known.planned;
+    state_.scheduler.set_times(task, mine.submit,
+                               std::isnan(planned) ? Lifecycle(state_).plan(task) : planned);
     if (known.arrival > 0) state_.scheduler.set_arrival(task, known.arrival);
     if (known.spent > 0) {
         state_.spent.resize(state_.tasks.size(), 0.0);
@@ -550,20 +566,42 @@ std::vector<std::pair<TaskId, SavedExecution>> World::executions() const {
     const Executor executor(const_cast<WorldState&>(state_));
     const std::span<const TaskId> running = state_.scheduler.running();
     std::vector<TaskId> tasks(running.begin(), running.end());
-    std::ranges::sort(tasks, {},
-                      [&](TaskId task) { return state_.executions[state_.tasks[task].slot].rank; });
+    std::ranges::stable_sort(tasks, {},
+                             [&](TaskId task) { return executor.order(state_.tasks[task].slot); });
     std::vector<std::pair<TaskId, SavedExecution>> all;
     all.reserve(tasks.size());
     for (const TaskId task : tasks) all.emplace_back(task, executor.save(state_.tasks[task].slot));
     return all;
 }
 
-void World::restore_machine(MachineId machine, std::uint32_t outages, double restored_at,
-                            double energy) {
-    state_.fleet[machine].restored_at = restored_at;
-    while (state_.fleet[machine].outages < outages) fail(machine);
+void World::restore_machine(MachineId machine, const KnownMachine& known) {
+    state_.fleet[machine].restored_at = known.restored_at;
+    while (state_.fleet[machine].outages < known.outages) fail(machine);
+    if (known.removed) remove_machine(machine);
+    MachineChanges(state_).restore_state(machine, known.status);
     state_.earlier_energy.resize(state_.fleet.size(), 0.0);
-    state_.earlier_energy[machine] = -energy;
+    state_.earlier_energy[machine] = -known.energy;
+}
+
+void World::restore_store(StoreId store, std::span<const FileId> files) {
+    DataStore& mine = state_.staging.transfers.stores.at(store);
+    const std::unordered_map<FileId, double> before = mine.files();
+    for (const auto& [file, bytes] : before) mine.remove(file);
+    for (const FileId file : files) {
+        const FileTable::File& row = state_.scenario->files->files.at(file);
+        mine.put(file, row.bytes);
+        if (row.store == none) state_.staging.places[file] = store;
+    }
+}
+
+void World::restore_submissions(std::size_t added_by_source, std::span<const double> memory) {
+    state_.added_by_source = added_by_source;
+    state_.submitter.skip(now(), [&](TaskId task) {
+        return state_.tasks[task].status != Status::none || !std::isnan(state_.tasks[task].submit);
+    });
+    Source* const source = state_.submitter.source();
+    if (source != nullptr && !memory.empty()) source->restore_memory(memory);
+    state_.set_submission_timer();
 }
 
 World::Decisions World::decisions() const {

@@ -87,16 +87,34 @@ class World final : private Client {
         Outcome outcome;
         std::uint64_t arrival = 0;  // 0: not known
         double spent = 0.0;
+        double planned = unknown;
         bool seen = true;
     };
     void adopt(TaskId task, const Known& known);
     void adopt_execution(TaskId task, std::span<const Part> parts, const SavedExecution& saved);
     void set_saved_work(TaskId task, double seconds) { state_.save_work(task, seconds); }
-    // The executions in the order of their timers.
+    // The executions in the order in which they are to be restored.
     [[nodiscard]] std::vector<std::pair<TaskId, SavedExecution>> executions() const;
-    // Outages, and energy used so far, of a machine.
-    void restore_machine(MachineId machine, std::uint32_t outages, double restored_at,
-                         double energy);
+    // A task that was added in the run before. `pending`: it has not been submitted.
+    void adopt_added(const NewTask& given, bool rejected, bool pending);
+    // A machine: before `begin_at` the time at which it was restored from outside; after it, what
+    // is known otherwise. Throws `std::invalid_argument` if it cannot be in its state.
+    struct KnownMachine {
+        std::uint32_t outages = 0;
+        double restored_at = -never;
+        double energy = 0.0;
+        bool removed = false;
+        MachineStatus status;
+    };
+    void set_restored_at(MachineId machine, double time) {
+        state_.fleet[machine].restored_at = time;
+    }
+    void restore_machine(MachineId machine, const KnownMachine& known);
+    // The files in a store. Throws `std::out_of_range` if there is no such store or file.
+    void restore_store(StoreId store, std::span<const FileId> files);
+    // The tasks that the source has added, and its memory; at the end. Without a memory, the source
+    // has learnt of the ends from `adopt`.
+    void restore_submissions(std::size_t added_by_source, std::span<const double> memory);
     // When the controller is called, and what it remembers.
     struct Decisions {
         bool call = true;
@@ -138,6 +156,8 @@ class World final : private Client {
     void submit_new(const NewTask& given);
     [[nodiscard]] bool may_overload(double cores, double speed) const;
     TaskId add_task(const Task& task, std::span<const double> amounts, std::string name);
+    TaskId append_task(const Task& task, std::span<const double> amounts, std::string name);
+    void reject_added(TaskId task);
     void decide();
     [[nodiscard]] bool is_postponed(bool due);
     void check_wakes();

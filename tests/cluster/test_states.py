@@ -1,18 +1,28 @@
 """States: a run that is stopped at any time goes on from its file as if it had not been stopped."""
 
+import contextlib
 import json
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import twinloop as tl
+from examples.source import Clients
 from tests.cluster.scenarios import Case, Task, cases
+from tests.cluster.test_failures_horizon import scenario as often_failing
 from tests.cluster.test_laws_equal import TIMES
+from tests.cluster.test_machine_states import LAW_STATES, MODES, ORDERS, TASKS
+from tests.cluster.test_machine_states import scenario as states_scenario
+from tests.cluster.test_transfers import CHAIN, SHARED, loads, workload
+from tests.cluster.test_transfers import scenario as files_scenario
 from tests.examples import examples
-from twinloop.engine import Simulation, SimulationState
+from twinloop.engine import CompiledScenario, Simulation, SimulationState
 from twinloop.policy import Place, Policy
+from twinloop.workload import NewTask, Source
 
 EXACT = ("id", "status", "submit", "ready", "start", "end", "attempts")
 
@@ -52,6 +62,85 @@ def test_a_run_goes_on_from_its_state(tmp_path_factory, case, time):
     )
 
 
+def check_alike(sim: Simulation, other: Simulation) -> None:
+    """Compare the results of a run and of the one that went on from its state."""
+    here, there = sim.tasks, other.tasks
+    exact = ("id", "status", "attempts")
+    assert there.select(exact).equals(here.select(exact))
+    for name in ("submit", "ready", "start", "end", "energy"):
+        assert there[name].is_null().equals(here[name].is_null()), name
+        assert near(there[name].drop_nulls(), here[name].drop_nulls()), name
+    exact = ("machine", "tasks", "up", "state")
+    assert other.machines.select(exact).equals(sim.machines.select(exact))
+    assert near(other.machines["free_cores"], sim.machines["free_cores"])
+    assert near(other.machines["energy"], sim.machines["energy"])
+
+
+def near(values: pl.Series, expected: pl.Series) -> bool:
+    return values.to_list() == pytest.approx(expected.to_list(), rel=1e-9, abs=1e-6)
+
+
+# The orders also reverse transitions, and suspend machines with their tasks.
+@pytest.mark.parametrize("mode", MODES)
+@given(orders=ORDERS, tasks=TASKS, at=st.integers(0, 11), wait=st.floats(0, 30))
+@examples(20)
+def test_machines_go_on_in_their_states(tmp_path_factory, mode, orders, tasks, at, wait):
+    model = {**MODES[mode], "startup_overhead": 0.5}
+    described = states_scenario(LAW_STATES, *tasks, machines=2, model=model)
+    sims = [Simulation(described)]
+    final = [(40.0, m, order) for order in ("restore", "on", "on") for m in (0, 1)]
+    for number, (pause, m, order) in enumerate((*orders, *final)):
+        for sim in sims:
+            sim.run_until(sim.now + pause)
+            with contextlib.suppress(tl.InputError):
+                if order in ("fail", "restore"):
+                    getattr(sim, order)(f"m{m}")
+                else:
+                    sim.set_state(f"m{m}", order)
+        if number == at % (len(orders) + 1):
+            sims[0].run_until(sims[0].now + wait)
+            sims.append(continued(sims[0], described, tmp_path_factory.mktemp("state")))
+    for sim in sims:
+        sim.run()
+    check_alike(*sims)
+
+
+@given(
+    loads,
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([{}, SHARED]),
+    st.floats(0, 20),
+    st.sampled_from([None, 2.0, 5.0]),
+)
+@examples(25)
+def test_transfers_go_on_from_a_state(tmp_path_factory, load, streams, mode, time, requested):
+    tasks = {f"t{i}": work for i, (_, _, work) in enumerate(load)}
+    files = {f"i{i}": size for i, (size, _, _) in enumerate(load)}
+    files |= {f"o{i}": size for i, (_, size, _) in enumerate(load)}
+    uses = [(f"t{i}", f"{kind[0]}{i}", access) for i in range(len(load))
+            for kind, access in (("in", "read"), ("out", "write"))]  # fmt: skip
+    store = {"name": "disk", "read": "50 MB/s", "write": "20 MB/s", "capacity": "1 GB"}
+    store |= {"streams": streams} if streams else {}
+    model = {**mode.get("model", {}), "kill_at_requested_time": True}
+    columns = {} if requested is None else {"requested_time": [requested] * len(load)}
+    described = files_scenario(workload(tasks, files, uses, **columns), store=store, model=model)
+    sim = Simulation(described)
+    sim.run_until(time)
+    other = continued(sim, described, tmp_path_factory.mktemp("state"))
+    assert other._run.stored_bytes().tolist() == sim._run.stored_bytes().tolist()
+    assert other._run.live_transfers == sim._run.live_transfers
+    sim.run(), other.run()
+    check_alike(sim, other)
+    here = sim.transfers.filter(pl.col("end") > time).sort("subject", "file")
+    there = other.transfers.filter(pl.col("end") > time).sort("subject", "file")
+    exact = ("kind", "subject", "file", "from", "to", "reason")
+    assert there.select(exact).equals(here.select(exact))
+    for name in ("bytes", "start", "end"):
+        assert near(there[name], here[name]), name
+    assert near(pl.Series(other._run.stored_bytes()), pl.Series(sim._run.stored_bytes()))
+    assert other._run.live_transfers == 0
+
+
 @examples(10)
 @given(cases(), TIMES)
 def test_a_state_read_again_is_the_same(tmp_path_factory, case, time):
@@ -60,7 +149,7 @@ def test_a_state_read_again_is_the_same(tmp_path_factory, case, time):
     state = sim.state
     again = stored(state, tmp_path_factory.mktemp("state"))
     assert again.tasks.equals(state.tasks)
-    for name in ("time", "down", "machines", "added", "scenario"):
+    for name in ("time", "down", "machines", "stores", "added", "source", "scenario"):
         assert getattr(again, name) == getattr(state, name)
     assert repr(again.executions) == repr(state.executions)
     assert repr(again.decisions) == repr(state.decisions)
@@ -109,6 +198,95 @@ def test_changed_cores_and_outages_by_hand_are_part_of_a_state(tmp_path):
         each.run_until(10.0)
         each.restore("m0")
     assert other.run()["end"].to_list() == sim.run()["end"].to_list() == [15.0, 15.0]
+
+
+def test_added_and_removed_machines_are_part_of_a_state(tmp_path):
+    scenario = jobs(5.0, 5.0, 5.0).scenario
+    sim = Simulation(scenario)
+    sim.run_until(1.0)
+    sim.add_machine("new", like="m0", cores=4.0)
+    sim.add_machine("newer", like="new", speed=2.0)
+    sim.run_until(2.0)
+    sim.remove_machine("m0")
+    other = continued(sim, scenario, tmp_path)
+    assert other.machines.select("machine", "state").rows() == [
+        ("m0", "removed"),
+        ("new", "running"),
+        ("newer", "running"),
+    ]
+    check_alike(sim, other)
+    # Two tasks have been on `new` since 1; the first one starts again, at twice the speed.
+    assert sim.run()["end"].to_list() == other.run()["end"].to_list() == [4.5, 6.0, 6.0]
+    check_alike(sim, other)
+    assert sim.trace().placements.filter(pl.col("end") > 2.0).equals(other.trace().placements)
+
+
+class Probes(Source):
+    """A new task every 2 s, beside those of the workload at the start."""
+
+    def __init__(self):
+        self.given = -1
+
+    def next(self, now, finished):
+        self.given += not finished
+        if self.given == 0:
+            return 0.0, [0, 1, 2, 3]
+        if self.given < 5:
+            return 2.0 * self.given, [NewTask(id=f"p{self.given}", cores=1, run_time=1.5)]
+        return None
+
+
+@pytest.mark.parametrize("time", [0.0, 2.0, 3.5, 6.0, 11.0, 30.0])
+@pytest.mark.parametrize("source", [Clients(clients=2, think_time=1.0), Probes()])
+def test_a_source_in_python_goes_on_from_a_state(tmp_path, time, source):
+    scenario = jobs(2.0, 3.0, 4.0, 1.0).scenario.replace(source=source)
+    sim = Simulation(scenario)
+    sim.submit("mine", cores=2, run_time=1.0, at=5.0)
+    sim.run_until(max(time, sim.now))
+    other = continued(sim, scenario, tmp_path)
+    sim.run(), other.run()
+    check_alike(sim, other)
+    assert other.events == sim.events
+    added = [each.trace().manifest.facts["run"].get("added") for each in (sim, other)]
+    assert added[0] == added[1]
+
+
+class Unsaveable(Probes):
+    def __init__(self):
+        super().__init__()
+        self.seen = {1}
+
+
+def test_a_source_whose_memory_cannot_be_saved_is_named():
+    sim = Simulation(jobs(*[5.0] * 4).scenario.replace(source=Unsaveable()))
+    with pytest.raises(tl.InputError, match=r"source .*Unsaveable cannot be saved.*'seen'"):
+        sim.state  # noqa: B018
+
+
+def test_a_task_that_fitted_when_it_was_added_is_part_of_a_state(tmp_path):
+    scenario = jobs(5.0).scenario
+    sim = Simulation(scenario)
+    sim.submit("large", cores=3, run_time=1.0, at=2.0)
+    sim.set_cores("m0", 4.0)
+    sim.submit("fits", cores=3, run_time=1.0, at=3.0)
+    sim.set_cores("m0", 2.0)
+    sim.run_until(1.0)
+    other = continued(sim, scenario, tmp_path)
+    sim.set_cores("m0", 4.0), other.set_cores("m0", 4.0)
+    assert sim.run()["status"].to_list() == ["completed", "rejected", "completed"]
+    other.run()
+    check_alike(sim, other)
+
+
+def test_failures_beyond_those_of_a_new_run_are_not_begun_again(tmp_path):
+    scenario = often_failing()
+    sim = Simulation(scenario)
+    sim.run_until(1.1 * CompiledScenario(scenario).horizon)
+    while not sim.running:
+        sim.step()
+    other = continued(sim, scenario, tmp_path)
+    sim.run(), other.run()
+    check_alike(sim, other)
 
 
 class Alternating(Policy):
@@ -203,6 +381,62 @@ def test_more_cores_than_a_machine_has_are_refused():
     )
     with pytest.raises(tl.InputError, match="more cores of 'm0' than are available"):
         Simulation(jobs(5.0, 5.0).scenario, state=state)
+
+
+def in_startup() -> tuple[tl.Scenario, SimulationState]:
+    """Return a state in which `m0` starts a task up, and `m1` is switched off."""
+    states = {"off": {"power": 5.0}, "switching-off": {"power": 50.0, "duration": 12.0}}
+    scenario = states_scenario(states, machines=2, model={"startup_overhead": 8.0})
+    sim = Simulation(scenario)
+    sim.set_state("m1", "off")
+    sim.run_until(4.0)
+    return scenario, sim.state
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "why"),
+    [
+        ("executions", {"until": np.inf}, "'t0': until: must be finite in this step"),
+        ("executions", {"stop": np.nan}, "'t0': stop: is not a number"),
+        ("executions", {"step": "release"}, "'t0': step: a task in the phase 'running'"),
+        ("executions", {"step": "sleep"}, "'t0': 'sleep' is not a step"),
+        ("executions", {"draws": True}, "'t0': remaining: must have a value for each of its 1"),
+        ("executions", {"halted": 1}, "'t0': halted: must be the number of its machines"),
+        ("executions", {"paused": 9.0, "halted": 1, "left": 2.0}, "paused: must not be after 4.0"),
+        ("executions", {"rank": "first"}, "'t0': has a value of a wrong type"),
+        ("executions", {"task": "t9"}, "the task 't9' has no row"),
+        ("machines", {"state": "asleep"}, "'m0': there is no state 'asleep'"),
+        ("machines", {"state": "switching-off", "begun": -9.0}, "'m0': .*`begun` does not fit"),
+        ("machines", {"state": "switching-off", "begun": 9.0}, "'m0': .*`begun` does not fit"),
+        ("machines", {"outages": None}, "'m0': has a value of a wrong type"),
+        ("machines", {"machine": "m7"}, "there is no machine 'm7'"),
+        ("machines", {"machine": "m7", "added": {}}, "'m7': added: 'like' is missing"),
+    ],
+)
+def test_an_inconsistent_state_is_refused_with_its_field(part, change, why):
+    scenario, state = in_startup()
+    first, *others = getattr(state, part)
+    changed = replace(state, **{part: ({**first, **change}, *others)})
+    with pytest.raises(tl.InputError, match=rf"state\.{part}: .*{why}"):
+        Simulation(scenario, state=changed)
+    Simulation(scenario, state=state)
+
+
+@pytest.mark.parametrize(
+    ("stores", "why"),
+    [({"tape": []}, "no data store 'tape'"), ({"disk": ["x"]}, "'disk': .* no file 'x'")],
+)
+def test_unknown_stores_and_files_are_refused(stores, why):
+    sim = Simulation(files_scenario(CHAIN))
+    with pytest.raises(tl.InputError, match=why):
+        Simulation(files_scenario(CHAIN), state=replace(sim.state, stores=stores))
+
+
+def test_a_source_in_python_needs_its_state():
+    scenario = jobs(*[5.0] * 4).scenario.replace(source=Probes())
+    state = replace(Simulation(scenario).state, source=None)
+    with pytest.raises(tl.InputError, match=r"state\.source: does not contain the state of the s"):
+        Simulation(scenario, state=state)
 
 
 @pytest.mark.parametrize(

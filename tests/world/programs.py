@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -62,6 +62,12 @@ class Script(Policy):
 
     def copy(self) -> Script:
         return Script(self.commands, self.tasks, self.given)
+
+    def state(self) -> int:
+        return self.given
+
+    def set_state(self, given: int) -> None:
+        self.given = given
 
     def failed(self, decision: Decision, reason: str) -> None:
         """Accept the refusal: the table of decisions has the orders that were carried out."""
@@ -211,19 +217,24 @@ def change(sim: Simulation, command: Command) -> bool:
     return True
 
 
-def run_in_simulator(program: Program, *, copy_at: Fraction | None = None) -> list[Simulation]:
+def run_in_simulator(
+    program: Program,
+    *,
+    copy_at: Fraction | None = None,
+    copy: Callable[[Simulation], Simulation] = Simulation.copy,
+) -> list[Simulation]:
     """Run the program; with `copy_at`, a copy made at that time runs it to its end as well."""
     sims = [Simulation(make_scenario(program))]
     changes = [each for each in program.commands if each.kind not in ORDERS]
-    for command in changes:
-        if copy_at is not None and copy_at < command.time and len(sims) == 1:
+    ends = [*(each.time for each in changes), HORIZON]
+    for command, time in zip([*changes, None], ends, strict=True):
+        if copy_at is not None and copy_at < time and len(sims) == 1:
             sims[0].run_until(float(copy_at))
-            sims.append(sims[0].copy())
+            sims.append(copy(sims[0]))
         for sim in sims:
-            sim.run_until(float(command.time))
-            change(sim, command)
-    for sim in sims:
-        sim.run_until(float(HORIZON))
+            sim.run_until(float(time))
+            if command is not None:
+                change(sim, command)
     return sims
 
 

@@ -2,14 +2,22 @@
 
 from fractions import Fraction
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.world.programs import ORDERS, Program, programs, run_in_simulator, run_slowly
+from tests.world.programs import (
+    ORDERS,
+    Program,
+    make_scenario,
+    programs,
+    run_in_simulator,
+    run_slowly,
+)
 from tests.world.slow_world import SlowWorld
-from twinloop.engine import Simulation
+from twinloop.engine import Simulation, SimulationState
 
 #: The simulator adds up floats, the slow world fractions.
 ROUNDING = 1e-9
@@ -41,6 +49,10 @@ def check_equal(sim: Simulation, world: SlowWorld) -> None:
 
 def approx(value: Fraction | None) -> object:
     return None if value is None else pytest.approx(float(value), rel=ROUNDING, abs=ROUNDING)
+
+
+def approx_all(values: pl.Series) -> object:
+    return pytest.approx(values.to_list(), rel=ROUNDING, abs=ROUNDING)
 
 
 def check(program: Program) -> None:
@@ -115,6 +127,35 @@ def test_the_tasks_of_instances_use_the_ports_of_their_hosts(program: Program) -
         has_states=True,
         has_files=True,
     ),
+    st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
+)
+@examples(25)
+def test_a_saved_state_goes_on_as_its_origin(
+    tmp_path_factory: pytest.TempPathFactory, program: Program, time: Fraction
+) -> None:
+    file = tmp_path_factory.mktemp("state") / "state.json"
+
+    def save_and_load(sim: Simulation) -> Simulation:
+        sim.state.save(file)
+        return Simulation(make_scenario(program), state=SimulationState.load(file))
+
+    origin, other = run_in_simulator(program, copy_at=time, copy=save_and_load)
+    exact = ("id", "status", "attempts")
+    assert other.tasks.select(exact).equals(origin.tasks.select(exact))
+    for column in ("start", "end", "energy"):
+        for here, there in zip(origin.tasks[column], other.tasks[column], strict=True):
+            assert there == (None if here is None else approx(Fraction(here))), column
+    exact = ("machine", "tasks", "up", "state")
+    assert other.machines.select(exact).equals(origin.machines.select(exact))
+    for column in ("cores", "free_cores", "energy"):
+        assert other.machines[column].to_list() == approx_all(origin.machines[column])
+    orders = origin.trace().decisions.filter(pl.col("t") > float(time))
+    assert other.trace().decisions.drop("t").equals(orders.drop("t"))
+    assert other.events == origin.events
+
+
+@given(
+    programs((*ORDERS, "set_state", "fail", "restore", "add", "remove"), has_states=True),
     st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
 )
 @examples(25)

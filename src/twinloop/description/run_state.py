@@ -55,11 +55,15 @@ def describe_policy(state: Any) -> str:
     return f"the policy {kind.__module__}:{kind.__qualname__}"
 
 
-def save_run_state(state: Any) -> Any:
+def save_run_state(state: Any, what: str | None = None) -> Any:
     """Return the attributes of a run state as values of JSON.
 
     A class may choose them by a method `state()`, else by `__getstate__`. NumPy's random generators
     are included.
+
+    Args:
+        state: The object.
+        what: What it is, for the error; by default a policy.
 
     >>> class Turn:
     ...     def __init__(self):
@@ -82,14 +86,14 @@ def save_run_state(state: Any) -> Any:
     )
     which = f" (attribute {names[0]!r})" if names else ""
     raise InputError(
-        f"the state of {describe_policy(state)} cannot be saved: it is not made of values of JSON"
-        f"{which}",
+        f"the state of {what or describe_policy(state)} cannot be saved: "
+        f"it is not made of values of JSON{which}",
         kind="invalid-operation",
         remedy="give its class methods `state()` and `set_state(values)`, with values of JSON",
     )
 
 
-def restore_run_state(state: Any, saved: Any) -> None:
+def restore_run_state(state: Any, saved: Any, what: str | None = None) -> None:
     """Set a run state to saved values: by `set_state(values)`, `__setstate__` or its attributes.
 
     >>> class Turn:
@@ -109,7 +113,8 @@ def restore_run_state(state: Any, saved: Any) -> None:
             vars(state).update(values)
     except Exception as error:  # any error of a foreign class
         raise InputError(
-            f"the state of {describe_policy(state)} cannot be restored: {describe_error(error)}",
+            f"the state of {what or describe_policy(state)} cannot be restored: "
+            f"{describe_error(error)}",
             kind="invalid-state",
         ) from error
 

@@ -89,6 +89,8 @@ class CompiledScenario:
         )
         #: The source of submissions, if it is written in Python; None: a built-in one.
         self.python_source = scenario.source.resolve(allow_code=allow_code)
+        #: The machines that were added in a run, with what a state needs to add them again.
+        self.added_machines: tuple[tuple[str, dict[str, Any] | None], ...] = ()
         #: The loaded workload.
         self.loaded = (
             workload if isinstance(workload, LoadedWorkload) else LoadedWorkload(scenario, workload)
@@ -619,10 +621,19 @@ class CompiledScenario:
             self.extend_failures(run.next_time())
             run.extend_failures(self.native_scenario)
 
-    def with_machines(self, machines: MachineTable, name: str) -> Self:
-        """Return a copy that names one more machine; its runs start without this machine."""
+    def with_machines(
+        self, machines: MachineTable, name: str, description: dict[str, Any] | None = None
+    ) -> Self:
+        """Return a copy that names one more machine; its runs start without this machine.
+
+        Args:
+            machines: The table with this machine.
+            name: Its name.
+            description: What a state needs to add it to another run.
+        """
         other = copy(self)
         other.machines = machines
+        other.added_machines = (*self.added_machines, (name, description))
         other.names = SimpleNamespace(
             **{**vars(self.names), "machines": (*self.names.machines, name)}
         )

@@ -231,15 +231,24 @@ def _check_capacity(stores: list[_Store], files: dict[str, Any]) -> None:
             )
 
 
+def list_files(workload: Workload) -> list[str]:
+    """List the names of the files by their native numbers."""
+    return _list_files(workload)["file"].to_list()
+
+
+def list_stores(compiled: CompiledScenario) -> list[str]:
+    """List the names of the stores by their native numbers; those of hosts are their names."""
+    used = _list_files(compiled.workload)["store"]
+    return [each.name for each in _list_stores(compiled.machines, used)]
+
+
 def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """Build the table of transfers of a run, in the order of their ends."""
     log = run.transfers()
     if not len(log["task"]):
         return make_empty_table("transfers")
-    table = _list_files(compiled.workload)
-    files = table["file"]
-    stores = pl.Series([each.name for each in _list_stores(compiled.machines, table["store"])])
-    # Machines that were added in the run have no name here.
+    files = pl.Series(list_files(compiled.workload), dtype=pl.String)
+    stores = pl.Series(list_stores(compiled), dtype=pl.String)
     machines = pl.Series([*compiled.names.machines, None], dtype=pl.String)
     machine = np.minimum(log["machine"], machines.len() - 1).astype(np.int64)
     read = pl.Series(log["read"] != 0)

@@ -75,7 +75,7 @@ class MachineTable:
         }
 
     def with_machine(
-        self, name: str, cores: float, memory: float, like: int | None
+        self, name: str, cores: float, memory: float, like: int | None, speed: float
     ) -> MachineTable:
         """Return the table with one more machine; `like`: the row of a machine in its cluster."""
         row = 0 if like is None else like
@@ -93,13 +93,13 @@ class MachineTable:
         return replace(
             self,
             nodes=pl.concat([self.nodes, added]),
-            speed=np.append(self.speed, 1.0 if like is None else self.speed[like]),
+            speed=np.append(self.speed, speed),
             group=np.append(self.group, self.group[row]),
         )
 
     def with_instance(self, name: str, cores: float, memory: float, host: int) -> MachineTable:
         """Return the table with one more instance."""
-        table = self.with_machine(name, cores, memory, host)
+        table = self.with_machine(name, cores, memory, host, float(self.speed[host]))
         return replace(table, instances=(*self.instances, self.nodes.height))
 
     @property

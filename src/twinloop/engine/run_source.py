@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.description.run_state import copy_run_state
+from twinloop.description.run_state import (
+    copy_run_state,
+    restore_run_state,
+    save_run_state,
+)
 from twinloop.engine.foreign_errors import make_foreign_error
 from twinloop.engine.native_codes import STATUSES
 from twinloop.engine.new_rows import NewRow, make_row
@@ -78,6 +82,25 @@ class RunSource:
         other._state = copy_run_state(self._state, f"the source {self._name}")
         other._submitted = set(self._submitted)
         return other
+
+    def save(self) -> dict[str, Any]:
+        """Return what the source needs to go on in another run, as values of JSON."""
+        return {
+            "state": save_run_state(self._state, f"the source {self._name}"),
+            "submitted": self._get_names(self._submitted),
+            "answer": self._get_names(self._answer),
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on from what `save` returned."""
+        restore_run_state(self._state, saved["state"], f"the source {self._name}")
+        rows = self._compiled.task_rows
+        self._submitted = {rows.get(name, name) for name in saved["submitted"]}
+        self._answer = {rows.get(name, name) for name in saved["answer"]}
+
+    def _get_names(self, tasks: set[int | str]) -> list[str]:
+        ids = self._compiled.task_ids
+        return sorted(ids[task] if isinstance(task, int) else task for task in tasks)
 
     def _check(self, answer: Any, now: float) -> tuple[float, list[int | NewRow]]:
         try:

@@ -15,10 +15,11 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.network_columns import build_transfer_table
-from twinloop.engine.new_rows import NewRow, make_row
+from twinloop.engine.new_rows import make_row
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
-from twinloop.engine.simulation_state import SimulationState, restore_state
+from twinloop.engine.simulation_state import SimulationState
+from twinloop.engine.state_restore import restore_state
 from twinloop.policy import AnyPolicy
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -58,12 +59,11 @@ class Simulation:
         if not isinstance(scenario, CompiledScenario):
             scenario = CompiledScenario(scenario, allow_code=allow_code)
         self._compiled = scenario
-        self._added: list[NewRow] = []
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
         if state is not None:
-            self._added = restore_state(scenario, self._run, state)
+            self._compiled = restore_state(scenario, self._run, state)
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Simulation:
     @property
     def state(self) -> SimulationState:
         """The current state, from which a simulation of the same scenario can start."""
-        return SimulationState.from_run(self._compiled, self._run, self._added)
+        return SimulationState.from_run(self._compiled, self._run)
 
     # --- changes ---------------------------------------------------------------------------------
 
@@ -221,7 +221,6 @@ class Simulation:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
             )
-        other._added = list(self._added)
         compiled = other._compiled
         policies = (compiled.policy, *compiled.controllers)
         with ForeignErrors(policies, compiled.scenario.source.title, self._run):
@@ -271,7 +270,6 @@ class Simulation:
         )  # fmt: skip
         row = make_row(self._compiled, task, time)
         self._run.submit(row)
-        self._added.append(row)
 
     def set_cores(self, machine: str, cores: float, *, overcommit: bool = False) -> None:
         """Set the number of cores of a machine or instance; its running tasks continue.
@@ -367,7 +365,8 @@ class Simulation:
             resources = {each["name"]: each["amount"] for each in row["resources"] or ()}
             amounts = [resources.get(each, 0.0) for each in self._compiled.names.resources]
         self._run.add_machine(**given, amounts=amounts, like=model)
-        self._rename(machines.with_machine(name, given["cores"], given["memory"], model), name)
+        description = {**given, "amounts": amounts, "like": like}
+        self._rename(machines.with_machine(name, **given, like=model), name, description)
 
     def add_instance(
         self,
@@ -468,9 +467,11 @@ class Simulation:
                 "is already the name of a machine", kind="duplicate-name", field=f"machine {name!r}"
             )
 
-    def _rename(self, machines: MachineTable, name: str) -> None:
+    def _rename(
+        self, machines: MachineTable, name: str, description: dict[str, Any] | None = None
+    ) -> None:
         """Give a machine that was added its name."""
-        self._compiled = self._compiled.with_machines(machines, name)
+        self._compiled = self._compiled.with_machines(machines, name, description)
         self._run.set_names(self._compiled.names)
 
     def _find_machine(self, name: str) -> int:

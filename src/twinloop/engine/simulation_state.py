@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +18,7 @@ from twinloop.description.files import write_atomically
 from twinloop.description.saved_json import StoredJson, read_stored_json
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.native_codes import STATUS_CODES, STATUSES
-from twinloop.engine.new_rows import NewRow
-from twinloop.engine.state_check import check_state
+from twinloop.engine.network_columns import list_files, list_stores
 
 #: The version of the file of a state.
 SCHEMA_VERSION: Final = 1
@@ -50,44 +49,46 @@ class SimulationState:
     #: state. The rows of waiting tasks are in the order of the queue. Tasks without a row are
     #: submitted later, or now if their submission time has passed.
     tasks: pl.DataFrame
-    #: The names of the machines that are down.
+    #: The names of the machines that are down, or were removed while they were down.
     down: tuple[str, ...] = ()
-    #: The progress of the tasks that have machines, in the order of their timers. A running task
-    #: without a row computes, from its share done on.
+    #: The progress of the tasks that have machines: step, times, transfer, remaining work. A task
+    #: that runs and has no row computes, from its share done on.
     executions: tuple[dict[str, Any], ...] = ()
-    #: A row per machine: cores, current outages, the time at which it was restored by hand,
-    #: energy so far (J).
+    #: A row per machine: cores, state and when that began, current outages, the time at which it
+    #: was restored by hand, energy so far (J), whether it was removed, and `added`, the description
+    #: of a machine that was added in the run.
     machines: tuple[dict[str, Any], ...] = ()
-    #: The tasks that `Simulation.submit` added: id and columns.
+    #: Whether tasks share machines, as a scenario or a task that was added needs it.
+    shared: bool = False
+    #: The files in each data store, by its name.
+    stores: dict[str, list[str]] = field(default_factory=dict)
+    #: The tasks that were added in the run, by `Simulation.submit` or the source: id and columns.
     added: tuple[dict[str, Any], ...] = ()
+    #: What the source of submissions remembers; None: what follows from the ended tasks.
+    source: dict[str, Any] | None = None
     #: When the policy is called next, and what it remembers; None: now, and nothing.
     decisions: dict[str, Any] | None = None
     #: The hash of the scenario; empty: any.
     scenario: str = field(default="")
 
     @classmethod
-    def from_run(
-        cls, compiled: CompiledScenario, run: ClusterRun, added: Sequence[NewRow] = ()
-    ) -> SimulationState:
+    def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> SimulationState:
         """Read the state of a native run."""
-        _refuse_missing_parts(compiled, run)
-        names = compiled.names.machines
-        try:
-            saved = run.saved_state()
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                str(error), kind="invalid-operation", remedy="copy the simulation instead"
-            ) from None
-        ids = pl.concat(
-            [compiled.arrays.ids, pl.Series([each.id for each in added], dtype=pl.String)]
-        )
+        _refuse_missing_parts(compiled)
+        names, saved = compiled.names.machines, run.saved_state()
+        ids = join_ids(compiled, saved["added"])
         tasks = _build_tasks(run, ids, names, saved["tasks"])
         executions = tuple({**row, "task": ids[row["task"]]} for row in saved["executions"])
+        described = dict(compiled.added_machines)
         machines = tuple(
-            {"machine": name, **row} for name, row in zip(names, saved["machines"], strict=True)
+            {"machine": name, **row, **({"added": described[name]} if name in described else {})}
+            for name, row in zip(names, saved["machines"], strict=True)
         )
+        files = list_files(compiled.workload) if saved["stores"] else []
+        stores = list_stores(compiled) if saved["stores"] else []
+        for row in executions:
+            if "transfer" in row:
+                row["transfer"]["store"] = stores[row["transfer"]["store"]]
         decisions = saved["decisions"]
         decisions["running"] = [ids[row] for row in decisions["running"]]
         decisions["name"] = compiled.policy.name
@@ -97,7 +98,13 @@ class SimulationState:
             down=tuple(name for m, name in enumerate(names) if run.is_down(m)),
             executions=executions,
             machines=machines,
-            added=tuple({**asdict(row), "amounts": list(row.amounts)} for row in added),
+            shared=run.shared,
+            stores={
+                name: [files[file] for file in held]
+                for name, held in zip(stores, saved["stores"], strict=False)
+            },
+            added=tuple(saved["added"]),
+            source=_name_tasks(saved["submissions"], ids),
             decisions=decisions,
             scenario=compiled.scenario_hash(),
         )
@@ -122,7 +129,10 @@ class SimulationState:
             "tasks": self.tasks.to_dict(as_series=False),
             "executions": list(self.executions),
             "machines": list(self.machines),
+            "shared": self.shared,
+            "stores": self.stores,
             "added": list(self.added),
+            "source": self.source,
             "decisions": self.decisions,
         }
         with write_atomically(Path(fspath(path))) as file:
@@ -157,7 +167,10 @@ class SimulationState:
             down=tuple(stored.down),
             executions=tuple(stored.executions),
             machines=tuple(stored.machines),
+            shared=stored.shared,
+            stores=stored.stores,
             added=tuple(stored.added),
+            source=stored.source,
             decisions=stored.decisions,
             scenario=stored.scenario,
         )
@@ -171,7 +184,10 @@ class _StoredState(StoredJson):
     tasks: dict[str, list[Any]]
     executions: list[dict[str, Any]]
     machines: list[dict[str, Any]]
+    shared: bool
+    stores: dict[str, list[str]]
     added: list[dict[str, Any]]
+    source: dict[str, Any] | None
     decisions: dict[str, Any] | None
 
 
@@ -179,34 +195,36 @@ _TASK_TYPES: Final[dict[str, Any]] = {
     **dict.fromkeys(("id", "phase"), pl.String),
     **dict.fromkeys(("submit", "ready", "first_start", "start", "end", "done"), pl.Float64),
     **dict.fromkeys(("last_end", "work", "cpu_time", "energy", "saved", "spent"), pl.Float64),
+    "planned": pl.Float64,
     **dict.fromkeys(("attempts", "failures", "arrival"), pl.Int64),
     "machines": pl.List(pl.String),
     "cores": pl.List(pl.Float64),
 }
 
 
-def _refuse_missing_parts(compiled: CompiledScenario, run: ClusterRun) -> None:
-    """Raise an error for sources and machines that a state cannot describe."""
-    if compiled.python_source is not None:
-        raise InputError(
-            "a state does not contain the state of a source written in Python",
-            kind="invalid-operation",
-            remedy="use a built-in source, or copy the simulation",
-        )
+def _refuse_missing_parts(compiled: CompiledScenario) -> None:
     if compiled.machines.instances:
         raise InputError(
             "a state does not contain instances",
             kind="invalid-operation",
             remedy="copy the simulation instead",
         )
-    for machine, state in zip(compiled.names.machines, run.machine_states(), strict=False):
-        if state not in ("running", "down"):
-            raise InputError(
-                f"is in the state {state!r}, which a saved state does not contain",
-                kind="invalid-operation",
-                field=f"machine {machine!r}",
-                remedy="copy the simulation instead",
-            )
+
+
+def join_ids(compiled: CompiledScenario, added: Iterable[Mapping[str, Any]]) -> pl.Series:
+    """Return the IDs of the tasks by row: those of the workload, then the added ones."""
+    return pl.concat(
+        [compiled.arrays.ids, pl.Series([each["id"] for each in added], dtype=pl.String)]
+    )
+
+
+def _name_tasks(submissions: dict[str, Any], ids: pl.Series) -> dict[str, Any]:
+    """Return what the source remembers with IDs in place of rows."""
+    python = submissions["python"]
+    if python is not None:
+        python["ended"] = [(ids[row], end, STATUSES[code]) for row, end, code in python["ended"]]
+        python["tasks"] = [ids[each] if isinstance(each, int) else each for each in python["tasks"]]
+    return submissions
 
 
 def _build_tasks(
@@ -251,112 +269,3 @@ def _build_tasks(
     return pl.DataFrame(
         {name: pl.Series(values, dtype=_TASK_TYPES[name]) for name, values in columns.items()}
     ).with_columns(pl.col(pl.Float64).fill_nan(None))
-
-
-# --- restoring ------------------------------------------------------------------------------------
-
-
-def restore_state(
-    compiled: CompiledScenario, run: ClusterRun, state: SimulationState
-) -> list[NewRow]:
-    """Restore a state into a run that has not started; return the tasks that were added."""
-    tasks, names = state.tasks, compiled.names.machines
-    ids = pl.concat(
-        [compiled.arrays.ids, pl.Series([each["id"] for each in state.added], dtype=pl.String)]
-    )
-    rows = check_state(compiled, state, ids)
-    machine_index = {name: m for m, name in enumerate(names)}
-    for each in state.machines:
-        # Before the outages that have begun are begun again.
-        run.restore_machine(machine_index[each["machine"]], 0, each["restored_at"], each["energy"])
-    run.set_start_time(state.time)
-    added = [NewRow(**{**each, "amounts": tuple(each["amounts"])}) for each in state.added]
-    for new in added:
-        run.submit(new)
-    _restore_cores(compiled, run, state, machine_index)
-    row_of = dict(zip(tasks["id"].to_list(), rows.tolist(), strict=True))
-    releasing = {each["task"] for each in state.executions if each["step"] == "release"}
-    described = {each["task"] for each in state.executions}
-    # Ended tasks first, since other tasks may depend on them, in the order of their ends: a user
-    # returns after the last task of a session. The other tasks keep their order.
-    has_ended = tasks["phase"].is_in(list(STATUS_CODES)).to_numpy()
-    ends = tasks["end"].cast(pl.Float64).fill_null(np.inf).to_numpy()
-    order = np.lexsort((np.where(has_ended, ends, np.inf), ~has_ended))
-    parts = {
-        task["id"]: [
-            (machine_index[name], cores)
-            for name, cores in zip(task["machines"] or [], task["cores"] or [], strict=True)
-        ]
-        for task in tasks.iter_rows(named=True)
-    }
-    in_order = list(zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True))
-    for row, task in in_order:
-        run.restore_task(row, _describe_task(task, state.time, seen=task["id"] not in releasing))
-    # Running tasks before waiting ones: they count in the limits of their queues.
-    for each in state.executions:
-        run.restore_execution(row_of[each["task"]], parts[each["task"]], each)
-    for row, task in in_order:
-        if task["phase"] == "running" and task["id"] not in described:
-            run.restore_running_task(row, parts[task["id"]], task["done"])
-    for row, task in in_order:
-        if task["phase"] == "waiting":
-            is_saved = task.get("saved") is not None
-            run.restore_waiting_task(row, np.nan if is_saved else task["done"] or 0.0)
-        elif task["phase"] == "held":
-            run.restore_held_task(row)
-    for each in state.machines:
-        run.restore_machine(
-            machine_index[each["machine"]], each["outages"], each["restored_at"], each["energy"]
-        )
-    for name in state.down:
-        if not run.is_down(machine_index[name]):
-            run.fail(machine_index[name])
-    if state.decisions is not None:
-        decisions = {**state.decisions, "running": [row_of[t] for t in state.decisions["running"]]}
-        if decisions.pop("name", None) != compiled.policy.name:
-            decisions |= {"memory": [], "policy": None, "call": True}
-        run.restore_decisions(decisions)
-    return added
-
-
-def _restore_cores(
-    compiled: CompiledScenario,
-    run: ClusterRun,
-    state: SimulationState,
-    machine_index: dict[str, int],
-) -> None:
-    cores = compiled.machines.nodes["cores"].to_list()
-    for each in state.machines:
-        index = machine_index[each["machine"]]
-        if abs(each["cores"] - cores[index]) > 1e-9 * (1 + cores[index]):
-            run.set_cores(index, each["cores"])
-
-
-def _describe_task(task: dict[str, Any], time: float, *, seen: bool) -> dict[str, Any]:
-    """Return the native description of a task; columns that are missing are left out."""
-    phase, start = task["phase"], task["start"]
-    is_complete = task.get("arrival") is not None
-    if phase == "running" and start is None and not is_complete:
-        start = time
-    guessed_ready = None if phase == "held" or is_complete else task["submit"]
-    described: dict[str, Any] = {
-        "status": STATUS_CODES.get(phase, 0),
-        "submit": task["submit"],
-        "ready": _first_known(task.get("ready"), guessed_ready),
-        "start": _first_known(task.get("first_start"), start),
-        "last_start": _first_known(start),
-        "end": _first_known(task["end"]),
-        "attempts": max(task.get("attempts") or 0, int(start is not None)),
-        "seen": seen,
-    }
-    names = {"last_end": "last_end", "work": "done", "cpu_time": "used"}
-    names |= {name: name for name in ("energy", "spent", "saved", "failures", "arrival")}
-    for name, native in names.items():
-        if task.get(name) is not None:
-            described[native] = task[name]
-    return described
-
-
-def _first_known(*values: float | None) -> float:
-    """Return the first value that is not None, or NaN."""
-    return next((float(value) for value in values if value is not None), float("nan"))

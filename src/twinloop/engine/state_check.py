@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.native_codes import STATUS_CODES
+from twinloop.engine.network_columns import list_files, list_stores
 from twinloop.policy import BuiltInPolicy
 from twinloop.workload.fragments import find_rows
 
@@ -30,14 +31,15 @@ def check_state(
             remedy="start it with the scenario of the simulation that saved it, or remove the hash "
             "with dataclasses.replace(state, scenario='')",
         )
-    if compiled.python_source is not None:
+    if compiled.python_source is not None and not (state.source or {}).get("python"):
         raise InputError(
-            "does not contain the state of a source written in Python",
-            kind="invalid-operation",
-            field="state",
-            remedy="use a built-in source, or copy a simulation",
+            "does not contain the state of the source, which is written in Python",
+            kind="invalid-state",
+            field="state.source",
+            remedy="take the state from a simulation with this source",
         )
     tasks, machines = state.tasks, set(compiled.names.machines)
+    machines |= {each["machine"] for each in state.machines if "added" in each}
     rows = find_rows(ids, tasks["id"])
     if (rows < 0).any():
         name = tasks["id"][int(np.argmax(rows < 0))]
@@ -60,15 +62,72 @@ def check_state(
             f"must be a finite time, not {state.time}", kind="invalid-state", field="state.time"
         )
     _check_tasks(compiled, state, rows)
-    known = set(tasks["id"])
+    _check_executions(state)
+    _check_stores(compiled, state)
+    return rows
+
+
+def _check_executions(state: SimulationState) -> None:
+    tasks = {task["id"]: task for task in state.tasks.iter_rows(named=True)}
     for each in state.executions:
-        if each["task"] not in known:
+        if each["task"] not in tasks:
             raise InputError(
                 f"the task {each['task']!r} has no row in state.tasks",
                 kind="invalid-state",
                 field="state.executions",
             )
-    return rows
+        problem = _find_execution_problem(each, tasks[each["task"]], state.time)
+        if problem is not None:
+            name, why = problem
+            raise InputError(
+                why, kind="invalid-state", field=f"state.executions: {each['task']!r}: {name}"
+            )
+
+
+def _find_execution_problem(
+    each: dict[str, Any], task: dict[str, Any], time: float
+) -> tuple[str, str] | None:
+    """Return the field of an execution that does not fit the others, and why."""
+    count = len(task["machines"] or [])
+    is_over = each["step"] == "release"
+    if count == 0 or (task["phase"] == "running") == is_over:
+        return "step", f"a task in the phase {task['phase']!r} on {count} machines has no such step"
+    for name, value in each.items():
+        if isinstance(value, float) and np.isnan(value):
+            return name, "is not a number"
+    is_paused = each["paused"] < np.inf
+    ends = each["left"] if is_paused else each["until"]
+    if each["step"] in ("dispatch", "startup", "release") and ends == np.inf:
+        return ("left" if is_paused else "until"), "must be finite in this step"
+    if is_paused != (each["halted"] > 0) or each["halted"] > count:
+        return "halted", "must be the number of its machines for which it is paused"
+    if is_paused and each["paused"] > time:
+        return "paused", f"must not be after {time} s, the time of the state"
+    if each["draws"] and len(each["remaining"]) != count:
+        return "remaining", f"must have a value for each of its {count} machines"
+    if any(value < 0 for value in each["remaining"]):
+        return "remaining", "must not be negative"
+    moving = each.get("transfer")
+    if moving is not None and not moving["left"] >= 0:
+        return "transfer", "`left` must not be negative"
+    return None
+
+
+def _check_stores(compiled: CompiledScenario, state: SimulationState) -> None:
+    stores = list_stores(compiled) if state.stores else []
+    files = set(list_files(compiled.workload)) if state.stores else set()
+    for name, held in state.stores.items():
+        if name not in stores:
+            raise InputError(
+                f"there is no data store {name!r}", kind="unknown-reference", field="state.stores"
+            )
+        unknown = [file for file in held if file not in files]
+        if unknown:
+            raise InputError(
+                f"the workload has no file {unknown[0]!r}",
+                kind="unknown-reference",
+                field=f"state.stores: {name!r}",
+            )
 
 
 def _check_tasks(
