@@ -600,13 +600,16 @@ void bind_world(nb::module_& module) {
         .def(
             "submit",
             [](WorldHandle& self, nb::handle row) {
-                NewTask made = new_task_from(row);
-                return self.hold()->inject(made.row, made.amounts, std::move(made.name));
+                const NewTask made = new_task_from(row);
+                return self.hold()->inject(made.row, made.amounts, made.name);
             },
             nb::arg("row"), nb::sig("def submit(self, row: object) -> int"),
             "Submit a task that is not in the scenario: a row of `twinloop.engine.new_rows`.")
         .def("added_tasks", &added_tasks, nb::sig("def added_tasks(self) -> dict[str, typing.Any]"),
              "The tasks that were added during the run, in their order.")
+        .def_prop_ro(
+            "added_count",
+            [](const WorldHandle& self) { return self.hold()->scheduler().tasks().own().size(); })
         .def_prop_ro("added_by_source",
                      [](const WorldHandle& self) { return self.hold()->state().added_by_source; })
         .def(

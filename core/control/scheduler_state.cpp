@@ -66,13 +66,13 @@ bool SchedulerState::needs_only_cores(const TaskTable::Extent& extent) const {
 }
 
 TaskId SchedulerState::add_task(const Task& task, std::span<const double> amounts,
-                                std::string name) {
-    TaskTable alone(amounts.size());
-    alone.add(task, amounts);
-    if (pooled_ && !needs_only_cores(alone.extent())) pooled_ = false;
+                                std::string_view name) {
+    TaskTable::Extent alone;
+    alone.include(task, amounts);
+    if (pooled_ && !needs_only_cores(alone)) pooled_ = false;
     if (task.request.mhz > slowest_mhz_) unrestricted_ = false;
     states_.push_back({});
-    return tasks_.add(task, amounts, std::move(name));
+    return tasks_.add(task, amounts, name);
 }
 
 bool SchedulerState::allowed(TaskId task, MachineId machine, double from, double time) const {

@@ -27,7 +27,6 @@ namespace twinloop {
 template <class Row>
 class SharedRows {
     static_assert(std::is_trivially_copyable_v<Row> && std::is_trivially_destructible_v<Row>);
-    static_assert(alignof(Row) <= alignof(std::max_align_t));
 
   public:
     // Small enough to be copied for one row, and so large that a million rows are few chunks.
@@ -105,7 +104,8 @@ class SharedRows {
 
   private:
     // Stands before the rows of a chunk.
-    struct alignas(std::max_align_t) Header {
+    static constexpr std::size_t alignment = std::max(alignof(std::max_align_t), alignof(Row));
+    struct alignas(alignment) Header {
         std::atomic<std::uint32_t> holders{1};
         std::uint32_t capacity;
     };
@@ -116,7 +116,13 @@ class SharedRows {
     };
 
     static Row* allocate(std::size_t rows) {
-        void* const memory = ::operator new(sizeof(Header) + rows * sizeof(Row));
+        const std::size_t bytes = sizeof(Header) + rows * sizeof(Row);
+        void* memory = nullptr;
+        if constexpr (alignment > alignof(std::max_align_t)) {
+            memory = ::operator new(bytes, std::align_val_t(alignment));
+        } else {
+            memory = ::operator new(bytes);
+        }
         return reinterpret_cast<Row*>(
             ::new (memory) Header{.capacity = static_cast<std::uint32_t>(rows)} + 1);
     }
@@ -132,7 +138,11 @@ class SharedRows {
     static void release(Row* chunk) {
         if (chunk == nullptr || !leave(header(chunk).holders)) return;
         header(chunk).~Header();
-        ::operator delete(&header(chunk));
+        if constexpr (alignment > alignof(std::max_align_t)) {
+            ::operator delete(&header(chunk), std::align_val_t(alignment));
+        } else {
+            ::operator delete(&header(chunk));
+        }
     }
     static void release(Node* node) {
         if (!leave(node->holders)) return;

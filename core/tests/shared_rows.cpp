@@ -14,8 +14,8 @@ namespace {
 
 using namespace twinloop;
 
-// So large that chunks have few rows.
-struct LargeRow {
+// So large that chunks have few rows, and aligned as the rows of tasks.
+struct alignas(64) LargeRow {
     std::uint64_t value = 7;
     std::uint64_t rest[511] = {};
 };

@@ -25,7 +25,7 @@ SessionSource::SessionSource(std::shared_ptr<const Submissions> submissions)
     const SessionColumns& all = submissions_->sessions();
     sessions_.resize(all.size());
     for (std::uint32_t s = 0; s < sessions_.size(); ++s) {
-        sessions_[s] = initial(s);
+        sessions_.edit(s) = initial(s);
         if (all.dependencies[s] == 0) due_.push(all.starts[s], s);
     }
 }
@@ -42,9 +42,9 @@ std::vector<double> SessionSource::memory() const {
     for (std::uint32_t s = 0; s < sessions_.size(); ++s) {
         const Progress& mine = sessions_[s];
         if (mine == initial(s)) continue;
-        for (const double each : {double(s), mine.start, double(mine.waits_for), double(mine.next),
-                                  double(mine.unfinished)})
+        for (const std::uint32_t each : {s, mine.waits_for, mine.next, mine.unfinished})
             memory.push_back(each);
+        memory.push_back(mine.start);
     }
     return memory;
 }
@@ -58,12 +58,12 @@ void SessionSource::restore_memory(std::span<const double> memory) {
     due_ = {};
     for (auto row = memory.subspan(1); !row.empty(); row = row.subspan(width)) {
         const auto session = static_cast<std::uint32_t>(row[0]);
-        if (!(row[0] >= 0 && session < sessions_.size() && row[3] >= all.job_offsets[session] &&
-              row[3] <= all.job_offsets[session + 1]))
+        if (!(row[0] >= 0 && session < sessions_.size() && row[2] >= all.job_offsets[session] &&
+              row[2] <= all.job_offsets[session + 1]))
             throw std::invalid_argument("there is no such session");
-        sessions_[session] = {row[1], static_cast<std::uint32_t>(row[2]),
-                              static_cast<std::uint32_t>(row[3]),
-                              static_cast<std::uint32_t>(row[4])};
+        sessions_.edit(session) = {row[4], static_cast<std::uint32_t>(row[1]),
+                                   static_cast<std::uint32_t>(row[2]),
+                                   static_cast<std::uint32_t>(row[3])};
     }
     for (std::uint32_t s = 0; s < sessions_.size(); ++s) {
         const Progress& mine = sessions_[s];
@@ -86,7 +86,7 @@ void SessionSource::take(double now, const Tasks& /*tasks*/, Submission& submiss
 
 void SessionSource::advance(std::uint32_t session, double now, std::vector<TaskId>& tasks) {
     const SessionColumns& all = submissions_->sessions();
-    Progress& mine = sessions_[session];
+    Progress& mine = sessions_.edit(session);
     const std::uint32_t end = all.job_offsets[session + 1];
     while (mine.next < end && mine.start + all.delays[mine.next] <= now)
         tasks.push_back(all.jobs[mine.next++]);
@@ -95,11 +95,12 @@ void SessionSource::advance(std::uint32_t session, double now, std::vector<TaskI
 
 bool SessionSource::record_end(TaskId task, double end, Status /*status*/) {
     const std::uint32_t session = submissions_->session_of(task);
-    if (session == Submissions::no_session || --sessions_[session].unfinished > 0) return false;
+    if (session == Submissions::no_session || --sessions_.edit(session).unfinished > 0)
+        return false;
     const SessionColumns& all = submissions_->sessions();
     for (std::uint32_t i = all.successor_offsets[session]; i < all.successor_offsets[session + 1];
          ++i) {
-        Progress& next = sessions_[all.successors[i]];
+        Progress& next = sessions_.edit(all.successors[i]);
         next.start = std::max(next.start, end + all.think_times[i]);
         if (--next.waits_for == 0) due_.push(next.start, all.successors[i]);
     }

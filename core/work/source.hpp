@@ -19,6 +19,7 @@
 
 #include "kernel/key_heap.hpp"
 #include "kernel/measure.hpp"
+#include "kernel/shared_rows.hpp"
 #include "work/outcome.hpp"
 #include "work/task_table.hpp"
 
@@ -155,7 +156,7 @@ class SessionSource final : public Source {
 
     std::shared_ptr<const Submissions> submissions_;
     std::size_t next_timed_ = 0;  // of the tasks of no session
-    std::vector<Progress> sessions_;
+    SharedRows<Progress> sessions_;
     KeyHeap due_;  // sessions by their next submission
 };
 

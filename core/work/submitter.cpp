@@ -12,8 +12,10 @@ Submitter::Submitter(std::shared_ptr<const Submissions> submissions, std::unique
 
 Submitter::Submitter(const Submitter& other)
     : submissions_(other.submissions_), source_(other.source_ ? other.source_->clone() : nullptr),
-      timed_size_(other.timed_size_), next_(other.next_), added_(other.added_),
-      next_added_(other.next_added_), next_timed_(other.next_timed_) {}
+      timed_size_(other.timed_size_), next_(other.next_),
+      added_(other.added_.begin() + static_cast<std::ptrdiff_t>(other.next_added_),
+             other.added_.end()),
+      next_timed_(other.next_timed_) {}
 
 void Submitter::find_next_timed() {
     next_timed_ = next_ < timed_size_ ? submissions_->timed()[next_].time : never;

@@ -7,10 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernel/measure.hpp"
+#include "kernel/shared_rows.hpp"
 #include "work/request.hpp"
 
 namespace twinloop {
@@ -73,6 +75,8 @@ class TaskTable {
         bool nodes_beyond_one = false;  // some row requests nodes other than one per core
         bool parents = false;           // some row depends on another
         double mhz = 0.0;               // highest minimum clock
+
+        void include(const Task& task, std::span<const double> amounts);
     };
     [[nodiscard]] const Extent& extent() const { return extent_; }
 
@@ -90,6 +94,41 @@ class TaskTable {
     return request.nodes > 0 && request.cores == request.nodes && request.memory == 0;
 }
 
+// The tasks that were added in one run: rows of constant demand without children, which are shared
+// with the copies of the run.
+class AddedTasks {
+  public:
+    explicit AddedTasks(std::size_t resources) : resources_(resources) {}
+
+    void add(const Task& task, std::span<const double> amounts, std::string_view name);
+    void set_rejected(std::size_t row) { rows_.edit(row).rejected = true; }
+
+    [[nodiscard]] std::size_t size() const { return rows_.size(); }
+    [[nodiscard]] const Task& operator[](std::size_t row) const { return rows_[row]; }
+    // Valid until a row is added.
+    [[nodiscard]] std::span<const double> amounts(std::size_t row) const {
+        if (resources_ == 0) return {};
+        return {&amounts_[place_of_amounts(row)], resources_};
+    }
+    [[nodiscard]] std::string name(std::size_t row) const;
+    [[nodiscard]] const TaskTable::Extent& extent() const { return extent_; }
+
+  private:
+    // The amounts of a row are in one chunk.
+    [[nodiscard]] std::size_t place_of_amounts(std::size_t row) const {
+        constexpr std::size_t chunk = SharedRows<double>::chunk_rows;
+        const std::size_t rows = chunk / resources_;
+        return row / rows * chunk + row % rows * resources_;
+    }
+
+    std::size_t resources_;
+    SharedRows<Task> rows_;
+    SharedRows<double> amounts_;
+    SharedRows<char> letters_;           // of the names, one after the other
+    SharedRows<std::size_t> name_ends_;  // in the letters
+    TaskTable::Extent extent_;
+};
+
 class Tasks {
   public:
     Tasks() : Tasks(std::make_shared<const TaskTable>()) {}
@@ -99,7 +138,7 @@ class Tasks {
 
     [[nodiscard]] std::size_t size() const { return shared_size_ + own_.size(); }
     [[nodiscard]] const TaskTable& shared() const { return *shared_; }
-    [[nodiscard]] const TaskTable& own() const { return own_; }
+    [[nodiscard]] const AddedTasks& own() const { return own_; }
     [[nodiscard]] const Task& operator[](TaskId task) const {
         return task < shared_size_ ? (*shared_)[task] : own_[task - shared_size_];
     }
@@ -107,26 +146,25 @@ class Tasks {
         return task < shared_size_ ? shared_->amounts(task) : own_.amounts(task - shared_size_);
     }
     [[nodiscard]] std::span<const Fragment> fragments(TaskId task) const {
-        return task < shared_size_ ? shared_->fragments(task) : own_.fragments(task - shared_size_);
+        return task < shared_size_ ? shared_->fragments(task) : std::span<const Fragment>();
     }
     [[nodiscard]] std::span<const TaskId> children(TaskId task) const {
-        return task < shared_size_ ? shared_->children(task) : own_.children(task - shared_size_);
+        return task < shared_size_ ? shared_->children(task) : std::span<const TaskId>();
     }
 
-    TaskId add(const Task& task, std::span<const double> amounts, std::string name) {
-        names_.push_back(std::move(name));
-        return shared_size_ + own_.add(task, amounts);
+    TaskId add(const Task& task, std::span<const double> amounts, std::string_view name) {
+        own_.add(task, amounts, name);
+        return static_cast<TaskId>(size() - 1);
     }
     // The name of a task that appeared during the run.
-    [[nodiscard]] const std::string& name(TaskId task) const { return names_[task - shared_size_]; }
+    [[nodiscard]] std::string name(TaskId task) const { return own_.name(task - shared_size_); }
     [[nodiscard]] bool is_own(TaskId task) const { return task >= shared_size_; }
-    void set_rejected(TaskId task) { own_.set_rejected(task - shared_size_, true); }
+    void set_rejected(TaskId task) { own_.set_rejected(task - shared_size_); }
 
   private:
     std::shared_ptr<const TaskTable> shared_;
     TaskId shared_size_;
-    TaskTable own_;
-    std::vector<std::string> names_;  // of its own tasks
+    AddedTasks own_;
 };
 
 }  // namespace twinloop

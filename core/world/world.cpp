@@ -374,8 +374,8 @@ double World::progress(TaskId task) const {
 
 // --- changes from outside -----------------------------------------------------------------------
 
-TaskId World::inject(const Task& task, std::span<const double> amounts, std::string name) {
-    const TaskId id = add_task(task, amounts, std::move(name));
+TaskId World::inject(const Task& task, std::span<const double> amounts, std::string_view name) {
+    const TaskId id = add_task(task, amounts, name);
     if (state_.tasks[id].status == Status::none) {
         state_.submitter.add(task.request.submit, id);
         state_.set_submission_timer();
@@ -384,7 +384,7 @@ TaskId World::inject(const Task& task, std::span<const double> amounts, std::str
 }
 
 // The row of a task that is not in the scenario; a task that can never run is rejected.
-TaskId World::add_task(const Task& task, std::span<const double> amounts, std::string name) {
+TaskId World::add_task(const Task& task, std::span<const double> amounts, std::string_view name) {
     // A task that is larger than every machine is rejected below.
     const double ratio = controller_->overcommit().cores;
     bool fits = controller_->spreads();
@@ -397,13 +397,14 @@ TaskId World::add_task(const Task& task, std::span<const double> amounts, std::s
             cores = std::min(cores, state_.fleet[m].capacity / state_.fleet[m].speed);
     if (!state_.is_shared() && fits && task.limit > cores * provided * (1 + slack))
         share_machines();
-    const TaskId id = append_task(task, amounts, std::move(name));
+    const TaskId id = append_task(task, amounts, name);
     if (!controller_->possible(state_.scheduler, id)) reject_added(id);
     return id;
 }
 
-TaskId World::append_task(const Task& task, std::span<const double> amounts, std::string name) {
-    const TaskId id = state_.scheduler.add_task(task, amounts, std::move(name));
+TaskId World::append_task(const Task& task, std::span<const double> amounts,
+                          std::string_view name) {
+    const TaskId id = state_.scheduler.add_task(task, amounts, name);
     state_.tasks.push_back({});
     if (!state_.saved.empty()) state_.saved.push_back(0.0);
     if (!state_.spent.empty()) state_.spent.push_back(0.0);

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,7 +58,7 @@ class World final : private Client {
 
     // --- changes from outside -------------------------------------------------------------------
     // Adds a task that is not in the scenario, to be submitted at its time.
-    TaskId inject(const Task& task, std::span<const double> amounts, std::string name = {});
+    TaskId inject(const Task& task, std::span<const double> amounts, std::string_view name = {});
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
@@ -155,8 +155,8 @@ class World final : private Client {
     void submit_due();
     void submit_new(const NewTask& given);
     [[nodiscard]] bool may_overload(double cores, double speed) const;
-    TaskId add_task(const Task& task, std::span<const double> amounts, std::string name);
-    TaskId append_task(const Task& task, std::span<const double> amounts, std::string name);
+    TaskId add_task(const Task& task, std::span<const double> amounts, std::string_view name);
+    TaskId append_task(const Task& task, std::span<const double> amounts, std::string_view name);
     void reject_added(TaskId task);
     void decide();
     [[nodiscard]] bool is_postponed(bool due);

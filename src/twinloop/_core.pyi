@@ -1613,6 +1613,9 @@ class ClusterRun:
         """The tasks that were added during the run, in their order."""
 
     @property
+    def added_count(self) -> int: ...
+
+    @property
     def added_by_source(self) -> int: ...
 
     def set_start_time(self, time: float) -> None: ...

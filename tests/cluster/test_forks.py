@@ -91,6 +91,48 @@ def test_copies_of_a_long_run_share_no_change():
     assert everything(sim._run) == everything(second._run)
 
 
+# As above: the table of other resources has 4,096 numbers in a chunk, three for each task.
+def test_copies_share_no_added_task():
+    resources = ("gpu", "licence", "slot")
+    host = {"cores": 4, "resources": dict.fromkeys(resources, 8)}
+    first = pl.DataFrame(
+        {
+            "id": ["first"], "submit": [0.0], "cores": [1.0], "work": [1.0], "limit": [1.0],
+            "resources": [[{"name": each, "amount": 1.0} for each in resources]],
+        }
+    )  # fmt: skip
+    sim = Simulation(
+        tl.Scenario(
+            platform={"clusters": [{"hosts": [{**host, "count": 2}]}]},
+            workload=tl.Workload(tasks=first),
+            policy="easy",
+        )
+    )
+
+    def submit(to: Simulation, number: int, name: str, at: float) -> None:
+        amounts = {each: number % (2 + i) for i, each in enumerate(resources)}
+        to.submit(name, cores=1 + number % 3, run_time=2.0, at=at, resources=amounts)
+
+    for number in range(1500):
+        submit(sim, number, f"task-{number}", number / 2)
+    sim.run_until(400.0)
+    other = sim.copy()
+    for number in range(1500):
+        submit(other, number + 1, f"other-{number}", 700.0 + number)
+        submit(sim, number, f"mine-{number}", 800.0 + number)
+    with pytest.raises(tl.InputError, match="already the ID"):
+        submit(other, 0, "task-7", 900.0)
+    for each, prefix, more in ((sim, "mine", 0), (other, "other", 1)):
+        added = each._run.added_tasks()
+        names = [f"task-{i}" for i in range(1500)] + [f"{prefix}-{i}" for i in range(1500)]
+        assert added["id"] == names
+        numbers = [*range(1500), *(i + more for i in range(1500))]
+        expected = [[number % (2 + i) for i in range(3)] for number in numbers]
+        assert added["amounts"].reshape(-1, 3).tolist() == expected
+        assert added["cores"].tolist() == [1 + number % 3 for number in numbers]
+        assert each.run()["status"].to_list() == ["completed"] * 3001
+
+
 # --- another policy -------------------------------------------------------------------------------
 
 

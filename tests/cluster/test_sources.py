@@ -387,6 +387,3 @@ def test_a_source_in_python_needs_python():
     assert not compiled.is_native
     with pytest.raises(TypeError, match="a source in Python cannot run on native threads"):
         compiled.run_many([compiled.values()])
-    sim = Simulation(compiled)
-    with pytest.raises(tl.InputError, match="does not contain the state of a source"):
-        Simulation(compiled, state=sim.state)

@@ -14,6 +14,7 @@ import twinloop as tl
 from examples.source import Clients
 from tests.cluster.scenarios import Case, Task, cases
 from tests.cluster.test_failures_horizon import scenario as often_failing
+from tests.cluster.test_file_stores import scenario as local_scenario
 from tests.cluster.test_laws_equal import TIMES
 from tests.cluster.test_machine_states import LAW_STATES, MODES, ORDERS, TASKS
 from tests.cluster.test_machine_states import scenario as states_scenario
@@ -83,7 +84,7 @@ def near(values: pl.Series, expected: pl.Series) -> bool:
 # The orders also reverse transitions, and suspend machines with their tasks.
 @pytest.mark.parametrize("mode", MODES)
 @given(orders=ORDERS, tasks=TASKS, at=st.integers(0, 11), wait=st.floats(0, 30))
-@examples(20)
+@examples(10)
 def test_machines_go_on_in_their_states(tmp_path_factory, mode, orders, tasks, at, wait):
     model = {**MODES[mode], "startup_overhead": 0.5}
     described = states_scenario(LAW_STATES, *tasks, machines=2, model=model)
@@ -112,7 +113,7 @@ def test_machines_go_on_in_their_states(tmp_path_factory, mode, orders, tasks, a
     st.floats(0, 20),
     st.sampled_from([None, 2.0, 5.0]),
 )
-@examples(25)
+@examples(15)
 def test_transfers_go_on_from_a_state(tmp_path_factory, load, streams, mode, time, requested):
     tasks = {f"t{i}": work for i, (_, _, work) in enumerate(load)}
     files = {f"i{i}": size for i, (size, _, _) in enumerate(load)}
@@ -276,6 +277,50 @@ def test_a_task_that_fitted_when_it_was_added_is_part_of_a_state(tmp_path):
     assert sim.run()["status"].to_list() == ["completed", "rejected", "completed"]
     other.run()
     check_alike(sim, other)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_pause_in_progress_is_part_of_a_state(tmp_path, mode):
+    model = {**MODES[mode], "startup_overhead": 8.0}
+    scenario = states_scenario(LAW_STATES, {"run_time": 10.0}, model=model)
+    sim = Simulation(scenario)
+    sim.run_until(3.0)
+    sim.set_state("m0", "suspended")
+    sim.run_until(5.0)
+    other = continued(sim, scenario, tmp_path)
+    for each in (sim, other):
+        each.run_until(20.0)
+        each.set_state("m0", "on")
+    # It is running at 24; 5 s of the start-up are left, and the work.
+    assert sim.run()["end"].to_list() == other.run()["end"].to_list() == [39.0]
+
+
+@pytest.mark.parametrize("time", [5.0, 10.5, 12.5, 13.0, 20.0])
+def test_the_places_of_local_files_are_part_of_a_state(tmp_path, time):
+    tasks = [{"id": "w", "writes": ["x"]}, {"id": "r", "reads": ["x"], "parents": ["w"]}]
+    files = [{"name": "x", "size": "40 MB", "store": "local"}]
+    scenario = local_scenario(tasks, files)
+    sim = Simulation(scenario)
+    sim.run_until(time)
+    other = continued(sim, scenario, tmp_path)
+    # Written at 20 MB/s from 10 to 12, read at 50 MB/s up to 12.8, without latency and ports.
+    assert other.state.stores == {"disk": [], "tape": [], "a": ["x"] * (time > 12), "b": []}
+    assert sim.run()["end"].to_list() == other.run()["end"].to_list() == pytest.approx([12, 22.8])
+    check_alike(sim, other)
+
+
+def test_sharing_that_began_in_the_run_is_part_of_a_state(tmp_path):
+    power = {"model": "linear", "idle": 100.0, "max": 200.0}
+    scenario = jobs(5.0, 5.0).but(machines=({"cores": 2.0, "power": power},)).scenario
+    sim = Simulation(scenario)
+    sim.run_until(2.0)
+    sim._run.share_machines()
+    sim.run_until(3.0)
+    other = continued(sim, scenario, tmp_path)
+    assert other._run.shared
+    sim.run(), other.run()
+    check_alike(sim, other)
+    assert sim.tasks["end"].to_list() == pytest.approx([5.0, 10.0])
 
 
 def test_failures_beyond_those_of_a_new_run_are_not_begun_again(tmp_path):

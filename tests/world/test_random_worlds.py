@@ -123,13 +123,13 @@ def test_the_tasks_of_instances_use_the_ports_of_their_hosts(program: Program) -
 
 @given(
     programs(
-        (*ORDERS, "place", *INSTANCES, "set_state", "fail", "restore", "add", "remove"),
+        (*ORDERS, "place", "set_state", "fail", "restore", "add", "remove"),
         has_states=True,
         has_files=True,
     ),
     st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
 )
-@examples(25)
+@examples(15)
 def test_a_saved_state_goes_on_as_its_origin(
     tmp_path_factory: pytest.TempPathFactory, program: Program, time: Fraction
 ) -> None:
@@ -155,7 +155,11 @@ def test_a_saved_state_goes_on_as_its_origin(
 
 
 @given(
-    programs((*ORDERS, "set_state", "fail", "restore", "add", "remove"), has_states=True),
+    programs(
+        (*ORDERS, "place", *INSTANCES, "set_state", "fail", "restore", "add", "remove"),
+        has_states=True,
+        has_files=True,
+    ),
     st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
 )
 @examples(25)

@@ -59,6 +59,7 @@ class Simulation:
         if not isinstance(scenario, CompiledScenario):
             scenario = CompiledScenario(scenario, allow_code=allow_code)
         self._compiled = scenario
+        self._added_ids: set[str] = set()
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
@@ -217,6 +218,7 @@ class Simulation:
         """
         other = object.__new__(Simulation)
         other._compiled = self._compiled
+        other._added_ids = set()
         if policy is not None:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
@@ -260,7 +262,7 @@ class Simulation:
                 kind="time-in-past",
                 field=f"task {id!r}: at",
             )
-        if (self._ids() == id).any():
+        if id in self._compiled.task_rows or id in self._find_added_ids():
             raise InputError(
                 "is already the ID of another task", kind="duplicate-name", field=f"task {id!r}"
             )
@@ -270,6 +272,7 @@ class Simulation:
         )  # fmt: skip
         row = make_row(self._compiled, task, time)
         self._run.submit(row)
+        self._added_ids.add(id)
 
     def set_cores(self, machine: str, cores: float, *, overcommit: bool = False) -> None:
         """Set the number of cores of a machine or instance; its running tasks continue.
@@ -481,6 +484,12 @@ class Simulation:
                 f"there is no machine {name!r}", kind="unknown-reference", remedy="see `machines`"
             )
         return names.index(name)
+
+    def _find_added_ids(self) -> set[str]:
+        """Return the IDs of the tasks that were added; a copy, or a source, has others."""
+        if len(self._added_ids) != self._run.added_count:
+            self._added_ids = set(self._run.added_tasks()["id"])
+        return self._added_ids
 
     def _ids(self) -> pl.Series:
         ids = self._compiled.arrays.ids
