@@ -651,6 +651,24 @@ void bind_world(nb::module_& module) {
             },
             nb::arg("machine"), nb::arg("time"))
         .def(
+            "restore_instance",
+            [](WorldHandle& self, nb::handle host, double cores, double memory) {
+                const auto run = self.hold();
+                const MachineId on =
+                    host.is_none() ? no_machine : machine_of(run, nb::cast<std::int64_t>(host));
+                return run->restore_instance(on, cores, memory);
+            },
+            nb::arg("host").none(), nb::arg("cores"), nb::arg("memory"),
+            nb::sig("def restore_instance(self, host: int | None, cores: float, memory: float) -> "
+                    "int"))
+        .def(
+            "restore_host",
+            [](WorldHandle& self, std::int64_t instance, std::int64_t host) {
+                const auto run = self.hold();
+                run->restore_host(machine_of(run, instance), machine_of(run, host));
+            },
+            nb::arg("instance"), nb::arg("host"))
+        .def(
             "restore_machine",
             [](WorldHandle& self, std::int64_t machine, const nb::dict& known) {
                 const auto run = self.hold();

@@ -178,6 +178,7 @@ nb::list save_machines(const World& run) {
         row["restored_at"] = fleet[m].restored_at;
         row["removed"] = fleet[m].removed;
         row["energy"] = run.energy(m);
+        if (fleet[m].is_instance) row["memory"] = run.scheduler().machines()[m].memory;
         machines.append(row);
     }
     return machines;

@@ -575,10 +575,21 @@ std::vector<std::pair<TaskId, SavedExecution>> World::executions() const {
     return all;
 }
 
+MachineId World::restore_instance(MachineId host, double cores, double memory) {
+    share_machines();
+    return Instances(state_).add(host == no_machine ? MachineId{0} : host, cores, memory);
+}
+
+void World::restore_host(MachineId instance, MachineId host) {
+    if (state_.scheduler.host_of(instance) == host) return;
+    Instances(state_).move(instance, host);
+    state_.records.instances.forget();
+}
+
 void World::restore_machine(MachineId machine, const KnownMachine& known) {
     state_.fleet[machine].restored_at = known.restored_at;
     while (state_.fleet[machine].outages < known.outages) fail(machine);
-    if (known.removed) remove_machine(machine);
+    if (known.removed && !state_.fleet[machine].removed) remove_machine(machine);
     MachineChanges(state_).restore_state(machine, known.status);
     state_.earlier_energy.resize(state_.fleet.size(), 0.0);
     state_.earlier_energy[machine] = -known.energy;

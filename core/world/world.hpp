@@ -110,6 +110,10 @@ class World final : private Client {
         state_.fleet[machine].restored_at = time;
     }
     void restore_machine(MachineId machine, const KnownMachine& known);
+    // An instance as it was in an earlier run, on a host in any state. `host`: no_machine if the
+    // instance was removed, or if its host is restored later; `restore_host` then follows.
+    MachineId restore_instance(MachineId host, double cores, double memory);
+    void restore_host(MachineId instance, MachineId host);
     // The files in a store. Throws `std::out_of_range` if there is no such store or file.
     void restore_store(StoreId store, std::span<const FileId> files);
     // The tasks that the source has added, and its memory; at the end. Without a memory, the source

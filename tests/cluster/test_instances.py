@@ -3,6 +3,8 @@
 Random programs of instances against a slow world are in `tests/world`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -278,6 +280,25 @@ def test_built_in_policies_place_tasks_on_instances():
     # The instance takes two cores of the host: one task at a time on each.
     assert sim.run()["end"].to_list() == [10.0, 10.0, 20.0]
     assert sim.trace().placements["machine"].to_list() == ["m0", "vm", "m0"]
+
+
+def test_a_state_holds_instances_and_refuses_an_unknown_host():
+    sim = start(Task(0.0, run_time=10.0, user="vm"), machines=({"cores": 4.0},) * 2)
+    sim.add_instance("vm", host="m0", cores=2.0, memory=8.0)
+    sim.run_until(2.0)
+    sim.add_instance("gone", host="m1", cores=1.0)
+    sim.remove_machine("gone")
+    sim.move_instance("vm", "m1")
+    compiled = start(Task(0.0, run_time=10.0, user="vm"), machines=({"cores": 4.0},) * 2)._compiled
+    again = Simulation(compiled, state=sim.state)
+    assert again.machines.equals(sim.machines)
+    again.run_until(20.0)
+    assert ends(again) == [10.0]
+    rows = [dict(row) for row in sim.state.machines]
+    rows[2]["added"] = {"host": "m9"}
+    with pytest.raises(tl.InputError, match="'m9'") as refused:
+        Simulation(compiled, state=replace(sim.state, machines=tuple(rows)))
+    assert refused.value.field == "state.machines: 'vm': added"
 
 
 # --- sharing that begins in mid-run ---------------------------------------------------------------

@@ -84,6 +84,8 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "restore_task": (0, {"status": 0, "attempts": 0}),
     "restore_execution": (0, [(0, 1.0)], {}),
     "restore_machine": (0, 0, 0.0, 0.0),
+    "restore_instance": (0, 1.0, 1.0),
+    "restore_host": (0, 0),
     "restore_decisions": ({},),
     "restore_waiting_task": (0, 0.0),
     "restore_running_task": (0, [(0, 1.0)], 0.0),

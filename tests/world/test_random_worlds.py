@@ -123,13 +123,13 @@ def test_the_tasks_of_instances_use_the_ports_of_their_hosts(program: Program) -
 
 @given(
     programs(
-        (*ORDERS, "place", "set_state", "fail", "restore", "add", "remove"),
+        (*ORDERS, "place", *INSTANCES, "set_state", "fail", "restore", "add", "remove"),
         has_states=True,
         has_files=True,
     ),
     st.integers(0, 400).map(lambda n: Fraction(n, 2) + Fraction(1, 7919)),
 )
-@examples(15)
+@examples(20)
 def test_a_saved_state_goes_on_as_its_origin(
     tmp_path_factory: pytest.TempPathFactory, program: Program, time: Fraction
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_saved_state_goes_on_as_its_origin(
     for column in ("start", "end", "energy"):
         for here, there in zip(origin.tasks[column], other.tasks[column], strict=True):
             assert there == (None if here is None else approx(Fraction(here))), column
-    exact = ("machine", "tasks", "up", "state")
+    exact = ("machine", "tasks", "up", "state", "host")
     assert other.machines.select(exact).equals(origin.machines.select(exact))
     for column in ("cores", "free_cores", "energy"):
         assert other.machines[column].to_list() == approx_all(origin.machines[column])

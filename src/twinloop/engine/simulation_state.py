@@ -56,7 +56,7 @@ class SimulationState:
     executions: tuple[dict[str, Any], ...] = ()
     #: A row per machine: cores, state and when that began, current outages, the time at which it
     #: was restored by hand, energy so far (J), whether it was removed, and `added`, the description
-    #: of a machine that was added in the run.
+    #: of a machine that was added in the run; of an instance its host, None if it was removed.
     machines: tuple[dict[str, Any], ...] = ()
     #: Whether tasks share machines, as a scenario or a task that was added needs it.
     shared: bool = False
@@ -74,7 +74,6 @@ class SimulationState:
     @classmethod
     def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> SimulationState:
         """Read the state of a native run."""
-        _refuse_missing_parts(compiled)
         names, saved = compiled.names.machines, run.saved_state()
         ids = join_ids(compiled, saved["added"])
         tasks = _build_tasks(run, ids, names, saved["tasks"])
@@ -84,6 +83,9 @@ class SimulationState:
             {"machine": name, **row, **({"added": described[name]} if name in described else {})}
             for name, row in zip(names, saved["machines"], strict=True)
         )
+        for number in compiled.machines.instances:
+            host = int(run.hosts()[number])
+            machines[number]["added"] = {"host": names[host] if host >= 0 else None}
         files = list_files(compiled.workload) if saved["stores"] else []
         stores = list_stores(compiled) if saved["stores"] else []
         for row in executions:
@@ -200,15 +202,6 @@ _TASK_TYPES: Final[dict[str, Any]] = {
     "machines": pl.List(pl.String),
     "cores": pl.List(pl.Float64),
 }
-
-
-def _refuse_missing_parts(compiled: CompiledScenario) -> None:
-    if compiled.machines.instances:
-        raise InputError(
-            "a state does not contain instances",
-            kind="invalid-operation",
-            remedy="copy the simulation instead",
-        )
 
 
 def join_ids(compiled: CompiledScenario, added: Iterable[Mapping[str, Any]]) -> pl.Series:

@@ -99,7 +99,8 @@ def _find_execution_problem(
     ends = each["left"] if is_paused else each["until"]
     if each["step"] in ("dispatch", "startup", "release") and ends == np.inf:
         return ("left" if is_paused else "until"), "must be finite in this step"
-    if is_paused != (each["halted"] > 0) or each["halted"] > count:
+    # An instance and its host may both keep a task from running.
+    if is_paused != (each["halted"] > 0) or each["halted"] > 2 * count:
         return "halted", "must be the number of its machines for which it is paused"
     if is_paused and each["paused"] > time:
         return "paused", f"must not be after {time} s, the time of the state"

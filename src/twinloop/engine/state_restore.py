@@ -75,9 +75,15 @@ def _restore_machines(
     for each in state.machines:
         if each["machine"] not in index:
             with _restoring(f"{_machine_field(each)}: added"):
-                compiled = _add_machine(compiled, run, each["machine"], each["added"])
+                add = _add_instance if "host" in each["added"] else _add_machine
+                compiled = add(compiled, run, each)
             index[each["machine"]] = len(index)
     run.set_names(compiled.names)
+    for each in state.machines:
+        host = each.get("added", {}).get("host")
+        if host is not None:
+            with _restoring(f"{_machine_field(each)}: added"):
+                run.restore_host(index[each["machine"]], index[host])
     cores = compiled.machines.nodes["cores"].to_list()
     for each in state.machines:
         number = index[each["machine"]]
@@ -89,9 +95,22 @@ def _restore_machines(
     return compiled
 
 
-def _add_machine(
-    compiled: CompiledScenario, run: ClusterRun, name: str, given: dict[str, Any]
+def _add_instance(
+    compiled: CompiledScenario, run: ClusterRun, row: dict[str, Any]
 ) -> CompiledScenario:
+    """Add an instance; its host may be a machine that comes later."""
+    names = compiled.names.machines
+    host = names.index(row["added"]["host"]) if row["added"]["host"] in names else None
+    name, cores, memory = row["machine"], float(row["cores"]), float(row["memory"])
+    run.restore_instance(host, cores, memory)
+    machines = compiled.machines.with_instance(name, cores, memory, host or 0)
+    return compiled.with_machines(machines, name)
+
+
+def _add_machine(
+    compiled: CompiledScenario, run: ClusterRun, row: dict[str, Any]
+) -> CompiledScenario:
+    name, given = row["machine"], row["added"]
     like = None if given["like"] is None else compiled.names.machines.index(given["like"])
     cores, memory, speed = (float(given[name]) for name in ("cores", "memory", "speed"))
     amounts = [float(each) for each in given["amounts"]]
