@@ -46,6 +46,7 @@ ENTRIES: dict[str, Callable[[Simulation], object]] = {
     "restore": lambda sim: sim.restore("m0"),
     "repr": lambda sim: repr(sim),
 }
+NEW = NewRow("new", 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, math.inf, ())
 #: The methods of the core's run that `Simulation` stands on, each with arguments of the right type.
 NATIVE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
@@ -80,10 +81,14 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "resize_instance": (0, 1.0),
     "set_state": (0, "off"),
     "set_names": ("",),
-    "submit": (NewRow("new", 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, math.inf, ()),),
+    "submit": (NEW,),
+    "restore_added": (NEW, False, True),
     "restore_task": (0, {"status": 0, "attempts": 0}),
     "restore_execution": (0, [(0, 1.0)], {}),
-    "restore_machine": (0, 0, 0.0, 0.0),
+    "restore_machine": (0, {}),
+    "restore_store": (0, []),
+    "restore_submissions": (0, [], None),
+    "set_restored_at": (0, 0.0),
     "restore_instance": (0, 1.0, 1.0),
     "restore_host": (0, 0),
     "restore_decisions": ({},),
@@ -96,6 +101,7 @@ PROPERTIES = (
     "events",
     "live_transfers",
     "added_by_source",
+    "added_count",
     "has_python_policy",
     "has_history",
     "shared",
