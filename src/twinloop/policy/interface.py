@@ -73,6 +73,9 @@ class View(Protocol):
     def transition_end(self, machine: int) -> float | None:
         """The time at which the transition of a machine ends (s); None if it is in none."""
 
+    def host(self, machine: int) -> int | None:
+        """The host of an instance; None of other machines."""
+
     def machine_name(self, machine: int) -> str | None:
         """The name of a machine."""
 
