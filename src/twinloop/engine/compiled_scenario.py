@@ -470,7 +470,7 @@ class CompiledScenario:
         self, values: Mapping[str, float] | Sequence[float] | None
     ) -> tuple[CompiledScenario, Mapping[str, float] | Sequence[float] | None]:
         """Return the variant for values that need a compilation, and the other values."""
-        if not isinstance(values, Mapping):
+        if values is None or not isinstance(values, Mapping):
             return self, values
         native, overridden = self._values.divide(values)
         if not overridden:
@@ -502,8 +502,10 @@ class CompiledScenario:
                 field="values",
                 remedy="compile scenario_from_values(values)",
             )
-        row, columns = self._make_row(others)
-        admitted = self._compile_admitted(row)
+        row, columns, admitted = self._values.own, None, self
+        if others is not None:
+            row, columns = self._make_row(others)
+            admitted = self._compile_admitted(row)
         return ClusterRun(
             admitted.native_scenario,
             self._native,
@@ -613,8 +615,7 @@ class CompiledScenario:
     def advance(self, run: ClusterRun, method: Callable[[], _Result]) -> _Result:
         """Call a method that advances a run; repeat the call while the run needs more failures."""
         while True:
-            policies = (self.policy, *self.controllers)
-            with ForeignErrors(policies, self.scenario.source.title, run):
+            with ForeignErrors(self, run):
                 result = method()
             if not run.needs_failures:
                 return result

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import traceback
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from twinloop._core import SourceError
 from twinloop.description.errors import TwinloopError
 from twinloop.description.plugins import describe_error
-from twinloop.policy import AnyPolicy
+
+if TYPE_CHECKING:
+    from twinloop.engine.compiled_scenario import CompiledScenario
 
 
 class SimulationClock(Protocol):
@@ -46,11 +48,10 @@ class ForeignErrors:
     A class, because a small run is not much longer than the overhead of a generator.
     """
 
-    __slots__ = ("_policies", "_run", "_source")
+    __slots__ = ("_compiled", "_run")
 
-    def __init__(self, policies: tuple[AnyPolicy, ...], source: str, run: SimulationClock) -> None:
-        self._policies = policies
-        self._source = source
+    def __init__(self, compiled: CompiledScenario, run: SimulationClock) -> None:
+        self._compiled = compiled
         self._run = run
 
     def __enter__(self) -> None:
@@ -65,8 +66,9 @@ class ForeignErrors:
         if not isinstance(error, Exception) or isinstance(error, TwinloopError):
             return
         if isinstance(error, SourceError):
-            what = f"the source {self._source}"
+            what = f"the source {self._compiled.scenario.source.title}"
         else:
             index = getattr(self._run, "acting_controller", 0)
-            what = f"the {'controller' if index else 'policy'} {self._policies[index].name}"
+            policies = (self._compiled.policy, *self._compiled.controllers)
+            what = f"the {'controller' if index else 'policy'} {policies[index].name}"
         raise make_foreign_error(what, self._run.now, error, trace) from error

@@ -223,9 +223,7 @@ class Simulation:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
             )
-        compiled = other._compiled
-        policies = (compiled.policy, *compiled.controllers)
-        with ForeignErrors(policies, compiled.scenario.source.title, self._run):
+        with ForeignErrors(other._compiled, self._run):
             other._run = other._compiled.copy_run(
                 self._run, changes_policy=policy is not None, history=history
             )

@@ -147,9 +147,7 @@ class DispatchLoop:
 
     def _errors(self) -> ForeignErrors:
         """Return a context that names the policy or the source in an error of its code."""
-        compiled = self._compiled
-        title = compiled.scenario.source.title
-        return ForeignErrors((compiled.policy,), title, self._dispatcher.view)
+        return ForeignErrors(self._compiled, self._dispatcher.view)
 
     def _wait(self, interrupts: Interrupts) -> None:
         """Wait until a process ends or something is due."""
