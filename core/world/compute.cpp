@@ -194,7 +194,8 @@ void Compute::begin_fragment(std::uint32_t slot, double from, bool first) {
             set_timer(execution, end, !first);
             break;
         case SharingMode::delay:
-            execution.draws = execution.rate > 0;
+            // A step without work has a timer, so that it ends before machines change.
+            execution.draws = execution.rate > 0 && execution.length > 0;
             if (execution.draws) start_activities(slot, execution.length * execution.rate);
             if (!execution.draws) {
                 set_timer(execution, end, false);

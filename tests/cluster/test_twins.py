@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.cluster import fluid
@@ -43,7 +43,17 @@ def in_order(columns, keys):
     return {name: column[order] for name, column in columns.items()}
 
 
+#: The machine fails when the task has started up: a task without work has ended before.
+NO_WORK = Case(
+    machines=({"cores": 1.0, "power": {"model": "constant", "power": 80.0}},),
+    tasks=(Task(submit=4.0, run_time=0.0),),
+    model={"startup_overhead": 0.5},
+    failures=((0, 4.5, 1.0),),
+)
+
+
 @given(cases(policies=BATCH + FITTING, model=ALONE, contention=False), st.sampled_from([0.5, 3.0]))
+@example(NO_WORK, 0.5)
 def test_activities_of_tasks_that_do_not_share_end_when_timers_do(case, step):
     logs = {"placements": True, "usage_step": step}
     timers = case.run_to_end(**logs)
