@@ -3,6 +3,9 @@
 // run writes any more, such as those of finished tasks, stay in one place for all.
 //
 // Chunks are counted in nodes of many chunks each, so that a copy counts a node, not each chunk.
+// Rows that are made together lie in one block of memory, as in a vector: memory in small pieces
+// would be returned to the system after each run, and its pages requested again by the next one.
+//
 // There are two tables of pointers: to read, and to write, where a chunk that may be shared has no
 // pointer. Before the first copy they are one table, there are no nodes, and nothing is counted.
 //
@@ -69,7 +72,7 @@ class SharedRows {
         return read_[at / chunk_rows][at % chunk_rows];
     }
     // The row, to be written. Valid until the array is copied or rows are added.
-    [[nodiscard]] Row& edit(std::size_t at) {
+    [[nodiscard, gnu::always_inline]] Row& edit(std::size_t at) {
         Row* chunk = write_[at / chunk_rows];
         if (chunk == nullptr) [[unlikely]]
             chunk = own(at / chunk_rows);
@@ -85,6 +88,10 @@ class SharedRows {
     void resize(std::size_t size, const Row& value = {}) {
         if (size > size_) reserve_chunk(size - size_);
         while (size_ < size) {
+            if (size_ % chunk_rows == 0 && size - size_ > chunk_rows) {
+                add_block(size - size_, value);
+                return;
+            }
             if (tail_ == tail_end_) grow(size - size_);
             const std::size_t count =
                 std::min(size - size_, static_cast<std::size_t>(tail_end_ - tail_));
@@ -103,28 +110,46 @@ class SharedRows {
     }
 
   private:
-    // Stands before the rows of a chunk.
     static constexpr std::size_t alignment = std::max(alignof(std::max_align_t), alignof(Row));
+    // Stands before the chunks of a block.
+    struct alignas(alignment) Block {
+        std::atomic<std::uint32_t> chunks;  // in use
+    };
+    // Stands before the rows of a chunk.
     struct alignas(alignment) Header {
         std::atomic<std::uint32_t> holders{1};
         std::uint32_t capacity;
+        Block* block = nullptr;  // that it is part of
     };
+    static constexpr std::size_t chunk_bytes = sizeof(Header) + chunk_rows * sizeof(Row);
+    static_assert(chunk_bytes % alignof(Header) == 0);
     static constexpr std::size_t node_chunks = 64;
     struct Node {
         std::atomic<std::uint32_t> holders{1};
         std::array<Row*, node_chunks> chunks{};
     };
 
-    static Row* allocate(std::size_t rows) {
-        const std::size_t bytes = sizeof(Header) + rows * sizeof(Row);
-        void* memory = nullptr;
+    static void* new_bytes(std::size_t bytes) {
         if constexpr (alignment > alignof(std::max_align_t)) {
-            memory = ::operator new(bytes, std::align_val_t(alignment));
+            return ::operator new(bytes, std::align_val_t(alignment));
         } else {
-            memory = ::operator new(bytes);
+            return ::operator new(bytes);
         }
+    }
+    static void delete_bytes(void* memory) {
+        if constexpr (alignment > alignof(std::max_align_t)) {
+            ::operator delete(memory, std::align_val_t(alignment));
+        } else {
+            ::operator delete(memory);
+        }
+    }
+    static Row* make_chunk(void* memory, std::size_t rows, Block* block) {
         return reinterpret_cast<Row*>(
-            ::new (memory) Header{.capacity = static_cast<std::uint32_t>(rows)} + 1);
+            ::new (memory) Header{.capacity = static_cast<std::uint32_t>(rows), .block = block} +
+            1);
+    }
+    static Row* allocate(std::size_t rows) {
+        return make_chunk(new_bytes(sizeof(Header) + rows * sizeof(Row)), rows, nullptr);
     }
     static Header& header(Row* chunk) { return reinterpret_cast<Header*>(chunk)[-1]; }
     static void hold(std::atomic<std::uint32_t>& holders) {
@@ -137,11 +162,13 @@ class SharedRows {
     }
     static void release(Row* chunk) {
         if (chunk == nullptr || !leave(header(chunk).holders)) return;
+        Block* const block = header(chunk).block;
         header(chunk).~Header();
-        if constexpr (alignment > alignof(std::max_align_t)) {
-            ::operator delete(&header(chunk), std::align_val_t(alignment));
-        } else {
-            ::operator delete(&header(chunk));
+        if (block == nullptr) {
+            delete_bytes(&header(chunk));
+        } else if (leave(block->chunks)) {
+            block->~Block();
+            delete_bytes(block);
         }
     }
     static void release(Node* node) {
@@ -207,7 +234,8 @@ class SharedRows {
         const std::size_t used = size_ % chunk_rows;
         if (used == 0) {
             // The first chunk begins small.
-            add_chunk(size_ == 0 ? std::clamp<std::size_t>(wanted, 16, chunk_rows) : chunk_rows);
+            add_chunk(allocate(size_ == 0 ? std::clamp<std::size_t>(wanted, 16, chunk_rows)
+                                          : chunk_rows));
             return;
         }
         const std::size_t at = size_ / chunk_rows;
@@ -230,8 +258,20 @@ class SharedRows {
         tail_ = chunk + used;
         tail_end_ = chunk + header(chunk).capacity;
     }
-    void add_chunk(std::size_t rows) {
-        Row* const chunk = allocate(rows);
+    // Adds rows in a block of new chunks.
+    void add_block(std::size_t rows, const Row& value) {
+        const std::size_t chunks = (rows + chunk_rows - 1) / chunk_rows;
+        const std::size_t bytes = sizeof(Block) + chunks * sizeof(Header) + rows * sizeof(Row);
+        auto* const memory = static_cast<std::byte*>(new_bytes(bytes));
+        auto* const block = ::new (memory) Block{static_cast<std::uint32_t>(chunks)};
+        for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+            const std::size_t count = std::min(chunk_rows, rows - chunk * chunk_rows);
+            add_chunk(make_chunk(memory + sizeof(Block) + chunk * chunk_bytes, count, block));
+            tail_ = std::uninitialized_fill_n(tail_, count, value);
+            size_ += count;
+        }
+    }
+    void add_chunk(Row* chunk) {
         const std::size_t at = table_.size();
         table_.push_back(chunk);
         if (!nodes_.empty()) {
