@@ -57,6 +57,7 @@ void ControllerChain::decide(SchedulerState& scheduler) {
         scheduler.set_wake(wakes_[i]);
         controller.decide(scheduler);
         wakes_[i] = scheduler.wake_time();
+        scheduler.set_acting(i);
     }
     scheduler.set_wake(std::ranges::min(wakes_));
 }

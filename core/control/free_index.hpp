@@ -27,7 +27,13 @@ class FreeIndex {
         }
     }
 
-    void set(MachineId machine, bool free) { set_range(machine, 1, free); }
+    void set(MachineId machine, bool free) {
+        const std::uint64_t bit = std::uint64_t{1} << (machine % 64);
+        std::uint64_t& word = levels_[0][machine / 64];
+        const bool was = word != 0;
+        word = free ? word | bit : word & ~bit;
+        if (was != (word != 0)) raise(machine / 64, word != 0);
+    }
 
     // The same for `count` machines that follow each other.
     void set_range(MachineId first, std::uint32_t count, bool free) {

@@ -99,17 +99,15 @@ bool SchedulerState::allowed(TaskId task, MachineId machine, double from, double
 bool SchedulerState::find(TaskId task, const Space& space, double from,
                           std::vector<Part>& parts) const {
     const Needs wanted = needs(task);
-    bool found = false;
     if (unrestricted_) {
-        found = space.find(wanted, parts);
+        if (!space.find(wanted, parts)) return false;
     } else {
         const double time = states_[task].time;
-        found = space.find(
-            wanted, [&](MachineId machine) { return allowed(task, machine, from, time); }, parts);
+        const auto allows = [&](MachineId machine) { return allowed(task, machine, from, time); };
+        if (!space.find(wanted, allows, parts)) return false;
     }
-    if (found && &space == &space_ && from == now_ && states_[task].phase == Phase::waiting)
-        found_ = {task, parts.data(), parts.size()};
-    return found;
+    if (&space == &space_ && from == now_) found_ = {task, parts.data(), parts.size()};
+    return true;
 }
 
 std::span<const double> SchedulerState::window_ends() const {
@@ -119,24 +117,7 @@ std::span<const double> SchedulerState::window_ends() const {
 
 // --- the queue ----------------------------------------------------------------------------------
 
-void SchedulerState::submit(TaskId task) {
-    TaskState& state = states_.edit(task);
-    if (std::isnan(state.submit)) state.submit = now_;
-    if (limits_.active() && !limits_.admit(task, request(task))) {
-        state.phase = Phase::held;
-        return;
-    }
-    enqueue(task, state);
-}
-
-void SchedulerState::release_held(TaskId ended) {
-    const auto request_of = [this](TaskId task) -> const Request& { return request(task); };
-    for (TaskId task = limits_.release(request(ended), request_of); task != no_task;
-         task = limits_.release(request(ended), request_of))
-        enqueue(task, states_.edit(task));
-}
-
-void SchedulerState::enqueue(TaskId task, TaskState& state) {
+inline void SchedulerState::enqueue(TaskId task, TaskState& state) {
     if (state.arrival == 0) state.arrival = next_arrival_++;
     // An interrupted task returns to its place before the tasks that arrived later.
     state.next = no_task;
@@ -152,7 +133,31 @@ void SchedulerState::enqueue(TaskId task, TaskState& state) {
     if (controller_ != nullptr) controller_->submitted(*this, task);
 }
 
-void SchedulerState::unlink(TaskId task) {
+inline void SchedulerState::submit(TaskId task, TaskState& state) {
+    if (std::isnan(state.submit)) state.submit = now_;
+    if (limits_.active() && !limits_.admit(task, request(task))) {
+        state.phase = Phase::held;
+        return;
+    }
+    enqueue(task, state);
+}
+
+void SchedulerState::submit(TaskId task) { submit(task, states_.edit(task)); }
+
+void SchedulerState::submit(TaskId task, double planned) {
+    TaskState& state = states_.edit(task);
+    state.time = planned;
+    submit(task, state);
+}
+
+void SchedulerState::release_held(TaskId ended) {
+    const auto request_of = [this](TaskId task) -> const Request& { return request(task); };
+    for (TaskId task = limits_.release(request(ended), request_of); task != no_task;
+         task = limits_.release(request(ended), request_of))
+        enqueue(task, states_.edit(task));
+}
+
+inline void SchedulerState::unlink(TaskId task) {
     const TaskId before = states_[task].before;
     const TaskId next = states_[task].next;
     (before == no_task ? first_ : states_.edit(before).next) = next;
@@ -183,7 +188,7 @@ void SchedulerState::occupy(TaskId task, std::span<const Part> parts, double sin
     parts_.insert(parts_.end(), parts.begin(), parts.end());
     live_parts_ += parts.size();
     space_.take(space_needs(task), parts);
-    found_ = {};
+    found_.task = no_task;
     state.phase = Phase::running;
     state.start = since;
     state.place = static_cast<std::uint32_t>(running_.size());
@@ -196,7 +201,7 @@ void SchedulerState::vacate(TaskId task) {
     TaskState& state = states_.edit(task);
     if (indexed_) index_parts(task, false);
     space_.give(space_needs(task), parts(task));
-    found_ = {};
+    found_.task = no_task;
     live_parts_ -= state.part_count;
     const TaskId moved = running_.back();
     running_[state.place] = moved;
@@ -319,7 +324,7 @@ void SchedulerState::reopen(MachineId machine) {
                       (host == no_machine || space_.open(host));
     if (open == space_.open(machine)) return;
     space_.set_open(machine, open);
-    found_ = {};
+    found_.task = no_task;
     announce(machine);
     for (const MachineId instance : instances_on(machine)) reopen(instance);
 }
@@ -335,7 +340,7 @@ void SchedulerState::resize(MachineId machine, double cores) {
     machines_[machine].cores = cores;
     if (host != no_machine) occupy_host(machine, host);
     space_.resize(machine, more);
-    found_ = {};
+    found_.task = no_task;
     empty_.resize(machine, more);
     announce(machine);
 }
@@ -386,7 +391,7 @@ void SchedulerState::occupy_host(MachineId instance, MachineId host) {
     const Part part{host, 1, spec.cores};
     space_.take(needs_of(spec), {&part, 1});
     empty_.take(needs_of(spec), {&part, 1});
-    found_ = {};
+    found_.task = no_task;
     announce(host);
 }
 
@@ -399,17 +404,15 @@ void SchedulerState::leave_host(MachineId instance) {
     const Part part{host, 1, spec.cores};
     space_.give(needs_of(spec), {&part, 1});
     empty_.give(needs_of(spec), {&part, 1});
-    found_ = {};
+    found_.task = no_task;
     announce(host);
 }
 
 // --- orders -------------------------------------------------------------------------------------
 
 void SchedulerState::add_order(Order::Kind kind, TaskId task, MachineId machine) {
-    const auto controller =
-        controller_ == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(controller_->acting());
-    Order order{
-        kind, no_state, controller, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
+    Order order{kind, no_state, acting_, task, machine, static_cast<std::uint32_t>(vacated_.size()),
+                0};
     if (kind != Order::Kind::place && task != no_task && states_[task].phase == Phase::running) {
         const std::span<const Part> mine = parts(task);
         order.count = static_cast<std::uint32_t>(mine.size());
@@ -433,7 +436,7 @@ bool SchedulerState::place(TaskId task, std::span<const Part> parts) {
     }
     unlink(task);
     occupy(task, parts, now_);
-    add_order(Order::Kind::place, task, no_machine);
+    orders_.push_back({.kind = Order::Kind::place, .controller = acting_, .task = task});
     return true;
 }
 

@@ -136,7 +136,10 @@ class SchedulerState {
     }
     // The status that a machine has got by an order.
     [[nodiscard]] MachineStatus entered(const Order& order) const { return entered_[order.first]; }
-    void set_controller(Controller* controller) { controller_ = controller; }
+    void set_controller(Controller* controller) {
+        controller_ = controller;
+        acting_ = 0;
+    }
     // Tells a new controller of the running and the waiting tasks. Returns the waiting tasks that
     // it can never place.
     std::vector<TaskId> introduce_controller();
@@ -164,6 +167,8 @@ class SchedulerState {
     }
     // The task may start from now on, within the limits of its queue.
     void submit(TaskId task);
+    // Likewise, for a task that is submitted now, with its planned time.
+    void submit(TaskId task, double planned);
     void withdraw(TaskId task);
     // A running task has ended, but occupies its machines until `end`.
     void set_ending(TaskId task) { states_.edit(task).phase = Phase::ending; }
@@ -188,6 +193,8 @@ class SchedulerState {
     [[nodiscard]] bool is_present(MachineId machine) const { return absent_[machine] == 0; }
     void set_status(MachineId machine, MachineStatus status);
     void resize(MachineId machine, double cores);
+    // Of several controllers, the one that gives the next orders.
+    void set_acting(std::size_t controller) { acting_ = static_cast<std::uint8_t>(controller); }
     // Calls the controller and returns its orders, valid until the next call.
     std::span<const Order> decide();
     // The orders of the last call, also if it was left by an exception.
@@ -217,6 +224,7 @@ class SchedulerState {
     }
     [[nodiscard]] bool needs_only_cores(const TaskTable::Extent& extent) const;
     void set_spreads(bool spreads);
+    void submit(TaskId task, TaskState& state);
     void enqueue(TaskId task, TaskState& state);
     void unlink(TaskId task);
     void release_held(TaskId ended);
@@ -228,7 +236,8 @@ class SchedulerState {
     bool refuse(const Order& order, std::span<const Part> parts, const char* why);
     // Whether `find` has found these parts for the task in the present space: they are correct.
     [[nodiscard]] bool is_found(TaskId task, std::span<const Part> parts) const {
-        return found_.task == task && found_.parts == parts.data() && found_.count == parts.size();
+        return found_.task == task && found_.parts == parts.data() &&
+               found_.count == parts.size() && states_[task].phase == Phase::waiting;
     }
     void reopen(MachineId machine);
     void announce(MachineId machine);
@@ -239,6 +248,7 @@ class SchedulerState {
     void index_parts(TaskId task, bool add);
 
     Controller* controller_ = nullptr;
+    std::uint8_t acting_ = 0;  // index of the controller that gives orders
     double now_ = 0.0;
     double wake_ = never;
     Tasks tasks_;
@@ -278,8 +288,7 @@ class SchedulerState {
     std::vector<MachineId> hosts_;
     std::vector<std::vector<MachineId>> instances_;
     std::uint16_t instance_table_ = 0;  // index of their states; 0: there was no instance yet
-    // The last result of `find` in the present space. A change of the space, or of the phase of the
-    // task, forgets it.
+    // The last result of `find` in the present space. A change of the space forgets it.
     struct Found {
         TaskId task = no_task;
         const Part* parts = nullptr;

@@ -158,7 +158,12 @@ bool Space::move_alike(const Part& part, double cores, bool taken) {
     }
     total_.add(cores * part.count);
     const bool free = after > slack;
-    if (free != (before > slack)) index_.set_range(part.machine, part.count, free);
+    if (free == (before > slack)) return true;
+    if (part.count == 1) {
+        index_.set(part.machine, free);
+    } else {
+        index_.set_range(part.machine, part.count, free);
+    }
     return true;
 }
 

@@ -88,7 +88,8 @@ class Space {
     [[nodiscard]] static double offer(const Needs& needs, double cores, double memory,
                                       std::span<const double> amounts);
     // Adds the next machine to parts in the order of the machines.
-    static void append(std::vector<Part>& parts, MachineId machine, double cores) {
+    [[gnu::always_inline]] static void append(std::vector<Part>& parts, MachineId machine,
+                                              double cores) {
         if (!parts.empty()) {
             Part& last = parts.back();
             if (last.machine + last.count == machine && last.cores == cores) {

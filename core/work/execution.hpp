@@ -127,11 +127,13 @@ class Executions {
             slot = free_.back();
             free_.pop_back();
         }
-        const Execution before = slots_[slot];
-        slots_[slot] = {};
-        slots_[slot].task = task;
-        slots_[slot].timer = before.timer;
-        slots_[slot].edge = before.edge;
+        Execution& execution = slots_[slot];
+        const EventId timer = execution.timer;
+        const EventId edge = execution.edge;
+        execution = {};
+        execution.task = task;
+        execution.timer = timer;
+        execution.edge = edge;
         return slot;
     }
     // From now on, executions may have activities.

@@ -6,21 +6,19 @@ Submitter::Submitter(std::shared_ptr<const Submissions> submissions, std::unique
     : submissions_(std::move(submissions)), source_(std::move(source)) {
     if (!source_ && submissions_->sessions().size() > 0)
         source_ = std::make_unique<SessionSource>(submissions_);
-    if (!source_) timed_size_ = submissions_->timed().size();
+    if (!source_) {
+        next_ = submissions_->timed().data();
+        timed_end_ = next_ + submissions_->timed().size();
+    }
     find_next_timed();
 }
 
 Submitter::Submitter(const Submitter& other)
     : submissions_(other.submissions_), source_(other.source_ ? other.source_->clone() : nullptr),
-      timed_size_(other.timed_size_), next_(other.next_),
+      next_(other.next_), timed_end_(other.timed_end_),
       added_(other.added_.begin() + static_cast<std::ptrdiff_t>(other.next_added_),
              other.added_.end()),
       next_timed_(other.next_timed_) {}
-
-void Submitter::find_next_timed() {
-    next_timed_ = next_ < timed_size_ ? submissions_->timed()[next_].time : never;
-    if (next_added_ < added_.size()) next_timed_ = std::min(next_timed_, added_[next_added_].time);
-}
 
 void Submitter::add(double time, TaskId task) {
     const auto rest = added_.begin() + static_cast<std::ptrdiff_t>(next_added_);

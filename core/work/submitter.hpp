@@ -59,27 +59,28 @@ class Submitter {
     // Skips the recorded times up to now of tasks that a run before this one has submitted.
     template <class Submitted>
     void skip(double now, Submitted&& submitted) {
-        while (next_ < timed_size_ && submissions_->timed()[next_].time <= now &&
-               submitted(submissions_->timed()[next_].task))
-            ++next_;
+        while (next_ != timed_end_ && next_->time <= now && submitted(next_->task)) ++next_;
         find_next_timed();
     }
     [[nodiscard]] Source* source() const { return source_.get(); }
     // The source is not asked any more.
     void close() { source_.reset(); }
+    [[nodiscard]] bool has_source() const { return source_ != nullptr; }
     [[nodiscard]] bool foreign() const { return source_ && source_->foreign(); }
 
   private:
-    void find_next_timed();
+    void find_next_timed() {
+        next_timed_ = next_ != timed_end_ ? next_->time : never;
+        if (next_added_ < added_.size())
+            next_timed_ = std::min(next_timed_, added_[next_added_].time);
+    }
 
     template <class Submit>
     void take_timed(double now, Submit&& submit) {
         while (next_timed_ <= now) {
-            const bool added = next_ == timed_size_ ||
-                               (next_added_ < added_.size() &&
-                                added_[next_added_].time < submissions_->timed()[next_].time);
-            const TaskId task =
-                added ? added_[next_added_++].task : submissions_->timed()[next_++].task;
+            const bool added = next_ == timed_end_ || (next_added_ < added_.size() &&
+                                                       added_[next_added_].time < next_->time);
+            const TaskId task = added ? added_[next_added_++].task : (next_++)->task;
             find_next_timed();
             submit(task);
         }
@@ -87,8 +88,9 @@ class Submitter {
 
     std::shared_ptr<const Submissions> submissions_;
     std::unique_ptr<Source> source_;  // nullptr: rigid
-    std::size_t timed_size_ = 0;      // recorded times; none if there is a source
-    std::size_t next_ = 0;
+    // The recorded times that are left, in the list of the scenario; none if there is a source.
+    const Submissions::Entry* next_ = nullptr;
+    const Submissions::Entry* timed_end_ = nullptr;
     std::vector<Submissions::Entry> added_;  // by time
     std::size_t next_added_ = 0;
     double next_timed_ = never;

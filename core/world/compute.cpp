@@ -11,6 +11,17 @@ namespace twinloop {
 
 // --- steps --------------------------------------------------------------------------------------
 
+// What follows from the placement and from the table of tasks.
+inline void Compute::set_table(Execution& execution, const Task& task) {
+    const std::span<const Part> parts = world_.scheduler.parts(execution.task);
+    // Rounding of fractional cores may leave a share that is not 1.
+    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == task.request.cores)
+        execution.machine = parts.front().machine;
+    if (task.fragments == 0) return;
+    execution.fragments = world_.scheduler.tasks().fragments(execution.task).data();
+    execution.fragment_count = task.fragments;
+}
+
 void Compute::begin(std::uint32_t slot) {
     Execution& execution = world_.executions[slot];
     const Task& task = world_.task(execution.task);
@@ -31,17 +42,6 @@ void Compute::begin(std::uint32_t slot) {
         execution.overhead =
             checkpoints.overhead((task.length - execution.from) * execution.factor);
     begin_fragment(slot, from, true);
-}
-
-// What follows from the placement and from the table of tasks.
-void Compute::set_table(Execution& execution, const Task& task) {
-    const std::span<const Part> parts = world_.scheduler.parts(execution.task);
-    // Rounding of fractional cores may leave a share that is not 1.
-    if (parts.size() == 1 && parts.front().count == 1 && parts.front().cores == task.request.cores)
-        execution.machine = parts.front().machine;
-    if (task.fragments == 0) return;
-    execution.fragments = world_.scheduler.tasks().fragments(execution.task).data();
-    execution.fragment_count = task.fragments;
 }
 
 void Compute::save(std::uint32_t slot, SavedExecution& saved) const {
@@ -348,16 +348,8 @@ double Compute::done(std::uint32_t slot) const {
 
 // --- exclusive machines -------------------------------------------------------------------------
 
-void Compute::set_rate(Execution& execution, double rate) {
-    if (execution.machine != no_machine && world_.fleet.metered() && !world_.records.usage) {
-        set_single_rate(execution, rate);
-    } else {
-        set_rate(execution, rate, world_.scheduler.parts(execution.task));
-    }
-}
-
 // The common case of the following.
-void Compute::set_single_rate(Execution& execution, double rate) {
+void Compute::meter_single_rate(Execution& execution, double rate) {
     Meter& meter = world_.fleet.meter(execution.machine);
     meter.advance(world_.now());
     world_.tasks.edit(execution.task).energy += execution.metered * meter.price - execution.mark;
@@ -367,7 +359,7 @@ void Compute::set_single_rate(Execution& execution, double rate) {
     if (world_.records.recording.use) world_.record_use(execution.machine);
 }
 
-void Compute::set_rate(Execution& execution, double rate, std::span<const Part> parts) {
+void Compute::meter_rate(Execution& execution, double rate, std::span<const Part> parts) {
     if (world_.records.usage) record_exclusive(*world_.records.usage, execution, parts);
     const bool recorded = world_.records.recording.use;
     if (!world_.fleet.metered() && !recorded) {

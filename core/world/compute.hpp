@@ -68,9 +68,22 @@ class Compute {
     void start_activities(std::uint32_t slot, double work);
     void set_limits(std::uint32_t slot);
     void cancel_activities(std::uint32_t slot);
-    void set_rate(Execution& execution, double rate);
-    void set_single_rate(Execution& execution, double rate);
-    void set_rate(Execution& execution, double rate, std::span<const Part> parts);
+    void set_rate(Execution& execution, double rate) {
+        if (execution.machine != no_machine && world_.fleet.metered() && !world_.records.usage) {
+            meter_single_rate(execution, rate);
+        } else {
+            set_rate(execution, rate, world_.scheduler.parts(execution.task));
+        }
+    }
+    void set_rate(Execution& execution, double rate, std::span<const Part> parts) {
+        if (world_.fleet.metered() || world_.records.recording.use || world_.records.usage) {
+            meter_rate(execution, rate, parts);
+        } else {
+            execution.metered = rate;
+        }
+    }
+    void meter_single_rate(Execution& execution, double rate);
+    void meter_rate(Execution& execution, double rate, std::span<const Part> parts);
     void record_exclusive(UsageLog& usage, Execution& execution, std::span<const Part> parts);
     void record_member(UsageLog& usage, std::uint32_t slot, std::uint32_t member, double consumed);
     void set_timer(Execution& execution, double time, bool keep_rank);

@@ -26,6 +26,12 @@ void Lifecycle::submit(TaskId id) {
     TaskRun& task = world_.tasks.edit(id);
     if (task.status != Status::none || !std::isnan(task.submit)) return;
     task.submit = world_.now();
+    if (task.missing_parents == 0 && !world_.asks_for_possible) {
+        task.ready = task.submit;
+        world_.scheduler.submit(id, plan(id));
+        world_.call = true;
+        return;
+    }
     world_.scheduler.set_times(id, task.submit, plan(id));
     if (task.missing_parents == 0) make_ready(id);
 }
@@ -55,33 +61,46 @@ Status Lifecycle::status_of_child(TaskId child, Status parent) const {
     return parent == Status::cancelled && !submitted ? Status::cancelled : Status::failed;
 }
 
+// Records the end of a task; false if it has ended before.
+inline bool Lifecycle::end(TaskId id, Status status, double at) {
+    TaskRun& task = world_.tasks.edit(id);
+    if (task.status != Status::none) return false;
+    task.status = status;
+    task.ended_as = ++world_.ended;
+    if (std::isnan(task.submit)) task.submit = world_.task(id).request.submit;
+    if (status == Status::completed || status == Status::killed || status == Status::lost)
+        task.end = at;
+    --world_.open;
+    // A source learns of a task that was rejected before the run when it submits it.
+    if (world_.submitter.has_source() &&
+        !(world_.task(id).rejected && id < world_.scenario->size()) &&
+        world_.submitter.record_end(id, at, status))
+        world_.set_submission_timer();
+    return true;
+}
+
 void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
+    if (!end(id, status, at) || world_.task(id).children == 0) return;
+    if (status != Status::completed) {
+        conclude_children(id, status, at);
+    } else if (seen) {
+        free_children(id);
+    }
+}
+
+// The children of a task that did not complete can never run, nor can theirs.
+void Lifecycle::conclude_children(TaskId id, Status status, double at) {
     // A list instead of recursion, because chains of tasks are long.
     std::vector<std::pair<TaskId, Status>> more;
     for (;;) {
-        TaskRun& task = world_.tasks.edit(id);
-        if (task.status == Status::none) {
-            task.status = status;
-            task.ended_as = ++world_.ended;
-            if (std::isnan(task.submit)) task.submit = world_.task(id).request.submit;
-            if (status == Status::completed || status == Status::killed || status == Status::lost)
-                task.end = at;
-            --world_.open;
-            // A source learns of a task that was rejected before the run when it submits it.
-            if (!(world_.task(id).rejected && id < world_.scenario->size()) &&
-                world_.submitter.record_end(id, at, status))
-                world_.set_submission_timer();
-            if (status == Status::completed) {
-                if (seen) free_children(id);
-            } else {
-                for (const TaskId child : world_.scheduler.tasks().children(id))
-                    if (world_.tasks[child].status == Status::none)
-                        more.emplace_back(child, status_of_child(child, status));
-            }
-        }
-        if (more.empty()) return;
-        std::tie(id, status) = more.back();
-        more.pop_back();
+        for (const TaskId child : world_.scheduler.tasks().children(id))
+            if (world_.tasks[child].status == Status::none)
+                more.emplace_back(child, status_of_child(child, status));
+        do {
+            if (more.empty()) return;
+            std::tie(id, status) = more.back();
+            more.pop_back();
+        } while (!end(id, status, at));
     }
 }
 

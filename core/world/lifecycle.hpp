@@ -11,8 +11,6 @@ class Lifecycle {
 
     // A task is submitted now, unless it has ended or was submitted before.
     void submit(TaskId task);
-    // A task may start from now on.
-    void make_ready(TaskId task);
     // A task ends with that status; tasks that can never run end with it. `seen`: the scheduler
     // knows of it already, so that the children of a completed task may start.
     void conclude(TaskId task, Status status, double at, bool seen = true);
@@ -23,6 +21,10 @@ class Lifecycle {
     [[nodiscard]] double plan(TaskId task) const;
 
   private:
+    // A task may start from now on.
+    void make_ready(TaskId task);
+    bool end(TaskId task, Status status, double at);
+    void conclude_children(TaskId task, Status status, double at);
     [[nodiscard]] Status status_of_child(TaskId child, Status parent) const;
 
     WorldState& world_;
