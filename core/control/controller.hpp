@@ -43,6 +43,9 @@ class Controller {
                          const char* why);
     // A machine was added, or changed in state or size.
     virtual void machine_changed(const SchedulerState&, MachineId) {}
+    // A machine has another state, or has failed or recovered: also if it is not open before and
+    // after.
+    virtual void state_changed(const SchedulerState&, MachineId) {}
 
     // What it remembers beyond the waiting and the running tasks, as numbers; and to go on with
     // that in another run, in which it was told of the same tasks.

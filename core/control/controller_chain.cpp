@@ -33,6 +33,9 @@ void ControllerChain::ended(const SchedulerState& scheduler, TaskId task) {
 void ControllerChain::machine_changed(const SchedulerState& scheduler, MachineId machine) {
     for (const auto& each : controllers_) each->machine_changed(scheduler, machine);
 }
+void ControllerChain::state_changed(const SchedulerState& scheduler, MachineId machine) {
+    for (const auto& each : controllers_) each->state_changed(scheduler, machine);
+}
 void ControllerChain::start_failed(const SchedulerState& scheduler, TaskId task,
                                    std::span<const Part> parts, const char* why) {
     controllers_.front()->start_failed(scheduler, task, parts, why);
@@ -54,10 +57,10 @@ void ControllerChain::decide(SchedulerState& scheduler) {
         if (!waiting && !controller.decides_when_idle() && !(woken && controller.foreign()))
             continue;
         acting_ = i;
+        scheduler.set_acting(i);
         scheduler.set_wake(wakes_[i]);
         controller.decide(scheduler);
         wakes_[i] = scheduler.wake_time();
-        scheduler.set_acting(i);
     }
     scheduler.set_wake(std::ranges::min(wakes_));
 }

@@ -279,6 +279,7 @@ void SchedulerState::set_status(MachineId machine, MachineStatus status) {
     if (statuses_.empty()) statuses_.resize(machines_.size());
     statuses_[machine] = status;
     reopen(machine);
+    if (controller_ != nullptr) controller_->state_changed(*this, machine);
 }
 
 MachineId SchedulerState::add_machine(const MachineSpec& spec, std::span<const double> amounts,
@@ -316,6 +317,7 @@ MachineId SchedulerState::append_machine(const MachineSpec& spec, std::span<cons
 void SchedulerState::set_present(MachineId machine, bool present) {
     absent_[machine] = present ? 0 : 1;
     reopen(machine);
+    if (controller_ != nullptr) controller_->state_changed(*this, machine);
 }
 
 void SchedulerState::reopen(MachineId machine) {

@@ -80,6 +80,19 @@ void Space::resize(MachineId machine, double more_cores) {
     refresh(machine);
 }
 
+void Space::copy_machine(const Space& other, MachineId machine) {
+    expand();
+    const double before = cores_[machine];
+    cores_[machine] = other.cores(machine);
+    sizes_[machine] = other.single_ ? 1.0 : other.sizes_[machine];
+    memory_[machine] = other.memory(machine);
+    instances_[machine] = other.instances(machine);
+    for (std::size_t r = 0; r < resources_; ++r)
+        amounts_[machine * resources_ + r] = other.amount(machine, r);
+    recount(machine, before);
+    refresh(machine);
+}
+
 // The first free machines; as many as there are cores.
 bool Space::find_singles(double cores, std::vector<Part>& parts) const {
     parts.clear();

@@ -61,6 +61,10 @@ class Space {
     // Adds cores, or removes them if negative.
     void resize(MachineId machine, double more_cores);
 
+    // Gives a machine the size and the free capacity that it has in another space, to the bit;
+    // whether it is open stays as it is.
+    void copy_machine(const Space& other, MachineId machine);
+
     void take(const Needs& needs, std::span<const Part> parts) { move(needs, parts, -1.0); }
     void give(const Needs& needs, std::span<const Part> parts) { move(needs, parts, 1.0); }
 

@@ -11,6 +11,8 @@ namespace twinloop {
 
 namespace {
 
+// Follows the changes of machines, so that a decision costs what has changed, and the tasks for
+// which it plans, not the number of machines.
 class PowerSaving final : public Controller {
   public:
     explicit PowerSaving(const PowerSavingOptions& options) : options_(options) {}
@@ -21,25 +23,48 @@ class PowerSaving final : public Controller {
     [[nodiscard]] bool decides_when_idle() const override { return true; }
 
     void placed(const SchedulerState& scheduler, TaskId task) override {
-        for_each_machine(scheduler, task, [&](MachineId m) { set_busy(m); });
+        for_each_machine(scheduler, task, [&](MachineId m) {
+            set_busy(m);
+            copy_capacity(scheduler, m);
+        });
     }
     void ended(const SchedulerState& scheduler, TaskId task) override {
-        for_each_machine(scheduler, task, [&](MachineId m) { update(scheduler, m); });
+        for_each_machine(scheduler, task, [&](MachineId m) {
+            update(scheduler, m);
+            copy_capacity(scheduler, m);
+        });
     }
     void machine_changed(const SchedulerState& scheduler, MachineId machine) override {
         set_busy(machine);
         update(scheduler, machine);
+        if (!known_) return;
+        if (machine >= machines_.size()) {
+            learn_spaces(scheduler);
+        } else {
+            copy_capacity(scheduler, machine);
+            classify(scheduler, machine);
+        }
+    }
+    void state_changed(const SchedulerState& scheduler, MachineId machine) override {
+        if (known_ && machine < machines_.size()) classify(scheduler, machine);
     }
 
     void decide(SchedulerState& scheduler) override {
         if (!known_) learn(scheduler);
-        std::vector<std::uint8_t> needed;
-        if (scheduler.waiting_count() > 0) needed = plan(scheduler);
-        switch_off(scheduler, needed);
+        const bool any_due = !idle_.empty() && is_due(scheduler, idle_.begin()->first);
+        ++round_;
+        if (scheduler.waiting_count() > 0 && (off_ > 0 || any_due)) plan(scheduler, any_due);
+        if (any_due && on_ > options_.keep) switch_off(scheduler);
         wake_for_next(scheduler);
     }
 
   private:
+    struct State {
+        bool is_on = false;        // running, or on the way there
+        bool is_off = false;       // it can be switched on
+        std::uint64_t needed = 0;  // in this round, by a waiting task
+    };
+
     template <class Each>
     void for_each_machine(const SchedulerState& scheduler, TaskId task, Each&& each) const {
         if (!known_) return;
@@ -49,6 +74,31 @@ class PowerSaving final : public Controller {
     void learn(const SchedulerState& scheduler) {
         known_ = true;
         for (MachineId m = 0; m < scheduler.machines().size(); ++m) update(scheduler, m);
+        learn_spaces(scheduler);
+    }
+    void learn_spaces(const SchedulerState& scheduler) {
+        machines_.assign(scheduler.machines().size(), {});
+        ready_ = all_ = scheduler.space();
+        on_ = off_ = 0;
+        for (MachineId m = 0; m < machines_.size(); ++m) classify(scheduler, m);
+    }
+    void copy_capacity(const SchedulerState& scheduler, MachineId machine) {
+        ready_.copy_machine(scheduler.space(), machine);
+        all_.copy_machine(scheduler.space(), machine);
+    }
+    void classify(const SchedulerState& scheduler, MachineId machine) {
+        const bool is_on =
+            scheduler.is_present(machine) &&
+            scheduler.state_table(machine).target(scheduler.status(machine)) == running_state;
+        const bool is_off =
+            !is_on && find_state_obstacle(scheduler, machine, running_state) == nullptr;
+        State& state = machines_[machine];
+        on_ += static_cast<std::size_t>(is_on) - static_cast<std::size_t>(state.is_on);
+        off_ += static_cast<std::size_t>(is_off) - static_cast<std::size_t>(state.is_off);
+        state.is_on = is_on;
+        state.is_off = is_off;
+        ready_.set_open(machine, is_on);
+        all_.set_open(machine, is_on || is_off);
     }
     void set_busy(MachineId machine) {
         if (machine >= since_.size() || since_[machine] == never) return;
@@ -65,82 +115,49 @@ class PowerSaving final : public Controller {
         idle_.insert({since_[machine], machine});
     }
 
-    // Switches on the machines that waiting tasks need beside those that run, or will run soon.
-    // Returns which machines the tasks need.
-    std::vector<std::uint8_t> plan(SchedulerState& scheduler) {
-        const std::size_t count = scheduler.machines().size();
-        std::vector<std::uint8_t> needed(count, 0);
-        Space ready = scheduler.space();  // running, or on the way there
-        Space all = ready;                // and those that can be switched on
-        std::vector<std::uint8_t> off(count, 0);
-        std::size_t left = 0;
-        for (MachineId m = 0; m < count; ++m) {
-            if (ready.open(m) || !scheduler.is_present(m)) continue;
-            const MachineStatus status = scheduler.status(m);
-            if (scheduler.state_table(m).target(status) == running_state) {
-                ready.set_open(m, true);
-                all.set_open(m, true);
-            } else if (find_state_obstacle(scheduler, m, running_state) == nullptr) {
-                all.set_open(m, true);
-                off[m] = 1;
-                ++left;
-            }
-        }
-        const bool any_idle = !idle_.empty();
-        for (TaskId task = scheduler.first_waiting(); task != no_task && (left > 0 || any_idle);
+    // Switches on the machines that waiting tasks need beside those that run, or will run soon, and
+    // notes which machines they need. If machines are due to be switched off, all tasks count.
+    void plan(SchedulerState& scheduler, bool any_due) {
+        planned_.clear();
+        for (TaskId task = scheduler.first_waiting(); task != no_task && (off_ > 0 || any_due);
              task = scheduler.next_waiting(task)) {
-            if (!scheduler.find(task, ready, scheduler.now(), parts_) &&
-                !(left > 0 && scheduler.find(task, all, scheduler.now(), parts_)))
+            if (!scheduler.find(task, ready_, scheduler.now(), parts_) &&
+                !(off_ > 0 && scheduler.find(task, all_, scheduler.now(), parts_)))
                 continue;
             for (const Part& part : parts_)
                 for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
-                    needed[m] = 1;
-                    if (off[m] == 0) continue;
-                    off[m] = 0;
-                    --left;
-                    ready.set_open(m, true);
-                    scheduler.set_state(m, running_state);
+                    machines_[m].needed = round_;
+                    planned_.push_back(m);
+                    if (machines_[m].is_off) scheduler.set_state(m, running_state);
                 }
-            ready.take(scheduler.needs(task), parts_);
-            all.take(scheduler.needs(task), parts_);
+            ready_.take(scheduler.needs(task), parts_);
+            all_.take(scheduler.needs(task), parts_);
         }
-        return needed;
+        for (const MachineId m : planned_) copy_capacity(scheduler, m);
     }
 
     // Machines that must stay on remain in the set: they are considered again at every decision.
-    void switch_off(SchedulerState& scheduler, const std::vector<std::uint8_t>& needed) {
-        if (idle_.empty() || !is_due(scheduler, idle_.begin()->first)) return;
-        std::size_t on = count_on(scheduler);
+    void switch_off(SchedulerState& scheduler) {
         due_.clear();
         for (const auto& [since, machine] : idle_) {
             if (!is_due(scheduler, since)) break;
             due_.push_back(machine);
         }
         for (const MachineId m : due_) {
-            if (on <= options_.keep) return;
-            if ((!needed.empty() && needed[m] != 0) ||
+            if (on_ <= options_.keep) return;
+            if (machines_[m].needed == round_ ||
                 find_state_obstacle(scheduler, m, off_state) != nullptr)
                 continue;
             scheduler.set_state(m, off_state);
-            --on;
         }
     }
     [[nodiscard]] bool is_due(const SchedulerState& scheduler, double since) const {
         return since + options_.idle_time <= scheduler.now();
     }
-    [[nodiscard]] static std::size_t count_on(const SchedulerState& scheduler) {
-        std::size_t on = 0;
-        for (MachineId m = 0; m < scheduler.machines().size(); ++m)
-            on += static_cast<std::size_t>(scheduler.is_present(m) &&
-                                           scheduler.state_table(m).target(scheduler.status(m)) ==
-                                               running_state);
-        return on;
-    }
     void wake_for_next(SchedulerState& scheduler) const {
         auto next = idle_.lower_bound({scheduler.now() - options_.idle_time, 0});
         while (next != idle_.end() && is_due(scheduler, next->first)) ++next;
-        if (next == idle_.end() || (options_.keep > 0 && count_on(scheduler) <= options_.keep))
-            return;
+        if (next == idle_.end() || (options_.keep > 0 && on_ <= options_.keep)) return;
         scheduler.wake(next->first + options_.idle_time);
     }
 
@@ -148,7 +165,14 @@ class PowerSaving final : public Controller {
     bool known_ = false;
     std::vector<double> since_;  // by machine: when it became idle; infinite: it is not idle
     std::set<std::pair<double, MachineId>> idle_;
+    std::vector<State> machines_;
+    std::size_t on_ = 0;
+    std::size_t off_ = 0;
+    Space ready_;  // the free capacity of machines that are on
+    Space all_;    // and of those that can be switched on
+    std::uint64_t round_ = 0;
     std::vector<Part> parts_;
+    std::vector<MachineId> planned_;
     std::vector<MachineId> due_;
 };
 
