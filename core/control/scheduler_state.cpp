@@ -429,8 +429,20 @@ bool SchedulerState::refuse(const Order& order, std::span<const Part> parts, con
     return false;
 }
 
+// The common case of the full check: the whole task on one machine that has what it needs free.
+inline bool SchedulerState::is_free_machine(TaskId task, std::span<const Part> parts) const {
+    if (parts.size() != 1 || !unrestricted_ || space_.resources() > 0) return false;
+    const Part& part = parts.front();
+    const Request& wanted = request(task);
+    return part.count == 1 && part.machine < machines_.size() && part.cores > 0 &&
+           part.cores == wanted.cores && wanted.nodes <= 1 && space_.open(part.machine) &&
+           space_.cores(part.machine) >= part.cores - slack &&
+           space_.memory(part.machine) >= wanted.memory * (1 - slack) &&
+           states_[task].phase == Phase::waiting;
+}
+
 bool SchedulerState::place(TaskId task, std::span<const Part> parts) {
-    if (!is_found(task, parts)) {
+    if (!is_found(task, parts) && !is_free_machine(task, parts)) {
         const Overcommit overcommit =
             controller_ == nullptr ? Overcommit() : controller_->overcommit();
         if (const char* why = find_place_obstacle(*this, task, parts, overcommit))

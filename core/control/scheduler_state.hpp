@@ -239,6 +239,7 @@ class SchedulerState {
         return found_.task == task && found_.parts == parts.data() &&
                found_.count == parts.size() && states_[task].phase == Phase::waiting;
     }
+    [[nodiscard]] bool is_free_machine(TaskId task, std::span<const Part> parts) const;
     void reopen(MachineId machine);
     void announce(MachineId machine);
     MachineId append_machine(const MachineSpec& spec, std::span<const double> amounts,
