@@ -104,7 +104,8 @@ Network::Path Network::find(NodeId from, NodeId to) const {
     if (!links_.empty()) {
         const std::vector<LinkId>& last = trees_.at(from);
         for (NodeId at = to; at != from; at = other_end(last[at], at)) {
-            if (last[at] == none) return path;
+            // A node that was added after the search has no links: those search again.
+            if (at >= last.size() || last[at] == none) return path;
             links.push_back(last[at]);
         }
         std::ranges::reverse(links);

@@ -211,6 +211,19 @@ def test_links_that_do_not_reach_a_node_are_no_route():
     assert network.transfer("a", "c", 1.0)
 
 
+def test_a_node_without_links_that_is_added_after_a_search_is_not_reached():
+    env = Environment()
+    network = Network(env)
+    for node in ("a", "b"):
+        network.node(node)
+    network.link("a", "b")
+    assert network.transfer("a", "b", 1.0)
+    for i in range(100):
+        network.node(f"late {i}")
+        with pytest.raises(ValueError, match="there is no route"):
+            network.transfer("a", f"late {i}", 1.0)
+
+
 def test_transfers_that_cannot_end_are_named_with_their_reason():
     env, network = star()
     disk = network.store("disk", streams=1)
