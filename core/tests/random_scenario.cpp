@@ -115,6 +115,78 @@ void add_tasks(Scenario& all, Bytes& bytes) {
     }
 }
 
+// A star, or a switch with a link to most nodes and sometimes a direct link with a route of its
+// own.
+void add_links(NetworkPlan& plan, StoreId store, Bytes& bytes) {
+    const auto link = [&](NodeId a, NodeId b) {
+        plan.links.push_back({a, b, pick(bytes, {1, 2, 0.7, never}), pick(bytes, {0, 0.25}),
+                              bytes.below(3) == 0, 0});
+        return static_cast<LinkId>(plan.links.size() - 1);
+    };
+    plan.latency = pick(bytes, {0, 0, 0.5});
+    if (bytes.below(2) == 0) return;
+    const auto middle = static_cast<NodeId>(plan.nodes.size());
+    plan.nodes.push_back({never, never});
+    for (NodeId node = 0; node < middle; ++node)
+        if (bytes.below(8) != 0) link(node, middle);
+    if (bytes.below(2) == 0) return;
+    const NodeId there = plan.stores[store].node;
+    const LinkId direct = link(0, there);
+    plan.routes.push_back({there, 0, {direct}, pick(bytes, {unknown, 0, 1}), 0});
+}
+
+// Up to two stores with nodes of their own, then those of some hosts.
+std::shared_ptr<const NetworkPlan> pick_network(std::size_t machines, Bytes& bytes) {
+    const auto bandwidth = [&] { return pick(bytes, {1, 2, never, 0.5, never}); };
+    auto plan = std::make_shared<NetworkPlan>();
+    for (std::size_t i = 0; i < machines; ++i) plan->nodes.push_back({bandwidth(), bandwidth()});
+    const auto add_store = [&](NodeId node) {
+        plan->stores.push_back(
+            {node, pick(bytes, {never, 20, 8, 4}), bandwidth(), bandwidth(),
+             bytes.below(2) ? none : static_cast<std::uint32_t>(1 + bytes.below(2))});
+        return static_cast<StoreId>(plan->stores.size() - 1);
+    };
+    for (std::size_t i = 1 + bytes.below(2); i > 0; --i) {
+        plan->nodes.push_back({bandwidth(), bandwidth()});
+        add_store(static_cast<NodeId>(plan->nodes.size() - 1));
+    }
+    add_links(*plan, 0, bytes);
+    if (bytes.below(2) == 0) return plan;
+    for (NodeId machine = 0; machine < machines; ++machine)
+        plan->local_stores.push_back(bytes.below(3) ? add_store(machine) : none);
+    return plan;
+}
+
+// Files in stores that have room for them, and files that tasks write, also to the stores of hosts.
+void add_files(Scenario& all, Bytes& bytes) {
+    if (bytes.below(2) == 0) return;
+    all.network = pick_network(all.machines.size(), bytes);
+    auto table = std::make_shared<FileTable>();
+    const auto& stores = all.network->stores;
+    std::vector<double> used(stores.size());
+    for (std::size_t i = 1 + bytes.below(6); i > 0; --i) {
+        FileTable::File file{pick(bytes, {1, 2.5, 4, 0, 0.3}), none, false};
+        if (bytes.below(4) != 0) {
+            file.store = static_cast<StoreId>(bytes.below(stores.size()));
+            double& held = used[file.store];
+            file.exists = bytes.below(4) != 0 && held + file.bytes <= stores[file.store].capacity;
+            if (file.exists) held += file.bytes;
+        }
+        table->files.push_back(file);
+    }
+    const auto add_some = [&](std::vector<std::size_t>& offsets, std::vector<FileId>& list) {
+        for (std::size_t i = pick_few(bytes, 2); i > 0; --i)
+            list.push_back(static_cast<FileId>(bytes.below(table->files.size())));
+        offsets.push_back(list.size());
+    };
+    table->read_offsets = table->write_offsets = {0};
+    for (TaskId task = 0; task < all.size(); ++task) {
+        add_some(table->read_offsets, table->reads);
+        add_some(table->write_offsets, table->writes);
+    }
+    all.files = std::move(table);
+}
+
 SessionColumns pick_sessions(std::size_t tasks, Bytes& bytes) {
     SessionColumns made;
     if (bytes.below(3) != 0) return made;
@@ -302,6 +374,7 @@ RandomScenario::RandomScenario(Bytes& bytes) : scenario(std::make_shared<Scenari
     add_machines(made, bytes);
     add_states(made, bytes);
     add_tasks(made, bytes);
+    add_files(made, bytes);
     made.options = pick_options(bytes);
     made.contention = pick_contention(bytes);
     for (std::size_t kind = 0; kind < kinds; ++kind)

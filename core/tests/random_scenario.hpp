@@ -1,4 +1,5 @@
-// Small random scenarios from bytes: machines, tasks, sources, failures, policies, model values.
+// Small random scenarios from bytes: machines, tasks, files and their network, sources, failures,
+// policies, model values.
 #pragma once
 
 #include <initializer_list>

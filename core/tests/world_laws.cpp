@@ -116,8 +116,8 @@ void check_queues(const World& world) {
                     "a queue admits at most its limit of each user");
 }
 
-// Where machines are shared: no rate above its limit, no use above the capacity, none left over. An
-// activity of an instance uses its lease and the host.
+// Where machines are shared, and of transfers: no rate above its limit, no use above the capacity,
+// none left over. An activity of an instance uses its lease and the host.
 void check_rates(const World& world) {
     const WorldState& state = world.state();
     Simulation simulation(state.simulation);
@@ -130,7 +130,7 @@ void check_rates(const World& world) {
     std::vector<double> drawn(simulation.resource_count());
     for (const ActivityId id : simulation.activities()) {
         require(simulation.rate(id) <= simulation.activity(id).limit * (1 + 1e-9),
-                "no task draws more than it demands");
+                "no task or transfer draws more than it demands");
         for (const ResourceId each : used_by(id)) drawn[each] += simulation.rate(id);
     }
     for (ResourceId m = 0; m < drawn.size(); ++m)
@@ -141,8 +141,113 @@ void check_rates(const World& world) {
             return drawn[each] >= simulation.capacity(each) * (1 - 1e-9);
         });
         require(simulation.rate(id) >= simulation.activity(id).limit * (1 - 1e-9) || full,
-                "a task draws what it demands, or its machine is full");
+                "a task draws what it demands, or its machine is full; so does a transfer on its "
+                "route");
     }
+}
+
+// --- transfers ----------------------------------------------------------------------------------
+
+// The streams and the space of stores are those of the transfers in progress and of the files.
+void check_stores(const World& world) {
+    const WorldState& state = world.state();
+    const Transfers& transfers = state.staging.transfers;
+    std::vector<std::uint32_t> active(transfers.stores.size());
+    std::vector<std::uint32_t> waiting(transfers.stores.size());
+    std::vector<double> promised(transfers.stores.size());
+    std::size_t live = 0;
+    for (const StagingState::Cursor& cursor : state.staging.cursors) {
+        if (cursor.transfer == none) continue;
+        ++live;
+        const Transfers::Transfer& each = transfers[cursor.transfer];
+        require(each.used && state.simulation.alive(each.activity),
+                "a transfer in progress has an activity");
+        if (each.spec.target != none) promised[each.spec.target] += each.spec.bytes;
+        bool first = true;
+        for (const StoreId store : {each.spec.source, each.spec.target}) {
+            if (store == none) continue;
+            ++(each.waits ? waiting[store] : active[store]);
+            first = first && each.waits && transfers.stores[store].has_stream() &&
+                    transfers.stores[store].waiting.front() == cursor.transfer;
+        }
+        require(!each.waits || !first, "no transfer waits for a stream that is free");
+    }
+    require(live == transfers.live(), "every transfer belongs to an execution");
+    for (StoreId id = 0; id < transfers.stores.size(); ++id) {
+        const DataStore& store = transfers.stores[id];
+        double held = 0.0;
+        for (const auto& [file, bytes] : store.files()) held += bytes;
+        require(near(store.used(), held, 1.0), "the use of a store is that of its files");
+        require(near(store.promised(), promised[id], 1.0),
+                "a store promises the bytes of its incoming transfers");
+        require(store.used() + store.promised() <= store.spec.capacity * (1 + 1e-9),
+                "no store holds more than its capacity");
+        require(store.active == active[id] && store.active <= store.spec.streams,
+                "the streams of a store are those of its transfers");
+        require(store.waiting.size() == waiting[id], "the queue of a store has waiting transfers");
+    }
+    for (const auto& [file, store] : state.staging.places)
+        require(transfers.stores[store].holds(file), "a written file is where it was written");
+}
+
+// The least time of a transfer: the latency of its route, and its bytes over the narrowest
+// resource. 0 for instances and for machines that were added in the run.
+double least_transfer_time(const WorldState& state, const TransferRow& row, double bytes) {
+    if (row.machine >= state.scenario->machines.size()) return 0.0;
+    Network network = state.staging.transfers.network;
+    const DataStoreSpec& store = state.staging.transfers.stores[row.store].spec;
+    const NodeId here = state.staging.nodes[row.machine];
+    const Network::Path& path =
+        row.read ? network.path(store.node, here) : network.path(here, store.node);
+    std::vector<ResourceId> resources = path.resources;
+    if (const ResourceId own = row.read ? store.read : store.write; own != none)
+        resources.push_back(own);
+    double bandwidth = largest;
+    for (const ResourceId each : resources)
+        bandwidth = std::min(bandwidth, state.simulation.capacity(each));
+    return network.latency(path) + bytes / bandwidth;
+}
+
+void check_transfers(const World& world) {
+    const WorldState& state = world.state();
+    const TransferLog& log = state.records.transfers;
+    for (std::size_t i = 0; i < log.size(); ++i) {
+        const double size = state.scenario->files->files[log[i].file].bytes;
+        require(!log[i].finished || log[i].bytes == size, "a finished transfer has moved its file");
+        require(log[i].bytes >= 0 && log[i].bytes <= size * (1 + 1e-9),
+                "a transfer moves at most its file");
+        require(log[i].end <= world.now(), "records are of the past");
+        const double least = least_transfer_time(state, log[i], log[i].bytes);
+        if (log[i].bytes > 0 || log[i].finished)
+            require(log[i].end - log[i].start >= least - 1e-9 * (1 + log[i].end),
+                    "no transfer is faster than its route");
+    }
+}
+
+// The seconds of the transfers of a completed task; those of its last execution are its files, in
+// order.
+double check_files(const World& world, TaskId task) {
+    const WorldState& state = world.state();
+    if (!state.has_files()) return 0.0;
+    const auto reads = state.scenario->files->read_by(task);
+    const auto writes = state.scenario->files->written_by(task);
+    std::vector<FileId> files(reads.begin(), reads.end());
+    files.insert(files.end(), writes.begin(), writes.end());
+    std::vector<TransferRow> rows;
+    double seconds = 0.0;
+    for (std::size_t i = 0; i < state.records.transfers.size(); ++i) {
+        const TransferRow& row = state.records.transfers[i];
+        if (row.task != task) continue;
+        rows.push_back(row);
+        seconds += row.end - row.start;
+    }
+    require(rows.size() >= files.size(), "a completed task has transferred its files");
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const TransferRow& row = rows[rows.size() - files.size() + i];
+        require(row.finished && row.file == files[i] && row.read == (i < reads.size()),
+                "a completed task has read its files and then written others");
+    }
+    return seconds;
 }
 
 // --- energy -------------------------------------------------------------------------------------
@@ -257,6 +362,7 @@ void check_task(const World& world, TaskId id) {
         require(std::abs(run.done - work) <=
                     2 * slack * std::max(1.0, work / std::max(task.request.cores, slack)),
                 "a completed execution has done the work");
+    if (run.status == Status::completed) (void)check_files(world, id);
     for (const TaskId child : state.scheduler.tasks().children(id)) {
         const TaskRun& then = world.tasks()[child];
         if (then.attempts == 0) continue;
@@ -277,6 +383,11 @@ double expected_duration(const World& world, TaskId id, std::span<const Part> pa
     return task.length * (state.service_factor(task) / stretch);
 }
 
+bool uses_files(const WorldState& state, TaskId task) {
+    return state.has_files() && !(state.scenario->files->read_by(task).empty() &&
+                                  state.scenario->files->written_by(task).empty());
+}
+
 void check_executions(const World& world) {
     const WorldState& state = world.state();
     // Executions wait for machines in states that keep them, and instances change their speed.
@@ -293,9 +404,19 @@ void check_executions(const World& world) {
         const double start = log[first].start;
         const double end = log[first].end;
         require(start <= end, "no execution ends before its start");
-        const double duration = expected_duration(world, log[first].task, parts);
-        if (log[first].attempt > 0 || std::isnan(duration)) continue;
+        const TaskId task = log[first].task;
         const Reason reason = log[first].reason;
+        double duration = expected_duration(world, task, parts);
+        if (log[first].attempt > 0 || std::isnan(duration)) continue;
+        if (uses_files(state, task)) {
+            if (reason != Reason::completed) continue;
+            duration += check_files(world, task);
+            const double spent = end - start;
+            require(state.sharing == SharingMode::delay ? spent >= duration - 1e-9 * (1 + end)
+                                                        : near(spent, duration, 1 + end),
+                    "an execution takes its run time and that of its transfers");
+            continue;
+        }
         if (reason == Reason::completed && state.sharing == SharingMode::delay)
             require(end - start >= duration * (1 - 1e-9) - 1e-9 * end,
                     "shared machines do not make tasks faster");
@@ -354,6 +475,7 @@ void check_leaks(const World& world, double instant) {
     require(state.open == 0, "no task is open at the end");
     require(simulation.live() == 0, "no activity is left at the end");
     require(state.usage_timers == 0, "no usage timer is left at the end");
+    require(state.staging.transfers.live() == 0, "no transfer is left at the end");
     std::size_t expected = 0;
     for (TaskId task = 0; task < world.tasks().size(); ++task) {
         const std::uint32_t slot = world.tasks()[task].slot;
@@ -405,12 +527,14 @@ void check_state(const World& world, bool overcommits) {
     check_capacity(world, overcommits);
     check_queues(world);
     check_rates(world);
+    check_stores(world);
     check_energy(world);
 }
 
 void check_end(const World& world, double instant) {
     for (TaskId task = 0; task < world.tasks().size(); ++task) check_task(world, task);
     check_leaks(world, instant);
+    check_transfers(world);
     check_executions(world);
     check_windows(world);
     check_use(world);
@@ -474,6 +598,21 @@ void check_equal(const World& left, const World& right) {
                                is_same(x.finish, y.finish) && x.reason == y.reason;
                     }),
             "copies have the same instances");
+    require(is_same(a.records.transfers, b.records.transfers,
+                    [](const TransferRow& x, const TransferRow& y) {
+                        return x.task == y.task && x.file == y.file && x.store == y.store &&
+                               x.machine == y.machine && x.read == y.read &&
+                               x.finished == y.finished && is_same(x.bytes, y.bytes) &&
+                               is_same(x.start, y.start) && is_same(x.end, y.end);
+                    }),
+            "copies have the same transfers");
+    for (StoreId id = 0; id < a.staging.transfers.stores.size(); ++id) {
+        const DataStore& x = a.staging.transfers.stores[id];
+        const DataStore& y = b.staging.transfers.stores[id];
+        require(is_same(x.used(), y.used()) && is_same(x.promised(), y.promised()) &&
+                    x.files() == y.files() && x.active == y.active && x.waiting == y.waiting,
+                "copies have the same stores");
+    }
     require(a.records.usage.has_value() == b.records.usage.has_value(), "copies keep usage alike");
     if (!a.records.usage) return;
     const auto rows = a.records.usage->rows();

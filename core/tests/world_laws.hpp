@@ -3,8 +3,8 @@
 
 #include "world/world.hpp"
 
-// At any time: free and occupied capacity, limits of queues, and energy as the integral of power.
-// `overcommits`: tasks may have more cores than their machines.
+// At any time: free and occupied capacity, limits of queues, rates, use of stores, and energy as
+// the integral of power. `overcommits`: tasks may have more cores than their machines.
 void check_state(const twinloop::World& world, bool overcommits);
 // At the end: all tasks have ended, nothing is left over, and times and work are consistent.
 // `instant`: the last instant that was processed.
