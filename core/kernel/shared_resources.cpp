@@ -59,7 +59,8 @@ void SharedResources::set_start(double time) {
 void SharedResources::set_capacity(ResourceId id, double capacity, double now) {
     check_open();
     check_not_negative("capacity", capacity);
-    if (at(id).capacity == capacity) return;
+    if (is_lease(id)) (void)lease(id);
+    if (resources_[id].capacity == capacity) return;
     Resource& resource = resources_[id];
     if (leases_.has(id)) {
         leases_.resize(id, capacity, now);

@@ -303,6 +303,7 @@ void Simulation::set_profile(ResourceId id, std::vector<double> times,
                              std::vector<double> capacities, double period) {
     resources_.check_open();
     Resource& resource = resources_.at(id);
+    if (is_lease(id)) (void)lease(id);
     if (times.empty() || times.size() != capacities.size())
         throw std::invalid_argument("a profile needs as many times as capacities, at least one");
     check_future("the first time of a profile", times.front());

@@ -261,6 +261,23 @@ void test_rates_add_up_where_a_weight_is_large() {
     }
 }
 
+void test_a_released_lease_is_refused() {
+    Simulation simulation;
+    const ResourceId host = simulation.add_resource(4.0);
+    const ResourceId lease = simulation.add_lease(host, 2.0, 0.0);
+    simulation.release_lease(lease);
+    double refused = 0.0;
+    for (const bool profile : {false, true}) {
+        try {
+            if (profile) simulation.set_profile(lease, {1.0}, {3.0});
+            else simulation.set_capacity(lease, 3.0);
+        } catch (const std::invalid_argument&) {
+            ++refused;
+        }
+    }
+    require_equal(refused, 2.0, "refusals of a released lease");
+}
+
 }  // namespace
 
 int main() {
@@ -273,6 +290,7 @@ int main() {
     test_kinds_are_forgotten_in_any_order();
     test_an_infinite_time_is_refused();
     test_rates_add_up_where_a_weight_is_large();
+    test_a_released_lease_is_refused();
     test_charges_start_where_a_resource_gets_its_first_model();
     test_small_charges_are_exact_after_large_prices();
     std::puts("passed");
