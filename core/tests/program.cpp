@@ -85,6 +85,29 @@ class LoggingClient final : public Client {
     Simulation& simulation_;
 };
 
+[[nodiscard]] bool is_open_lease(const Simulation& simulation, ResourceId id) {
+    if (!simulation.is_lease(id)) return false;
+    try {
+        (void)simulation.lease(id);
+    } catch (const std::invalid_argument&) {
+        return false;  // it has been released
+    }
+    return true;
+}
+
+// The resources that limit an activity: its route, and the host of its lease.
+std::vector<ResourceId> used_by(const Simulation& simulation, const Activity& activity) {
+    const auto route = activity.route.view();
+    std::vector<ResourceId> all(route.begin(), route.end());
+    if (simulation.is_lease(all.front())) all.push_back(simulation.lease(all.front()).host);
+    return all;
+}
+
+[[nodiscard]] bool is_suspended(const Simulation& simulation, const Activity& activity) {
+    const ResourceId first = activity.route.front();
+    return simulation.is_lease(first) && simulation.lease(first).suspended;
+}
+
 void check_rates(Simulation& simulation) {
     std::vector<double> drawn(simulation.resource_count());
     for (const ActivityId id : simulation.activities()) {
@@ -92,10 +115,13 @@ void check_rates(Simulation& simulation) {
         const Activity& activity = simulation.activity(id);
         require(rate >= 0.0 && std::isfinite(rate), "a rate is finite and not negative");
         require(rate <= activity.limit * (1 + 1e-12), "no rate exceeds its limit");
+        require(rate == 0.0 || !is_suspended(simulation, activity),
+                "a suspended lease has no rate");
         require(simulation.remaining(id) >= 0.0, "the remaining work is not negative");
-        for (const ResourceId resource : activity.route.view()) drawn[resource] += rate;
+        for (const ResourceId resource : used_by(simulation, activity)) drawn[resource] += rate;
     }
     for (ResourceId id = 0; id < simulation.resource_count(); ++id) {
+        if (simulation.is_lease(id) && !is_open_lease(simulation, id)) continue;
         require(drawn[id] <= simulation.capacity(id) * (1 + 1e-9), "no capacity is exceeded");
         require(near(drawn[id], simulation.rate(id), 0.0),
                 "the rate of a resource is the sum of the rates of its activities");
@@ -103,8 +129,9 @@ void check_rates(Simulation& simulation) {
     for (const ActivityId id : simulation.activities()) {
         const Activity& activity = simulation.activity(id);
         if (activity.state != State::running || activity.limit == 0.0) continue;
-        bool bounded = simulation.rate(id) >= activity.limit * (1 - 1e-9);
-        for (const ResourceId resource : activity.route.view())
+        bool bounded = simulation.rate(id) >= activity.limit * (1 - 1e-9) ||
+                       is_suspended(simulation, activity);
+        for (const ResourceId resource : used_by(simulation, activity))
             bounded = bounded || drawn[resource] >= simulation.capacity(resource) * (1 - 1e-9);
         require(bounded, "a running activity is bounded by its limit or by a full resource");
     }
@@ -172,7 +199,7 @@ class CostMeter {
             if (model) rates[id] = model->rate(simulation_.rate(id), simulation_.capacity(id));
         std::map<std::uint64_t, double> shares;
         for (const ActivityId id : simulation_.activities())
-            for (const ResourceId resource : simulation_.activity(id).route.view())
+            for (const ResourceId resource : used_by(simulation_, simulation_.activity(id)))
                 if (simulation_.rate(resource) >= smallest && rates.contains(resource))
                     shares[simulation_.token(id.slot)] +=
                         rates[resource] * simulation_.rate(id) / simulation_.rate(resource);
@@ -253,7 +280,7 @@ class Machine {
     }
 
     void apply() {
-        switch (bytes_.below(20)) {
+        switch (bytes_.below(24)) {
             case 0:
             case 1:
             case 2:
@@ -354,6 +381,54 @@ class Machine {
                 meter_.set_model(id, model);
                 break;
             }
+            case 20:
+            case 21:
+            case 22:
+            case 23:
+                change_lease();
+                break;
+        }
+    }
+
+    void change_lease() {
+        switch (bytes_.below(8)) {
+            case 0:
+            case 1:
+            case 2: {
+                const ResourceId host = some_resource();
+                const double size = bytes_.amount();
+                // As any program must: the weight of a lease, or 0 for its size.
+                const double weight = bytes_.below(3) ? 0.0 : bytes_.amount();
+                if (host == simulation_.resource_count()) break;
+                leases_.push_back(simulation_.add_lease(host, size, weight));
+                break;
+            }
+            case 3: {
+                const ResourceId lease = some_lease();
+                simulation_.set_capacity(lease, bytes_.amount());
+                break;
+            }
+            case 4: {
+                const ResourceId lease = some_lease();
+                simulation_.set_lease_weight(lease, bytes_.amount());
+                break;
+            }
+            case 5: {
+                const ResourceId lease = some_lease();
+                if (bytes_.below(2)) simulation_.suspend_lease(lease);
+                else simulation_.resume_lease(lease);
+                break;
+            }
+            case 6: {
+                const ResourceId lease = some_lease();
+                const ResourceId host = some_resource();
+                if (host == simulation_.resource_count()) break;
+                simulation_.move_lease(lease, host);
+                break;
+            }
+            default:
+                if (bytes_.below(2)) simulation_.release_lease(some_lease());
+                break;
         }
     }
 
@@ -418,7 +493,11 @@ class Machine {
     [[nodiscard]] ResourceId some_resource() {
         return static_cast<ResourceId>(bytes_.below(simulation_.resource_count() + 1));
     }
+    [[nodiscard]] ResourceId some_lease() {
+        return leases_.empty() ? some_resource() : leases_[bytes_.below(leases_.size())];
+    }
     [[nodiscard]] std::vector<ResourceId> some_route() {
+        if (!leases_.empty() && bytes_.below(2)) return {some_lease()};
         const std::size_t hops = bytes_.below(3) ? 1 : 1 + bytes_.below(5);
         std::vector<ResourceId> route;
         for (std::size_t i = 0; i < hops; ++i) route.push_back(some_resource());
@@ -431,7 +510,8 @@ class Machine {
     CostMeter meter_;
     RateRecorder recorder_;
     std::vector<ActivityId> known_;
-    bool metered_ = true;    // the meter is exact: moderate amounts, no skipped events
+    std::vector<ResourceId> leases_;  // also released ones
+    bool metered_ = true;             // the meter is exact: moderate amounts, no skipped events
     bool profiled_ = false;  // profile steps are not skipped, and their number is not bounded
 };
 
