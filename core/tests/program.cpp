@@ -137,6 +137,50 @@ void check_rates(Simulation& simulation) {
     }
 }
 
+// Max-min sharing of resources that no flow couples: a consumer below its own bound has the highest
+// rate per weight. The consumers of a host are its activities and its leases.
+class Fairness {
+  public:
+    explicit Fairness(Simulation& simulation) {
+        std::map<ResourceId, Share> leases;
+        for (const ActivityId id : simulation.activities()) {
+            const Activity& activity = simulation.activity(id);
+            const ResourceId on = activity.route.front();
+            if (activity.state != State::running || activity.limit == 0.0) continue;
+            if (activity.route.view().size() > 1 || simulation.has_group(on)) continue;
+            const double rate = simulation.rate(id);
+            const bool is_free = rate < activity.limit * (1 - 1e-6);
+            shares_[on].push_back({rate, activity.weight, is_free});
+            if (!simulation.is_lease(on) || simulation.lease(on).suspended) continue;
+            leases[on].rate += rate;
+            leases[on].is_free = leases[on].is_free || is_free;
+        }
+        for (auto& [id, share] : leases) {
+            const Lease& lease = simulation.lease(id);
+            share.weight = lease.weight;
+            share.is_free = share.is_free && share.rate < lease.size * (1 - 1e-6);
+            shares_[lease.host].push_back(share);
+        }
+    }
+    void check() const {
+        for (const auto& [id, shares] : shares_) {
+            double level = 0.0;
+            for (const Share& each : shares) level = std::max(level, each.rate / each.weight);
+            for (const Share& each : shares)
+                require(!each.is_free || each.rate / each.weight >= level * (1 - 1e-6),
+                        "a consumer below its bound has at least the level of the others");
+        }
+    }
+
+  private:
+    struct Share {
+        double rate = 0.0;
+        double weight = 1.0;
+        bool is_free = false;
+    };
+    std::map<ResourceId, std::vector<Share>> shares_;
+};
+
 // An efficiency that sometimes throws, as a user function may.
 class ThrowingEfficiency final : public Efficiency {
   public:
@@ -203,8 +247,13 @@ class CostMeter {
                 if (simulation_.rate(resource) >= smallest && rates.contains(resource))
                     shares[simulation_.token(id.slot)] +=
                         rates[resource] * simulation_.rate(id) / simulation_.rate(resource);
+        std::map<ResourceId, double> used;
+        for (const ActivityId id : simulation_.activities())
+            for (const ResourceId each : used_by(simulation_, simulation_.activity(id)))
+                used[each] += simulation_.rate(id);
         const auto integrate = [&] {
             const double elapsed = simulation_.now() - before;
+            for (const auto& [id, rate] : used) consumed[id] += elapsed * rate;
             for (const auto& [id, rate] : rates) costs[id] += elapsed * rate;
             for (const auto& [token, share] : shares) charges[token] += elapsed * share;
         };
@@ -219,6 +268,7 @@ class CostMeter {
 
     std::map<ResourceId, std::shared_ptr<const CostModel>> models;
     std::map<ResourceId, double> costs;
+    std::map<ResourceId, double> consumed;
     std::map<std::uint64_t, double> charges;  // by token
 
   private:
@@ -255,8 +305,19 @@ class Machine {
 
     void finish() {
         drain(simulation_, client_);
-        for (const auto& each : simulation_.activities())
+        for (const auto& each : simulation_.activities()) {
             require(simulation_.alive(each), "a listed activity is alive");
+            simulation_.cancel(each);
+        }
+        for (const ResourceId id : leases_)
+            if (is_open_lease(simulation_, id)) simulation_.release_lease(id);
+        require(simulation_.live() == 0, "no activity is left");
+        for (ResourceId id = 0; id < simulation_.resource_count(); ++id) {
+            if (simulation_.is_lease(id)) continue;
+            require(simulation_.leases_on(id).empty(), "no lease is left");
+            require(simulation_.running(id) == 0 && simulation_.rate(id) == 0.0,
+                    "a resource without activities is not used");
+        }
     }
 
   private:
@@ -328,6 +389,7 @@ class Machine {
                 break;
             case 14:
                 check_rates(simulation_);
+                if (bytes_.moderate) Fairness(simulation_).check();
                 if (metered_) check_costs();
                 break;
             case 15: {
@@ -401,6 +463,7 @@ class Machine {
                 const double weight = bytes_.below(3) ? 0.0 : bytes_.amount();
                 if (host == simulation_.resource_count()) break;
                 leases_.push_back(simulation_.add_lease(host, size, weight));
+                meter_.consumed[leases_.back()] = 0.0;  // the id may be that of a released one
                 break;
             }
             case 3: {
@@ -439,6 +502,13 @@ class Machine {
     }
 
     void check_costs() {
+        for (const auto& [id, consumed] : meter_.consumed) {
+            if (simulation_.is_lease(id) && !is_open_lease(simulation_, id)) continue;
+            // Of a lease: weight x integral of the level, with the rounding of that integral.
+            const double scale = simulation_.is_lease(id) ? simulation_.lease(id).weight : 0.0;
+            require(near(simulation_.consumed(id), consumed, std::max(1.0, 1e-3 * scale)),
+                    "a resource has given what its activities have consumed");
+        }
         for (const auto& [id, cost] : meter_.costs)
             require(near(simulation_.cost(id), cost, 0.0),
                     "the cost of a resource is the integral of its rate");
