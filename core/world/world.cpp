@@ -588,8 +588,11 @@ void World::restore_host(MachineId instance, MachineId host) {
 
 void World::restore_machine(MachineId machine, const KnownMachine& known) {
     state_.fleet[machine].restored_at = known.restored_at;
+    if (known.removed) {
+        if (!state_.fleet[machine].removed) remove_machine(machine);
+        state_.fleet[machine].outages = known.outages;
+    }
     while (state_.fleet[machine].outages < known.outages) fail(machine);
-    if (known.removed && !state_.fleet[machine].removed) remove_machine(machine);
     MachineChanges(state_).restore_state(machine, known.status);
     state_.earlier_energy.resize(state_.fleet.size(), 0.0);
     state_.earlier_energy[machine] = -known.energy;
