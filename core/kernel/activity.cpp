@@ -30,23 +30,6 @@ Slot ActivityPool::take() {
     return size_++;
 }
 
-void ActivityPool::give_back(Slot slot) {
-    Activity& activity = (*this)[slot];
-    ++activity.generation;
-    activity.state = State::free;
-    activity.tag = 0;
-    activity.token = 0;
-    activity.route.clear();
-    if (has_charges()) charges_[slot] = {};
-    if (--live_ > 0) {
-        activity.where = std::exchange(free_, slot);
-    } else {
-        // All are free: restart with the first slot, for sequential memory access.
-        free_ = none;
-        size_ = 0;
-    }
-}
-
 void ActivityPool::open_charges() {
     charges_.resize(std::max<std::size_t>(chunks_.size(), 1) << bits);
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernel/efficiency.hpp"
@@ -150,7 +151,22 @@ class ActivityPool {
     }
 
     [[nodiscard]] Slot take();
-    void give_back(Slot slot);
+    void give_back(Slot slot) {
+        Activity& activity = (*this)[slot];
+        ++activity.generation;
+        activity.state = State::free;
+        activity.tag = 0;
+        activity.token = 0;
+        activity.route.clear();
+        if (has_charges()) charges_[slot] = {};
+        if (--live_ > 0) {
+            activity.where = std::exchange(free_, slot);
+        } else {
+            // All are free: restart with the first slot, for sequential memory access.
+            free_ = none;
+            size_ = 0;
+        }
+    }
 
     // Tags increase in the order in which activities start.
     void retag(Activity& activity, Slot slot) {
