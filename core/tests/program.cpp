@@ -251,8 +251,16 @@ class CostMeter {
         for (const ActivityId id : simulation_.activities())
             for (const ResourceId each : used_by(simulation_, simulation_.activity(id)))
                 used[each] += simulation_.rate(id);
+        double level = 0.0;
+        for (ResourceId id = 0; id < simulation_.resource_count(); ++id) {
+            if (is_open_lease(simulation_, id))
+                heaviest = std::max(heaviest, simulation_.lease(id).weight);
+            else if (!simulation_.is_lease(id) && simulation_.level(id) < never)
+                level = std::max(level, simulation_.level(id));
+        }
         const auto integrate = [&] {
             const double elapsed = simulation_.now() - before;
+            levels += elapsed * level;
             for (const auto& [id, rate] : used) consumed[id] += elapsed * rate;
             for (const auto& [id, rate] : rates) costs[id] += elapsed * rate;
             for (const auto& [token, share] : shares) charges[token] += elapsed * share;
@@ -269,6 +277,8 @@ class CostMeter {
     std::map<ResourceId, std::shared_ptr<const CostModel>> models;
     std::map<ResourceId, double> costs;
     std::map<ResourceId, double> consumed;
+    double levels = 0.0;                      // integral of the highest level of a resource
+    double heaviest = 0.0;                    // weight of a lease
     std::map<std::uint64_t, double> charges;  // by token
 
   private:
@@ -504,9 +514,10 @@ class Machine {
     void check_costs() {
         for (const auto& [id, consumed] : meter_.consumed) {
             if (simulation_.is_lease(id) && !is_open_lease(simulation_, id)) continue;
-            // Of a lease: weight x integral of the level, with the rounding of that integral.
-            const double scale = simulation_.is_lease(id) ? simulation_.lease(id).weight : 0.0;
-            require(near(simulation_.consumed(id), consumed, std::max(1.0, 1e-3 * scale)),
+            // Of a lease it is weight x integral of the level, with the rounding of that integral.
+            const double scale =
+                simulation_.is_lease(id) ? 1e-6 * meter_.heaviest * meter_.levels : 0.0;
+            require(near(simulation_.consumed(id), consumed, std::max(1.0, scale)),
                     "a resource has given what its activities have consumed");
         }
         for (const auto& [id, cost] : meter_.costs)
