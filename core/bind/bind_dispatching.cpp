@@ -3,11 +3,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <string>
 
 #include "bind/event.hpp"
 #include "bind/in_use.hpp"
 #include "bind/policies.hpp"
+#include "bind/sources.hpp"
 
 namespace twinloop::bind {
 namespace {
@@ -68,6 +70,21 @@ void bind_dispatcher(nb::module_& module) {
                 return View{&self.hold()->scheduler, self.names, self.guard};
             },
             nb::keep_alive<0, 1>(), "The view of the policy.")
+        .def(
+            "add",
+            [](DispatcherHandle& self, nb::handle row) {
+                const NewTask made = new_task_from(row);
+                const auto held = self.hold();
+                SchedulerState& scheduler = held->scheduler;
+                const TaskId task = scheduler.add_task(made.row, made.amounts, made.name);
+                const double asked = made.row.request.time;
+                scheduler.set_planned_time(
+                    task, std::isnan(asked) ? scheduler.tasks()[task].length : asked);
+                return scheduler.is_possible(task);
+            },
+            nb::arg("row"), nb::sig("def add(self, row: object) -> bool"),
+            "Add a task that is not in the scenario, a row of `twinloop.engine.new_rows`; return "
+            "whether it can ever be placed. Its number is the next one.")
         .def(
             "submit",
             [](DispatcherHandle& self, std::int64_t task, double now, nb::handle submitted) {

@@ -1,5 +1,6 @@
 // Sources of submissions: those in Python, and the submissions of a run without a simulation.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -39,6 +40,8 @@ NewTask new_task_from(nb::handle given) {
     row.kind = nb::cast<std::uint16_t>(given.attr("kind"));
     row.deadline = nb::cast<double>(given.attr("deadline"));
     made.amounts = nb::cast<std::vector<double>>(given.attr("amounts"));
+    made.command = nb::cast<std::string>(given.attr("command"));
+    made.parents = nb::cast<decltype(made.parents)>(given.attr("parents"));
     return made;
 }
 
@@ -60,7 +63,26 @@ nb::dict new_task_dict(const NewTask& given) {
     row["kind"] = given.row.kind;
     row["deadline"] = given.row.deadline;
     row["amounts"] = given.amounts;
+    if (!given.command.empty()) row["command"] = given.command;
+    if (!given.parents.empty()) row["parents"] = given.parents;
     return row;
+}
+
+nb::dict added_task_dict(const Tasks& tasks, TaskId task, const std::vector<TaskId>& parents) {
+    const std::span<const double> amounts = tasks.amounts(task);
+    return new_task_dict({tasks[task],
+                          {amounts.begin(), amounts.end()},
+                          tasks.name(task),
+                          tasks.command(task),
+                          {parents.begin(), parents.end()}});
+}
+
+std::vector<std::vector<TaskId>> parents_of_added(const Tasks& tasks) {
+    std::vector<std::vector<TaskId>> parents(tasks.own().size());
+    tasks.added_children().edges().each([&](const AddedChildren::Edge& edge) {
+        parents[edge.child - tasks.shared().size()].push_back(edge.parent);
+    });
+    return parents;
 }
 
 namespace {
@@ -210,14 +232,16 @@ struct SourceHandle {
     Submitter submitter;
     Tasks tasks;
 
-    // The tasks that are submitted up to now: rows by index, new tasks by name.
+    // The tasks that are submitted up to now: rows by index, new tasks by their values.
     nb::list pop_due(double now) {
         nb::list due;
         submitter.submit_due(
             now, tasks, [&](TaskId task) { due.append(task); },
-            [&](const NewTask& given) {
-                tasks.add(given.row, given.amounts, given.name);
-                due.append(given.name);
+            [&](NewTask& given) {
+                given.row.request.submit = now;
+                const std::vector<TaskId> parents = find_parents(tasks, given);
+                const TaskId id = tasks.add(given.row, given.amounts, given.name, given.command);
+                due.append(added_task_dict(tasks, id, parents));
             });
         return due;
     }
@@ -273,11 +297,15 @@ void bind_sources(nb::module_& module) {
         .def_prop_ro(
             "next_time", [](const SourceHandle& self) { return self.submitter.next_time(); },
             "The time of the next submission (s); infinite if it depends on a task that runs.")
+        .def_prop_ro(
+            "continues", [](const SourceHandle& self) { return self.submitter.continues(); },
+            "Whether it is to be asked again even if no task is left.")
         .def(
             "pop_due", [](SourceHandle& self, double now) { return self.pop_due(now); },
-            nb::arg("now"), nb::sig("def pop_due(self, now: float) -> list[int | str]"),
+            nb::arg("now"),
+            nb::sig("def pop_due(self, now: float) -> list[int | dict[str, typing.Any]]"),
             "Return the tasks submitted up to `now`, in their order: rows of the workload by "
-            "index, new tasks by name.")
+            "index, new tasks by the values of their rows, with the rows of their parents.")
         .def(
             "record_end",
             [](SourceHandle& self, std::int64_t task, double now, std::uint8_t status) {

@@ -173,6 +173,8 @@ nb::dict added_tasks(const WorldHandle& self) {
     for (TaskId task = first; task < tasks.size(); ++task)
         amounts.insert(amounts.end(), tasks.amounts(task).begin(), tasks.amounts(task).end());
     columns["amounts"] = as_array(std::move(amounts));
+    columns["command"] = nb::cast(collect([&](TaskId task) { return tasks.command(task); }));
+    columns["parents"] = nb::cast(parents_of_added(tasks));
     return columns;
 }
 
@@ -600,8 +602,7 @@ void bind_world(nb::module_& module) {
         .def(
             "submit",
             [](WorldHandle& self, nb::handle row) {
-                const NewTask made = new_task_from(row);
-                return self.hold()->inject(made.row, made.amounts, made.name);
+                return self.hold()->inject(new_task_from(row));
             },
             nb::arg("row"), nb::sig("def submit(self, row: object) -> int"),
             "Submit a task that is not in the scenario: a row of `twinloop.engine.new_rows`.")

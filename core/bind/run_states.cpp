@@ -200,12 +200,12 @@ nb::list save_stores(const World& run) {
 // The tasks that were added in the run.
 nb::list save_added(const World& run) {
     const Tasks& tasks = run.scheduler().tasks();
+    const std::vector<std::vector<TaskId>> parents = parents_of_added(tasks);
+    const auto first = static_cast<TaskId>(tasks.shared().size());
     nb::list added;
-    for (auto task = static_cast<TaskId>(tasks.shared().size()); task < tasks.size(); ++task) {
-        const std::span<const double> amounts = tasks.amounts(task);
-        nb::dict row = new_task_dict(
-            {tasks[task], std::vector<double>(amounts.begin(), amounts.end()), tasks.name(task)});
-        row["rejected"] = tasks[task].rejected;
+    for (TaskId task = first; task < tasks.size(); ++task) {
+        nb::dict row = added_task_dict(tasks, task, parents[task - first]);
+        row["rejected"] = run.tasks()[task].status == Status::rejected;
         added.append(row);
     }
     return added;

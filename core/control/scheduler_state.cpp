@@ -66,13 +66,13 @@ bool SchedulerState::needs_only_cores(const TaskTable::Extent& extent) const {
 }
 
 TaskId SchedulerState::add_task(const Task& task, std::span<const double> amounts,
-                                std::string_view name) {
+                                std::string_view name, std::string_view command) {
     TaskTable::Extent alone;
     alone.include(task, amounts);
     if (pooled_ && !needs_only_cores(alone)) pooled_ = false;
     if (task.request.mhz > slowest_mhz_) unrestricted_ = false;
     states_.push_back({});
-    return tasks_.add(task, amounts, name);
+    return tasks_.add(task, amounts, name, command);
 }
 
 bool SchedulerState::allowed(TaskId task, MachineId machine, double from, double time) const {

@@ -145,7 +145,9 @@ class SchedulerState {
     std::vector<TaskId> introduce_controller();
     [[nodiscard]] bool is_possible(TaskId task) const { return controller_->possible(*this, task); }
     void set_now(double now) { now_ = now; }
-    TaskId add_task(const Task& task, std::span<const double> amounts, std::string_view name = {});
+    TaskId add_task(const Task& task, std::span<const double> amounts, std::string_view name = {},
+                    std::string_view command = {});
+    void add_child(TaskId parent, TaskId child) { tasks_.add_child(parent, child); }
     void set_rejected(TaskId task) { tasks_.set_rejected(task); }
     void set_planned_time(TaskId task, double time) { states_.edit(task).time = time; }
     // The submission is needed only for a task that is submitted before it may start.

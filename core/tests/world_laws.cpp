@@ -363,12 +363,12 @@ void check_task(const World& world, TaskId id) {
                     2 * slack * std::max(1.0, work / std::max(task.request.cores, slack)),
                 "a completed execution has done the work");
     if (run.status == Status::completed) (void)check_files(world, id);
-    for (const TaskId child : state.scheduler.tasks().children(id)) {
+    state.scheduler.tasks().each_child(id, [&](TaskId child) {
         const TaskRun& then = world.tasks()[child];
-        if (then.attempts == 0) continue;
+        if (then.attempts == 0) return;
         require(run.status == Status::completed && run.end <= then.ready,
                 "a child starts after its parents have completed");
-    }
+    });
 }
 
 // The duration of the first execution of a task without sharing; NaN where that is not simple.

@@ -209,11 +209,18 @@ class Worlds {
     }
 
     void inject() {
-        Task task = pick_task(bytes_);
-        task.request.submit = first().now() + pick(bytes_, {0, 0, 1, 2.5});
-        const std::array<double, 1> amounts = {pick(bytes_, {0, 1})};
-        const auto given = std::span(amounts).first(first().scheduler().space().resources());
-        on_all([&](World& world) { world.inject(task, given); });
+        NewTask given;
+        given.row = pick_task(bytes_);
+        given.row.request.submit = first().now() + pick(bytes_, {0, 0, 1, 2.5});
+        given.amounts.assign(first().scheduler().space().resources(), pick(bytes_, {0, 1}));
+        const std::size_t tasks = first().tasks().size();
+        for (std::size_t parents = bytes_.below(3); parents > 0 && tasks > 0; --parents) {
+            const auto parent = static_cast<TaskId>(bytes_.below(tasks));
+            if (std::ranges::find(given.parents, decltype(given.parents)::value_type(parent)) ==
+                given.parents.end())
+                given.parents.emplace_back(parent);
+        }
+        on_all([&](World& world) { world.inject(given); });
     }
 
     Bytes& bytes_;

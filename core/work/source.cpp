@@ -4,6 +4,21 @@
 
 namespace twinloop {
 
+std::vector<TaskId> find_parents(const Tasks& tasks, const NewTask& given) {
+    std::vector<TaskId> parents;
+    parents.reserve(given.parents.size());
+    for (const auto& each : given.parents) {
+        const auto* const name = std::get_if<std::string>(&each);
+        const TaskId parent = name == nullptr ? std::get<TaskId>(each) : tasks.find(*name);
+        if (parent >= tasks.size())
+            throw SourceError("the task '" + given.name + "' depends on " +
+                              (name == nullptr ? std::to_string(parent) : "'" + *name + "'") +
+                              ", which is no task of the workload and has not been submitted");
+        parents.push_back(parent);
+    }
+    return parents;
+}
+
 Submissions::Submissions(const TaskTable& tasks, SessionColumns sessions)
     : sessions_(std::move(sessions)) {
     if (sessions_.size() > 0) {

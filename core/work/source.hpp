@@ -15,6 +15,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernel/key_heap.hpp"
@@ -36,7 +37,13 @@ struct NewTask {
     Task row;
     std::vector<double> amounts;  // of the other resources
     std::string name;
+    std::string command = {};  // a text that is kept with the row
+    // The tasks that it depends on; by name if they were added during the run.
+    std::vector<std::variant<TaskId, std::string>> parents = {};
 };
+
+// The parents of a new task among the tasks of a run. Throws `SourceError` for an unknown one.
+[[nodiscard]] std::vector<TaskId> find_parents(const Tasks& tasks, const NewTask& given);
 
 // The tasks of a submission, in their order: rows, or new tasks (`no_task`) in the order of
 // `added`.

@@ -7,6 +7,21 @@ namespace {
 
 double constant_length(const Task& task) { return task.work > 0 ? task.work / task.limit : 0.0; }
 
+// Texts that are stored one after the other, with their ends.
+void append(std::string_view text, SharedRows<char>& letters, SharedRows<std::size_t>& ends) {
+    for (const char each : text) letters.push_back(each);
+    ends.push_back(letters.size());
+}
+
+std::string text_at(std::size_t row, const SharedRows<char>& letters,
+                    const SharedRows<std::size_t>& ends) {
+    std::string text;
+    const std::size_t first = row == 0 ? 0 : ends[row - 1];
+    text.reserve(ends[row] - first);
+    for (std::size_t at = first; at < ends[row]; ++at) text.push_back(letters[at]);
+    return text;
+}
+
 }  // namespace
 
 TaskId TaskTable::add(const Task& given, std::span<const double> amounts,
@@ -40,7 +55,18 @@ void TaskTable::Extent::include(const Task& task, std::span<const double> given)
     mhz = std::max(mhz, request.mhz);
 }
 
-void AddedTasks::add(const Task& given, std::span<const double> amounts, std::string_view name) {
+void AddedChildren::add(TaskId parent, TaskId child) {
+    const auto edge = static_cast<std::uint32_t>(edges_.size());
+    edges_.push_back({parent, child, none});
+    ends_.resize(std::max<std::size_t>(ends_.size(), std::size_t{parent} + 1));
+    Ends& mine = ends_.edit(parent);
+    if (mine.first == none) mine.first = edge;
+    else edges_.edit(mine.last).next = edge;
+    mine.last = edge;
+}
+
+void AddedTasks::add(const Task& given, std::span<const double> amounts, std::string_view name,
+                     std::string_view command) {
     Task task = given;
     task.fragments = task.children = 0;
     task.length = constant_length(task);
@@ -49,17 +75,25 @@ void AddedTasks::add(const Task& given, std::span<const double> amounts, std::st
         amounts_.resize(place_of_amounts(rows_.size() - 1));
         for (const double each : amounts) amounts_.push_back(each);
     }
-    for (const char each : name) letters_.push_back(each);
-    name_ends_.push_back(letters_.size());
+    append(name, letters_, name_ends_);
+    if (!command.empty()) {
+        command_ends_.resize(rows_.size() - 1, commands_.size());
+        append(command, commands_, command_ends_);
+    }
     extent_.include(task, amounts);
 }
 
-std::string AddedTasks::name(std::size_t row) const {
-    std::string name;
-    const std::size_t first = row == 0 ? 0 : name_ends_[row - 1];
-    name.reserve(name_ends_[row] - first);
-    for (std::size_t at = first; at < name_ends_[row]; ++at) name.push_back(letters_[at]);
-    return name;
+std::string AddedTasks::name(std::size_t row) const { return text_at(row, letters_, name_ends_); }
+
+std::string AddedTasks::command(std::size_t row) const {
+    return row < command_ends_.size() ? text_at(row, commands_, command_ends_) : std::string();
+}
+
+std::size_t AddedTasks::find(const std::string& name) const {
+    for (std::size_t row = index_.rows.size(); row < size(); ++row)
+        index_.rows.emplace(this->name(row), row);
+    const auto found = index_.rows.find(name);
+    return found == index_.rows.end() ? size() : found->second;
 }
 
 }  // namespace twinloop

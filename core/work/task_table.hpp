@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -94,13 +95,50 @@ class TaskTable {
     return request.nodes > 0 && request.cores == request.nodes && request.memory == 0;
 }
 
-// The tasks that were added in one run: rows of constant demand without children, which are shared
-// with the copies of the run.
+// The tasks that depend on others and were added in one run: an edge for each parent, which is any
+// task of the run. Nothing is stored before the first one.
+class AddedChildren {
+  public:
+    struct Edge {
+        TaskId parent = no_task;
+        TaskId child = no_task;
+        std::uint32_t next = none;  // edge of that parent
+    };
+
+    void add(TaskId parent, TaskId child);
+    // The edges by child, in the order in which these were added.
+    [[nodiscard]] const SharedRows<Edge>& edges() const { return edges_; }
+    [[nodiscard]] bool has(TaskId parent) const {
+        return parent < ends_.size() && ends_[parent].first != none;
+    }
+    // Calls `visit(child)` for the children of a task, in the order in which they were added.
+    template <class Visit>
+    void each(TaskId parent, Visit&& visit) const {
+        if (parent >= ends_.size()) return;
+        for (std::uint32_t at = ends_[parent].first; at != none; at = edges_[at].next)
+            visit(edges_[at].child);
+    }
+
+  private:
+    static constexpr std::uint32_t none = ~0U;
+    struct Ends {
+        std::uint32_t first = none;
+        std::uint32_t last = none;
+    };
+
+    SharedRows<Edge> edges_;
+    SharedRows<Ends> ends_;  // by parent, up to the last one that has such children
+};
+
+// The tasks that were added in one run: rows of constant demand, which are shared with the copies
+// of the run.
 class AddedTasks {
   public:
     explicit AddedTasks(std::size_t resources) : resources_(resources) {}
 
-    void add(const Task& task, std::span<const double> amounts, std::string_view name);
+    // `command`: a text that is kept with the row.
+    void add(const Task& task, std::span<const double> amounts, std::string_view name,
+             std::string_view command);
     void set_rejected(std::size_t row) { rows_.edit(row).rejected = true; }
 
     [[nodiscard]] std::size_t size() const { return rows_.size(); }
@@ -111,9 +149,27 @@ class AddedTasks {
         return {&amounts_[place_of_amounts(row)], resources_};
     }
     [[nodiscard]] std::string name(std::size_t row) const;
+    [[nodiscard]] std::string command(std::size_t row) const;
+    // The row with that name, or the number of rows.
+    [[nodiscard]] std::size_t find(const std::string& name) const;
     [[nodiscard]] const TaskTable::Extent& extent() const { return extent_; }
 
   private:
+    // The rows by name. It is filled when a name is looked up, and stays behind in a copy.
+    struct Index {
+        std::unordered_map<std::string, std::size_t> rows;
+
+        Index() = default;
+        Index(const Index& /*other*/) {}  // NOLINT(bugprone-copy-constructor-init)
+        Index(Index&&) = default;
+        Index& operator=(const Index& other) {
+            if (this != &other) rows.clear();
+            return *this;
+        }
+        Index& operator=(Index&&) = default;
+        ~Index() = default;
+    };
+
     // The amounts of a row are in one chunk.
     [[nodiscard]] std::size_t place_of_amounts(std::size_t row) const {
         constexpr std::size_t chunk = SharedRows<double>::chunk_rows;
@@ -126,6 +182,9 @@ class AddedTasks {
     SharedRows<double> amounts_;
     SharedRows<char> letters_;           // of the names, one after the other
     SharedRows<std::size_t> name_ends_;  // in the letters
+    SharedRows<char> commands_;
+    SharedRows<std::size_t> command_ends_;  // up to the last row that has one
+    mutable Index index_;
     TaskTable::Extent extent_;
 };
 
@@ -148,16 +207,34 @@ class Tasks {
     [[nodiscard]] std::span<const Fragment> fragments(TaskId task) const {
         return task < shared_size_ ? shared_->fragments(task) : std::span<const Fragment>();
     }
-    [[nodiscard]] std::span<const TaskId> children(TaskId task) const {
-        return task < shared_size_ ? shared_->children(task) : std::span<const TaskId>();
+    [[nodiscard]] bool has_children(TaskId task) const {
+        return (*this)[task].children > 0 || children_.has(task);
     }
+    // Calls `visit(child)` for the tasks that depend on a task.
+    template <class Visit>
+    void each_child(TaskId task, Visit&& visit) const {
+        if (task < shared_size_)
+            for (const TaskId child : shared_->children(task)) visit(child);
+        children_.each(task, visit);
+    }
+    [[nodiscard]] const AddedChildren& added_children() const { return children_; }
 
-    TaskId add(const Task& task, std::span<const double> amounts, std::string_view name) {
-        own_.add(task, amounts, name);
+    TaskId add(const Task& task, std::span<const double> amounts, std::string_view name,
+               std::string_view command = {}) {
+        own_.add(task, amounts, name, command);
         return static_cast<TaskId>(size() - 1);
     }
-    // The name of a task that appeared during the run.
+    void add_child(TaskId parent, TaskId child) { children_.add(parent, child); }
+    // The name and the command of a task that appeared during the run.
     [[nodiscard]] std::string name(TaskId task) const { return own_.name(task - shared_size_); }
+    [[nodiscard]] std::string command(TaskId task) const {
+        return own_.command(task - shared_size_);
+    }
+    // The task with that name that appeared during the run, or `no_task`.
+    [[nodiscard]] TaskId find(const std::string& name) const {
+        const std::size_t row = own_.find(name);
+        return row < own_.size() ? static_cast<TaskId>(shared_size_ + row) : no_task;
+    }
     [[nodiscard]] bool is_own(TaskId task) const { return task >= shared_size_; }
     void set_rejected(TaskId task) { own_.set_rejected(task - shared_size_); }
 
@@ -165,6 +242,7 @@ class Tasks {
     std::shared_ptr<const TaskTable> shared_;
     TaskId shared_size_;
     AddedTasks own_;
+    AddedChildren children_;
 };
 
 }  // namespace twinloop

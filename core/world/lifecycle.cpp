@@ -47,11 +47,27 @@ void Lifecycle::make_ready(TaskId id) {
 }
 
 void Lifecycle::free_children(TaskId id) {
-    for (const TaskId child : world_.scheduler.tasks().children(id)) {
-        if (world_.tasks[child].status != Status::none) continue;
+    world_.scheduler.tasks().each_child(id, [&](TaskId child) {
+        if (world_.tasks[child].status != Status::none) return;
         TaskRun& task = world_.tasks.edit(child);
         if (--task.missing_parents == 0 && !std::isnan(task.submit)) make_ready(child);
+    });
+}
+
+Status Lifecycle::add_parents(TaskId child, std::span<const TaskId> parents) {
+    Status status = Status::none;
+    for (const TaskId parent : parents) {
+        world_.scheduler.add_child(parent, child);
+        const TaskRun& mine = world_.tasks[parent];
+        // The scheduler may not know yet that a task has completed.
+        if (mine.status == Status::none ||
+            (mine.status == Status::completed && mine.slot != Executions::no_slot)) {
+            ++world_.tasks.edit(child).missing_parents;
+        } else if (mine.status != Status::completed && status != Status::rejected) {
+            status = mine.status == Status::rejected ? Status::rejected : Status::failed;
+        }
     }
+    return status;
 }
 
 // The status of a child of a task that ended with that status, and did not complete.
@@ -80,7 +96,7 @@ inline bool Lifecycle::end(TaskId id, Status status, double at) {
 }
 
 void Lifecycle::conclude(TaskId id, Status status, double at, bool seen) {
-    if (!end(id, status, at) || world_.task(id).children == 0) return;
+    if (!end(id, status, at) || !world_.scheduler.tasks().has_children(id)) return;
     if (status != Status::completed) {
         conclude_children(id, status, at);
     } else if (seen) {
@@ -93,9 +109,10 @@ void Lifecycle::conclude_children(TaskId id, Status status, double at) {
     // A list instead of recursion, because chains of tasks are long.
     std::vector<std::pair<TaskId, Status>> more;
     for (;;) {
-        for (const TaskId child : world_.scheduler.tasks().children(id))
+        world_.scheduler.tasks().each_child(id, [&, status = status](TaskId child) {
             if (world_.tasks[child].status == Status::none)
                 more.emplace_back(child, status_of_child(child, status));
+        });
         do {
             if (more.empty()) return;
             std::tie(id, status) = more.back();

@@ -1,6 +1,8 @@
 // The life of tasks from submission to end, apart from their executions.
 #pragma once
 
+#include <span>
+
 #include "world/state.hpp"
 
 namespace twinloop {
@@ -16,6 +18,9 @@ class Lifecycle {
     void conclude(TaskId task, Status status, double at, bool seen = true);
     // The children of a completed task wait for one task less.
     void free_children(TaskId task);
+    // A task that was added depends on others. Returns the status with which it ends because one of
+    // them has ended and did not complete; otherwise none.
+    Status add_parents(TaskId child, std::span<const TaskId> parents);
 
     // The run time that the scheduler plans with.
     [[nodiscard]] double plan(TaskId task) const;

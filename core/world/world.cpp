@@ -214,14 +214,13 @@ void World::submit_due() {
                 lifecycle.submit(task);
             }
         },
-        [&](const NewTask& given) { submit_new(given); });
+        [&](NewTask& given) { submit_new(given); });
     state_.set_submission_timer();
 }
 
-void World::submit_new(const NewTask& given) {
-    Task task = given.row;
-    task.request.submit = now();
-    const TaskId id = add_task(task, given.amounts, given.name);
+void World::submit_new(NewTask& given) {
+    given.row.request.submit = now();
+    const TaskId id = add_task(given);
     ++state_.added_by_source;
     ++state_.events;
     Lifecycle(state_).submit(id);
@@ -374,17 +373,20 @@ double World::progress(TaskId task) const {
 
 // --- changes from outside -----------------------------------------------------------------------
 
-TaskId World::inject(const Task& task, std::span<const double> amounts, std::string_view name) {
-    const TaskId id = add_task(task, amounts, name);
+TaskId World::inject(const NewTask& given) {
+    const TaskId id = add_task(given);
     if (state_.tasks[id].status == Status::none) {
-        state_.submitter.add(task.request.submit, id);
+        state_.submitter.add(given.row.request.submit, id);
         state_.set_submission_timer();
     }
     return id;
 }
 
-// The row of a task that is not in the scenario; a task that can never run is rejected.
-TaskId World::add_task(const Task& task, std::span<const double> amounts, std::string_view name) {
+// The row of a task that is not in the scenario. A task that can never run is rejected, and one
+// with a parent that did not complete ends at once.
+TaskId World::add_task(const NewTask& given) {
+    const Task& task = given.row;
+    const std::vector<TaskId> parents = find_parents(state_.scheduler.tasks(), given);
     // A task that is larger than every machine is rejected below.
     const double ratio = controller_->overcommit().cores;
     bool fits = controller_->spreads();
@@ -397,14 +399,21 @@ TaskId World::add_task(const Task& task, std::span<const double> amounts, std::s
             cores = std::min(cores, state_.fleet[m].capacity / state_.fleet[m].speed);
     if (!state_.is_shared() && fits && task.limit > cores * provided * (1 + slack))
         share_machines();
-    const TaskId id = append_task(task, amounts, name);
-    if (!controller_->possible(state_.scheduler, id)) reject_added(id);
+    const TaskId id = append_task(given, parents.size());
+    Lifecycle lifecycle(state_);
+    const Status status = lifecycle.add_parents(id, parents);
+    if (status == Status::rejected || !controller_->possible(state_.scheduler, id)) {
+        reject_added(id);
+    } else if (status != Status::none) {
+        lifecycle.conclude(id, status, now());
+    }
     return id;
 }
 
-TaskId World::append_task(const Task& task, std::span<const double> amounts,
-                          std::string_view name) {
-    const TaskId id = state_.scheduler.add_task(task, amounts, name);
+TaskId World::append_task(const NewTask& given, std::size_t parents) {
+    Task row = given.row;
+    row.parents = static_cast<std::uint32_t>(parents);
+    const TaskId id = state_.scheduler.add_task(row, given.amounts, given.name, given.command);
     state_.tasks.push_back({});
     if (!state_.saved.empty()) state_.saved.push_back(0.0);
     if (!state_.spent.empty()) state_.spent.push_back(0.0);
@@ -421,7 +430,9 @@ void World::reject_added(TaskId id) {
 }
 
 void World::adopt_added(const NewTask& given, bool rejected, bool pending) {
-    const TaskId id = append_task(given.row, given.amounts, given.name);
+    const std::vector<TaskId> parents = find_parents(state_.scheduler.tasks(), given);
+    const TaskId id = append_task(given, parents.size());
+    Lifecycle(state_).add_parents(id, parents);
     if (rejected) reject_added(id);
     else if (pending) state_.submitter.add(given.row.request.submit, id);
     state_.set_submission_timer();

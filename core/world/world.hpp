@@ -58,7 +58,8 @@ class World final : private Client {
 
     // --- changes from outside -------------------------------------------------------------------
     // Adds a task that is not in the scenario, to be submitted at its time.
-    TaskId inject(const Task& task, std::span<const double> amounts, std::string_view name = {});
+    // Throws `SourceError` if it has an unknown parent.
+    TaskId inject(const NewTask& given);
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
@@ -157,10 +158,10 @@ class World final : private Client {
     void fail_remaining();
     void check_progress(double time);
     void submit_due();
-    void submit_new(const NewTask& given);
+    void submit_new(NewTask& given);
     [[nodiscard]] bool may_overload(double cores, double speed) const;
-    TaskId add_task(const Task& task, std::span<const double> amounts, std::string_view name);
-    TaskId append_task(const Task& task, std::span<const double> amounts, std::string_view name);
+    TaskId add_task(const NewTask& given);
+    TaskId append_task(const NewTask& given, std::size_t parents);
     void reject_added(TaskId task);
     void decide();
     [[nodiscard]] bool is_postponed(bool due);

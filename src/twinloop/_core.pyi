@@ -1667,9 +1667,13 @@ class NativeSource:
         The time of the next submission (s); infinite if it depends on a task that runs.
         """
 
-    def pop_due(self, now: float) -> list[int | str]:
+    @property
+    def continues(self) -> bool:
+        """Whether it is to be asked again even if no task is left."""
+
+    def pop_due(self, now: float) -> list[int | dict[str, Any]]:
         """
-        Return the tasks submitted up to `now`, in their order: rows of the workload by index, new tasks by name.
+        Return the tasks submitted up to `now`, in their order: rows of the workload by index, new tasks by the values of their rows, with the rows of their parents.
         """
 
     def record_end(self, task: int, now: float, status: int = 1) -> None:
@@ -1685,6 +1689,11 @@ class Dispatcher:
     @property
     def view(self) -> View:
         """The view of the policy."""
+
+    def add(self, row: object) -> bool:
+        """
+        Add a task that is not in the scenario, a row of `twinloop.engine.new_rows`; return whether it can ever be placed. Its number is the next one.
+        """
 
     def submit(self, task: int, now: float, submitted: float | None = None) -> None:
         """

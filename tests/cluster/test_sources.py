@@ -157,13 +157,13 @@ class Kept(list):
 class Scripted(Source):
     """Random answers: rows and new tasks, now, later or after the next end; notes all calls."""
 
-    def __init__(self, most_new: int = 6) -> None:
+    def __init__(self, most_new: int = 6, most_parents: int = 0) -> None:
         self.calls, self.answers = Kept(), Kept()
-        self.most_new = most_new
+        self.most_new, self.most_parents = most_new, most_parents
 
     def start(self, workload, rng):
-        state = Scripted(self.most_new)
-        state.calls, state.answers = self.calls, self.answers
+        state = Scripted(self.most_new, self.most_parents)
+        state.calls, state.answers, state.ids = self.calls, self.answers, list(workload.ids)
         state.rng, state.rows, state.made, state.given = rng, list(range(len(workload))), 0, None
         state.is_asked = False
         return state
@@ -182,11 +182,19 @@ class Scripted(Source):
         tasks = [row for row in self.rows if self.rng.random() < 0.4]
         for number in range(self.made, min(self.made + int(self.rng.integers(3)), self.most_new)):
             size = float(self.rng.integers(1, 6))
-            tasks.append(NewTask(id=f"new{number}", run_time=float(number % 4), cores=size))
+            parents = self.pick_parents(number) if self.most_parents else ()
+            tasks.append(
+                NewTask(id=f"new{number}", run_time=float(number % 4), cores=size, parents=parents)
+            )
         if not tasks:
             return None
         self.given = (now + float(self.rng.integers(3)), tasks)
         return self.given
+
+    def pick_parents(self, number):
+        known = [*self.ids, *(f"new{earlier}" for earlier in range(number))]
+        count = int(self.rng.integers(self.most_parents + 1))
+        return [known[int(self.rng.integers(len(known)))] for _ in range(count)]
 
 
 @examples(15)
@@ -230,7 +238,7 @@ def test_every_answer_is_submitted_once_and_every_end_reported_once(case, seed, 
 @examples(15)
 @given(case=cases(), seed=st.integers(0, 1000), at=times, pause=st.integers(1, 5))
 def test_a_run_does_not_depend_on_how_it_is_advanced_or_copied(case, seed, at, pause):
-    scenario = case.but(seed=seed).scenario.replace(source=Scripted())
+    scenario = case.but(seed=seed).scenario.replace(source=Scripted(most_parents=seed % 3))
     compiled = CompiledScenario(scenario)
     whole, stepped, paused = (Simulation(compiled) for _ in range(3))
     expected = whole.run()
@@ -252,7 +260,8 @@ def test_a_run_does_not_depend_on_how_it_is_advanced_or_copied(case, seed, at, p
 @given(case=cases(), seed=st.integers(0, 1000))
 def test_the_trace_of_a_run_with_new_tasks_can_be_replayed(case, seed):
     case = case.but(model={}, seed=seed)
-    sim = Simulation(case.scenario.replace(source=Scripted()))
+    # The dependencies of new tasks are those of the same tasks in a workload.
+    sim = Simulation(case.scenario.replace(source=Scripted(most_parents=seed % 3)))
     sim.submit("outside", cores=1.0, run_time=2.0, at=sim.now + 1.0)
     sim.run()
     trace = sim.trace()
@@ -309,6 +318,103 @@ def test_a_rejected_task_is_reported_when_it_is_submitted():
     assert run.tasks["submit"].to_list() == [2.0, 2.0]
 
 
+class Script(Source):
+    """Answers with these submissions, one after the other, whatever ends."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def next(self, now, finished):
+        if not finished and hasattr(self, "is_asked"):
+            self.answers.pop(0)
+        self.is_asked = True
+        return self.answers[0] if self.answers else None
+
+
+def test_new_tasks_wait_for_their_parents():
+    source = Script(
+        (0.0, ["t0", NewTask(id="long", run_time=10.0), NewTask(id="b", run_time=2.0,
+            parents=["t0"]), NewTask(id="c", run_time=1.0, parents=["b", "t0", "b"])]),
+        (3.0, ["t1"]),
+        (9.0, [NewTask(id="late", run_time=1.0, parents=["t0", "c", "long"]),
+               NewTask(id="done", run_time=1.0, parents=["t0", "c"])]),
+    )  # fmt: skip
+    trace = run(source)
+    starts = dict(trace.placements.select("task", "start").iter_rows())
+    # t0 ends at 5, b at 7, c and t1 at 8, long at 10.
+    assert starts == {"t0": 0, "long": 0, "t1": 3, "b": 5, "c": 7, "done": 9, "late": 10}
+    ready = dict(trace.tasks.select("id", "ready").iter_rows())
+    assert (ready["b"], ready["c"], ready["late"], ready["done"]) == (5.0, 7.0, 10.0, 9.0)
+    parents = dict(trace.tasks.select("id", "parents").iter_rows())
+    assert (parents["c"], parents["long"]) == (["b", "t0"], None)
+
+
+def test_a_new_task_waits_until_the_scheduler_knows_of_the_end_of_its_parent():
+    source = Script(
+        (0.0, ["t0"]),
+        (5.5, [NewTask(id="soon", run_time=1.0, parents=["t0"])]),
+        (6.5, [NewTask(id="later", run_time=1.0, parents=["t0"])]),
+    )
+    found = run(source, model={"release_latency": 1.0}).placements
+    assert dict(found.select("task", "start").iter_rows()) == {"t0": 0, "soon": 6, "later": 6.5}
+
+
+@pytest.mark.parametrize("time", [0.0, 4.0])
+def test_a_new_task_ends_with_a_parent_that_does_not_complete(time):
+    tasks = (
+        Task(0.0, run_time=9.0, requested=2.0), Task(0.0, cores=9.0), Task(0.0),
+    )  # fmt: skip
+    new = [
+        NewTask(id="after killed", run_time=1.0, parents=["t0"]),
+        NewTask(id="after failed", run_time=1.0, parents=["after killed"]),
+        NewTask(id="after rejected", run_time=1.0, parents=["t0", "t1"]),
+        NewTask(id="large", run_time=1.0, cores=5.0),
+        NewTask(id="after large", run_time=1.0, parents=["large"]),
+        NewTask(id="never", run_time=1.0, parents=["t2"]),
+    ]
+    case = Case(({"cores": 4.0},), tasks, model={"kill_at_requested_time": True})
+    source = Script((0.0, ["t0"]), (time, new))
+    found = tl.simulate(case.scenario.replace(source=source)).tasks
+    assert dict(found.select("id", "status").iter_rows()) == {
+        "t0": "killed", "t1": "rejected", "t2": "cancelled", "after killed": "failed",
+        "after failed": "failed", "after rejected": "rejected", "large": "rejected",
+        "after large": "rejected", "never": "failed",
+    }  # fmt: skip
+
+
+def test_an_unknown_parent_is_an_error():
+    source = Script((2.0, [NewTask(id="n", run_time=1.0, parents=["x"])]))
+    text = "the source .*Script, at t = 2 s: the task 'n' depends on 'x', which is no task"
+    with pytest.raises(TwinloopError, match=text):
+        run(source)
+
+
+def test_copies_add_their_own_children():
+    sim = Simulation(Case(({"cores": 4.0},), (Task(0.0, run_time=5.0),)).scenario)
+    sim.submit("both", cores=1, run_time=1.0, parents=["t0"])
+    sim.run_until(1.0)
+    copy = sim.copy()
+    for number in range(3):
+        copy.submit(f"c{number}", cores=1, run_time=1.0, parents=["both", "t0"])
+    sim.submit("s", cores=1, run_time=2.0, parents=["t0"])
+    again = copy.copy()
+    assert sim.run().select("id", "end").rows() == [("t0", 5.0), ("both", 6.0), ("s", 7.0)]
+    ends = [("t0", 5.0), ("both", 6.0), ("c0", 7.0), ("c1", 7.0), ("c2", 7.0)]
+    assert copy.run().select("id", "end").rows() == again.run().select("id", "end").rows() == ends
+    with pytest.raises(tl.InputError, match="task 'x': parents: there is no task 's'"):
+        copy.submit("x", cores=1, run_time=1.0, parents=["s"])
+
+
+def test_the_command_of_a_new_task_is_in_the_trace():
+    new = NewTask(id="n", run_time=1.0, command=["echo", "{id}"], environment={"A": "b"},
+                  folder="/tmp")  # fmt: skip
+    tasks = run(Script((0.0, [NewTask(id="m", run_time=1.0), new]))).tasks
+    row = tasks.filter(id="n").row(0, named=True)
+    assert (row["command"], row["folder"]) == (["echo", "{id}"], "/tmp")
+    assert row["environment"] == [{"name": "A", "value": "b"}]
+    assert tasks.filter(id="m")["command"].to_list() == [None]
+
+
 def answering(answer):
     class Wrong(Source):
         def next(self, now, finished):
@@ -336,6 +442,13 @@ def fail():
         ((0.0, [NewTask(id="t0", run_time=1.0)]), "is the ID of a task of the workload"),
         ((0.0, [NewTask(id="n", run_time=-1.0)]), "run_time: must be finite and not negative"),
         ((0.0, [NewTask(id="n", run_time=1.0, user="x")]), "'x' is not in the scenario"),
+        ((0.0, [NewTask(id="n", run_time=1.0, parents=["n"])]), "'n': depends on itself"),
+        (
+            (0.0, [NewTask(id="n", run_time=1.0, parents=["m"]), NewTask(id="m", run_time=1.0)]),
+            "'n' depends on 'm', which is submitted after it",
+        ),
+        ((0.0, [NewTask(id="n", run_time=1.0, parents="t0")]), "must be a list of IDs"),
+        ((0.0, [NewTask(id="n", run_time=1.0, command="true")]), "must be a list of texts"),
         ((0.0, []), "answers for the same time again and again"),
         (fail, r"\(.*test_sources.py:\d+\), at t = 0 s: KeyError: 'gone'"),
     ],

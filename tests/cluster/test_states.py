@@ -237,12 +237,26 @@ class Probes(Source):
         return None
 
 
-@pytest.mark.parametrize("time", [0.0, 2.0, 3.5, 6.0, 11.0, 30.0])
-@pytest.mark.parametrize("source", [Clients(clients=2, think_time=1.0), Probes()])
+class Chains(Probes):
+    """New tasks that wait for tasks of the workload, and for each other."""
+
+    def next(self, now, finished):
+        answer = super().next(now, finished)
+        if not 0 < self.given < 5:
+            return answer
+        name = f"p{self.given}"
+        first = NewTask(id=name, cores=1, run_time=1.5, parents=[f"t{self.given - 1}", "t0"])
+        second = NewTask(id=f"{name}b", cores=1, run_time=3.0, command=["true"], parents=[name])
+        return answer[0], [first, second]
+
+
+@pytest.mark.parametrize("time", [0.0, 2.0, 2.25, 3.5, 6.0, 11.0, 30.0])
+@pytest.mark.parametrize("source", [Clients(clients=2, think_time=1.0), Probes(), Chains()])
 def test_a_source_in_python_goes_on_from_a_state(tmp_path, time, source):
-    scenario = jobs(2.0, 3.0, 4.0, 1.0).scenario.replace(source=source)
+    latency = {"release_latency": 0.5} if isinstance(source, Chains) else {}
+    scenario = jobs(2.0, 3.0, 4.0, 1.0).but(model=latency).scenario.replace(source=source)
     sim = Simulation(scenario)
-    sim.submit("mine", cores=2, run_time=1.0, at=5.0)
+    sim.submit("mine", cores=2, run_time=1.0, at=5.0, parents=["t1"])
     sim.run_until(max(time, sim.now))
     other = continued(sim, scenario, tmp_path)
     sim.run(), other.run()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twinloop.description.errors import InputError
 from twinloop.engine.workload_columns import find_exceeded_limit
@@ -34,6 +35,10 @@ class NewRow:
     kind: int
     deadline: float
     amounts: tuple[float, ...]
+    #: Tasks that it depends on: rows of the run, or IDs of tasks that were added.
+    parents: tuple[int | str, ...] = ()
+    #: Columns of its command as JSON; empty: none.
+    command: str = ""
 
 
 def make_row(compiled: CompiledScenario, task: NewTask, submit: float) -> NewRow:
@@ -84,7 +89,59 @@ def make_row(compiled: CompiledScenario, task: NewTask, submit: float) -> NewRow
         kind=max(0, _find_index(names.kinds, task.kind, f"{field}: kind")),
         deadline=math.inf if task.deadline is None else float(task.deadline),
         amounts=tuple(float(task.resources.get(name, 0.0)) for name in names.resources),
+        parents=_find_parents(compiled, task, field),
+        command=_format_command(task, field),
     )
+
+
+def read_command(text: str) -> dict[str, Any]:
+    """Return the columns `command`, `environment` and `folder` of the command of a row.
+
+    >>> read_command('{"command": ["true"]}')
+    {'command': ['true'], 'environment': None, 'folder': None}
+    """
+    given = json.loads(text) if text else {}
+    return {name: given.get(name) for name in ("command", "environment", "folder")}
+
+
+def _find_parents(compiled: CompiledScenario, task: NewTask, field: str) -> tuple[int | str, ...]:
+    """Return the parents of a task, those of the workload by row, each once."""
+    if isinstance(task.parents, str) or not all(isinstance(each, str) for each in task.parents):
+        raise InputError(
+            f"must be a list of IDs, not {task.parents!r}",
+            kind="wrong-type",
+            field=f"{field}: parents",
+        )
+    if task.id in task.parents:
+        raise InputError("depends on itself", kind="invalid-operation", field=field)
+    rows = compiled.task_rows if task.parents else {}
+    return tuple(rows.get(name, name) for name in dict.fromkeys(task.parents))
+
+
+def _format_command(task: NewTask, field: str) -> str:
+    arguments = task.command
+    if isinstance(arguments, str) or not all(isinstance(each, str) for each in arguments):
+        raise InputError(
+            f"must be a list of texts, not {arguments!r}",
+            kind="invalid-command",
+            field=f"{field}: command",
+        )
+    for each in task.environment.items():
+        if not all(isinstance(text, str) for text in each):
+            raise InputError(
+                f"names and values must be texts, not {each!r}",
+                kind="invalid-command",
+                field=f"{field}: environment",
+            )
+    if not (arguments or task.environment or task.folder):
+        return ""
+    variables = [{"name": name, "value": value} for name, value in task.environment.items()]
+    columns = {
+        "command": list(arguments) or None,
+        "environment": variables or None,
+        "folder": None if task.folder is None else str(task.folder),
+    }
+    return json.dumps({name: value for name, value in columns.items() if value is not None})
 
 
 def _check_amounts(task: NewTask, submit: float, field: str) -> None:

@@ -116,8 +116,13 @@ class RunSource:
             raise self._make_error(f"the tasks of an answer must be a list, not {tasks!r}", now)
         rows: list[int | NewRow] = []
         checked: set[int | str] = set()
-        for task in tasks:
+        answer_tasks = list(tasks)
+        later = {task.id for task in answer_tasks if isinstance(task, NewTask)}
+        for task in answer_tasks:
             row = self._find_row(task, max(time, now))
+            if isinstance(row, NewRow):
+                later.discard(row.id)
+                self._check_parents(row, later, now)
             key = row if isinstance(row, int) else row.id
             if key in checked or key in self._submitted:
                 name = self._compiled.task_ids[key] if isinstance(key, int) else key
@@ -126,6 +131,16 @@ class RunSource:
             rows.append(row)
         self._answer = checked
         return time, rows
+
+    def _check_parents(self, row: NewRow, later: set[str], now: float) -> None:
+        """Refuse parents that come later: with them, tasks could depend on each other."""
+        for parent in row.parents:
+            if parent in later:
+                raise self._make_error(
+                    f"the task {row.id!r} depends on {parent!r}, which is submitted after it: "
+                    "parents come first, so that no task depends on itself",
+                    now,
+                )
 
     def _find_row(self, task: Any, time: float) -> int | NewRow:
         compiled = self._compiled

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled_scenario import CompiledScenario
-from twinloop.trace.tables import RESOURCES
+from twinloop.engine.new_rows import read_command
+from twinloop.trace.tables import COMMAND_COLUMNS, RESOURCES
 
 
 class RunTasks(NamedTuple):
@@ -60,6 +61,9 @@ def _build_added(compiled: CompiledScenario, given: dict[str, Any]) -> pl.DataFr
         for row in amounts.tolist()
     ]
     count = len(given["id"])
+    ids = [*compiled.task_ids, *given["id"]] if any(given["parents"]) else []
+    parents = [[ids[row] for row in rows] or None for rows in given["parents"]]
+    commands = [read_command(text) for text in given["command"]]
     return pl.DataFrame(
         {
             "id": pl.Series(given["id"], dtype=pl.String),
@@ -70,6 +74,11 @@ def _build_added(compiled: CompiledScenario, given: dict[str, Any]) -> pl.DataFr
             "requested_nodes": pl.Series(given["nodes"], dtype=pl.Int64).replace(0, None),
             "requested_memory": pl.Series(given["memory"]).replace(0.0, None),
             "resources": pl.Series(resources or [None] * count, dtype=RESOURCES),
+            "parents": pl.Series(parents, dtype=pl.List(pl.String)),
+            **{
+                name: pl.Series([each[name] for each in commands], dtype=column.dtype)
+                for name, column in COMMAND_COLUMNS.items()
+            },
         }
     )
 

@@ -137,7 +137,8 @@ def _note_outcomes(tasks: RunTasks, outcomes: dict[str, Any]) -> tuple[Cleaning,
                 has_status["cancelled"],
             ),
             (
-                "tasks added during the run and rejected: they fit on no machine that they may use",
+                "tasks added during the run and rejected: they, or a task that they depend on, fit "
+                "on no machine that they may use",
                 is_added & has_status["rejected"],
             ),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -242,8 +242,11 @@ class Simulation:
         user: str | None = None,
         queue: str | None = None,
         resources: Mapping[str, float] | None = None,
+        parents: Sequence[str] = (),
     ) -> None:
         """Submit a task that is not in the workload, now or at a later time.
+
+        It waits for its `parents`, tasks of the workload or tasks that were added before.
 
         >>> from twinloop.engine import Simulation
         >>> from twinloop.scenario import Scenario
@@ -266,9 +269,16 @@ class Simulation:
             )
         task = NewTask(
             id=id, run_time=run_time, cores=cores, requested_time=requested_time, memory=memory,
-            nodes=nodes, user=user, queue=queue, resources=dict(resources or {}),
+            nodes=nodes, user=user, queue=queue, resources=dict(resources or {}), parents=parents,
         )  # fmt: skip
         row = make_row(self._compiled, task, time)
+        for parent in row.parents:
+            if isinstance(parent, str) and parent not in self._find_added_ids():
+                raise InputError(
+                    f"there is no task {parent!r}",
+                    kind="unknown-reference",
+                    field=f"task {id!r}: parents",
+                )
         self._run.submit(row)
         self._added_ids.add(id)
 

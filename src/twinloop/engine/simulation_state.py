@@ -105,7 +105,7 @@ class SimulationState:
                 name: [files[file] for file in held]
                 for name, held in zip(stores, saved["stores"], strict=False)
             },
-            added=tuple(saved["added"]),
+            added=tuple(_name_parents(row, ids) for row in saved["added"]),
             source=_name_tasks(saved["submissions"], ids),
             decisions=decisions,
             scenario=compiled.scenario_hash(),
@@ -216,8 +216,19 @@ def _name_tasks(submissions: dict[str, Any], ids: pl.Series) -> dict[str, Any]:
     python = submissions["python"]
     if python is not None:
         python["ended"] = [(ids[row], end, STATUSES[code]) for row, end, code in python["ended"]]
-        python["tasks"] = [ids[each] if isinstance(each, int) else each for each in python["tasks"]]
+        python["tasks"] = [
+            ids[each] if isinstance(each, int) else _name_parents(each, ids)
+            for each in python["tasks"]
+        ]
     return submissions
+
+
+def _name_parents(row: dict[str, Any], ids: pl.Series) -> dict[str, Any]:
+    """Return the values of a new task with the IDs of its parents in place of rows."""
+    if "parents" not in row:
+        return row
+    names = [ids[each] if isinstance(each, int) else each for each in row["parents"]]
+    return {**row, "parents": names}
 
 
 def _build_tasks(

@@ -30,10 +30,10 @@ def restore_state(
     ids = join_ids(compiled, state.added)
     rows = check_state(compiled, state, ids)
     compiled = _restore_machines(compiled, run, state)
-    _restore_added_tasks(run, state)
+    row_of = dict(zip(ids.to_list(), range(len(ids)), strict=True))
+    _restore_added_tasks(run, state, row_of)
     _restore_tasks(compiled, run, state, rows)
     _restore_stores(compiled, run, state)
-    row_of = dict(zip(ids.to_list(), range(len(ids)), strict=True))
     _restore_source(run, state, row_of)
     _restore_decisions(compiled, run, state, row_of)
     return compiled
@@ -135,18 +135,19 @@ def _restore_stores(compiled: CompiledScenario, run: ClusterRun, state: Simulati
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-def _restore_added_tasks(run: ClusterRun, state: SimulationState) -> None:
+def _restore_added_tasks(run: ClusterRun, state: SimulationState, row_of: dict[str, int]) -> None:
     submitted = set(state.tasks["id"])
     for each in state.added:
         with _restoring(f"state.added: {each['id']!r}"):
             run.restore_added(
-                _make_row(each), each.get("rejected", False), each["id"] not in submitted
+                _make_row(each, row_of), each.get("rejected", False), each["id"] not in submitted
             )
 
 
-def _make_row(values: dict[str, Any]) -> NewRow:
+def _make_row(values: dict[str, Any], row_of: dict[str, int]) -> NewRow:
     given = {name: value for name, value in values.items() if name != "rejected"}
-    return NewRow(**{**given, "amounts": tuple(given["amounts"])})
+    parents = tuple(row_of.get(name, name) for name in given.get("parents", ()))
+    return NewRow(**{**given, "amounts": tuple(given["amounts"]), "parents": parents})
 
 
 def _restore_tasks(
@@ -238,7 +239,7 @@ def _restore_source(run: ClusterRun, state: SimulationState, row_of: dict[str, i
                     for task, end, status in python["ended"]
                 ],
                 "tasks": [
-                    row_of[each] if isinstance(each, str) else _make_row(each)
+                    row_of[each] if isinstance(each, str) else _make_row(each, row_of)
                     for each in python["tasks"]
                 ],
             }

@@ -60,6 +60,13 @@ class NewTask:
     deadline: float | None = None
     #: Amounts of other resources by name.
     resources: Mapping[str, float] = field(default_factory=dict)
+    #: IDs of the tasks that must complete before it is ready: of the workload, or submitted before.
+    parents: Sequence[str] = ()
+    #: Program and arguments, environment variables and folder for a real execution; a simulation
+    #: only keeps them in its trace. No shell reads the command.
+    command: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: str | None = None
 
 
 #: A task of an answer: a row of the workload by index or ID, or a new task.
