@@ -59,8 +59,10 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
     """
     prepare: dict[str, None] = {}
     missing: set[str] = set()
+    sources: dict[str, None] = {}
     commands: dict[tuple[str, str], DistinctCommand] = {}
     for survey in surveys:
+        sources |= dict.fromkeys(survey.sources)
         prepare |= dict.fromkeys(survey.prepare)
         missing |= set(survey.missing)
         for each in survey.commands:
@@ -68,7 +70,7 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
             commands[(each.command, each.folder)] = max(
                 earlier, each, key=lambda command: command.tasks
             )
-    return CommandSurvey(list(commands.values()), sorted(missing), list(prepare))
+    return CommandSurvey(list(commands.values()), sorted(missing), list(prepare), list(sources))
 
 
 def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
@@ -94,8 +96,19 @@ def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
             yield f"  {count} x {format_count(len(rest), 'other program')}"
     for name in survey.missing:
         yield f"program not found at present: {shorten(name)}"
+    for source in survey.sources:
+        yield describe_source(source)
     if file is not None:
         yield f"every command: {escape_name(str(file))}"
+
+
+def describe_source(source: str) -> str:
+    """Say that a source in Python may add commands.
+
+    >>> describe_source("my.users:Clients")
+    'the source my.users:Clients may add tasks with other commands during the run'
+    """
+    return f"the source {shorten(source)} may add tasks with other commands during the run"
 
 
 def summarise_programs(survey: CommandSurvey) -> str:
@@ -142,6 +155,7 @@ def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
                 lines.append(f"# in {escape_name(folder)}")
             lines.append(f"{each.tasks} x {escape_name(each.command)}")
         lines += [f"# program not found at present: {escape_name(name)}" for name in survey.missing]
+        lines += [f"# {describe_source(source)}" for source in survey.sources]
     return "\n".join(lines) + "\n"
 
 
@@ -165,6 +179,7 @@ def describe_commands(surveys: Mapping[str, CommandSurvey]) -> dict[str, Any]:
         "prepare": [command for survey in surveys.values() for command in survey.prepare],
         "programs": dict(programs.most_common()),
         "missing": sorted({name for survey in surveys.values() for name in survey.missing}),
+        "sources": sorted({name for survey in surveys.values() for name in survey.sources}),
     }
 
 

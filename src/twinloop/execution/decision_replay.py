@@ -7,6 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from twinloop.engine import CompiledScenario
+from twinloop.execution.new_tasks import make_row_from_columns
 from twinloop.trace import Trace
 
 #: One decision: time, kind, task and nodes.
@@ -44,7 +45,11 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
     True
     """
     dispatcher = compiled.dispatcher()
-    tasks = {name: index for index, name in enumerate(compiled.arrays.ids)}
+    ids = list(compiled.task_ids)
+    for columns in trace.tasks.filter(~pl.col("id").is_in(ids)).iter_rows(named=True):
+        dispatcher.add(make_row_from_columns(compiled, columns))
+        ids.append(columns["id"])
+    tasks = {name: index for index, name in enumerate(ids)}
     names = list(compiled.names.machines)
     machines = {name: index for index, name in enumerate(names)}
     submits = dict(trace.tasks.select("id", "submit").iter_rows())
@@ -55,7 +60,7 @@ def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay
         task = None if subject is None else tasks[subject]
         if kind == "ask":
             for decision_kind, index, placement in dispatcher.decide(t):
-                name = None if index is None else str(compiled.arrays.ids[index])
+                name = None if index is None else ids[index]
                 nodes = tuple(names[machine] for machine, _ in placement) or (None,)
                 replayed.append((t, _KINDS.get(decision_kind, decision_kind), name, nodes))
                 if index is not None:

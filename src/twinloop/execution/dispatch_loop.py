@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinloop.description.errors import TwinloopError
 from twinloop.engine import CompiledScenario
 from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.native_codes import STATUS_CODES
@@ -19,6 +18,7 @@ from twinloop.execution import failure_causes
 from twinloop.execution.clock import RunClock
 from twinloop.execution.interrupts import Interrupts
 from twinloop.execution.latency import Latencies
+from twinloop.execution.new_tasks import describe_row, read_row
 from twinloop.execution.outages import Outage, Outages
 from twinloop.execution.power import PowerRecorder
 from twinloop.execution.run_journal import RunJournal
@@ -71,6 +71,9 @@ class DispatchLoop:
         self._states = TaskStates(compiled)
         self._names = list(compiled.names.machines)
         self._ids = compiled.arrays.ids.to_list()
+        self._requested = compiled.requested.tolist()
+        #: Whether no event can help the tasks that are left; the source is not asked any more.
+        self._is_given_up = False
         self._submits: dict[int, float] = {}
         self._attempts: Counter[int] = Counter()
         self._running: dict[int, RunningTask] = {}
@@ -94,6 +97,8 @@ class DispatchLoop:
         #: Latencies from the end of a task to the first decision with its cores free; with a
         #: decision interval, to the report of the end to the policy.
         self.release = Latencies()
+        #: Number of tasks that the source has added.
+        self.added = 0
         #: Whether the user ended the run.
         self.interrupted = False
 
@@ -104,9 +109,9 @@ class DispatchLoop:
         with Interrupts() as interrupts:
             self._poll.register(interrupts, select.EPOLLIN)
             try:
-                while self._states.left and not interrupts.count:
+                while self._is_open() and not interrupts.count:
                     self._step()
-                    if interrupts.count or not self._states.left:
+                    if interrupts.count or not self._is_open():
                         break
                     self._wait(interrupts)
                 if interrupts.count:
@@ -117,6 +122,10 @@ class DispatchLoop:
                 self._poll.close()
         self._report_progress(force=True)
 
+    def _is_open(self) -> bool:
+        """Whether tasks are left, or may still come."""
+        return not self._is_given_up and (bool(self._states.left) or self._source.continues)
+
     def _step(self) -> None:
         """Do everything that is due."""
         now = self._clock.now()
@@ -124,12 +133,10 @@ class DispatchLoop:
             with self._errors():
                 due = self._source.pop_due(now)
             for task in due:
-                if isinstance(task, str):
-                    raise TwinloopError(
-                        f"the source {self._compiled.scenario.source.title} submits the new task "
-                        f"{task!r}: a real execution has no command for it"
-                    )
-                self._submit(task, now)
+                if isinstance(task, int):
+                    self._submit(task, now)
+                else:
+                    self._submit_new(task, now)
         for outage in self._outages.pop_until(now):
             self._change_node(outage)
         self._enforce_time_limits(now)
@@ -223,7 +230,7 @@ class DispatchLoop:
         self._last_start_done = self._clock.now()
         limit = self._limits.task
         if self._compiled.scenario.model.kill_at_requested_time:
-            limit = min(limit, _nan_to_infinity(self._compiled.requested[task]))
+            limit = min(limit, _nan_to_infinity(self._requested[task]))
         if limit < math.inf:
             heapq.heappush(self._signals, (start + limit, task, attempt, signal.SIGTERM))
 
@@ -262,6 +269,27 @@ class DispatchLoop:
         self._submits[task] = now
         if self._states.submit(task):
             self._make_ready(task)
+
+    def _submit_new(self, values: dict[str, Any], now: float) -> None:
+        """Add a task of the source to the run, and submit it."""
+        row = read_row(self._compiled, values)
+        columns = describe_row(self._compiled, row, self._ids)
+        task = len(self._ids)
+        self._starter.commands.add(row, columns)
+        fits = self._dispatcher.add(row)
+        status = self._states.add(
+            [each for each in row.parents if isinstance(each, int)], fits=fits
+        )
+        self._ids.append(row.id)
+        self._requested.append(row.requested_time)
+        self.added += 1
+        self._journal.write(e="add", t=now, task=task, columns=columns)
+        if status is None:
+            self._submit(task, now)
+            return
+        self._journal.write(e="submit", t=now, task=task)
+        why = failure_causes.PARENT_FAILED if fits else failure_causes.FITS_NOWHERE
+        self._conclude(task, status, now, why)
 
     def _make_ready(self, task: int) -> None:
         now = self._clock.now()
@@ -467,6 +495,7 @@ class DispatchLoop:
             else:
                 self._conclude(task, "cancelled", now, failure_causes.NOT_SUBMITTED)
         self._decision_needed = False
+        self._is_given_up = True
 
     # --- progress --------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ TOO_LONG: Final = "it exceeded its time limit"
 PARENT_FAILED: Final = "a task that it waits for did not complete"
 CANNOT_START: Final = "it could no longer start"
 INTERRUPTED: Final = "the run was interrupted"
+FITS_NOWHERE: Final = "it fits on no machine that it may use"
 NOT_SUBMITTED: Final = "the source did not submit it"
 
 #: The same causes in the manifest, for several tasks.
@@ -28,6 +29,7 @@ _CAUSES: Final = {
     TOO_LONG: "tasks that exceeded their time limit",
     PARENT_FAILED: "tasks whose parent did not complete",
     CANNOT_START: "tasks that could no longer start",
+    FITS_NOWHERE: "tasks rejected: they fit on no machine that they may use",
 }
 
 

@@ -263,7 +263,11 @@ def _run(
             "executor_share_of_core": cpu_seconds / wall if wall > 0 else None,
         },
         "power": meters.facts(),
-        "run": {"wall_s": wall, "interrupted": loop.interrupted},
+        "run": {
+            "wall_s": wall,
+            "interrupted": loop.interrupted,
+            **({"added": {compiled.scenario.source.title: loop.added}} if loop.added else {}),
+        },
     }
 
 

@@ -61,6 +61,7 @@ def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     entries: dict[str, JournalEntries] = defaultdict(list)
     for entry in log:
         entries.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
+    plan = _add_tasks(plan, entries["add"])
     finish = entries["finish"][-1] if entries["finish"] else None
     end = max((_find_last_time(entry) for entry in log), default=0.0)
     samples = _build_samples(entries["use"])
@@ -88,6 +89,14 @@ def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
         facts=facts,
         epoch_ms=epoch,
     )
+
+
+def _add_tasks(plan: Trace, added: JournalEntries) -> Trace:
+    """Add the tasks that the source has added to the run."""
+    if not added:
+        return plan
+    rows = pl.DataFrame([entry["columns"] for entry in added], schema=plan.tasks.schema)
+    return plan.replace(tasks=pl.concat([plan.tasks, rows]))
 
 
 def _find_last_time(entry: dict[str, Any]) -> float:

@@ -20,6 +20,7 @@ import polars as pl
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.engine import CompiledScenario
+from twinloop.engine.new_rows import NewRow
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}|[{}]")
 
@@ -30,6 +31,8 @@ TASK_VARIABLES: Final = (
 )
 #: Other variables that a command can use, with values for one node of the task.
 NODE_VARIABLES: Final = ("part_cores", "rank", "ranks", "node", "output")
+#: Variables of the node have no value before the start, and stay in braces.
+_PLACEHOLDERS: Final = {name: f"{{{name}}}" for name in NODE_VARIABLES}
 
 _MAX_NAME_LENGTH: Final = 100
 
@@ -84,6 +87,8 @@ class CommandSurvey(NamedTuple):
     missing: Sequence[str] = ()
     #: Commands that run once, before all tasks.
     prepare: Sequence[str] = ()
+    #: Sources in Python, which may add tasks with other commands during the run.
+    sources: Sequence[str] = ()
 
     @property
     def programs(self) -> list[tuple[str, int]]:
@@ -114,6 +119,8 @@ class TaskCommands:
             pl.Series("requested_time", compiled.requested).fill_nan(None),
         )
         self._rows = self._tasks.to_dicts()
+        is_native = compiled.python_source is None
+        self._sources = () if is_native else (compiled.scenario.source.title,)
         #: Folder of the output folders of tasks.
         self.outputs = output
         #: Environment variables of every task.
@@ -132,10 +139,8 @@ class TaskCommands:
             )
         commands: Counter[tuple[str, str, str]] = Counter()
         programs: dict[tuple[str, Path, str | None], Launch] = {}
-        # Variables of the node have no value yet, and stay in braces.
-        placeholders = {name: f"{{{name}}}" for name in NODE_VARIABLES}
         for task in range(self._tasks.height):
-            launch = self._build_launch(task, placeholders)
+            launch = self._build_launch(task, _PLACEHOLDERS)
             shown = shlex.join([*self._list_changed_variables(task, launch), *launch.argv])
             commands[(shown, str(launch.folder), launch.argv[0])] += 1
             key = (launch.argv[0], launch.folder, launch.environment.get("PATH"))
@@ -146,7 +151,7 @@ class TaskCommands:
             if launch.program is None or not os.access(launch.program, os.X_OK)
         }
         distinct = [DistinctCommand(*command, tasks) for command, tasks in commands.most_common()]
-        return CommandSurvey(distinct, sorted(missing))
+        return CommandSurvey(distinct, sorted(missing), sources=self._sources)
 
     def _list_changed_variables(self, task: int, launch: Launch) -> list[str]:
         """Return arguments of `env` for the variables of a task that differ from inherited ones."""
@@ -158,6 +163,24 @@ class TaskCommands:
             f"{name}={text}" for name, text in variables.items() if os.environ.get(name) != text
         ]
         return ["env", *changed] if changed else []
+
+    def add(self, row: NewRow, columns: Mapping[str, Any]) -> None:
+        """Add the command of a task that is not in the workload; an InputError if it is invalid.
+
+        Args:
+            row: The row of the task.
+            columns: Its columns in the table of tasks.
+        """
+        values = {name: columns.get(name) for name in TASK_VARIABLES} | {
+            "cores": row.cores,
+            "nodes": row.nodes,
+            "memory": row.memory,
+            "work": row.work,
+            "run_time": row.work / row.limit,
+        }
+        command = {name: columns[name] for name in ("command", "environment", "folder")}
+        self._rows.append(values | command)
+        self._build_launch(len(self._rows) - 1, _PLACEHOLDERS)
 
     def templates(self) -> list[list[str]]:
         """Return the commands of all tasks, with their variables in braces."""

@@ -90,7 +90,8 @@ class TaskStarter:
     ) -> None:
         self._clock = clock
         self._nodes = nodes
-        self._commands = commands
+        #: The commands of the tasks.
+        self.commands = commands
         self._recorder = recorder
         self._trees = trees
         self._inherit_output = inherit_output
@@ -114,7 +115,7 @@ class TaskStarter:
         entries = []
         try:
             for rank, (machine, cores) in enumerate(placement):
-                launch = self._commands.launch(
+                launch = self.commands.launch(
                     task, rank=rank, ranks=len(placement), node=names[machine], cores=cores
                 )
                 process, entry = self._start(task, attempt, rank, machine, cores, launch)
@@ -186,7 +187,7 @@ class TaskStarter:
         """Return the files of stdin, stdout and stderr of a task."""
         if self._inherit_output:
             return 0, 1, 2
-        name = self._commands.output(task).name
+        name = self.commands.output(task).name
         suffix = f".{attempt}" if attempt else ""
         files: list[int] = []
         try:

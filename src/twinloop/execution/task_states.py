@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from twinloop.engine import CompiledScenario
@@ -48,6 +48,21 @@ class TaskStates:
         self.left = self.status.count(None)
         #: Number of tasks that are over, by status.
         self.ended = Counter(status for status in self.status if status is not None)
+
+    def add(self, parents: Sequence[int], *, fits: bool) -> str | None:
+        """Add a task; returns the status with which it ends at once, or None."""
+        statuses = [self.status[parent] for parent in parents]
+        for parent, status in zip(parents, statuses, strict=True):
+            if status is None:
+                self._children[parent].append(len(self.status))
+        self._open_parents.append(statuses.count(None))
+        self._children.append([])
+        self._submitted.append(False)
+        self.status.append(None)
+        self.left += 1
+        if not fits or "rejected" in statuses:
+            return "rejected"
+        return None if {*statuses} <= {None, "completed"} else "failed"
 
     def submit(self, task: int) -> bool:
         """Mark a task as submitted; returns whether it is ready."""
