@@ -496,10 +496,11 @@ void Compute::open_usage(std::uint32_t slot, std::span<const Part> parts) {
     Execution& execution = world_.executions[slot];
     execution.usage = world_.records.usage->open(execution.task, parts, world_.now());
     execution.recorded = world_.now();
-    if (world_.is_shared()) open_windows(slot);
+    open_windows(slot);
 }
 
 void Compute::open_windows(std::uint32_t slot) {
+    if (!world_.records.usage || !world_.is_shared()) return;
     Execution& execution = world_.executions[slot];
     if (execution.edge == none)
         execution.edge =

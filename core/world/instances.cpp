@@ -57,7 +57,6 @@ void begin_sharing(WorldState& world) {
             world.simulation.set_timer(execution.timer, saved.until, execution.rank);
         if (paused) compute.pause(slot);
     }
-    if (!world.records.usage) return;
     for (const TaskId task : tasks) {
         const std::uint32_t slot = world.tasks[task].slot;
         const Step step = world.executions[slot].step;

@@ -85,7 +85,7 @@ class Queue {
     QueueOrder order_;
     bool by_group_;
     double age_;
-    Shares shares_;
+    UsageShares shares_;
     std::vector<Lane> lanes_;          // one, or by owner; the first is for unknown owners
     std::vector<std::uint32_t> busy_;  // lanes with waiting tasks, in no order
     std::vector<Ranked> ranked_;

@@ -11,9 +11,9 @@
 
 namespace twinloop {
 
-class Shares {
+class UsageShares {
   public:
-    explicit Shares(double half_life) : half_life_(half_life) {}
+    explicit UsageShares(double half_life) : half_life_(half_life) {}
 
     void start(std::size_t owner, double cores, double now) { change(owner, cores, 1, now); }
     void stop(std::size_t owner, double cores, double now) { change(owner, -cores, -1, now); }
