@@ -146,7 +146,7 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
     check_column("capacity", columns.capacity,
                  [](double value) { check_not_negative("capacity", value); });
     for (std::size_t row = 0; row < columns.kind.size(); ++row)
-        if (columns.kind[row] < 0 || columns.kind[row] > largest_kind)
+        if (columns.kind[row] < 0 || columns.kind[row] > std::int64_t{largest_kind})
             refuse_row("kind", row, "a kind must be between 0 and 65535");
     check_leases(columns);
     if (resource) check_resources(columns);

@@ -168,7 +168,7 @@ void Executor::resume(std::uint32_t slot) {
 }
 
 void Executor::change_speed(std::uint32_t slot) {
-    Execution& execution = world_.executions[slot];
+    const Execution& execution = world_.executions[slot];
     if (execution.step != Step::compute) return;
     const bool paused = execution.halted > 0;
     if (paused) resume(slot);
