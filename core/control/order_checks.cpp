@@ -102,7 +102,7 @@ const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machi
                    ? "the machine is in a transition between two other states"
                    : "the machine has to run before it can enter this state";
     // Tasks stay where they are kept: on a machine that runs, or that will run again.
-    if (!table[target].keeps_tasks && scheduler.space().instances(machine) > 0)
+    if (!table[target].keeps_tasks && scheduler.space().occupants(machine) > 0)
         return scheduler.instances_on(machine).empty() ? "the machine has tasks"
                                                        : "the machine has instances";
     return nullptr;

@@ -101,7 +101,7 @@ class SchedulerState {
     }
     // The tasks with a part on the machine itself.
     [[nodiscard]] std::size_t count_tasks(MachineId machine) const {
-        return space_.instances(machine) - instances_on(machine).size();
+        return space_.occupants(machine) - instances_on(machine).size();
     }
 
     // Whether queue, windows and clock allow the task on the machine for `time` from `from` on.

@@ -19,7 +19,7 @@ Space::Space(std::span<const MachineSpec> machines, std::size_t resources,
         index_.set_range(0, static_cast<std::uint32_t>(size_), true);
         return;
     }
-    instances_.assign(size_, 0);
+    occupants_.assign(size_, 0);
     open_.assign(size_, 1);
     cores_.reserve(size_);
     memory_.reserve(size_);
@@ -37,10 +37,10 @@ void Space::expand() {
     if (!single_) return;
     single_ = false;
     cores_.resize(size_);
-    instances_.resize(size_);
+    occupants_.resize(size_);
     for (MachineId m = 0; m < size_; ++m) {
         cores_[m] = index_.test(m) ? 1.0 : 0.0;
-        instances_[m] = index_.test(m) ? 0 : 1;
+        occupants_[m] = index_.test(m) ? 0 : 1;
     }
     sizes_.assign(size_, 1.0);
     memory_.assign(size_, never);
@@ -53,7 +53,7 @@ void Space::add(const MachineSpec& spec, std::span<const double> amounts) {
     sizes_.push_back(spec.cores);
     memory_.push_back(spec.memory);
     amounts_.insert(amounts_.end(), amounts.begin(), amounts.end());
-    instances_.push_back(0);
+    occupants_.push_back(0);
     open_.push_back(1);
     total_.add(spec.cores);
     if (std::isfinite(spec.memory)) plain_ = false;
@@ -86,7 +86,7 @@ void Space::copy_machine(const Space& other, MachineId machine) {
     cores_[machine] = other.cores(machine);
     sizes_[machine] = other.single_ ? 1.0 : other.sizes_[machine];
     memory_[machine] = other.memory(machine);
-    instances_[machine] = other.instances(machine);
+    occupants_[machine] = other.occupants(machine);
     for (std::size_t r = 0; r < resources_; ++r)
         amounts_[machine * resources_ + r] = other.amount(machine, r);
     recount(machine, before);
@@ -139,9 +139,9 @@ void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
         if (plain_ && whole && shut_ == 0 && move_alike(part, cores, sign < 0)) continue;
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             const double before = cores_[m];
-            instances_[m] += sign < 0 ? 1U : ~0U;
+            occupants_[m] += sign < 0 ? 1U : ~0U;
             // Fractions leave a rounding error, which ends with the last task.
-            cores_[m] = instances_[m] == 0 ? sizes_[m] : cores_[m] + cores;
+            cores_[m] = occupants_[m] == 0 ? sizes_[m] : cores_[m] + cores;
             if (!whole) settle(m);
             recount(m, before);
             if (!plain_) {
@@ -167,7 +167,7 @@ bool Space::move_alike(const Part& part, double cores, bool taken) {
     const std::uint32_t more = taken ? 1U : ~0U;
     for (MachineId m = part.machine; m < last; ++m) {
         cores_[m] = after;
-        instances_[m] += more;
+        occupants_[m] += more;
     }
     total_.add(cores * part.count);
     const bool free = after > slack;

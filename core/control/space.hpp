@@ -45,9 +45,10 @@ class Space {
     [[nodiscard]] double amount(MachineId machine, std::size_t resource) const {
         return amounts_[machine * resources_ + resource];
     }
-    [[nodiscard]] std::uint32_t instances(MachineId machine) const {
+    // The tasks and the instances on a machine.
+    [[nodiscard]] std::uint32_t occupants(MachineId machine) const {
         if (single_) return index_.test(machine) ? 0 : 1;
-        return instances_[machine];
+        return occupants_[machine];
     }
     [[nodiscard]] bool open(MachineId machine) const { return single_ || open_[machine] != 0; }
     [[nodiscard]] bool has_closed() const { return shut_ > 0; }
@@ -188,7 +189,7 @@ class Space {
     std::vector<double> sizes_;  // cores of the empty machines
     std::vector<double> memory_;
     std::vector<double> amounts_;
-    std::vector<std::uint32_t> instances_;
+    std::vector<std::uint32_t> occupants_;
     std::vector<std::uint8_t> open_;
     std::size_t resources_ = 0;
     std::size_t shut_ = 0;  // machines that are not open

@@ -444,7 +444,7 @@ void apply(const Change& change, SchedulerState& scheduler) {
             break;
         case Kind::switch_off:
             // Only machines without tasks are switched.
-            if (scheduler.space().instances(change.machine) > 0) break;
+            if (scheduler.space().occupants(change.machine) > 0) break;
             scheduler.set_status(change.machine, {off_state});
             break;
         case Kind::switch_on:

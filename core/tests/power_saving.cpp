@@ -63,7 +63,7 @@ class SlowPowerSaving final : public Controller {
     void note(const SchedulerState& scheduler, MachineId machine, bool anew) {
         if (machine >= since_.size()) since_.resize(machine + std::size_t{1}, never);
         const Space& space = scheduler.space();
-        const bool idle = space.open(machine) && space.instances(machine) == 0;
+        const bool idle = space.open(machine) && space.occupants(machine) == 0;
         if (!idle) since_[machine] = never;
         else if (anew || since_[machine] == never) since_[machine] = scheduler.now();
     }

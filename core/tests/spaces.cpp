@@ -88,7 +88,7 @@ class Twins {
 
     void compare(MachineId m) const {
         check(bits_.cores(m) == vectors_.cores(m) && bits_.memory(m) == vectors_.memory(m) &&
-                  bits_.instances(m) == vectors_.instances(m) && bits_.open(m) == vectors_.open(m),
+                  bits_.occupants(m) == vectors_.occupants(m) && bits_.open(m) == vectors_.open(m),
               "a machine differs");
         check(bits_.index().test(m) == vectors_.index().test(m), "the index differs");
         check(bits_.index().next(m) == vectors_.index().next(m), "the next free machine differs");

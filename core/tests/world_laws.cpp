@@ -84,7 +84,7 @@ void check_capacity(const World& world, bool overcommits) {
             require(near(space.amount(m, r) + amounts[m * space.resources() + r],
                          scheduler.empty_space().amount(m, r), 1.0),
                     "free and occupied amounts are all amounts");
-        require(space.instances(m) == instances[m],
+        require(space.occupants(m) == instances[m],
                 "the tasks and instances of a machine are counted");
         require(space.open(m) == is_open(world, m), "running machines are open");
         if (space.open(m)) total += std::max(0.0, space.cores(m));

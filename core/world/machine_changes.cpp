@@ -177,7 +177,7 @@ void MachineChanges::restore_state(MachineId machine, MachineStatus status) {
 
 // The tasks on the instances of a machine stop and continue with it.
 void MachineChanges::pause_tasks(MachineId machine) {
-    if (world_.scheduler.space().instances(machine) == 0) return;
+    if (world_.scheduler.space().occupants(machine) == 0) return;
     for (const MachineId instance : world_.scheduler.instances_on(machine)) pause_tasks(instance);
     Executor executor(world_);
     for (const TaskId task : world_.scheduler.tasks_on(machine)) {
@@ -189,7 +189,7 @@ void MachineChanges::pause_tasks(MachineId machine) {
 }
 
 void MachineChanges::resume_tasks(MachineId machine) {
-    if (world_.scheduler.space().instances(machine) == 0) return;
+    if (world_.scheduler.space().occupants(machine) == 0) return;
     for (const MachineId instance : world_.scheduler.instances_on(machine)) resume_tasks(instance);
     Executor executor(world_);
     for (const TaskId task : world_.scheduler.tasks_on(machine)) {

@@ -40,7 +40,7 @@ void Batch::ended(const SchedulerState& scheduler, TaskId task) {
 void Batch::machine_changed(const SchedulerState& scheduler, MachineId machine) {
     closed_ = scheduler.space().has_closed();
     // The release of a task changes only with a machine that it occupies.
-    if (scheduler.space().instances(machine) > 0) {
+    if (scheduler.space().occupants(machine) > 0) {
         releases_.clear();
         for (const TaskId task : scheduler.running()) releases_.insert(release(scheduler, task));
     }

@@ -88,7 +88,7 @@ double FilterRules::value(Weigher weigher, const SchedulerState& scheduler,
     const Space& space = scheduler.space();
     switch (weigher) {
         case Weigher::instance_count:
-            return space.instances(machine);
+            return space.occupants(machine);
         case Weigher::vcpu: {
             // In millionths of a core: far finer than any request, far coarser than rounding
             // errors.

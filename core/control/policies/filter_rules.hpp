@@ -29,7 +29,7 @@ class FilterRules {
 
     // Whether any task may start on the machine.
     [[nodiscard]] bool takes_tasks(const Space& space, MachineId machine) const {
-        return space.open(machine) && space.instances(machine) < instances_;
+        return space.open(machine) && space.occupants(machine) < instances_;
     }
     // The largest demand that a task may have there.
     [[nodiscard]] Room room(const SchedulerState& scheduler, const Space& space,

@@ -110,7 +110,7 @@ class PowerSaving final : public Controller {
         if (!known_) return;
         if (machine >= since_.size()) since_.resize(machine + std::size_t{1}, never);
         const Space& space = scheduler.space();
-        if (!space.open(machine) || space.instances(machine) > 0 || since_[machine] < never) return;
+        if (!space.open(machine) || space.occupants(machine) > 0 || since_[machine] < never) return;
         since_[machine] = scheduler.now();
         idle_.insert({since_[machine], machine});
     }
