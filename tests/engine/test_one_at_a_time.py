@@ -285,6 +285,7 @@ def test_a_policy_cannot_use_its_own_dispatcher():
     entries: dict[str, Callable[[Any], object]] = {
         "view": lambda dispatcher: dispatcher.view,
         "wake_time": lambda dispatcher: dispatcher.wake_time,
+        "add": lambda dispatcher: dispatcher.add(NEW),
         "submit": lambda dispatcher: dispatcher.submit(1, 0.0),
         "end": lambda dispatcher: dispatcher.end(0, 0.0),
         "reject_placement": lambda dispatcher: dispatcher.reject_placement(0, 0.0),

@@ -70,7 +70,7 @@ def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
             commands[(each.command, each.folder)] = max(
                 earlier, each, key=lambda command: command.tasks
             )
-    return CommandSurvey(list(commands.values()), sorted(missing), list(prepare), list(sources))
+    return CommandSurvey(list(commands.values()), sorted(missing), list(prepare), tuple(sources))
 
 
 def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
