@@ -2,7 +2,9 @@
 
 Each interpreter runs a topic in a process of its own. Only one of the two works at any time: before
 each timed piece of work a process passes its turn to the other one, so that the same pieces are
-measured alternately (A, B, A, B, ...), and a slow period of the machine affects both builds.
+measured alternately (A, B, A, B, ...), and a slow period of the machine affects both builds. Both
+begin a part of a topic together. A part that the other build cannot run, for example because it
+uses a newer interface, is reported and not compared.
 """
 
 from __future__ import annotations
@@ -10,18 +12,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from measure import HERE, BenchmarkResult, Goal, ResultTable, turn_hooks
 
-TURN = "turn"  # a line of the worker; every other line is a result
+TURN = "turn"  # a line of the worker; every other line is the answer to a request
+
+
+@dataclass
+class PartError:
+    """The error of a part of a topic: its message in one line, and its traceback."""
+
+    message: str
+    details: str
 
 
 class Worker:
-    """A process of one interpreter that runs topics, a turn at a time."""
+    """A process of one interpreter that runs parts of topics, a turn at a time."""
 
     def __init__(self, python: str) -> None:
         self.python = python
@@ -40,7 +52,7 @@ class Worker:
         self.process.communicate()
 
     def exchange(self, line: str) -> str:
-        """Send a line, and wait until the process passes its turn or has a result."""
+        """Send a line, and wait until the process passes its turn or has an answer."""
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError("a worker has no pipes")
         self.process.stdin.write(line + "\n")
@@ -50,24 +62,40 @@ class Worker:
             sys.exit(f"{self.python}: the benchmark ended with an error (see above)")
         return answer.strip()
 
-    def turns(self, topic: str, quick: bool) -> Iterator[BenchmarkResult | None]:
-        """Yield None at the end of each turn, and the result of the topic at last."""
-        answer = self.exchange(json.dumps([topic, quick]))
+    def list_parts(self, topic: str) -> list[str] | PartError:
+        """Return the names of the parts of a topic."""
+        found = json.loads(self.exchange(json.dumps({"topic": topic})))
+        return found["parts"] if "parts" in found else PartError(**found["error"])
+
+    def turns(
+        self, topic: str, part: str, quick: bool
+    ) -> Iterator[BenchmarkResult | PartError | None]:
+        """Yield None at the end of each turn, and the result of the part or its error at last."""
+        answer = self.exchange(json.dumps({"topic": topic, "part": part, "quick": quick}))
         while answer == TURN:
             yield None
             answer = self.exchange(TURN)
         found: dict[str, Any] = json.loads(answer)
+        if "error" in found:
+            yield PartError(**found["error"])
+            return
+        result = found["result"]
         yield BenchmarkResult(
-            [ResultTable(**table) for table in found["tables"]],
-            [Goal(**goal) for goal in found["goals"]],
-            found["failures"],
+            [ResultTable(**table) for table in result["tables"]],
+            [Goal(**goal) for goal in result["goals"]],
+            result["failures"],
         )
 
 
-def in_turns(workers: list[Worker], topic: str, quick: bool) -> list[BenchmarkResult]:
-    """Run a topic on all workers, one turn of each after the other."""
-    pending = {number: worker.turns(topic, quick) for number, worker in enumerate(workers)}
-    results: dict[int, BenchmarkResult] = {}
+def in_turns(
+    workers: list[Worker], topic: str, part: str, quick: bool
+) -> list[BenchmarkResult | PartError]:
+    """Run a part of a topic on all workers, one turn of each after the other.
+
+    After the end of one worker, or its error, the others go on alone.
+    """
+    pending = {number: worker.turns(topic, part, quick) for number, worker in enumerate(workers)}
+    results: dict[int, BenchmarkResult | PartError] = {}
     while pending:
         for number, turns in list(pending.items()):
             result = next(turns)
@@ -112,11 +140,21 @@ def compare_tables(this: ResultTable, other: ResultTable) -> ResultTable:
     return table
 
 
-def compare_results(topic: str, this: BenchmarkResult, other: BenchmarkResult) -> BenchmarkResult:
-    """Join the results of two builds: the goals are those of this one, the failures of both."""
+def compare_results(
+    name: str, this: BenchmarkResult, other: BenchmarkResult | PartError
+) -> BenchmarkResult:
+    """Join the results of two builds: the goals are those of this one, the failures of both.
+
+    >>> error = PartError("InputError: controllers: unknown field", "Traceback...")
+    >>> compare_results("machine_states.saving", BenchmarkResult(), error).omitted
+    ['machine_states.saving: the other build cannot run it: InputError: controllers: unknown field']
+    """
+    if isinstance(other, PartError):
+        line = f"{name}: the other build cannot run it: {other.message}"
+        return BenchmarkResult([], this.goals, this.failures, [line])
     failures = this.failures + [f"the other build: {line}" for line in other.failures]
     if [table.title for table in this.tables] != [table.title for table in other.tables]:
-        return BenchmarkResult(failures=[*failures, f"{topic}: the builds have different tables"])
+        return BenchmarkResult(failures=[*failures, f"{name}: the builds have different tables"])
     tables = [
         compare_tables(*pair)
         for pair in zip(this.tables, other.tables, strict=True)
@@ -131,11 +169,53 @@ def compare_builds(
     """Measure each topic with this interpreter and the other one; yield the joined results."""
     with Worker(sys.executable) as here, Worker(other) as there:
         for topic in topics:
-            yield topic, compare_results(topic, *in_turns([here, there], topic, quick))
+            yield topic, compare_topic(here, there, topic, quick)
+
+
+def compare_topic(here: Worker, there: Worker, topic: str, quick: bool) -> BenchmarkResult:
+    """Measure the parts of a topic with two workers; an error of the first one ends the run."""
+    joined = BenchmarkResult()
+    parts = here.list_parts(topic)
+    if isinstance(parts, PartError):
+        sys.exit(f"{topic}: this build cannot run it:\n{parts.details}")
+    for part in parts:
+        name = f"{topic}.{part}" if part else topic
+        this, other = in_turns([here, there], topic, part, quick)
+        if isinstance(this, PartError):
+            sys.exit(f"{name}: this build cannot run it:\n{this.details}")
+        joined.extend(compare_results(name, this, other))
+    return joined
+
+
+def get_parts(topic: str) -> dict[str, Callable[[bool], BenchmarkResult]]:
+    """Return the parts of a topic by name; a topic without PARTS is one part without a name."""
+    module = import_module(topic)
+    parts = getattr(module, "PARTS", None)
+    if parts is None:
+        return {"": module.run}
+    return {part.__name__: partial(run_part, part) for part in parts}
+
+
+def run_part(part: Callable[[BenchmarkResult, bool], None], quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
+    part(result, quick)
+    return result
+
+
+def answer_request(topic: str, part: str | None = None, quick: bool = False) -> dict[str, Any]:
+    """Return the names of the parts of a topic, or the result of one of them, or the error."""
+    try:
+        parts = get_parts(topic)
+        if part is None:
+            return {"parts": list(parts)}
+        return {"result": asdict(parts[part](quick))}
+    except Exception as error:
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return {"error": asdict(PartError(message, traceback.format_exc()))}
 
 
 def work() -> None:
-    """Run the topics that arrive on the standard input, each line a topic and its size."""
+    """Answer the requests that arrive on the standard input, one per line."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # the pipe is for answers only
 
@@ -146,9 +226,7 @@ def work() -> None:
 
     turn_hooks.append(pass_turn)
     for line in iter(sys.stdin.readline, ""):
-        topic, quick = json.loads(line)
-        result = import_module(topic).run(quick)
-        print(json.dumps(asdict(result)), file=answers, flush=True)
+        print(json.dumps(answer_request(**json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

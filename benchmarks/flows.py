@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -304,10 +305,17 @@ def many_live(result: BenchmarkResult, quick: bool) -> None:
     )
 
 
+# One function per table, in the order in which they are printed.
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (
+    one_star,
+    many_stars,
+    many_equal,
+    many_live,
+)
+
+
 def run(quick: bool) -> BenchmarkResult:
     result = BenchmarkResult()
-    one_star(result, quick)
-    many_stars(result, quick)
-    many_equal(result, quick)
-    many_live(result, quick)
+    for part in PARTS:
+        part(result, quick)
     return result

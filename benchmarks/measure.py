@@ -45,9 +45,19 @@ class Goal:
 
 @dataclass
 class BenchmarkResult:
+    """Tables, goals and failures; `omitted` has a line for each part that was not compared."""
+
     tables: list[ResultTable] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    omitted: list[str] = field(default_factory=list)
+
+    def extend(self, other: BenchmarkResult) -> None:
+        """Append the content of another result."""
+        self.tables += other.tables
+        self.goals += other.goals
+        self.failures += other.failures
+        self.omitted += other.omitted
 
 
 # Called before each timed piece of work: `beside` measures another build at these points.

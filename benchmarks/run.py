@@ -101,6 +101,7 @@ def as_json(results: dict[str, BenchmarkResult]) -> str:
             ],
             "goals": [asdict(goal) for goal in result.goals],
             "failures": result.failures,
+            "omitted": result.omitted,
         }
         for topic, result in results.items()
     }
@@ -143,6 +144,8 @@ def main() -> int:
         if not options.json:
             for table in result.tables:
                 print_table(table)
+            for line in result.omitted:
+                print(f"\nNOT COMPARED  {line}")
             sys.stdout.flush()
     failures = [line for result in results.values() for line in result.failures]
     if options.json:

@@ -171,8 +171,12 @@ def variants(result: BenchmarkResult, quick: bool) -> None:
     )
 
 
+# One function per table, in the order in which they are printed.
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (by_parallelism, variants)
+
+
 def run(quick: bool) -> BenchmarkResult:
     result = BenchmarkResult()
-    by_parallelism(result, quick)
-    variants(result, quick)
+    for part in PARTS:
+        part(result, quick)
     return result
