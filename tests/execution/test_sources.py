@@ -1,15 +1,21 @@
 """The source of a simulation submits in a real execution too."""
 
+import shlex
+import signal
+from pathlib import Path
+
 import pytest
 
 import twinloop as tl
 from examples.source import Clients
-from tests.execution.runs import read_output, scenario, statuses, task
+from tests.execution.runs import launch, read_output, scenario, statuses, task
 from twinloop.description.errors import TwinloopError
 from twinloop.engine import CompiledScenario
 from twinloop.execution import execute
 from twinloop.execution.decision_replay import replay_decisions
 from twinloop.workload import NewTask, Source
+
+__all__ = ["launch"]  # a fixture
 
 pytestmark = pytest.mark.real
 
@@ -103,6 +109,72 @@ def test_a_new_task_has_its_environment_and_its_folder(tmp_path):
     given = new("n", *command, environment={"KIND": "new {id}"}, folder=str(tmp_path))
     execute(scenario(task("a", "true")).replace(source=Once(given)), tmp_path / "run")
     assert read_output(tmp_path / "run", "n") == f"new n n 1 0.01\n{tmp_path}\n"
+
+
+def list_added(folder):
+    """Return the lines of the command file after the list that is written before the run."""
+    first, _, rest = (folder / "commands.txt").read_text().partition("# added by the source")
+    assert first.startswith("# No shell reads these commands.")
+    return rest.splitlines()[1:]
+
+
+def test_a_new_command_is_listed_once_and_before_it_starts(tmp_path):
+    show = ["cat", str(tmp_path / "run" / "commands.txt"), "{id}"]
+    fast = {"environment": {"KIND": "fast"}, "folder": str(tmp_path)}
+    tasks = [
+        "a", new("as a", "true"), new("b", *show), new("c", "echo", "{node}"),
+        new("d", "echo", "{node}"), new("e", "echo", "\x1b[2K", **fast),
+        new("f", "echo", "{node}", parents=["e"]), new("g", "true", parents=["e"], **fast),
+        new("too large", "ls", cores=9.0),
+    ]  # fmt: skip
+    given = scenario(task("a", "true"), policy="fcfs", platform="1x1", source=Once(*tasks))
+    execute(given, tmp_path / "run")
+    assert list_added(tmp_path / "run") == [
+        f"# in {Path.cwd()}", f"1 x {shlex.join([*show[:2], 'b'])}", "3 x echo '{node}'",
+        f"# in {tmp_path}", "1 x env KIND=fast echo '\\x1b[2K'", "1 x env KIND=fast true",
+    ]  # fmt: skip
+    # The process of b has read the file after its own line was written, and before the next one.
+    seen = read_output(tmp_path / "run", "b").splitlines()
+    assert seen[-1] == f"1 x {shlex.join([*show[:2], 'b'])}"
+    assert seen == (tmp_path / "run" / "commands.txt").read_text().splitlines()[: len(seen)]
+
+
+def test_new_commands_are_listed_in_the_run_if_those_of_the_workload_are_listed_elsewhere(tmp_path):
+    file = tmp_path / "run" / "commands.txt"
+    tasks = ["a", new("as a", "true"), new("b", "echo"), new("c", "rm", str(file)),
+             new("d", "echo", "d"), new("e", "echo", "e")]  # fmt: skip
+    for names, listed in (("ab", ["1 x echo"]), ("abcde", ["1 x echo d", "1 x echo e"])):
+        given = [each for each in tasks if getattr(each, "id", each) in names]
+        given = scenario(task("a", "true"), policy="fcfs", platform="1x1", source=Once(*given))
+        execute(given, tmp_path / "run", announced=True, overwrite=True)
+        assert list_added(tmp_path / "run") == [f"# in {Path.cwd()}", *listed]
+    execute(scenario(task("a", "true")), tmp_path / "run", announced=True, overwrite=True)
+    assert not file.exists()
+
+
+class Endless(Source):
+    """Submits a new task that does not end."""
+
+    def __init__(self):
+        self.tasks = [
+            NewTask(id="n/1", run_time=1.0, command=["sh", "-c", "echo there; sleep 300"])
+        ]
+
+    def next(self, now, finished):
+        return (now, [self.tasks.pop()]) if self.tasks else None
+
+
+def test_a_killed_run_has_its_new_tasks_and_can_be_replaced(launch):
+    given = scenario(task("a", "true"), source=f"{__name__}:Endless")
+    run = launch(given, "--allow-code")
+    output = run.folder / "output" / "n%2F1" / "0.out"
+    run.until(lambda: output.exists() and output.stat().st_size)
+    run.kill()
+    run.ends(-signal.SIGKILL)
+    assert list_added(run.folder) == [f"# in {Path.cwd()}", "1 x sh -c 'echo there; sleep 300'"]
+    assert tl.read(run.folder).tasks["id"].to_list() == ["a", "n/1"]
+    execute(scenario(task("b", "true")), run.folder, overwrite=True)
+    assert [each.name for each in (run.folder / "output").iterdir()] == ["b"]
 
 
 def test_a_new_task_ends_with_a_parent_that_does_not_complete():

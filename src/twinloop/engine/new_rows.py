@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinloop.description.errors import InputError
 from twinloop.engine.workload_columns import find_exceeded_limit
@@ -92,16 +92,6 @@ def make_row(compiled: CompiledScenario, task: NewTask, submit: float) -> NewRow
         parents=_find_parents(compiled, task, field),
         command=_format_command(task, field),
     )
-
-
-def read_command(text: str) -> dict[str, Any]:
-    """Return the columns `command`, `environment` and `folder` of the command of a row.
-
-    >>> read_command('{"command": ["true"]}')
-    {'command': ['true'], 'environment': None, 'folder': None}
-    """
-    given = json.loads(text) if text else {}
-    return {name: given.get(name) for name in ("command", "environment", "folder")}
 
 
 def _find_parents(compiled: CompiledScenario, task: NewTask, field: str) -> tuple[int | str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled_scenario import CompiledScenario
-from twinloop.engine.new_rows import read_command
 from twinloop.trace.tables import COMMAND_COLUMNS, RESOURCES
 
 
@@ -46,6 +46,16 @@ class RunTasks(NamedTuple):
             np.concatenate([arrays.deadline, given["deadline"]]),
             added,
         )
+
+
+def read_command(text: str) -> dict[str, Any]:
+    """Return the columns `command`, `environment` and `folder` of the command of an added task.
+
+    >>> read_command('{"command": ["true"]}')
+    {'command': ['true'], 'environment': None, 'folder': None}
+    """
+    given = json.loads(text) if text else {}
+    return {name: given.get(name) for name in ("command", "environment", "folder")}
 
 
 def _build_added(compiled: CompiledScenario, given: dict[str, Any]) -> pl.DataFrame:

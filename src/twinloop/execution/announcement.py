@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +30,10 @@ _MAX_LINE_LENGTH: Final = 200
 #: Beginning of the first line of a command file, by which such a file is recognised.
 _FIRST_WORDS: Final = "# No shell reads these commands."
 _HEADING: Final = f"{_FIRST_WORDS} Names in braces are replaced when a task starts."
+#: Line before the commands of tasks that the source has added.
+_HEADING_OF_ADDED: Final = (
+    "# added by the source during the run; the numbers are of tasks added before the first start"
+)
 
 
 def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandSurvey:
@@ -204,9 +209,16 @@ def is_command_file(path: Path) -> bool:
 
 
 class CommandFile:
-    """The command file in the folder of a run that is about to begin.
+    """The command file in the folder of a run.
 
-    It is written before any command runs. If the run cannot begin, the folder is restored.
+    It is written before any command runs. If the run cannot begin, the folder is restored. The
+    command of a task that is added during the run is appended before it is started, so that the
+    file of a killed run has it too.
+
+    Args:
+        folder: Folder of the run.
+        text: Content at the start; None if the commands are listed elsewhere: the file is then
+            created for the first command that is appended.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
@@ -216,15 +228,19 @@ class CommandFile:
     []
     """
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str | None) -> None:
         #: Path of the file.
         self.path = folder / COMMANDS
-        self._text = text.encode()
+        self._text = text
         self._created_folder = not folder.exists()
         self._previous = self.path.read_bytes() if self.path.is_file() else None
-        self._is_kept = False
+        #: Working folder of the last command that was appended.
+        self._last_folder: str | None = None
+        self._is_kept = text is None
+        if text is None:
+            return
         try:
-            self._write(self._text)
+            self._write(text.encode())
         except BaseException:
             self.withdraw()
             raise
@@ -232,8 +248,23 @@ class CommandFile:
     def keep(self) -> None:
         """Keep the file, because the run has begun; write it again if the folder was emptied."""
         self._is_kept = True
-        if not self.path.is_file():
-            self._write(self._text)
+        if self._text is not None and not self.path.is_file():
+            self._write(self._text.encode())
+
+    def append(self, added: DistinctCommand) -> None:
+        """Append the command of a task that the source has added; an OSError if it cannot be."""
+        if not self.path.is_file():  # there was no list at the start, or a task has removed it
+            self._write((self._text or f"{_HEADING}\n").encode())
+            self._last_folder = None
+        lines = [] if self._last_folder is not None else [_HEADING_OF_ADDED]
+        if added.folder != self._last_folder:
+            lines.append(f"# in {escape_name(added.folder)}")
+        lines.append(f"{added.tasks} x {escape_name(added.command)}")
+        # The link of a task to another file is not followed.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.path, flags), "ab") as stream:
+            stream.write(("\n".join(lines) + "\n").encode())
+        self._last_folder = added.folder
 
     def withdraw(self) -> None:
         """Restore the folder, unless the run has begun."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from twinloop.description.errors import TwinloopError
 from twinloop.engine import CompiledScenario
-from twinloop.engine.new_rows import NewRow, make_row, read_command
+from twinloop.engine.new_rows import NewRow, make_row
+from twinloop.engine.run_tasks import read_command
 from twinloop.workload import NewTask
 
 

@@ -103,7 +103,8 @@ def execute(
         inherit_output: Whether tasks have the stdout and stderr of this process; their output is
             then not kept.
         announced: Whether the commands have been announced already; by default they are announced,
-            and every command is written to `commands.txt` in the folder.
+            and every command is written to `commands.txt` in the folder. The commands of tasks that
+            the source adds are appended there in both cases, each before its first start.
         announce: Called with each line for the user, the commands first; by default the lines go
             to stderr.
         on_progress: Called regularly with the progress of the run.
@@ -148,9 +149,9 @@ def execute(
         run = make_run_name()
         commands = TaskCommands(compiled, path / OUTPUT, run=run)
         survey = survey_tasks(scenario, commands)
-        command_file = None if announced else CommandFile(path, list_commands({"": survey}))
-        if command_file is not None:
-            stack.callback(command_file.withdraw)
+        command_file = CommandFile(path, None if announced else list_commands({"": survey}))
+        stack.callback(command_file.withdraw)
+        if not announced:
             for line in summarise(survey, command_file.path):
                 notify(line)
         for line in remove_stale_groups():
@@ -192,13 +193,12 @@ def execute(
         }
         plan = _make_plan(compiled, machine, facts, period).with_manifest(cleaned=[assumption])
         run_folder = RunFolder.create(path, plan, overwrite=overwrite, inputs=inputs)
-        if command_file is not None:
-            command_file.keep()
+        command_file.keep()
         stack.callback(run_folder.close)
         meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
         try:
             loop, run_facts = _run(
-                compiled, run_folder, nodes, commands, meters,
+                compiled, run_folder, nodes, commands, command_file, meters,
                 period=period, limits=limits,
                 inherit_output=inherit_output, on_progress=on_progress,
             )  # fmt: skip
@@ -220,6 +220,7 @@ def _run(
     run_folder: RunFolder,
     nodes: LocalNodes,
     commands: TaskCommands,
+    command_file: CommandFile,
     meters: PowerRecorder,
     *,
     period: float,
@@ -232,7 +233,9 @@ def _run(
     run_folder.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
     trees: ProcessTrees[tuple[int, int, int]] = ProcessTrees(nodes.run)
     recorder = UsageRecorder(clock, run_folder.journal, period=period, trees=trees)
-    starter = TaskStarter(clock, nodes, commands, recorder, trees, inherit_output=inherit_output)
+    starter = TaskStarter(
+        clock, nodes, commands, command_file, recorder, trees, inherit_output=inherit_output
+    )
     loop = DispatchLoop(
         compiled,
         clock,

@@ -21,7 +21,7 @@ from twinloop.description.replacement import (
     set_aside,
 )
 from twinloop.execution.announcement import COMMANDS, is_command_file
-from twinloop.execution.run_journal import RunJournal
+from twinloop.execution.run_journal import RunJournal, read_entries
 from twinloop.execution.task_commands import file_name_from_id
 from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST, make_ownership_rule, write_tables
@@ -161,7 +161,7 @@ def find_run_files(path: Path) -> OwnedFiles:
     """Find the files of a run, finished or not; an InputError if the folder has none.
 
     Each task owns a folder of `output` with its contents; the tasks are those of the trace, or of
-    the plan if there is no trace yet.
+    the plan and the journal if there is no trace yet.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
@@ -207,13 +207,24 @@ def _find_first_files(path: Path) -> OwnedFiles:
 
 def _list_tasks(path: Path) -> list[str]:
     """List the tasks of a run; empty if they cannot be read."""
-    folder = path if (path / MANIFEST).is_file() else path / PLAN
+    is_over = (path / MANIFEST).is_file()
+    folder = path if is_over else path / PLAN
     if not (folder / _TASK_TABLE).is_file():
         return []
     try:
-        return [str(task) for task in read_parquet(folder / _TASK_TABLE)["id"].drop_nulls()]
+        tasks = [str(task) for task in read_parquet(folder / _TASK_TABLE)["id"].drop_nulls()]
+        return tasks if is_over else tasks + _list_added_tasks(path / JOURNAL)
     except (pl.exceptions.PolarsError, OSError):
         return []  # the output of the tasks is then treated as foreign, and kept
+
+
+def _list_added_tasks(journal: Path) -> list[str]:
+    """List the tasks that the source of a run has added, from its journal."""
+    if not journal.is_file():
+        return []
+    entries = (entry for entry in read_entries(journal) if entry.get("e") == "add")
+    columns = (entry.get("columns") for entry in entries)
+    return [str(each["id"]) for each in columns if isinstance(each, dict) and "id" in each]
 
 
 def _make_no_run_error(path: Path) -> InputError:

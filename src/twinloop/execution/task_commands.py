@@ -36,6 +36,9 @@ _PLACEHOLDERS: Final = {name: f"{{{name}}}" for name in NODE_VARIABLES}
 
 _MAX_NAME_LENGTH: Final = 100
 
+#: A distinct command: its text with the variables that are set for it, its folder, its program.
+_CommandKey = tuple[str, str, str]
+
 
 class Launch(NamedTuple):
     """Arguments, environment and folder of a task on one node."""
@@ -121,6 +124,11 @@ class TaskCommands:
         self._rows = self._tasks.to_dicts()
         is_native = compiled.python_source is None
         self._sources = () if is_native else (compiled.scenario.source.title,)
+        #: Commands that are listed already; empty if the source can add no task.
+        self._listed: set[_CommandKey] = set()
+        #: The commands of added tasks, in the order of the tasks, and the numbers of their tasks.
+        self._added: list[_CommandKey] = []
+        self._added_counts: Counter[_CommandKey] = Counter()
         #: Folder of the output folders of tasks.
         self.outputs = output
         #: Environment variables of every task.
@@ -137,12 +145,11 @@ class TaskCommands:
                 field="workload.command",
                 remedy='give one, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )
-        commands: Counter[tuple[str, str, str]] = Counter()
+        commands: Counter[_CommandKey] = Counter()
         programs: dict[tuple[str, Path, str | None], Launch] = {}
         for task in range(self._tasks.height):
             launch = self._build_launch(task, _PLACEHOLDERS)
-            shown = shlex.join([*self._list_changed_variables(task, launch), *launch.argv])
-            commands[(shown, str(launch.folder), launch.argv[0])] += 1
+            commands[self._make_key(task, launch)] += 1
             key = (launch.argv[0], launch.folder, launch.environment.get("PATH"))
             programs.setdefault(key, launch)
         missing = {
@@ -151,7 +158,13 @@ class TaskCommands:
             if launch.program is None or not os.access(launch.program, os.X_OK)
         }
         distinct = [DistinctCommand(*command, tasks) for command, tasks in commands.most_common()]
+        if self._sources:
+            self._listed |= commands.keys()
         return CommandSurvey(distinct, sorted(missing), sources=self._sources)
+
+    def _make_key(self, task: int, launch: Launch) -> _CommandKey:
+        shown = shlex.join([*self._list_changed_variables(task, launch), *launch.argv])
+        return shown, str(launch.folder), launch.argv[0]
 
     def _list_changed_variables(self, task: int, launch: Launch) -> list[str]:
         """Return arguments of `env` for the variables of a task that differ from inherited ones."""
@@ -180,7 +193,23 @@ class TaskCommands:
         }
         command = {name: columns[name] for name in ("command", "environment", "folder")}
         self._rows.append(values | command)
-        self._build_launch(len(self._rows) - 1, _PLACEHOLDERS)
+        task = len(self._rows) - 1
+        key = self._make_key(task, self._build_launch(task, _PLACEHOLDERS))
+        self._added.append(key)
+        self._added_counts[key] += 1
+
+    def pop_unlisted(self, task: int) -> DistinctCommand | None:
+        """Return the command of a task that no list has yet; None if it is listed or was returned.
+
+        Its number of tasks counts those that have been added so far.
+        """
+        if task < self._tasks.height:
+            return None
+        key = self._added[task - self._tasks.height]
+        if key in self._listed:
+            return None
+        self._listed.add(key)
+        return DistinctCommand(*key, self._added_counts[key])
 
     def templates(self) -> list[list[str]]:
         """Return the commands of all tasks, with their variables in braces."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from twinloop._core import spawn
 from twinloop.description.errors import InputError
+from twinloop.execution.announcement import CommandFile
 from twinloop.execution.clock import RunClock
 from twinloop.execution.nodes import LocalNodes, NodeTask
 from twinloop.execution.process_trees import ProcessTrees, require_start_ticks
@@ -83,6 +84,7 @@ class TaskStarter:
         clock: RunClock,
         nodes: LocalNodes,
         commands: TaskCommands,
+        command_file: CommandFile,
         recorder: UsageRecorder,
         trees: ProcessTrees[tuple[int, int, int]],
         *,
@@ -92,6 +94,7 @@ class TaskStarter:
         self._nodes = nodes
         #: The commands of the tasks.
         self.commands = commands
+        self._command_file = command_file
         self._recorder = recorder
         self._trees = trees
         self._inherit_output = inherit_output
@@ -111,6 +114,9 @@ class TaskStarter:
         self, task: int, attempt: int, placement: list[tuple[int, float]], names: list[str]
     ) -> tuple[list[TaskProcess], list[dict[str, Any]]]:
         """Start a task on all its nodes; returns its processes and their journal entries."""
+        added = self.commands.pop_unlisted(task)
+        if added is not None:
+            self._command_file.append(added)
         started: list[TaskProcess] = []
         entries = []
         try:
