@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import polars as pl
 from measure import BenchmarkResult, Goal, ResultTable, side_by_side
@@ -21,7 +24,8 @@ USERS = 1_000  # so that each session has one task
 def started(finished: int, kind: str = "recorded") -> Simulation:
     """Return a simulation in which so many tasks have finished and LIVE tasks wait or run.
 
-    The finished tasks are of the workload, of users with sessions, or were added in the run.
+    The finished tasks are of the workload, without files or with one file each in a store, of
+    users with sessions, or were added in the run.
     """
     numbers = np.arange(finished + LIVE)
     random = np.random.default_rng(finished)
@@ -41,10 +45,19 @@ def started(finished: int, kind: str = "recorded") -> Simulation:
     )
     # The run starts at the first submission of the workload.
     added = tasks[1:finished] if kind == "added" else tasks[:0]
+    listed = tasks.join(added, on="id", how="anti", maintain_order="left")
+    platform: dict[str, Any] = {"clusters": [{"hosts": [{"count": NODES, "cores": 1}]}]}
+    files: dict[str, pl.DataFrame] = {}
+    if kind == "with files":
+        platform["stores"] = [{"name": "disk", "write": "100 GB/s"}]
+        files = {
+            "files": tasks.select(file="id", size=pl.lit(1e6)),
+            "task_files": tasks.select(task="id", file="id", access=pl.lit("write")),
+        }
     scenario = Scenario(
-        platform=f"{NODES}x1",
+        platform=platform,
         policy="easy",
-        workload=Workload(tasks=tasks.join(added, on="id", how="anti", maintain_order="left")),
+        workload=Workload(tasks=listed, **files),
         source="sessions:10" if kind == "sessions" else "rigid",
     )
     simulation = Simulation(scenario)
@@ -56,20 +69,21 @@ def started(finished: int, kind: str = "recorded") -> Simulation:
     return simulation
 
 
-def run(quick: bool) -> BenchmarkResult:
-    result = BenchmarkResult()
+def measure_copies(
+    result: BenchmarkResult, title: str, cases: Sequence[tuple[str, int]], quick: bool
+) -> list[tuple[str, int, float, float]]:
+    """Add a table of copies; return its rows: kind, finished tasks, us per copy, ms per fork."""
     table = ResultTable(
-        f"Copies of a simulation with {LIVE:,} live tasks: EASY on {NODES} nodes (CPU time)",
+        f"{title}: EASY on {NODES} nodes (CPU time)",
         {
-            "tasks": "",
+            "tasks": "s",
             "finished": ",d",
             "a copy, us": ",.1f",
             "copied and run to the end, ms": ",.2f",
         },
         costs=["a copy, us", "copied and run to the end, ms"],
     )
-    cases = [("recorded", finished) for finished in FINISHED[: 2 if quick else None]]
-    for kind, finished in (*cases, ("sessions", MORE), ("added", MORE)):
+    for kind, finished in cases:
         original = started(finished, kind)
         if original.kpis()["completed"] != finished:
             result.failures.append(f"forks: {finished:,} {kind} tasks: not all have finished")
@@ -89,22 +103,50 @@ def run(quick: bool) -> BenchmarkResult:
         if answers["fork"].kpis()["completed"] != finished + LIVE:
             result.failures.append(f"forks: {finished:,} {kind} tasks: a copy did not end")
     result.tables.append(table)
-    result.goals += [
+    return [(kind, finished, micro, milli) for kind, finished, micro, milli in table.rows]
+
+
+def add_copy_goal(result: BenchmarkResult, kind: str, finished: int, micro: float) -> None:
+    result.goals.append(
         Goal(
             f"copy of {LIVE:,} live among {finished:,} finished tasks, {kind}",
             f"at most {COPY_US:.0f} us",
             f"{micro:.1f} us",
             micro <= COPY_US,
         )
-        for kind, finished, micro, _ in table.rows[len(cases) - 1 :]
-    ]
-    milli = table.rows[len(cases) - 1][-1]
-    result.goals += [
+    )
+
+
+def by_kind(result: BenchmarkResult, quick: bool) -> None:
+    cases = [("recorded", finished) for finished in FINISHED[: 2 if quick else None]]
+    title = f"Copies of a simulation with {LIVE:,} live tasks"
+    rows = measure_copies(result, title, [*cases, ("sessions", MORE), ("added", MORE)], quick)
+    for kind, finished, micro, _ in rows[len(cases) - 1 :]:
+        add_copy_goal(result, kind, finished, micro)
+    milli = rows[len(cases) - 1][-1]
+    result.goals.append(
         Goal(
             f"copy that runs {LIVE:,} jobs to the end, EASY",
             f"under {FORK_MS:.0f} ms",
             f"{milli:.2f} ms",
             milli < FORK_MS,
-        ),
-    ]
+        )
+    )
+
+
+def with_files(result: BenchmarkResult, quick: bool) -> None:
+    cases = [("with files", finished) for finished in FINISHED[:2]]
+    title = f"Copies of a simulation with {LIVE:,} live tasks, each of which writes a file"
+    *_, (kind, finished, micro, _) = measure_copies(result, title, cases, quick)
+    add_copy_goal(result, kind, finished, micro)
+
+
+# One function per table, in the order in which they are printed.
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (by_kind, with_files)
+
+
+def run(quick: bool) -> BenchmarkResult:
+    result = BenchmarkResult()
+    for part in PARTS:
+        part(result, quick)
     return result

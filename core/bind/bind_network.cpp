@@ -43,7 +43,8 @@ class NetworkView final : public NetworkPart {
 class StoreView final : public NetworkPart {
   public:
     using NetworkPart::NetworkPart;
-    [[nodiscard]] DataStore& data() const { return net().transfers.stores[store]; }
+    [[nodiscard]] const DataStore& data() const { return net().transfers.stores[store]; }
+    [[nodiscard]] const FilePlaces& files() const { return net().transfers.files(); }
     [[nodiscard]] const std::string& name() const { return net().stores[store]; }
 };
 
@@ -98,11 +99,11 @@ nb::object transfer(NetworkView& self, nb::handle source, nb::handle target, nb:
         const auto called = nb::cast<std::string>(file);
         spec.file = net.files.intern(called);
         if (spec.source != none) {
-            const DataStore& from = net.transfers.stores[spec.source];
-            if (!from.holds(spec.file))
+            const FilePlaces& files = net.transfers.files();
+            if (!files.has(spec.file, spec.source))
                 refuse_value("store '" + net.stores[spec.source] + "' has no file '" + called +
                              "'");
-            spec.bytes = from.size_of(spec.file);
+            spec.bytes = files.size_of(spec.file, spec.source);
         }
     }
     if (!size.is_none()) spec.bytes = nb::cast<double>(size);
@@ -144,13 +145,15 @@ A store of files at a node of a network. Created by `Network.store`.
             [](StoreView& self, const std::string& file, double size) {
                 check_not_negative("size", size);
                 const FileId id = self.net().files.intern(file);
-                DataStore& data = self.data();
-                const double present = data.holds(id) ? data.size_of(id) : 0.0;
+                const DataStore& data = self.data();
+                const FilePlaces& files = self.files();
+                const double present =
+                    files.has(id, self.store) ? files.size_of(id, self.store) : 0.0;
                 if (!data.fits(size - present))
                     refuse_value("store '" + self.name() + "' has " +
                                  bytes_text(std::max(data.free(), 0.0)) +
                                  " bytes left, and file '" + file + "' needs " + bytes_text(size));
-                data.put(id, size);
+                self.net().transfers.put_file(self.store, id, size);
             },
             nb::arg("file"), nb::arg("size"),
             "Store a file at once, without a transfer; a file of that name is replaced.")
@@ -158,19 +161,18 @@ A store of files at a node of a network. Created by `Network.store`.
             "delete",
             [](StoreView& self, const std::string& file) {
                 const FileId id = self.net().files.intern(file);
-                if (!self.data().holds(id))
+                if (!self.files().has(id, self.store))
                     refuse_value("store '" + self.name() + "' has no file '" + file + "'");
-                self.data().remove(id);
+                self.net().transfers.remove_file(self.store, id);
             },
             nb::arg("file"), "Delete a file; transfers that read it continue.")
         .def_prop_ro(
             "files",
             [](const StoreView& self) {
-                std::vector<std::pair<FileId, double>> found(self.data().files().begin(),
-                                                             self.data().files().end());
-                std::ranges::sort(found);
                 nb::dict files;
-                for (const auto& [file, size] : found) files[self.net().files[file].c_str()] = size;
+                self.files().each([&](FileId file, StoreId store, double size) {
+                    if (store == self.store) files[self.net().files[file].c_str()] = size;
+                });
                 return files;
             },
             nb::sig("def files(self) -> dict[str, float]"), "The files and their sizes (bytes).")

@@ -535,6 +535,8 @@ void bind_world(nb::module_& module) {
                 const auto run = self.hold();
                 const MachineId same =
                     like.is_none() ? no_machine : machine_of(run, nb::cast<std::int64_t>(like));
+                if (same != no_machine && run->state().fleet[same].is_instance)
+                    throw nb::value_error("a machine cannot be like an instance");
                 if (amounts.size() != run->scheduler().space().resources())
                     throw nb::value_error("give an amount for each other resource");
                 return run->add_machine({cores, memory, speed, mhz}, amounts, same);
@@ -545,8 +547,9 @@ void bind_world(nb::module_& module) {
             nb::sig("def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, "
                     "mhz: float = 0.0, amounts: collections.abc.Sequence[float] = (), like: "
                     "int | None = None) -> int"),
-            "Add a machine, with the power model and the states of the machine `like`; return its "
-            "index.")
+            "Add a machine, with the power model, the states, the ports, the links and the store "
+            "of "
+            "the machine `like`; return its index.")
         .def(
             "share_machines", [](WorldHandle& self) { self.hold()->share_machines(); },
             "Share the machines by activities from now on, as instances need it.")
@@ -680,11 +683,11 @@ void bind_world(nb::module_& module) {
             nb::sig("def restore_machine(self, machine: int, known: dict[str, typing.Any]) -> "
                     "None"))
         .def(
-            "restore_store",
-            [](WorldHandle& self, std::uint32_t store, const std::vector<std::uint32_t>& files) {
-                self.hold()->restore_store(store, files);
+            "restore_stores",
+            [](WorldHandle& self, const std::vector<std::vector<std::uint32_t>>& files) {
+                self.hold()->restore_stores(files);
             },
-            nb::arg("store"), nb::arg("files"))
+            nb::arg("files"))
         .def(
             "restore_submissions",
             [](WorldHandle& self, std::size_t added, const std::vector<double>& memory,

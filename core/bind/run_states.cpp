@@ -186,14 +186,12 @@ nb::list save_machines(const World& run) {
 
 // The files of each store, by number.
 nb::list save_stores(const World& run) {
+    const Transfers& transfers = run.state().staging.transfers;
+    std::vector<std::vector<FileId>> files(transfers.stores.size());
+    transfers.files().each(
+        [&](FileId file, StoreId store, double) { files[store].push_back(file); });
     nb::list stores;
-    for (const DataStore& store : run.state().staging.transfers.stores) {
-        std::vector<FileId> files;
-        files.reserve(store.files().size());
-        for (const auto& [file, bytes] : store.files()) files.push_back(file);
-        std::ranges::sort(files);
-        stores.append(files);
-    }
+    for (const std::vector<FileId>& each : files) stores.append(each);
     return stores;
 }
 

@@ -93,6 +93,9 @@ class EventQueue {
     [[nodiscard]] std::size_t size() const { return heap_.size() - (open_ ? 1 : 0); }
     [[nodiscard]] bool queued(EventId id) const { return positions_[id] != idle; }
     [[nodiscard]] double time_of(EventId id) const { return value_of(heap_[positions_[id]].time); }
+    [[nodiscard]] std::uint64_t rank_of(EventId id) const {
+        return heap_[positions_[id]].order & ((std::uint64_t{1} << kind_shift) - 1);
+    }
     [[nodiscard]] bool used(EventId id) const { return id < slots_.size() && slots_[id].used; }
     [[nodiscard]] const Slot& operator[](EventId id) const { return slots_[id]; }
     void set_recurrence(EventId id, std::uint32_t index) { slots_[id].recurrence = index; }
@@ -103,6 +106,7 @@ class EventQueue {
 
   private:
     static constexpr std::size_t arity = 4;
+    static constexpr unsigned kind_shift = 56;  // of the rank of the kind in the order
 
     struct Entry {
         Ordinal time;
@@ -115,7 +119,7 @@ class EventQueue {
 
     void place(EventId id, double time, std::uint64_t rank) {
         const auto kind = static_cast<std::size_t>(slots_[id].kind);
-        const Entry entry{ordinal_of(time), std::uint64_t{ranks_[kind]} << 56 | rank, id};
+        const Entry entry{ordinal_of(time), std::uint64_t{ranks_[kind]} << kind_shift | rank, id};
         std::size_t at = positions_[id];
         if (at == idle) {
             at = open_ ? 0 : heap_.size();

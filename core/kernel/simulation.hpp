@@ -145,6 +145,7 @@ class Simulation {
     }
     [[nodiscard]] bool timer_pending(EventId event, std::uint64_t token) const;
     [[nodiscard]] double timer_time(EventId event) const { return queue_.time_of(event); }
+    [[nodiscard]] std::uint64_t timer_rank(EventId event) const { return queue_.rank_of(event); }
     [[nodiscard]] std::vector<std::uint64_t> timer_tokens() const;
 
     // Resources

@@ -1,21 +1,19 @@
-// A data store: files in a capacity, of which writes reserve their part in advance, and a bound on
-// the transfers that it serves at once.
+// A data store: a capacity for files, of which writes reserve their part in advance, and a bound on
+// the transfers that it serves at once. `Transfers` knows which files are in it.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <list>
 #include <string>
-#include <unordered_map>
 
 #include "kernel/activity.hpp"
 #include "kernel/measure.hpp"
+#include "platform/file_places.hpp"
 #include "platform/network.hpp"
 
 namespace twinloop {
 
-using StoreId = std::uint32_t;
-using FileId = std::uint32_t;
 using TransferId = std::uint32_t;
 
 // A number of bytes for messages.
@@ -46,24 +44,16 @@ class DataStore {
     [[nodiscard]] bool fits(double bytes) const {
         return bytes <= free() + 1e-12 * spec.capacity || spec.capacity == never;
     }
-    [[nodiscard]] bool holds(FileId file) const { return files_.contains(file); }
-    [[nodiscard]] double size_of(FileId file) const { return files_.at(file); }
-    [[nodiscard]] const std::unordered_map<FileId, double>& files() const { return files_; }
 
     void promise(double bytes) { promised_.add(bytes); }
     void withdraw_promise(double bytes) { promised_.subtract(bytes); }
-    // A file that exists is replaced.
-    void put(FileId file, double bytes) {
-        remove(file);
+    void add_file(double bytes) {
         used_.add(bytes);
-        files_[file] = bytes;
+        ++files_;
     }
-    void remove(FileId file) {
-        const auto found = files_.find(file);
-        if (found == files_.end()) return;
-        used_.subtract(found->second);
-        files_.erase(found);
-        if (files_.empty()) used_.clear();
+    void remove_file(double bytes) {
+        used_.subtract(bytes);
+        if (--files_ == 0) used_.clear();
     }
 
     [[nodiscard]] bool has_stream() const { return active < spec.streams; }
@@ -79,7 +69,7 @@ class DataStore {
   private:
     Sum used_;
     Sum promised_;
-    std::unordered_map<FileId, double> files_;
+    std::uint32_t files_ = 0;
 };
 
 }  // namespace twinloop

@@ -11,18 +11,25 @@
 
 namespace twinloop {
 
+Network::Topology& Network::edit() {
+    if (is_shared_) topology_ = std::make_shared<Topology>(*topology_);
+    is_shared_ = false;
+    return *topology_;
+}
+
 NodeId Network::add_node(ResourceId out, ResourceId in) {
-    nodes_.push_back({out, in, {}});
-    return static_cast<NodeId>(nodes_.size() - 1);
+    edit().nodes.push_back({{out, in}, {}});
+    return static_cast<NodeId>(nodes() - 1);
 }
 
 LinkId Network::add_link(NodeId a, NodeId b, ResourceId forward, ResourceId backward,
                          double latency) {
     check_not_negative("latency", latency);
-    const auto link = static_cast<LinkId>(links_.size());
-    links_.push_back({a, b, forward, backward, latency});
-    nodes_[a].links.push_back(link);
-    if (b != a) nodes_[b].links.push_back(link);
+    const auto link = static_cast<LinkId>(links());
+    Topology& topology = edit();
+    topology.links.push_back({a, b, forward, backward, latency});
+    topology.nodes[a].links.push_back(link);
+    if (b != a) topology.nodes[b].links.push_back(link);
     found_.clear();
     trees_.clear();
     return link;
@@ -32,7 +39,7 @@ void Network::add_route(NodeId from, NodeId to, std::span<const LinkId> links, d
     if (!std::isnan(latency)) check_not_negative("latency", latency);
     NodeId at = from;
     for (const LinkId link : links) {
-        if (links_[link].a != at && links_[link].b != at)
+        if (ends(link).a != at && ends(link).b != at)
             throw std::invalid_argument("the links of a route must follow each other");
         at = other_end(link, at);
     }
@@ -42,8 +49,8 @@ void Network::add_route(NodeId from, NodeId to, std::span<const LinkId> links, d
     path.latency = latency;
     path.reachable = true;
     add_links(path, from, links);
-    if (nodes_[to].in != none) path.resources.push_back(nodes_[to].in);
-    declared_[key(from, to)] = std::move(path);
+    if (ports(to).in != none) path.resources.push_back(ports(to).in);
+    edit().declared[key(from, to)] = std::move(path);
     found_.erase(key(from, to));
 }
 
@@ -55,7 +62,7 @@ void Network::set_base_latency(double seconds) {
 // Other routes may be the shortest ones now.
 void Network::set_latency(LinkId link, double seconds) {
     check_not_negative("latency", seconds);
-    links_[link].latency = seconds;
+    edit().links[link].latency = seconds;
     found_.clear();
     trees_.clear();
 }
@@ -63,28 +70,30 @@ void Network::set_latency(LinkId link, double seconds) {
 double Network::latency(const Path& path) const {
     if (!std::isnan(path.latency)) return path.latency;
     double total = base_latency_;
-    for (const LinkId link : path.links) total += links_[link].latency;
+    for (const LinkId link : path.links) total += ends(link).latency;
     return total;
 }
 
 const Network::Path& Network::path(NodeId from, NodeId to) {
-    if (!declared_.empty())
-        if (const auto found = declared_.find(key(from, to)); found != declared_.end())
+    const auto& declared = topology_->declared;
+    if (!declared.empty())
+        if (const auto found = declared.find(key(from, to)); found != declared.end())
             return found->second;
-    const auto [place, added] = found_.try_emplace(key(from, to));
-    if (added) {
-        if (!links_.empty() && !trees_.contains(from)) trees_.emplace(from, shortest_from(from));
-        place->second = find(from, to);
+    std::shared_ptr<const Path>& place = found_[key(from, to)];
+    if (place == nullptr) {
+        if (links() > 0 && !trees_.contains(from))
+            trees_.emplace(from, std::make_shared<std::vector<LinkId>>(shortest_from(from)));
+        place = std::make_shared<Path>(find(from, to));
     }
-    return place->second;
+    return *place;
 }
 
 // The port of the first node, and the links in their direction.
 void Network::add_links(Path& path, NodeId from, std::span<const LinkId> links) const {
-    if (nodes_[from].out != none) path.resources.push_back(nodes_[from].out);
+    if (ports(from).out != none) path.resources.push_back(ports(from).out);
     for (const LinkId link : links) {
-        const LinkEnds& ends = links_[link];
-        const ResourceId resource = ends.a == from ? ends.forward : ends.backward;
+        const LinkEnds& both = ends(link);
+        const ResourceId resource = both.a == from ? both.forward : both.backward;
         // A half-duplex link may be used in both directions, and is occupied once.
         if (resource != none && std::ranges::find(path.resources, resource) == path.resources.end())
             path.resources.push_back(resource);
@@ -100,26 +109,26 @@ Network::Path Network::find(NodeId from, NodeId to) const {
         return path;
     }
     path.latency = std::numeric_limits<double>::quiet_NaN();
-    std::vector<LinkId> links;
-    if (!links_.empty()) {
-        const std::vector<LinkId>& last = trees_.at(from);
+    std::vector<LinkId> way;
+    if (links() > 0) {
+        const std::vector<LinkId>& last = *trees_.at(from);
         for (NodeId at = to; at != from; at = other_end(last[at], at)) {
             // A node that was added after the search has no links: those search again.
             if (at >= last.size() || last[at] == none) return path;
-            links.push_back(last[at]);
+            way.push_back(last[at]);
         }
-        std::ranges::reverse(links);
+        std::ranges::reverse(way);
     }
     path.reachable = true;
-    add_links(path, from, links);
-    if (nodes_[to].in != none) path.resources.push_back(nodes_[to].in);
+    add_links(path, from, way);
+    if (ports(to).in != none) path.resources.push_back(ports(to).in);
     return path;
 }
 
 std::vector<LinkId> Network::shortest_from(NodeId from) const {
     using Entry = std::tuple<double, std::uint32_t, NodeId>;  // latency, links, node
-    std::vector<std::pair<double, std::uint32_t>> best(nodes_.size(), {never, none});
-    std::vector<LinkId> last(nodes_.size(), none);
+    std::vector<std::pair<double, std::uint32_t>> best(nodes(), {never, none});
+    std::vector<LinkId> last(nodes(), none);
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
     best[from] = {0.0, 0};
     open.emplace(0.0, 0, from);
@@ -127,9 +136,9 @@ std::vector<LinkId> Network::shortest_from(NodeId from) const {
         const auto [latency, hops, node] = open.top();
         open.pop();
         if (best[node] != std::pair(latency, hops)) continue;
-        for (const LinkId link : nodes_[node].links) {
+        for (const LinkId link : links_of(node)) {
             const NodeId next = other_end(link, node);
-            const std::pair candidate(latency + links_[link].latency, hops + 1);
+            const std::pair candidate(latency + ends(link).latency, hops + 1);
             if (candidate >= best[next]) continue;
             best[next] = candidate;
             last[next] = link;

@@ -17,6 +17,55 @@ std::array<StoreId, 2> stores_of(const TransferSpec& spec) {
 
 }  // namespace
 
+// ---- Files, nodes and stores --------------------------------------------------------------------
+
+void Transfers::put_file(StoreId store, FileId file, double bytes) {
+    remove_file(store, file);
+    files_.add(file, store, bytes);
+    stores[store].add_file(bytes);
+}
+
+void Transfers::remove_file(StoreId store, FileId file) {
+    if (!files_.has(file, store)) return;
+    stores[store].remove_file(files_.size_of(file, store));
+    files_.remove(file, store);
+}
+
+void Transfers::remove_files() {
+    files_.each([&](FileId, StoreId store, double bytes) { stores[store].remove_file(bytes); });
+    files_ = {};
+}
+
+NodeId Transfers::add_node_like(Simulation& simulation, NodeId like) {
+    const auto copy = [&](ResourceId id) {
+        return id == none ? none : simulation.add_resource(simulation.capacity(id));
+    };
+    const Network::Ports ports = network.ports(like);
+    const ResourceId out = copy(ports.out);
+    const NodeId node = network.add_node(out, copy(ports.in));
+    const std::span<const LinkId> links = network.links_of(like);
+    for (const LinkId link : std::vector<LinkId>(links.begin(), links.end())) {
+        const Network::LinkEnds ends = network.ends(link);
+        const ResourceId forward = copy(ends.forward);
+        (void)network.add_link(
+            ends.a == like ? node : ends.a, ends.b == like ? node : ends.b, forward,
+            ends.backward == ends.forward ? forward : copy(ends.backward), ends.latency);
+    }
+    return node;
+}
+
+StoreId Transfers::add_store_like(Simulation& simulation, StoreId like, NodeId node) {
+    DataStoreSpec spec = stores[like].spec;
+    spec.node = node;
+    for (ResourceId* const bandwidth : {&spec.read, &spec.write})
+        if (*bandwidth != none)
+            *bandwidth = simulation.add_resource(simulation.capacity(*bandwidth));
+    stores.emplace_back(spec);
+    return static_cast<StoreId>(stores.size() - 1);
+}
+
+// ---- Transfers ----------------------------------------------------------------------------------
+
 TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
     check_not_negative("size", spec.bytes);
     const Network::Path& path = network.path(spec.from, spec.to);
@@ -53,9 +102,8 @@ TransferId Transfers::open(const TransferSpec& spec, double latency, double regi
     return id;
 }
 
-void Transfers::launch(Simulation& simulation, TransferId id, const Network::Path& path,
-                       double start, double bytes) {
-    const TransferSpec& spec = slots_[id].spec;
+std::span<const ResourceId> Transfers::find_route(const TransferSpec& spec,
+                                                  const Network::Path& path) {
     route_.clear();
     if (spec.source != none && stores[spec.source].spec.read != none)
         route_.push_back(stores[spec.source].spec.read);
@@ -64,6 +112,12 @@ void Transfers::launch(Simulation& simulation, TransferId id, const Network::Pat
         std::ranges::find(route_, stores[spec.target].spec.write) == route_.end())
         route_.push_back(stores[spec.target].spec.write);
     if (route_.empty()) route_.push_back(unlimited);
+    return route_;
+}
+
+void Transfers::launch(Simulation& simulation, TransferId id, const Network::Path& path,
+                       double start, double bytes) {
+    const TransferSpec& spec = slots_[id].spec;
     ActivitySpec activity;
     activity.work = bytes;
     activity.limit = spec.limit;
@@ -71,7 +125,7 @@ void Transfers::launch(Simulation& simulation, TransferId id, const Network::Pat
     activity.token = spec.token;
     activity.start = start;
     // When it begins, an observer may register other transfers.
-    const ActivityId launched = simulation.launch(activity, route_);
+    const ActivityId launched = simulation.launch(activity, find_route(spec, path));
     slots_[id].activity = launched;
 }
 
@@ -107,6 +161,15 @@ TransferId Transfers::restore(Simulation& simulation, const TransferSpec& spec,
     }
     launch(simulation, id, network.path(spec.from, spec.to), saved.start, saved.left);
     return id;
+}
+
+bool Transfers::reroute(Simulation& simulation, TransferId id, const TransferSpec& spec) {
+    const Network::Path& path = network.path(spec.from, spec.to);
+    if (!path.reachable) return false;
+    slots_[id].spec.from = spec.from;
+    slots_[id].spec.to = spec.to;
+    simulation.move(slots_[id].activity, find_route(spec, path));
+    return true;
 }
 
 // First come, first served: it is the first in the queues of its stores, and both have a stream. So
@@ -145,7 +208,7 @@ void Transfers::end(Simulation& simulation, TransferId id, Ending how) {
     if (spec.target != none) {
         stores[spec.target].withdraw_promise(spec.bytes);
         if (how == Ending::finished && spec.file != none)
-            stores[spec.target].put(spec.file, spec.bytes);
+            put_file(spec.target, spec.file, spec.bytes);
     }
     for (const StoreId store : stores_of(spec))
         if (store != none) admit(simulation, store);

@@ -3,7 +3,9 @@
 // then draws on all ports, links and stores on its way at one rate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernel/simulation.hpp"
@@ -40,6 +42,17 @@ class Transfers {
     std::vector<DataStore> stores;
     ResourceId unlimited = none;  // for transfers that nothing else bounds
 
+    // The files of all stores. A file that exists in the store is replaced.
+    [[nodiscard]] const FilePlaces& files() const { return files_; }
+    void put_file(StoreId store, FileId file, double bytes);
+    void remove_file(StoreId store, FileId file);
+    void remove_files();
+    void reserve_files(std::size_t files) { files_.reserve(files); }
+
+    // A node with ports and links of its own, as wide as those of another one, and a store.
+    [[nodiscard]] NodeId add_node_like(Simulation& simulation, NodeId like);
+    [[nodiscard]] StoreId add_store_like(Simulation& simulation, StoreId like, NodeId node);
+
     // Registers a transfer. Throws `std::invalid_argument` if there is no route or no space.
     TransferId begin(Simulation& simulation, const TransferSpec& spec);
     // The identifier that the next transfer will have.
@@ -51,6 +64,11 @@ class Transfers {
     [[nodiscard]] SavedTransfer save(const Simulation& simulation, TransferId transfer) const;
     TransferId restore(Simulation& simulation, const TransferSpec& spec,
                        const SavedTransfer& saved);
+    // The ends of a transfer in progress have changed: what is left of it moves between the nodes
+    // of `spec`, which has the same stores. It keeps its stream and its latency. False if there is
+    // no route: nothing has changed.
+    [[nodiscard]] bool reroute(Simulation& simulation, TransferId transfer,
+                               const TransferSpec& spec);
     // The activity of a transfer has ended: gives back its streams and its promise, stores the file
     // if it has finished, and lets transfers that waited begin.
     void end(Simulation& simulation, TransferId transfer, Ending how);
@@ -69,12 +87,16 @@ class Transfers {
 
   private:
     [[nodiscard]] TransferId open(const TransferSpec& spec, double latency, double registered);
+    // The resources on the way of a transfer. Valid until the next call.
+    [[nodiscard]] std::span<const ResourceId> find_route(const TransferSpec& spec,
+                                                         const Network::Path& path);
     void launch(Simulation& simulation, TransferId id, const Network::Path& path, double start,
                 double bytes);
     [[nodiscard]] bool may_begin(TransferId id) const;
     void take_streams(TransferId id);
     void admit(Simulation& simulation, StoreId store);
 
+    FilePlaces files_;
     std::vector<Transfer> slots_;
     std::vector<TransferId> free_;
     std::vector<ResourceId> route_;  // reused

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "bytes.hpp"
@@ -155,6 +156,15 @@ void check_stores(const World& world) {
     std::vector<std::uint32_t> active(transfers.stores.size());
     std::vector<std::uint32_t> waiting(transfers.stores.size());
     std::vector<double> promised(transfers.stores.size());
+    std::vector<double> held(transfers.stores.size());
+    FileId last = none;
+    transfers.files().each([&](FileId file, StoreId store, double bytes) {
+        held[store] += bytes;
+        require(file != last, "a file is in one store");
+        last = file;
+        const StoreId given = state.scenario->files->files[file].store;
+        require(given == none || given == store, "a file is in the store that it belongs to");
+    });
     std::size_t live = 0;
     for (const StagingState::Cursor& cursor : state.staging.cursors) {
         if (cursor.transfer == none) continue;
@@ -175,9 +185,7 @@ void check_stores(const World& world) {
     require(live == transfers.live(), "every transfer belongs to an execution");
     for (StoreId id = 0; id < transfers.stores.size(); ++id) {
         const DataStore& store = transfers.stores[id];
-        double held = 0.0;
-        for (const auto& [file, bytes] : store.files()) held += bytes;
-        require(near(store.used(), held, 1.0), "the use of a store is that of its files");
+        require(near(store.used(), held[id], 1.0), "the use of a store is that of its files");
         require(near(store.promised(), promised[id], 1.0),
                 "a store promises the bytes of its incoming transfers");
         require(store.used() + store.promised() <= store.spec.capacity * (1 + 1e-9),
@@ -186,8 +194,6 @@ void check_stores(const World& world) {
                 "the streams of a store are those of its transfers");
         require(store.waiting.size() == waiting[id], "the queue of a store has waiting transfers");
     }
-    for (const auto& [file, store] : state.staging.places)
-        require(transfers.stores[store].holds(file), "a written file is where it was written");
 }
 
 // The least time of a transfer: the latency of its route, and its bytes over the narrowest
@@ -196,7 +202,7 @@ double least_transfer_time(const WorldState& state, const TransferRow& row, doub
     if (row.machine >= state.scenario->machines.size()) return 0.0;
     Network network = state.staging.transfers.network;
     const DataStoreSpec& store = state.staging.transfers.stores[row.store].spec;
-    const NodeId here = state.staging.nodes[row.machine];
+    const NodeId here = row.machine;
     const Network::Path& path =
         row.read ? network.path(store.node, here) : network.path(here, store.node);
     std::vector<ResourceId> resources = path.resources;
@@ -610,9 +616,17 @@ void check_equal(const World& left, const World& right) {
         const DataStore& x = a.staging.transfers.stores[id];
         const DataStore& y = b.staging.transfers.stores[id];
         require(is_same(x.used(), y.used()) && is_same(x.promised(), y.promised()) &&
-                    x.files() == y.files() && x.active == y.active && x.waiting == y.waiting,
+                    x.active == y.active && x.waiting == y.waiting,
                 "copies have the same stores");
     }
+    const auto list = [](const WorldState& state) {
+        std::vector<std::tuple<FileId, StoreId, double>> files;
+        state.staging.transfers.files().each([&](FileId file, StoreId store, double bytes) {
+            files.emplace_back(file, store, bytes);
+        });
+        return files;
+    };
+    require(list(a) == list(b), "copies have the same files");
     require(a.records.usage.has_value() == b.records.usage.has_value(), "copies keep usage alike");
     if (!a.records.usage) return;
     const auto rows = a.records.usage->rows();

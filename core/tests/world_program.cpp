@@ -137,7 +137,8 @@ class Worlds {
                 break;
             case 4: {
                 const MachineSpec spec = pick_machine(bytes_, bytes_.below(2) == 0);
-                const MachineId like = bytes_.below(2) ? machine : no_machine;
+                const bool has_model = bytes_.below(2) != 0 && !state.fleet[machine].is_instance;
+                const MachineId like = has_model ? machine : no_machine;
                 const std::array<double, 1> amounts = {pick(bytes_, {0, 2})};
                 const auto given = std::span(amounts).first(state.scheduler.space().resources());
                 apply([&](World& world) { world.add_machine(spec, given, like); });

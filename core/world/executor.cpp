@@ -176,6 +176,18 @@ void Executor::change_speed(std::uint32_t slot) {
     if (paused) pause(slot);
 }
 
+void Executor::reroute(std::uint32_t slot) {
+    Execution& execution = world_.executions[slot];
+    if (!is_transfer(execution.step) || staging_.reroute(slot)) return;
+    staging_.refuse(slot);
+    if (execution.halted > 0) {
+        execution.left = 0.0;
+        execution.until_stop = false;
+    } else {
+        set_delay(slot, execution.step, world_.now());
+    }
+}
+
 void Executor::end_shared_step(std::uint32_t slot) {
     world_.simulation.stop_timer(world_.executions[slot].timer);
     end_compute_step(slot);

@@ -37,6 +37,8 @@ class Executor {
     void resume(std::uint32_t slot);
     // A machine of an execution has another speed from now on.
     void change_speed(std::uint32_t slot);
+    // Its machine, an instance, has moved to another host: files take another route.
+    void reroute(std::uint32_t slot);
     // A transfer of an execution has finished.
     void end_transfer(std::uint32_t slot);
     // The task of an execution is interrupted; it has left these machines already, or will now.

@@ -105,9 +105,11 @@ void Instances::move(MachineId instance, MachineId host) {
     if (changes_speed) {
         mine.capacity = cores * speed;
         world_.simulation.set_capacity(mine.resource, mine.capacity);
-        Executor executor(world_);
-        for (const TaskId task : world_.scheduler.tasks_on(instance))
-            executor.change_speed(world_.tasks[task].slot);
+    }
+    Executor executor(world_);
+    for (const TaskId task : world_.scheduler.tasks_on(instance)) {
+        if (changes_speed) executor.change_speed(world_.tasks[task].slot);
+        executor.reroute(world_.tasks[task].slot);
     }
     begin_period(instance);
     world_.call = true;

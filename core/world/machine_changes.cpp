@@ -7,6 +7,7 @@
 
 #include "world/executor.hpp"
 #include "world/instances.hpp"
+#include "world/staging.hpp"
 
 namespace twinloop {
 
@@ -230,6 +231,7 @@ MachineId MachineChanges::add(const MachineSpec& spec, std::span<const double> a
     MachineSpec seen = spec;
     seen.cores *= world_.values.effective_capacity;
     world_.scheduler.add_machine(seen, amounts, like);
+    if (world_.has_files()) Staging(world_).add_machine(machine, like);
     world_.call = true;
     return machine;
 }

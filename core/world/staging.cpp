@@ -49,8 +49,8 @@ MachineId Staging::first_machine(std::uint32_t slot) const {
     return std::ranges::min(parts, {}, &Part::machine).machine;
 }
 
-TransferSpec Staging::spec(std::uint32_t slot, StoreId store) {
-    StagingState& state = world_.staging;
+TransferSpec Staging::spec(std::uint32_t slot, StoreId store) const {
+    const StagingState& state = world_.staging;
     const StagingState::Cursor& cursor = state.cursors[slot];
     const bool reads = world_.executions[slot].step == Step::read;
     const NodeId here = node_of(cursor.machine);
@@ -94,9 +94,10 @@ std::pair<std::uint32_t, std::uint64_t> Staging::order(std::uint32_t slot) const
     if (!is_active(slot)) return {};
     const TransferId transfer = state.cursors[slot].transfer;
     if (state.transfers[transfer].waits)
-        return {state.transfers.save(world_.simulation, transfer).place + 1, 0};
+        return {state.transfers.save(world_.simulation, transfer).place + 2, 0};
     const Activity& moving = world_.simulation.activity(activity(slot));
-    return {0, moving.state == State::waiting ? ~std::uint64_t{0} : moving.tag};
+    if (moving.state != State::waiting) return {0, moving.tag};
+    return {1, world_.simulation.timer_rank(moving.where)};
 }
 
 bool Staging::is_refused(std::uint32_t slot) const { return world_.staging.cursors[slot].refused; }
@@ -105,10 +106,12 @@ void Staging::end(std::uint32_t slot, Ending how, const Final& figures) {
     StagingState& state = world_.staging;
     const TransferId id = std::exchange(state.cursors[slot].transfer, none);
     const Transfers::Transfer transfer = state.transfers[id];
+    const StoreId before = state.transfers.files().first(transfer.spec.file);
     state.transfers.end(world_.simulation, id, how);
-    const bool is_local = world_.scenario->files->files[transfer.spec.file].store == none;
-    if (is_local && transfer.spec.target != none && how == Ending::finished)
-        set_place(transfer.spec.file, transfer.spec.target);
+    // A file is in one store: an older one elsewhere is replaced.
+    if (transfer.spec.target != none && how == Ending::finished && before != none &&
+        before != transfer.spec.target)
+        state.transfers.remove_file(before, transfer.spec.file);
     if (!world_.records.recording.placements) return;
     const bool reads = transfer.spec.source != none;
     world_.records.transfers.push_back({world_.executions[slot].task, transfer.spec.file,
@@ -145,17 +148,7 @@ ActivityId Staging::activity(std::uint32_t slot) const {
 StoreId Staging::find_store(FileId file, bool reads, MachineId machine) const {
     if (const StoreId store = world_.scenario->files->files[file].store; store != none)
         return store;
-    if (!reads) return world_.scenario->network->local_store(host_of(machine));
-    const auto found = world_.staging.places.find(file);
-    return found == world_.staging.places.end() ? none : found->second;
-}
-
-void Staging::set_place(FileId file, StoreId store) {
-    StagingState& state = world_.staging;
-    const auto [place, is_new] = state.places.try_emplace(file, store);
-    if (is_new || place->second == store) return;
-    state.transfers.stores[place->second].remove(file);
-    place->second = store;
+    return reads ? world_.staging.transfers.files().first(file) : local_store(machine);
 }
 
 MachineId Staging::host_of(MachineId machine) const {
@@ -163,13 +156,50 @@ MachineId Staging::host_of(MachineId machine) const {
     return host == no_machine ? machine : host;
 }
 
-// Machines that were added in the run have unlimited ports and no store.
-NodeId Staging::node_of(MachineId machine) {
-    machine = host_of(machine);
+const StagingState::AddedNode* Staging::find_added(MachineId host) const {
+    const std::size_t known = world_.scenario->machines.size();
+    return host < known ? nullptr : &world_.staging.added[host - known];
+}
+
+NodeId Staging::node_of(MachineId machine) const {
+    const MachineId host = host_of(machine);
+    const StagingState::AddedNode* const added = find_added(host);
+    return added == nullptr ? NodeId{host} : added->node;
+}
+
+StoreId Staging::local_store(MachineId machine) const {
+    const MachineId host = host_of(machine);
+    const StagingState::AddedNode* const added = find_added(host);
+    return added == nullptr ? world_.scenario->network->local_store(host) : added->store;
+}
+
+void Staging::add_machine(MachineId machine, MachineId like) {
     StagingState& state = world_.staging;
-    while (state.nodes.size() <= machine)
-        state.nodes.push_back(state.transfers.network.add_node(none, none));
-    return state.nodes[machine];
+    StagingState::AddedNode mine;
+    if (like == no_machine) {
+        mine.node = state.transfers.network.add_node(none, none);
+    } else {
+        mine.node = state.transfers.add_node_like(world_.simulation, node_of(like));
+        if (const StoreId store = local_store(like); store != none)
+            mine.store = state.transfers.add_store_like(world_.simulation, store, mine.node);
+    }
+    state.added.resize(machine + std::size_t{1} - world_.scenario->machines.size());
+    state.added.back() = mine;
+}
+
+bool Staging::reroute(std::uint32_t slot) {
+    if (!is_active(slot)) return true;
+    StagingState& state = world_.staging;
+    const TransferId id = state.cursors[slot].transfer;
+    const TransferSpec& old = state.transfers[id].spec;
+    const TransferSpec given = spec(slot, old.source != none ? old.source : old.target);
+    if (given.from == old.from && given.to == old.to) return true;
+    return state.transfers.reroute(world_.simulation, id, given);
+}
+
+void Staging::refuse(std::uint32_t slot) {
+    cancel(slot);
+    world_.staging.cursors[slot].refused = true;
 }
 
 }  // namespace twinloop

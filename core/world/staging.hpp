@@ -29,8 +29,17 @@ class Staging {
     // The transfer of an execution, to go on in another run, and in that run.
     void save(std::uint32_t slot, SavedExecution& saved) const;
     void restore(std::uint32_t slot, const SavedExecution& saved);
-    // The place in the queue of its store, from 1 on, if it waits for a stream; its activity.
+    // The order in which transfers are to be restored: those that move (0) in the order in which
+    // they began to, those in their latency (1) in that in which simultaneous ones will, and the
+    // others in that of the queue of their store.
     [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> order(std::uint32_t slot) const;
+    // A machine that was added in the run: it has ports, links and a store as wide as those of
+    // `like`; no_machine: unlimited ports, no links and no store.
+    void add_machine(MachineId machine, MachineId like);
+    // The machine of the execution has moved to another host: what is left of the transfer in
+    // progress takes the route to that host. False if there is none; `refuse` then follows.
+    [[nodiscard]] bool reroute(std::uint32_t slot);
+    void refuse(std::uint32_t slot);
     // Act on the transfer in progress, if there is one.
     void cancel(std::uint32_t slot);
     void pause(std::uint32_t slot);
@@ -41,16 +50,16 @@ class Staging {
     [[nodiscard]] ActivityId activity(std::uint32_t slot) const;
     // The machine itself, or the host of an instance, whose ports and store it uses.
     [[nodiscard]] MachineId host_of(MachineId machine) const;
-    [[nodiscard]] NodeId node_of(MachineId machine);
+    [[nodiscard]] const StagingState::AddedNode* find_added(MachineId host) const;
+    [[nodiscard]] NodeId node_of(MachineId machine) const;
+    [[nodiscard]] StoreId local_store(MachineId machine) const;
     // The store from which a task on the machine reads a file, or to which it writes it.
     [[nodiscard]] StoreId find_store(FileId file, bool reads, MachineId machine) const;
-    // Notes where a file has been written; an older one elsewhere is replaced.
-    void set_place(FileId file, StoreId store);
     // The files of the present step.
     [[nodiscard]] std::span<const FileId> files(std::uint32_t slot) const;
     [[nodiscard]] MachineId first_machine(std::uint32_t slot) const;
     // The transfer of the present file from a store, or to it.
-    [[nodiscard]] TransferSpec spec(std::uint32_t slot, StoreId store);
+    [[nodiscard]] TransferSpec spec(std::uint32_t slot, StoreId store) const;
 
     WorldState& world_;
 };

@@ -46,10 +46,10 @@ void WorldState::set_sharing() {
 
 void WorldState::open_staging() {
     staging.transfers = scenario->network_of(values).build(simulation);
-    for (NodeId node = 0; node < scenario->machines.size(); ++node) staging.nodes.push_back(node);
+    staging.transfers.reserve_files(scenario->files->files.size());
     for (FileId file = 0; file < scenario->files->files.size(); ++file) {
         const FileTable::File& each = scenario->files->files[file];
-        if (each.exists) staging.transfers.stores[each.store].put(file, each.bytes);
+        if (each.exists) staging.transfers.put_file(each.store, file, each.bytes);
     }
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "control/scheduler_state.hpp"
@@ -38,11 +37,14 @@ struct StagingState {
         MachineId machine = no_machine;
         bool refused = false;
     };
+    // The node and the local store of a machine that was added in the run; none: of an instance.
+    struct AddedNode {
+        NodeId node = none;
+        StoreId store = none;
+    };
     Transfers transfers;
-    std::vector<NodeId> nodes;    // by machine
-    std::vector<Cursor> cursors;  // by slot of the execution
-    // The stores of the files that have been written to local ones.
-    std::unordered_map<FileId, StoreId> places;
+    std::vector<Cursor> cursors;   // by slot of the execution
+    std::vector<AddedNode> added;  // by machine, after those of the scenario
 };
 
 // The subjects of the kernel's events, encoded in their tokens.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -609,15 +608,13 @@ void World::restore_machine(MachineId machine, const KnownMachine& known) {
     state_.earlier_energy[machine] = -known.energy;
 }
 
-void World::restore_store(StoreId store, std::span<const FileId> files) {
-    DataStore& mine = state_.staging.transfers.stores.at(store);
-    const std::unordered_map<FileId, double> before = mine.files();
-    for (const auto& [file, bytes] : before) mine.remove(file);
-    for (const FileId file : files) {
-        const FileTable::File& row = state_.scenario->files->files.at(file);
-        mine.put(file, row.bytes);
-        if (row.store == none) state_.staging.places[file] = store;
-    }
+void World::restore_stores(std::span<const std::vector<FileId>> files) {
+    Transfers& transfers = state_.staging.transfers;
+    if (files.size() > transfers.stores.size()) throw std::out_of_range("there is no such store");
+    transfers.remove_files();
+    for (StoreId store = 0; store < files.size(); ++store)
+        for (const FileId file : files[store])
+            transfers.put_file(store, file, state_.scenario->files->files.at(file).bytes);
 }
 
 void World::restore_submissions(std::size_t added_by_source, std::span<const double> memory) {

@@ -1581,7 +1581,7 @@ class ClusterRun:
 
     def add_machine(self, cores: float, memory: float = ..., speed: float = 1.0, mhz: float = 0.0, amounts: Sequence[float] = (), like: int | None = None) -> int:
         """
-        Add a machine, with the power model and the states of the machine `like`; return its index.
+        Add a machine, with the power model, the states, the ports, the links and the store of the machine `like`; return its index.
         """
 
     def share_machines(self) -> None:
@@ -1634,7 +1634,7 @@ class ClusterRun:
 
     def restore_machine(self, machine: int, known: dict[str, Any]) -> None: ...
 
-    def restore_store(self, store: int, files: Sequence[int]) -> None: ...
+    def restore_stores(self, files: Sequence[Sequence[int]]) -> None: ...
 
     def restore_submissions(self, added: int, memory: Sequence[float], python: dict[str, Any] | None) -> None: ...
 

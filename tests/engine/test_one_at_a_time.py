@@ -86,7 +86,7 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "restore_task": (0, {"status": 0, "attempts": 0}),
     "restore_execution": (0, [(0, 1.0)], {}),
     "restore_machine": (0, {}),
-    "restore_store": (0, []),
+    "restore_stores": ([],),
     "restore_submissions": (0, [], None),
     "set_restored_at": (0, 0.0),
     "restore_instance": (0, 1.0, 1.0),

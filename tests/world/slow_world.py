@@ -33,7 +33,6 @@ class Machine:
     full: Fraction = ZERO
     states: States | None = None
     host: Machine | None = None
-    is_added: bool = False
     is_down: bool = False
     is_removed: bool = False
     state: str = "running"
@@ -52,7 +51,8 @@ class Machine:
 class Transfer:
     """A file of a task on its way: first the latency, then a flow over links."""
 
-    links: tuple[str, ...]
+    store: str  # its bandwidth: read or write
+    port: str  # of the host: in or out
     latency: Fraction
     left: Fraction  # bytes
 
@@ -115,7 +115,7 @@ class SlowWorld:
     def flows(self) -> dict[str, Fraction]:
         """The rate of each transfer, max-min fair over all its links."""
         flows = {
-            task.name: task.transfer.links
+            task.name: (task.transfer.store, f"{task.transfer.port} of {self._host(task).name}")
             for task in self.tasks.values()
             if task.phase == "running"
             and task.transfer is not None
@@ -240,7 +240,7 @@ class SlowWorld:
     def _begin(self, task: Task) -> None:
         task.step, task.transfer = "read", None
         if task.reads > 0:
-            self._begin_transfer(task, ("read", "in"), task.reads)
+            task.transfer = Transfer("read", "in", self.network.latency, task.reads)
         else:
             task.step = "compute"
 
@@ -250,16 +250,13 @@ class SlowWorld:
             task.step = "compute"
         elif before == "compute" and task.writes > 0:
             task.step = "write"
-            self._begin_transfer(task, ("write", "out"), task.writes)
+            task.transfer = Transfer("write", "out", self.network.latency, task.writes)
         else:
             task.phase, task.end = "completed", self.now
 
-    def _begin_transfer(self, task: Task, way: tuple[str, str], size: Fraction) -> None:
-        """A transfer keeps its links if its instance moves; an added machine has no ports."""
-        host = task.machine.host or task.machine
-        store, port = way
-        links = (store,) if host.is_added else (store, f"{port} of {host.name}")
-        task.transfer = Transfer(links, self.network.latency, size)
+    def _host(self, task: Task) -> Machine:
+        """The machine of a task, or the present host of its instance."""
+        return task.machine.host or task.machine
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -344,7 +341,7 @@ class SlowWorld:
         if kind == "add":
             model = self.machines["m0"]
             self.machines[name] = Machine(
-                name, Fraction(rest[0]), model.idle, model.full, model.states, is_added=True
+                name, Fraction(rest[0]), model.idle, model.full, model.states
             )
             return True
         if kind == "add_instance":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def build_network_columns(
     _check_stores(machines.platform, files["store"])
     if not machines.platform.stores and files["store"].null_count() == files.height:
         return None, ()
-    stores = _list_stores(machines, files["store"])
+    stores = _list_stores(machines, files["store"], machines.nodes.height)
     columns, notes = _build_files(workload, files, ids, stores)
     _check_capacity(stores, columns)
     return _build_topology(machines, stores) | columns, notes
@@ -70,12 +71,14 @@ def _check_stores(platform: Platform, names: pl.Series) -> None:
             )
 
 
-def _list_stores(machines: MachineTable, used: pl.Series) -> list[_Store]:
-    """List the stores: those of the platform, then those of hosts, if a file may be in one."""
+def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_Store]:
+    """List the stores: those of the platform, then those of hosts, if a file may be in one.
+
+    Hosts are the first `nodes` machines.
+    """
     platform = machines.platform
-    first = machines.nodes.height
     stores = [
-        _Store(each.name, first + number, each, f"platform.stores[{number}]")
+        _Store(each.name, nodes + number, each, f"platform.stores[{number}]")
         for number, each in enumerate(platform.stores)
     ]
     if used.drop_nulls().is_in([each.name for each in stores]).all():
@@ -86,7 +89,7 @@ def _list_stores(machines: MachineTable, used: pl.Series) -> list[_Store]:
         for h, host in enumerate(cluster.hosts)
     ]
     for machine, (node, group) in enumerate(
-        zip(machines.nodes["node"], machines.group, strict=True)
+        zip(machines.nodes["node"][:nodes], machines.group[:nodes], strict=True)
     ):
         store, path = groups[group]
         if store is not None:
@@ -236,10 +239,27 @@ def list_files(workload: Workload) -> list[str]:
     return _list_files(workload)["file"].to_list()
 
 
-def list_stores(compiled: CompiledScenario) -> list[str]:
-    """List the names of the stores by their native numbers; those of hosts are their names."""
+def list_stores(
+    compiled: CompiledScenario, added: Iterable[tuple[str, Mapping[str, Any]]] = ()
+) -> list[str]:
+    """List the names of the stores by their native numbers; those of hosts are their names.
+
+    A machine that was added in the run has a store if the machine that it is `like` has one.
+
+    Args:
+        compiled: A scenario whose tasks have files.
+        added: Machines that are to be added after those of `compiled`, with their descriptions.
+    """
     used = _list_files(compiled.workload)["store"]
-    return [each.name for each in _list_stores(compiled.machines, used)]
+    nodes = compiled.machines.nodes.height - len(compiled.added_machines)
+    stores = _list_stores(compiled.machines, used, nodes)
+    names = [each.name for each in stores]
+    with_store = {each.name for each in stores if each.is_local}
+    for name, description in (*compiled.added_machines, *added):
+        if (description or {}).get("like") in with_store:
+            names.append(name)
+            with_store.add(name)
+    return names
 
 
 def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:

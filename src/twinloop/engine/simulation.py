@@ -344,7 +344,8 @@ class Simulation:
             memory: Its memory (bytes); by default that of `like`, or else without a limit.
             speed: Reference core-seconds that a core completes per second; by default that of
                 `like`, or else 1.
-            like: A machine with the same power model, states and other resources.
+            like: A host with the same power model, states and other resources; ports, links and
+                the local store of the new machine are as wide as those of this one.
 
         >>> from twinloop.engine import Simulation
         >>> from twinloop.scenario import Scenario
@@ -363,6 +364,13 @@ class Simulation:
                 field=f"machine {name!r}: cores",
             )
         machines = self._compiled.machines
+        if model in machines.instances:
+            raise InputError(
+                f"{like!r} is an instance",
+                kind="invalid-operation",
+                field=f"machine {name!r}: like",
+                remedy="name a host, or call `add_instance`",
+            )
         given: dict[str, float] = {"cores": 0.0, "memory": np.inf, "speed": 1.0}
         if model is not None:
             row = machines.nodes.row(model, named=True)

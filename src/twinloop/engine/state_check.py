@@ -115,7 +115,8 @@ def _find_execution_problem(
 
 
 def _check_stores(compiled: CompiledScenario, state: SimulationState) -> None:
-    stores = list_stores(compiled) if state.stores else []
+    added = [(each["machine"], each["added"]) for each in state.machines if "added" in each]
+    stores = list_stores(compiled, added) if state.stores else []
     files = set(list_files(compiled.workload)) if state.stores else set()
     for name, held in state.stores.items():
         if name not in stores:

@@ -128,8 +128,7 @@ def _restore_stores(compiled: CompiledScenario, run: ClusterRun, state: Simulati
         return
     numbers = {name: file for file, name in enumerate(list_files(compiled.workload))}
     stores = list_stores(compiled)
-    for name, files in state.stores.items():
-        run.restore_store(stores.index(name), [numbers[file] for file in files])
+    run.restore_stores([[numbers[file] for file in state.stores.get(name, ())] for name in stores])
 
 
 # --- tasks ----------------------------------------------------------------------------------------
