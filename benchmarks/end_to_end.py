@@ -23,7 +23,15 @@ PLATFORM, POLICY = "128x1", "easy"
 SECONDS, IMPORT_SECONDS = 0.8, 0.35
 AROUND = 3.0  # compiling, tables and figures, as a multiple of the engine's own time
 TWINLOOP = ("-m", "twinloop")
-# The list also has optional modules that were searched for and do not exist.
+# `-X importtime` would leave out the modules that packages load on the first use of a name.
+LIST_MODULES = """
+import runpy, sys
+from contextlib import suppress
+with suppress(SystemExit):
+    runpy.run_module("twinloop", run_name="__main__", alter_sys=True)
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+# The list also has modules that cannot be imported by their name alone.
 IMPORT_ALL = """
 import sys
 from contextlib import suppress
@@ -64,18 +72,6 @@ def children_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def list_imports(text: str) -> list[str]:
-    """Return the imported modules, in order, from the output of `python -X importtime`.
-
-    >>> list_imports("import time: self [us] | cumulative | imported package\\n"
-    ...     "import time:       200 |        200 |   inner\\n"
-    ...     "import time:       100 |        300 | outer\\n")
-    ['inner', 'outer']
-    """
-    parts = [line.split("|") for line in text.splitlines() if line.startswith("import time:")]
-    return [name.strip() for _, _, name in parts[1:]]
-
-
 class CommandRuns:
     """Processes of the command, of its imports alone, and of the interpreter alone."""
 
@@ -83,7 +79,8 @@ class CommandRuns:
         self.options = ["simulate", "--workload", str(log), "--platform", PLATFORM]
         self.options += ["--policy", POLICY, "--json"]
         self.elapsed = float("inf")
-        self.modules = list_imports(run_python("-X", "importtime", *TWINLOOP, *self.options).stderr)
+        listed = run_python("-c", LIST_MODULES, *self.options).stderr.splitlines()
+        self.modules = [name for name in listed if name != "__main__"]
 
     def simulate(self) -> Any:
         begin = perf_counter()

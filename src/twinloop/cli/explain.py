@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -31,7 +30,7 @@ def explain(
     with report_errors(json):
         entries = list(CODES.values()) if code is None else [find_code(code)]
         if json:
-            print_json({"codes": [asdict(entry) for entry in entries]})
+            print_json({"codes": [entry._asdict() for entry in entries]})
         elif code is None:
             for entry in entries:
                 out.print(f"{entry.code} {entry.name}: {entry.text}", markup=False, soft_wrap=True)

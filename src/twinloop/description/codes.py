@@ -8,14 +8,12 @@ longer used is not given to another problem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemCode:
+class ProblemCode(NamedTuple):
     """An entry of the table.
 
     >>> CODES["file-not-found"].code

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -40,20 +40,19 @@ else:
     _ModelMetaclass = type(BaseModel)
 
 
-@dataclass
 class ReadContext:
     """Validation context of a description that is read: the folder of its file."""
 
-    folder: Path = Path()
-    #: The class that each mapping of the data (by its `id`) was read as.
-    classes: dict[int, type[Description]] = field(default_factory=dict)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        #: The class that each mapping of the data (by its `id`) was read as.
+        self.classes: dict[int, type[Description]] = {}
 
 
-@dataclass(frozen=True)
-class WriteContext:
+class WriteContext(NamedTuple):
     """Serialisation context of a description in short form: the folder of the file to write."""
 
-    folder: Path = Path()
+    folder: Path
 
 
 def get_read_folder(info: ValidationInfo) -> Path:

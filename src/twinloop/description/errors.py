@@ -26,6 +26,8 @@ class InUseError(TwinloopError, RuntimeError):
     That call may be in another thread, or be the call in which a policy runs.
     """
 
+    __module__ = "twinloop.engine"
+
 
 class TwinloopWarning(UserWarning):
     """Base class of the warnings of Twinloop; a command prints each as one line."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -17,8 +16,7 @@ from twinloop.description.errors import InputError
 from twinloop.description.quantities import Unit
 
 
-@dataclass(frozen=True)
-class NumberType:
+class NumberType(NamedTuple):
     """The type of a number: its unit and its bounds.
 
     >>> from twinloop.description.quantities import MHz
@@ -70,8 +68,7 @@ class NumberType:
         return math.isfinite(number) and above and number <= self.maximum and whole
 
 
-@dataclass(frozen=True)
-class NumberField:
+class NumberField(NamedTuple):
     """A number of a description: its address, its value (None if not set) and its type."""
 
     address: Address

@@ -10,7 +10,7 @@ from copy import copy
 from functools import cached_property
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 import polars as pl
@@ -32,15 +32,12 @@ from twinloop.engine import network_columns, workload_columns
 from twinloop.engine.admission import Admission
 from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.model_values import ModelValues, ValueRows
-from twinloop.engine.path_values import PathValue, PathValues
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
-from twinloop.engine.run_source import RunSource
 from twinloop.engine.workload_cache import LoadedWorkload
-from twinloop.policy import AnyPolicy, BuiltInPolicy
+from twinloop.policy import BuiltInPolicy
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import compute_failure_intervals
-from twinloop.scenario.identity import values_to_hash
 from twinloop.scenario.model import INSTANT_GROUPS
 from twinloop.scenario.model_values import set_model_values
 from twinloop.trace import Trace
@@ -48,6 +45,11 @@ from twinloop.trace.trace import format_count
 from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
+
+if TYPE_CHECKING:
+    from twinloop.engine.path_values import PathValue
+    from twinloop.engine.run_source import RunSource
+    from twinloop.policy import AnyPolicy
 
 _Result = TypeVar("_Result")
 #: Maximum numbers of cached variants of a compiled scenario: those that admit other tasks, and
@@ -70,6 +72,9 @@ class CompiledScenario:
     >>> ready.run()["completed"], ready.run({"speed_factor": 2.0})["completed"]
     (100.0, 100.0)
     """
+
+    #: The module that users import it from, shown in errors and representations.
+    __module__ = "twinloop.engine"
 
     def __init__(
         self,
@@ -121,10 +126,13 @@ class CompiledScenario:
         queues = workload_columns.list_queue_names(arrays, platform)
         kinds, contention = _build_contention_columns(scenario, arrays.kind.names)
         clocks = _uses_clocks(native)
-        paths = PathValues(
-            scenario, platform, reference_mhz=self.workload.reference_mhz, has_clocks=clocks
+        self._values = ModelValues(
+            scenario,
+            platform,
+            kinds,
+            reference_mhz=self.workload.reference_mhz,
+            has_clocks=clocks,
         )
-        self._values = ModelValues.from_scenario(scenario, platform, kinds, paths)
         self.names = SimpleNamespace(
             tasks=arrays.ids,
             machines=tuple(self.machines.nodes["node"]),
@@ -577,6 +585,9 @@ class CompiledScenario:
     def scenario_hash(self) -> str:
         """Return a hash of the scenario with its inputs: that of the same scenario is the same."""
         if self._hash is None:
+            # Needed by states of runs only.
+            from twinloop.scenario.identity import values_to_hash
+
             values = values_to_hash(self.scenario.to_manifest())
             text = json.dumps(values, sort_keys=True, default=str)
             self._hash = hashlib.sha256(text.encode()).hexdigest()
@@ -674,7 +685,12 @@ class CompiledScenario:
 
     def start_source(self) -> RunSource | None:
         """Start the state of the source in one run; None if it is not written in Python."""
-        return None if self.python_source is None else RunSource(self, self.python_source)
+        if self.python_source is None:
+            return None
+        # Not needed for built-in sources.
+        from twinloop.engine.run_source import RunSource
+
+        return RunSource(self, self.python_source)
 
     def source(self, state: RunSource | None = None) -> NativeSource:
         """Create the submission source without a simulation, for a real execution.

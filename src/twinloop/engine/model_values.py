@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from twinloop._core import ValueColumns
 from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.engine.path_values import PathValue, PathValues
 from twinloop.platform import Platform
 from twinloop.scenario import Scenario
 from twinloop.scenario.model_values import ModelValue, list_model_values, set_model_values
 from twinloop.scenario.parameters import MODEL_VALUES
+
+if TYPE_CHECKING:
+    from twinloop.engine.path_values import PathValue, PathValues
 
 _Floats = NDArray[np.float64]
 #: The largest number of names in an error message.
@@ -37,12 +40,29 @@ class _Layout(NamedTuple):
 
 
 class ModelValues:
-    """The model values of a scenario, by name and in order, and its paths."""
+    """The model values of a scenario, by name and in order, and its paths.
+
+    Args:
+        scenario: The scenario.
+        platform: Its platform with the overrides of the model.
+        kinds: The kinds of tasks by native index.
+        reference_mhz: The reference clock of the workload.
+        has_clocks: Whether tasks request a clock, so that a clock decides where they fit.
+    """
 
     def __init__(
-        self, values: Sequence[ModelValue], kinds: Sequence[str], paths: PathValues
+        self,
+        scenario: Scenario,
+        platform: Platform,
+        kinds: Sequence[str],
+        *,
+        reference_mhz: float | None,
+        has_clocks: bool,
     ) -> None:
-        self._values = tuple(values)
+        self._scenario, self._platform = scenario, platform
+        self._reference_mhz, self._has_clocks = reference_mhz, has_clocks
+        named = [kind for kind in kinds if kind]
+        self._values = tuple(list_model_values(scenario.model, platform, named))
         #: The names, `MODEL_VALUES` first.
         self.names = tuple(value.name for value in self._values)
         #: The values of the scenario itself.
@@ -51,20 +71,23 @@ class ModelValues:
         self.native_columns = [
             (value.parameter.name, _find_index(value, kinds), 0) for value in self._values
         ]
-        self.paths = paths
         self._indices = {name: index for index, name in enumerate(self.names)}
         self._minima = np.array([value.type.minimum for value in self._values])
         self._exclusive = np.array([value.type.is_exclusive for value in self._values])
         self._maxima = np.array([value.type.maximum for value in self._values])
         self._layouts: dict[tuple[str, ...], _Layout] = {}
 
-    @classmethod
-    def from_scenario(
-        cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...], paths: PathValues
-    ) -> ModelValues:
-        """Create the values of a scenario; `kinds` are the kinds of tasks by native index."""
-        named = [kind for kind in kinds if kind]
-        return cls(list_model_values(scenario.model, platform, named), kinds, paths)
+    @cached_property
+    def paths(self) -> PathValues:
+        """The numbers of the platform by path, which few runs use."""
+        from twinloop.engine.path_values import PathValues
+
+        return PathValues(
+            self._scenario,
+            self._platform,
+            reference_mhz=self._reference_mhz,
+            has_clocks=self._has_clocks,
+        )
 
     def columns(self, parameter: str) -> list[int]:
         """Return the columns of the values of a parameter."""
@@ -172,7 +195,7 @@ class ModelValues:
 
     def _get_layout(self, names: tuple[str, ...]) -> _Layout:
         if names not in self._layouts:
-            paths = sorted((self._require_path(name) for name in names), key=PathValues.order)
+            paths = sorted((self._require_path(name) for name in names), key=self.paths.order)
             further = [
                 (column.name, column.first, column.second)
                 for path in paths

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from twinloop.description.address import address_to_path
@@ -25,8 +24,7 @@ class NativeColumn(NamedTuple):
     divisor: float = 1.0
 
 
-@dataclass(frozen=True)
-class PathValue:
+class PathValue(NamedTuple):
     """A number of the platform as a value of a run."""
 
     #: The path, with `platform.`.

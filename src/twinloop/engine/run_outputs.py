@@ -30,6 +30,9 @@ class RunOutputs(Mapping[str, NDArray[Any]]):
     [120.0, 60.0]
     """
 
+    #: The module that users import it from, shown in errors and representations.
+    __module__ = "twinloop.engine"
+
     def __init__(self, outputs: dict[str, NDArray[Any]]) -> None:
         self._outputs = outputs
 

@@ -49,6 +49,9 @@ class Simulation:
         allow_code: Whether a policy given as `module:Class` may be imported and run.
     """
 
+    #: The module that users import it from, shown in errors and representations.
+    __module__ = "twinloop.engine"
+
     def __init__(
         self,
         scenario: Scenario | CompiledScenario,

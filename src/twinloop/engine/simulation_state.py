@@ -40,6 +40,9 @@ class SimulationState:
     ['running']
     """
 
+    #: The module that users import it from, shown in errors and representations.
+    __module__ = "twinloop.engine"
+
     #: The current time (s).
     time: float
     #: A row per submitted task, except rejected tasks: id; phase (waiting; held by a parent or by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from twinloop.description.errors import InputError
 from twinloop.description.quantities import MAX_TIME
 from twinloop.platform import Platform
 from twinloop.platform.parts import Queue
-from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
 from twinloop.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from twinloop.workload import SessionGraphs
 
 #: Number of tasks whose fragments are merged at once.
 _BLOCK_TASKS = 128

@@ -31,7 +31,7 @@ from twinloop.metrics.weighted_intervals import (
     find_machine_intervals,
 )
 from twinloop.scenario import Prices
-from twinloop.trace.summary import compute_capacity
+from twinloop.trace.capacity import compute_capacity
 from twinloop.trace.tables import STATUSES
 from twinloop.trace.trace import Trace, format_count, require_trace
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -148,8 +147,7 @@ class NetworkDescription(Description):
         return self
 
 
-@dataclass(frozen=True)
-class ExpandedLink:
+class ExpandedLink(NamedTuple):
     """One link between two nodes, of a description that may stand for many."""
 
     name: str

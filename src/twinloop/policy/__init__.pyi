@@ -1,4 +1,4 @@
-from .batch import Conservative, Easy, EasyTime, FairShare, Fcfs, Ljf, Priority, Sjf
+from .batch import Conservative, Easy, EasyTime, Fcfs, Ljf, Sjf
 from .built_in import BuiltInPolicy
 from .decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
 from .filter_scheduler import (
@@ -16,12 +16,12 @@ from .filter_scheduler import (
     Weighers,
     WorstFit,
 )
-from .interface import Policy, View
+from .interface import AnyPolicy, Policy, View
+from .ordered_batch import FairShare, Priority
 from .power_saving import PowerSaving
 from .registry import (
     CONTROLLERS,
     POLICIES,
-    AnyPolicy,
     list_controllers,
     list_policies,
     make_policy,

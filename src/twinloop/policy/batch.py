@@ -7,17 +7,15 @@ a task is its requested time.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field
 
-from twinloop.description.problems import ProblemCollector
-from twinloop.description.quantities import DURATION, Flag, NotNegative, Seconds
+from twinloop.description.quantities import Flag
 from twinloop.policy.built_in import BuiltInPolicy
 
-Backfill = Literal["none", "easy", "easy-time", "conservative"]
-
-_Depth = Annotated[
+#: The field of the depth of backfilling.
+Depth = Annotated[
     int,
     Field(
         strict=True,
@@ -26,7 +24,8 @@ _Depth = Annotated[
         description="number of waiting tasks that backfilling considers, from the head on; 0: all",
     ),
 ]
-_Compress = Annotated[
+#: The field of the compression of reservations.
+Compress = Annotated[
     Flag,
     Field(
         description="conservative backfilling only; true: when a task ends before its planned end, "
@@ -67,7 +66,7 @@ class Easy(BatchPolicy):
     """
 
     name: ClassVar[str] = "easy"
-    depth: _Depth = 0
+    depth: Depth = 0
 
     def _settings(self) -> dict[str, object]:
         return {**super()._settings(), "backfill": self.name}
@@ -91,7 +90,7 @@ class Conservative(Easy):
     """
 
     name: ClassVar[str] = "conservative"
-    compress: _Compress = True
+    compress: Compress = True
 
 
 class Sjf(BatchPolicy):
@@ -114,64 +113,3 @@ class Ljf(BatchPolicy):
 
     name: ClassVar[str] = "ljf"
     order: ClassVar[str] = "longest"
-
-
-class OrderedBatchPolicy(BatchPolicy):
-    """Base class of the policies with an order of their own and optional backfilling."""
-
-    backfill: Backfill = Field(
-        "none", description="backfilling when the head does not fit, as in the policy of that name"
-    )
-    depth: _Depth = 0
-    compress: _Compress = True
-
-    @model_validator(mode="after")
-    def _check_backfill(self) -> OrderedBatchPolicy:
-        findings = ProblemCollector()
-        if self.depth and self.backfill == "none":
-            findings.add(
-                ("depth",),
-                "has no effect without backfilling",
-                "set backfill: easy",
-                kind="no-effect",
-            )
-        if not self.compress and self.backfill != "conservative":
-            findings.add(
-                ("compress",), "has no effect unless backfill is 'conservative'", kind="no-effect"
-            )
-        findings.check()
-        return self
-
-
-class Priority(OrderedBatchPolicy):
-    """Highest priority first: the priority of the queue plus an increase with waiting time.
-
-    >>> Priority(age=0.01, preempt="resume").backfill
-    'none'
-    """
-
-    name: ClassVar[str] = "priority"
-    order: ClassVar[str] = "priority"
-    age: NotNegative = Field(0.0, description="increase of the priority per second of waiting")
-    preempt: Literal["no", "restart", "resume"] = Field(
-        "no",
-        description="preemption of running tasks with lower priority; a preempted task loses its "
-        "progress (restart) or continues from it (resume)",
-    )
-
-
-class FairShare(OrderedBatchPolicy):
-    """Fair share: least past usage first, in core-seconds, halved every half-life.
-
-    >>> FairShare(half_life="1d", share_by="group").half_life
-    86400.0
-    """
-
-    name: ClassVar[str] = "fair-share"
-    order: ClassVar[str] = "fair-share"
-    half_life: Annotated[Seconds, Field(gt=0), WithJsonSchema(DURATION.schema(positive=True))] = (
-        Field(604800.0, description="time after which past usage counts half (s)")
-    )
-    share_by: Literal["user", "group"] = Field(
-        "user", description="unit of accounting: usage per user or per group"
-    )

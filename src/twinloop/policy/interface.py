@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.decisions import Decision
 
 
@@ -171,3 +172,6 @@ class Policy(ABC):
         changed its state. It is also called at the time of a `Wake` and, with `decide_when_idle`,
         after changes while no task waits.
         """
+
+
+AnyPolicy: TypeAlias = BuiltInPolicy | Policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.description import DescriptionError
 from twinloop.description.class_registry import (
@@ -15,14 +15,15 @@ from twinloop.description.class_registry import (
 )
 from twinloop.description.errors import InputError
 from twinloop.policy.built_in import BuiltInPolicy
-from twinloop.policy.interface import Policy
 
-AnyPolicy: TypeAlias = BuiltInPolicy | Policy
+if TYPE_CHECKING:
+    from twinloop.policy.interface import AnyPolicy
 
 #: The group of entry points in which an installed package registers its policies.
 ENTRY_POINT_GROUP: Final = "twinloop.policies"
 
 _BATCH: Final = "twinloop.policy.batch"
+_ORDERED: Final = "twinloop.policy.ordered_batch"
 _FILTER: Final = "twinloop.policy.filter_scheduler"
 
 #: The module and the class of each built-in policy; a module is imported when it is used.
@@ -35,8 +36,8 @@ _BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "conservative": (_BATCH, "Conservative"),
         "sjf": (_BATCH, "Sjf"),
         "ljf": (_BATCH, "Ljf"),
-        "priority": (_BATCH, "Priority"),
-        "fair-share": (_BATCH, "FairShare"),
+        "priority": (_ORDERED, "Priority"),
+        "fair-share": (_ORDERED, "FairShare"),
         "first-fit": (_FILTER, "FirstFit"),
         "best-fit": (_FILTER, "BestFit"),
         "worst-fit": (_FILTER, "WorstFit"),
@@ -139,6 +140,9 @@ def construct_policy(
     """
     if isinstance(policy_class, type) and issubclass(policy_class, BuiltInPolicy):
         return _construct_built_in(name, policy_class, options or {})
+    # Not needed for built-in policies.
+    from twinloop.policy.interface import Policy
+
     if isinstance(policy_class, type) and issubclass(policy_class, Policy):
         policy: Policy = construct(name, policy_class, options or {})
         return policy

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from twinloop.description.address import address_from_path, address_to_path
 from twinloop.description.document import Address
@@ -23,8 +22,7 @@ from twinloop.scenario.parameters import (
 from twinloop.scenario.scenario import Scenario
 
 
-@dataclass(frozen=True)
-class ModelValue:
+class ModelValue(NamedTuple):
     """A value of a model parameter in a scenario."""
 
     name: str

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import Field
 
@@ -31,8 +31,7 @@ _LATENCY: Final = "start of the flow = start + latency + latencies of the links"
 _STREAMS: Final = "transfers in progress ≤ streams, the others wait"
 
 
-@dataclass(frozen=True)
-class SearchRange:
+class SearchRange(NamedTuple):
     """The default range of a calibration; relative: in multiples of the value of the scenario."""
 
     low: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -33,9 +33,7 @@ from twinloop.description.quantities import Name
 from twinloop.policy import (
     CONTROLLERS,
     POLICIES,
-    AnyPolicy,
     BuiltInPolicy,
-    Policy,
     list_controllers,
     list_policies,
     resolve_policy,
@@ -54,6 +52,9 @@ from twinloop.scenario.stored_workload import unpack_workload
 from twinloop.trace import Trace, read
 from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
+
+if TYPE_CHECKING:
+    from twinloop.policy import AnyPolicy, Policy
 
 #: JSON schema of the name of a policy: a built-in one, or `module:Class`.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
@@ -75,7 +76,11 @@ def _check_workload(value: Any) -> Any:
     return check_object(value, Trace | Workload, "a Trace or a Workload")
 
 
+# The interface of policies in Python is imported for an object that may be one, not for built-in
+# ones.
 def _check_policy(value: Any) -> Any:
+    from twinloop.policy import Policy
+
     return check_object(value, Policy, "a Policy")
 
 
@@ -314,9 +319,13 @@ class PolicyDescription(Description):
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, BuiltInPolicy):
             return {"name": data.name, "options": data.to_dict()}
-        if isinstance(data, Policy):
-            return {"name": data.name, "object": data}
-        return {"name": data} if isinstance(data, str) else data
+        if isinstance(data, str):
+            return {"name": data}
+        if data is None or isinstance(data, Mapping | Description):
+            return data
+        from twinloop.policy import Policy
+
+        return {"name": data.name, "object": data} if isinstance(data, Policy) else data
 
     # Whether it may also be a controller that places no tasks.
     _is_controller: ClassVar[bool] = False

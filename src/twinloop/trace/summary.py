@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
+from twinloop.trace.capacity import compute_capacity
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace
 
@@ -135,15 +136,6 @@ class Summary(BaseModel):
             energy_joules=float((power["watts"] * power["dt"]).sum()) if power.height else None,
             data_bytes=float(trace.files["size"].sum()) if trace.files.height else None,
         )
-
-
-def compute_capacity(trace: Trace) -> float | None:
-    """Return the number of cores of the platform of a trace; None if unknown."""
-    cores = trace.nodes["cores"]
-    if len(cores) and cores.null_count() == 0:
-        return float(cores.sum())
-    size = trace.manifest.facts.get("swf", {}).get("max_procs")
-    return float(size) if size and size > 0 else None
 
 
 def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:

@@ -8,9 +8,8 @@ of a Trace has all of its columns, in this order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 from polars.datatypes import DataType, DataTypeClass
@@ -24,8 +23,7 @@ RESOURCES: Final = pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64}))
 ENVIRONMENT: Final = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One column: its type, its unit and its meaning."""
 
     dtype: DataType | DataTypeClass

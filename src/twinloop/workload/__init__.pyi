@@ -1,8 +1,9 @@
 from .arrays import CategoricalColumn, WorkloadArrays
 from .columns import COLUMNS
+from .delimitation import Delimitation
 from .fragments import Fragments
 from .session_graph import SessionGraph, SessionGraphs
-from .sessions import Delimitation, SessionPartition, find_sessions
+from .sessions import SessionPartition, find_sessions
 from .source import FinishedTask, NewTask, Source, SubmittedTask, WorkloadView
 from .source_description import Sessions, SourceDescription
 from .source_registry import resolve_source

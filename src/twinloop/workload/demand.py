@@ -14,7 +14,7 @@ processes or machines of a task at the same time are added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -25,8 +25,7 @@ from twinloop.workload.fragments import Fragments
 TIME_TOLERANCE = 1e-6
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """The demand of tasks: fragments, peak memory, and notes on the conversion."""
 
     fragments: Fragments

@@ -25,8 +25,9 @@ from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.trace import Trace, format_count
 from twinloop.workload import session_export
+from twinloop.workload.delimitation import Delimitation
 from twinloop.workload.fragments import Floats, Rows
-from twinloop.workload.sessions import Delimitation, SessionPartition, find_sessions
+from twinloop.workload.sessions import SessionPartition, find_sessions
 from twinloop.workload.workload import Workload
 
 

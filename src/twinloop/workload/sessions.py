@@ -12,7 +12,7 @@ is at least the threshold, measured
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -21,10 +21,9 @@ from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
+from twinloop.workload.delimitation import Delimitation
 from twinloop.workload.fragments import Floats, Rows
 from twinloop.workload.workload import Workload
-
-Delimitation = Literal["arrival", "last", "max"]
 
 
 @dataclass(frozen=True, slots=True)

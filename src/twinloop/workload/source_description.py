@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
     BeforeValidator,
@@ -25,9 +25,7 @@ from twinloop.description.plugins import CODE_PATTERN, list_plugins
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name, Seconds
 from twinloop.trace.trace import Trace
-from twinloop.workload.session_graph import SessionGraphs
-from twinloop.workload.sessions import Delimitation
-from twinloop.workload.source import Source
+from twinloop.workload.delimitation import Delimitation
 from twinloop.workload.source_registry import (
     BUILT_IN_SOURCES,
     SOURCE_GROUP,
@@ -36,13 +34,21 @@ from twinloop.workload.source_registry import (
 )
 from twinloop.workload.workload import Workload
 
+if TYPE_CHECKING:
+    from twinloop.workload.session_graph import SessionGraphs
+    from twinloop.workload.source import Source
+
 #: Prefix of the short form `sessions:THRESHOLD`.
 SESSIONS_PREFIX: Final = "sessions:"
 #: JSON schema of the name of a source in Python.
 NAMED_SCHEMA: Final[dict[str, Any]] = {"pattern": f"^{CODE_PATTERN.pattern}$"}
 
 
+# The interface of sources in Python is imported for an object that may be one, not for built-in
+# ones.
 def _check_source(value: Any) -> Any:
+    from twinloop.workload.source import Source
+
     return check_object(value, Source, "a Source")
 
 
@@ -64,6 +70,8 @@ class Sessions(Description):
 
     def graphs(self, log: Trace | Workload) -> SessionGraphs:
         """Create the session graphs of a log."""
+        from twinloop.workload.session_graph import SessionGraphs
+
         return SessionGraphs.from_log(log, by=self.by, threshold=self.threshold)
 
 
@@ -99,10 +107,10 @@ class SourceDescription(Description):
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, Sessions):
             return {"sessions": data}
-        if isinstance(data, Source):
-            return {"name": data.name, "object": data}
+        if isinstance(data, Mapping):
+            return _read_built_in(data)
         if not isinstance(data, str):
-            return _read_built_in(data) if isinstance(data, Mapping) else data
+            return _read_object(data)
         threshold = data.removeprefix(SESSIONS_PREFIX).strip()
         if data.startswith(SESSIONS_PREFIX) and threshold:
             return {"sessions": {"threshold": threshold}}
@@ -173,6 +181,15 @@ class SourceDescription(Description):
             source: Source = self.object
             return source
         return None if self.name is None else resolve_source(self.name, self.options, allow_code)
+
+
+def _read_object(data: Any) -> Any:
+    """Read a Source in memory; other data is returned unchanged."""
+    if data is None or isinstance(data, Description):
+        return data
+    from twinloop.workload.source import Source
+
+    return {"name": data.name, "object": data} if isinstance(data, Source) else data
 
 
 def _read_built_in(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.description.class_registry import ClassRegistry, construct
 from twinloop.description.errors import InputError
-from twinloop.workload.source import Source
+
+if TYPE_CHECKING:
+    from twinloop.workload.source import Source
 
 #: The group of entry points in which an installed package registers its sources.
 SOURCE_GROUP: Final = "twinloop.sources"
@@ -44,6 +46,9 @@ def resolve_source(
         needs permission to run
         (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
+    # Not needed for built-in sources.
+    from twinloop.workload.source import Source
+
     loaded = _REGISTRY.load(name, allow_code=allow_code)
     if not isinstance(loaded, type) or not issubclass(loaded, Source):
         raise InputError(

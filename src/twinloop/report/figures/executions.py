@@ -10,8 +10,8 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
+from twinloop.trace.capacity import compute_capacity
 from twinloop.trace.recorded_runs import collect_runs
-from twinloop.trace.summary import compute_capacity
 
 #: The states in which a node is not available.
 UNAVAILABLE_STATES: Final = ("down", "off", "booting", "maintenance")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from twinloop.trace import Trace
-from twinloop.trace.summary import compute_capacity, compute_load_over_time
+from twinloop.trace.capacity import compute_capacity
+from twinloop.trace.summary import compute_load_over_time
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -94,8 +94,7 @@ def batch_rows(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterato
         yield _make_frame(numbers, cells, width)
 
 
-@dataclass(frozen=True)
-class CellCheck:
+class CellCheck(NamedTuple):
     """A check of one field: the problem, and the expression that is true for bad cells."""
 
     field: str

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from twinloop.description.errors import InputError
 
@@ -19,8 +18,7 @@ _PREFIXES = {
 _NUMBER = re.compile(r"\s*([-+0-9.eE]+)\s*")
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A kind of quantity: its units, and the unit of a number without one.
 
     >>> FREQUENCY.read("2.1 GHz"), FREQUENCY.read("2100 megahertz"), FREQUENCY.read(2100)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from twinloop.description.errors import InputError
 from twinloop.description.files import read_text
@@ -18,8 +17,7 @@ TOPOLOGY_FILE = "topology.json"
 _MAX_BYTES = 16 << 20
 
 
-@dataclass(frozen=True)
-class TopologySummary:
+class TopologySummary(NamedTuple):
     """The clock of the fastest core in MHz, and the cores of the largest host; None: unknown."""
 
     mhz: float | None

@@ -10,9 +10,8 @@ where the kilobytes of versions before 1.4 are 1000 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -81,8 +80,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     return Trace(manifest=manifest, **workflow.make_tables())
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskRun:
+class _TaskRun(NamedTuple):
     """The execution of a task in a document."""
 
     task: str

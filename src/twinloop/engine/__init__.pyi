@@ -1,0 +1,55 @@
+from .activity_columns import run_columns
+from .compiled_scenario import CompiledScenario
+from .kernel import (
+    Activity,
+    Cancelled,
+    ColumnRun,
+    Condition,
+    DataStore,
+    Environment,
+    Event,
+    Interrupt,
+    InUseError,
+    Network,
+    Observer,
+    Process,
+    Recording,
+    Resource,
+    StalledError,
+    Timeout,
+    Timer,
+    all_of,
+    any_of,
+)
+from .run import simulate
+from .run_outputs import RunOutputs
+from .simulation import Simulation
+from .simulation_state import SimulationState
+
+__all__ = [
+    "Activity",
+    "Cancelled",
+    "ColumnRun",
+    "CompiledScenario",
+    "Condition",
+    "DataStore",
+    "Environment",
+    "Event",
+    "InUseError",
+    "Interrupt",
+    "Network",
+    "Observer",
+    "Process",
+    "Recording",
+    "Resource",
+    "RunOutputs",
+    "Simulation",
+    "SimulationState",
+    "StalledError",
+    "Timeout",
+    "Timer",
+    "all_of",
+    "any_of",
+    "run_columns",
+    "simulate",
+]
