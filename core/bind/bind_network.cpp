@@ -170,12 +170,12 @@ A store of files at a node of a network. Created by `Network.store`.
             "files",
             [](const StoreView& self) {
                 nb::dict files;
-                self.files().each([&](FileId file, StoreId store, double size) {
-                    if (store == self.store) files[self.net().files[file].c_str()] = size;
-                });
+                for (const auto& [file, size] :
+                     self.files().list(self.store, self.data().file_count()))
+                    files[self.net().files[file].c_str()] = size;
                 return files;
             },
-            nb::sig("def files(self) -> dict[str, float]"), "The files and their sizes (bytes).")
+            nb::sig("def files(self) -> dict[str, float]"), "The files and their sizes (bytes). The call visits the file names of the network.")
         .def_prop_ro(
             "used", [](const StoreView& self) { return self.data().used(); },
             "The bytes of the files.")

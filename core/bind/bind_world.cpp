@@ -548,8 +548,7 @@ void bind_world(nb::module_& module) {
                     "mhz: float = 0.0, amounts: collections.abc.Sequence[float] = (), like: "
                     "int | None = None) -> int"),
             "Add a machine, with the power model, the states, the ports, the links and the store "
-            "of "
-            "the machine `like`; return its index.")
+            "of the machine `like`; return its index.")
         .def(
             "share_machines", [](WorldHandle& self) { self.hold()->share_machines(); },
             "Share the machines by activities from now on, as instances need it.")
@@ -684,7 +683,7 @@ void bind_world(nb::module_& module) {
                     "None"))
         .def(
             "restore_stores",
-            [](WorldHandle& self, const std::vector<std::vector<std::uint32_t>>& files) {
+            [](WorldHandle& self, const std::vector<World::StoreFiles>& files) {
                 self.hold()->restore_stores(files);
             },
             nb::arg("files"))

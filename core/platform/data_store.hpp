@@ -45,6 +45,8 @@ class DataStore {
         return bytes <= free() + 1e-12 * spec.capacity || spec.capacity == never;
     }
 
+    [[nodiscard]] std::uint32_t file_count() const { return files_; }
+
     void promise(double bytes) { promised_.add(bytes); }
     void withdraw_promise(double bytes) { promised_.subtract(bytes); }
     void add_file(double bytes) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "kernel/activity.hpp"
 #include "kernel/shared_rows.hpp"
@@ -22,7 +24,7 @@ class FilePlaces {
 
     // For that many files; larger numbers are added when they are used.
     void reserve(std::size_t files) { first_.resize(files); }
-    // The store in which the file has been for the longest time, or none.
+    // A store in which the file is: the only one, if it is in one; none if it is in none.
     [[nodiscard]] StoreId first(FileId file) const {
         return file < first_.size() ? first_[file].store : none;
     }
@@ -67,6 +69,16 @@ class FilePlaces {
             const auto [begin, end] = further_.equal_range(file);
             for (auto at = begin; at != end; ++at) visit(file, at->second.store, at->second.bytes);
         }
+    }
+
+    // The files of a store with `count` files, and their sizes, in the order of the files.
+    [[nodiscard]] std::vector<std::pair<FileId, double>> list(StoreId store,
+                                                              std::size_t count) const {
+        std::vector<std::pair<FileId, double>> found;
+        found.reserve(count);
+        for (FileId file = 0; file < first_.size() && found.size() < count; ++file)
+            if (const Place* const place = find(file, store)) found.emplace_back(file, place->bytes);
+        return found;
     }
 
   private:

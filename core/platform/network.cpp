@@ -11,14 +11,8 @@
 
 namespace twinloop {
 
-Network::Topology& Network::edit() {
-    if (is_shared_) topology_ = std::make_shared<Topology>(*topology_);
-    is_shared_ = false;
-    return *topology_;
-}
-
 NodeId Network::add_node(ResourceId out, ResourceId in) {
-    edit().nodes.push_back({{out, in}, {}});
+    topology_.edit().nodes.push_back({{out, in}, {}});
     return static_cast<NodeId>(nodes() - 1);
 }
 
@@ -26,12 +20,11 @@ LinkId Network::add_link(NodeId a, NodeId b, ResourceId forward, ResourceId back
                          double latency) {
     check_not_negative("latency", latency);
     const auto link = static_cast<LinkId>(links());
-    Topology& topology = edit();
+    Topology& topology = topology_.edit();
     topology.links.push_back({a, b, forward, backward, latency});
     topology.nodes[a].links.push_back(link);
     if (b != a) topology.nodes[b].links.push_back(link);
-    found_.clear();
-    trees_.clear();
+    known_.clear();  // other paths may be the shortest ones now
     return link;
 }
 
@@ -50,21 +43,13 @@ void Network::add_route(NodeId from, NodeId to, std::span<const LinkId> links, d
     path.reachable = true;
     add_links(path, from, links);
     if (ports(to).in != none) path.resources.push_back(ports(to).in);
-    edit().declared[key(from, to)] = std::move(path);
-    found_.erase(key(from, to));
+    topology_.edit().declared[key(from, to)] = std::move(path);
+    if (known_->paths.contains(key(from, to))) known_.edit().paths.erase(key(from, to));
 }
 
 void Network::set_base_latency(double seconds) {
     check_not_negative("latency", seconds);
     base_latency_ = seconds;
-}
-
-// Other routes may be the shortest ones now.
-void Network::set_latency(LinkId link, double seconds) {
-    check_not_negative("latency", seconds);
-    edit().links[link].latency = seconds;
-    found_.clear();
-    trees_.clear();
 }
 
 double Network::latency(const Path& path) const {
@@ -79,13 +64,16 @@ const Network::Path& Network::path(NodeId from, NodeId to) {
     if (!declared.empty())
         if (const auto found = declared.find(key(from, to)); found != declared.end())
             return found->second;
-    std::shared_ptr<const Path>& place = found_[key(from, to)];
-    if (place == nullptr) {
-        if (links() > 0 && !trees_.contains(from))
-            trees_.emplace(from, std::make_shared<std::vector<LinkId>>(shortest_from(from)));
-        place = std::make_shared<Path>(find(from, to));
+    const auto& paths = known_->paths;
+    if (const auto found = paths.find(key(from, to)); found != paths.end()) return *found->second;
+    KnownPaths& known = known_.edit();
+    const Tree* tree = nullptr;
+    if (links() > 0) {
+        std::shared_ptr<const Tree>& place = known.trees[from];
+        if (place == nullptr) place = std::make_shared<Tree>(shortest_from(from));
+        tree = place.get();
     }
-    return *place;
+    return *(known.paths[key(from, to)] = std::make_shared<Path>(find(from, to, tree)));
 }
 
 // The port of the first node, and the links in their direction.
@@ -102,7 +90,7 @@ void Network::add_links(Path& path, NodeId from, std::span<const LinkId> links) 
     }
 }
 
-Network::Path Network::find(NodeId from, NodeId to) const {
+Network::Path Network::find(NodeId from, NodeId to, const Tree* tree) const {
     Path path;
     if (from == to) {  // nothing crosses the network
         path.reachable = true;
@@ -110,12 +98,11 @@ Network::Path Network::find(NodeId from, NodeId to) const {
     }
     path.latency = std::numeric_limits<double>::quiet_NaN();
     std::vector<LinkId> way;
-    if (links() > 0) {
-        const std::vector<LinkId>& last = *trees_.at(from);
-        for (NodeId at = to; at != from; at = other_end(last[at], at)) {
-            // A node that was added after the search has no links: those search again.
-            if (at >= last.size() || last[at] == none) return path;
-            way.push_back(last[at]);
+    if (tree != nullptr) {
+        for (NodeId at = to; at != from; at = other_end((*tree)[at], at)) {
+            // A node that was added after the search has no links: a new link starts new searches.
+            if (at >= tree->size() || (*tree)[at] == none) return path;
+            way.push_back((*tree)[at]);
         }
         std::ranges::reverse(way);
     }
@@ -125,10 +112,10 @@ Network::Path Network::find(NodeId from, NodeId to) const {
     return path;
 }
 
-std::vector<LinkId> Network::shortest_from(NodeId from) const {
+Network::Tree Network::shortest_from(NodeId from) const {
     using Entry = std::tuple<double, std::uint32_t, NodeId>;  // latency, links, node
     std::vector<std::pair<double, std::uint32_t>> best(nodes(), {never, none});
-    std::vector<LinkId> last(nodes(), none);
+    Tree last(nodes(), none);
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
     best[from] = {0.0, 0};
     open.emplace(0.0, 0, from);

@@ -7,33 +7,21 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "kernel/activity.hpp"
+#include "kernel/shared_value.hpp"
 
 namespace twinloop {
 
 using NodeId = std::uint32_t;
 using LinkId = std::uint32_t;
 
-// A copy shares nodes, links and known paths with the original. To copy a network is to change it:
-// no other thread may use it at that time.
+// A copy shares nodes, links and known paths with the original until one of them changes.
 class Network {
   public:
-    Network() = default;
-    Network(const Network& other)
-        : topology_(other.topology_), is_shared_(true), found_(other.found_), trees_(other.trees_),
-          base_latency_(other.base_latency_) {
-        other.is_shared_ = true;  // NOLINT(bugprone-copy-constructor-mutates-argument)
-    }
-    Network(Network&&) = default;
-    Network& operator=(const Network&) = delete;
-    Network& operator=(Network&&) = default;
-    ~Network() = default;
-
     // A node with full-duplex ports: the resources that its outgoing and its incoming transfers
     // use; `none`: unlimited.
     NodeId add_node(ResourceId out, ResourceId in);
@@ -45,7 +33,6 @@ class Network {
 
     // The latency of every route, in addition to that of its links.
     void set_base_latency(double seconds);
-    void set_latency(LinkId link, double seconds);
 
     struct Ports {
         ResourceId out;
@@ -88,22 +75,24 @@ class Network {
         std::vector<LinkEnds> links;
         std::unordered_map<std::uint64_t, Path> declared;
     };
+    // For each node the last link of the shortest path from one node, or `none`.
+    using Tree = std::vector<LinkId>;
+    // What has been searched; a copy of this has the same paths and trees.
+    struct KnownPaths {
+        std::unordered_map<std::uint64_t, std::shared_ptr<const Path>> paths;
+        std::unordered_map<NodeId, std::shared_ptr<const Tree>> trees;  // by the first node
+    };
     static std::uint64_t key(NodeId from, NodeId to) { return std::uint64_t{from} << 32 | to; }
-    // The topology, to be changed: copies of the network have another one from then on.
-    [[nodiscard]] Topology& edit();
     [[nodiscard]] NodeId other_end(LinkId link, NodeId node) const {
         return ends(link).a == node ? ends(link).b : ends(link).a;
     }
     void add_links(Path& path, NodeId from, std::span<const LinkId> links) const;
-    [[nodiscard]] Path find(NodeId from, NodeId to) const;
-    // For each node the last link of the shortest path from `from`, or `none`.
-    [[nodiscard]] std::vector<LinkId> shortest_from(NodeId from) const;
+    // The shortest path; `tree`: those from the same node, null in a network without links.
+    [[nodiscard]] Path find(NodeId from, NodeId to, const Tree* tree) const;
+    [[nodiscard]] Tree shortest_from(NodeId from) const;
 
-    std::shared_ptr<Topology> topology_ = std::make_shared<Topology>();
-    mutable bool is_shared_ = false;  // other networks may have the same topology
-    // Known paths, and trees of the shortest paths by their first node.
-    std::unordered_map<std::uint64_t, std::shared_ptr<const Path>> found_;
-    std::unordered_map<NodeId, std::shared_ptr<const std::vector<LinkId>>> trees_;
+    SharedValue<Topology> topology_;
+    SharedValue<KnownPaths> known_;
     double base_latency_ = 0.0;
 };
 

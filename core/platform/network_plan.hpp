@@ -11,12 +11,12 @@
 namespace twinloop {
 
 struct NetworkPlan {
-    // `described`: its place in the description, where one link stands for those of many nodes and
-    // one route for both directions.
     struct Node {
         double out;  // bandwidths of its ports; infinite: unlimited
         double in;
     };
+    // `described`: its place in the description, where one link stands for those of many nodes and
+    // one route for both directions.
     struct PlannedLink {
         NodeId a;
         NodeId b;

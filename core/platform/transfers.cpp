@@ -31,11 +31,6 @@ void Transfers::remove_file(StoreId store, FileId file) {
     files_.remove(file, store);
 }
 
-void Transfers::remove_files() {
-    files_.each([&](FileId, StoreId store, double bytes) { stores[store].remove_file(bytes); });
-    files_ = {};
-}
-
 NodeId Transfers::add_node_like(Simulation& simulation, NodeId like) {
     const auto copy = [&](ResourceId id) {
         return id == none ? none : simulation.add_resource(simulation.capacity(id));

@@ -46,11 +46,11 @@ class Transfers {
     [[nodiscard]] const FilePlaces& files() const { return files_; }
     void put_file(StoreId store, FileId file, double bytes);
     void remove_file(StoreId store, FileId file);
-    void remove_files();
     void reserve_files(std::size_t files) { files_.reserve(files); }
 
-    // A node with ports and links of its own, as wide as those of another one, and a store.
+    // A node with ports and links of its own, with the bandwidths and latencies of another one.
     [[nodiscard]] NodeId add_node_like(Simulation& simulation, NodeId like);
+    // A store without files at a node, with the capacity, bandwidths and streams of another one.
     [[nodiscard]] StoreId add_store_like(Simulation& simulation, StoreId like, NodeId node);
 
     // Registers a transfer. Throws `std::invalid_argument` if there is no route or no space.

@@ -24,8 +24,8 @@ class Executor {
     // The execution of a task, to go on in another run, and in that run.
     [[nodiscard]] SavedExecution save(std::uint32_t slot) const;
     void restore(TaskId task, std::span<const Part> parts, const SavedExecution& saved);
-    // The order in which executions are restored: that of their activities and, of those that wait
-    // for a stream of a store, of its queue.
+    // The order in which executions are restored: that of their activities, and then that of the
+    // queues of stores (`Staging::order`).
     [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> order(std::uint32_t slot) const;
     // The timer of an execution has fired.
     void end_delay(std::uint32_t slot);

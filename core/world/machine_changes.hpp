@@ -29,7 +29,7 @@ class MachineChanges {
     void set_cores(MachineId machine, double cores);
     // Sets the power of a machine after a change of its state.
     void update_meter(MachineId machine);
-    // `like`: a machine with the same power model and states; no_machine: none.
+    // `like`: a host with the same power model, states, ports, links and store; no_machine: none.
     MachineId add(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
     // Interrupts its tasks as a failure does.
     void remove(MachineId machine);

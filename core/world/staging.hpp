@@ -29,12 +29,12 @@ class Staging {
     // The transfer of an execution, to go on in another run, and in that run.
     void save(std::uint32_t slot, SavedExecution& saved) const;
     void restore(std::uint32_t slot, const SavedExecution& saved);
-    // The order in which transfers are to be restored: those that move (0) in the order in which
-    // they began to, those in their latency (1) in that in which simultaneous ones will, and the
-    // others in that of the queue of their store.
+    // The order in which transfers are to be restored: first flows, in the order of their starts;
+    // then transfers in their latency, in the order of their starts if these are simultaneous; then
+    // waiting transfers, in the order of the queue of their store.
     [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> order(std::uint32_t slot) const;
-    // A machine that was added in the run: it has ports, links and a store as wide as those of
-    // `like`; no_machine: unlimited ports, no links and no store.
+    // A machine that was added in the run: it has ports, links and a store of its own, equal to
+    // those of `like`; no_machine: unlimited ports, no links and no store.
     void add_machine(MachineId machine, MachineId like);
     // The machine of the execution has moved to another host: what is left of the transfer in
     // progress takes the route to that host. False if there is none; `refuse` then follows.

@@ -37,7 +37,7 @@ struct StagingState {
         MachineId machine = no_machine;
         bool refused = false;
     };
-    // The node and the local store of a machine that was added in the run; none: of an instance.
+    // The node and the local store of a machine that was added in the run; an instance has neither.
     struct AddedNode {
         NodeId node = none;
         StoreId store = none;

@@ -608,12 +608,17 @@ void World::restore_machine(MachineId machine, const KnownMachine& known) {
     state_.earlier_energy[machine] = -known.energy;
 }
 
-void World::restore_stores(std::span<const std::vector<FileId>> files) {
+void World::restore_stores(std::span<const StoreFiles> given) {
     Transfers& transfers = state_.staging.transfers;
-    if (files.size() > transfers.stores.size()) throw std::out_of_range("there is no such store");
-    transfers.remove_files();
-    for (StoreId store = 0; store < files.size(); ++store)
-        for (const FileId file : files[store])
+    std::vector<bool> is_given(transfers.stores.size());
+    for (const auto& [store, files] : given) is_given.at(store) = true;
+    std::vector<std::pair<StoreId, FileId>> before;
+    transfers.files().each([&](FileId file, StoreId store, double) {
+        if (is_given[store]) before.emplace_back(store, file);
+    });
+    for (const auto& [store, file] : before) transfers.remove_file(store, file);
+    for (const auto& [store, files] : given)
+        for (const FileId file : files)
             transfers.put_file(store, file, state_.scenario->files->files.at(file).bytes);
 }
 

@@ -63,7 +63,7 @@ class World final : private Client {
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
-    // `like`: a host with the same power model, states, ports and store; no_machine: none.
+    // `like`: a host with the same power model, states, ports, links and store; no_machine: none.
     MachineId add_machine(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
     // Shares the machines from now on, if they are not shared yet.
     void share_machines();
@@ -115,8 +115,10 @@ class World final : private Client {
     // instance was removed, or if its host is restored later; `restore_host` then follows.
     MachineId restore_instance(MachineId host, double cores, double memory);
     void restore_host(MachineId instance, MachineId host);
-    // The files in each store. Throws `std::out_of_range` if there is no such store or file.
-    void restore_stores(std::span<const std::vector<FileId>> files);
+    // The files of stores; other stores have their files of the start. Throws `std::out_of_range`
+    // if there is no such store or file.
+    using StoreFiles = std::pair<StoreId, std::vector<FileId>>;
+    void restore_stores(std::span<const StoreFiles> given);
     // The tasks that the source has added, and its memory; at the end. Without a memory, the source
     // has learnt of the ends from `adopt`.
     void restore_submissions(std::size_t added_by_source, std::span<const double> memory);

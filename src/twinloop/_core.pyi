@@ -815,7 +815,9 @@ class DataStore:
 
     @property
     def files(self) -> dict[str, float]:
-        """The files and their sizes (bytes)."""
+        """
+        The files and their sizes (bytes). The call visits the file names of the network.
+        """
 
     @property
     def used(self) -> float:
@@ -1634,7 +1636,7 @@ class ClusterRun:
 
     def restore_machine(self, machine: int, known: dict[str, Any]) -> None: ...
 
-    def restore_stores(self, files: Sequence[Sequence[int]]) -> None: ...
+    def restore_stores(self, files: Sequence[tuple[int, Sequence[int]]]) -> None: ...
 
     def restore_submissions(self, added: int, memory: Sequence[float], python: dict[str, Any] | None) -> None: ...
 

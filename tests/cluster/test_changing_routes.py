@@ -5,6 +5,8 @@ Random programs against a slow world are in `tests/world`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +271,68 @@ def test_transfers_whose_latency_ends_at_once_keep_their_order_in_a_state(tmp_pa
     assert [row[0] for row in expected[1:]] == ["u", "t"]
     assert expected[1][-1] == expected[2][-1] == 19.0
     assert finish(other) == expected[1:]
+
+
+# --- names, and states that are written by hand ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "what"), [("a", "machine"), ("disk", "data store"),
+                                            ("core", "switch")])  # fmt: skip
+def test_a_new_machine_cannot_have_the_name_of_another_part_of_the_network(name, what):
+    sim = start([{"id": "t", "user": "a"}], {"x": "disk"}, LINKS)
+    for add in (partial(sim.add_machine, like="a"), partial(sim.add_instance, host="a", cores=1)):
+        with pytest.raises(InputError, match=f"'{name}': is already the name of a {what}"):
+            add(name)
+    sim.add_machine("new", like="a")
+    machines = ({**row, "machine": row["machine"].replace("new", name)} for row in
+                sim.state.machines)  # fmt: skip
+    state = replace(sim.state, machines=tuple(machines))
+    with pytest.raises(InputError, match=f"'{name}' was added, .* already the name of a {what}"):
+        Simulation(scenario([{"id": "t", "user": "a"}], {"x": "disk"}, LINKS), state=state)
+
+
+#: `y` and `v` are in the store of `a`, which has no space for `w` beside them.
+OWNERS = {"x": "disk", "y": "a", "v": "a", "w": "a", "z": "local"}
+
+
+def resume_with(stores: dict[str, list[str]]) -> Simulation:
+    tasks = [{"id": "t", "user": "b", "writes": ["w"], "submit": 5},
+             {"id": "u", "user": "a", "writes": ["z"], "submit": 50}]  # fmt: skip
+    state = replace(start(tasks, OWNERS).state, stores=stores)
+    return Simulation(scenario(tasks, OWNERS), state=state)
+
+
+@pytest.mark.parametrize(
+    ("stores", "status"),
+    [
+        ({}, "failed"),
+        ({"disk": ["x"]}, "failed"),
+        ({"disk": [], "a": ["v", "y"]}, "failed"),
+        ({"a": ["y"]}, "completed"),
+        ({"a": []}, "completed"),
+    ],
+)
+def test_a_store_that_a_state_does_not_list_has_its_files_of_the_start(stores, status):
+    sim = resume_with(stores)
+    given = {"disk": ["x"], "a": ["y", "v"]} | stores
+    assert {name: sorted(files) for name, files in sim.state.stores.items()} == {
+        name: sorted(files) for name, files in given.items()
+    }
+    sim.run_until(40.0)
+    assert sim.tasks["status"][0] == status
+
+
+@pytest.mark.parametrize(
+    ("stores", "message"),
+    [
+        ({"a": ["y", "y"]}, "'a': the file 'y' is listed more than once"),
+        ({"disk": ["y"]}, "'disk': the file 'y' cannot be there: its store is 'a'"),
+        ({"disk": ["z"]}, "'disk': the file 'z' cannot be there: its store is 'local'"),
+        ({"disk": ["other"]}, "'disk': the workload has no file 'other'"),
+        ({"b": ["z"]}, "there is no data store 'b'"),
+    ],
+)
+def test_files_are_in_the_stores_that_they_belong_to(stores, message):
+    with pytest.raises(InputError, match=message):
+        resume_with(stores)
+    assert resume_with({"a": ["z"]}).state.stores["a"] == ["z"]

@@ -239,6 +239,14 @@ def list_files(workload: Workload) -> list[str]:
     return _list_files(workload)["file"].to_list()
 
 
+def list_store_names(compiled: CompiledScenario) -> dict[str, str | None]:
+    """Return the name of the store of each file, `LOCAL`, or None for a file that is in none."""
+    files = _list_files(compiled.workload)
+    shared = compiled.machines.platform.stores
+    names = files["store"].fill_null(shared[0].name) if shared else files["store"]
+    return dict(zip(files["file"], names, strict=True))
+
+
 def list_stores(
     compiled: CompiledScenario, added: Iterable[tuple[str, Mapping[str, Any]]] = ()
 ) -> list[str]:

@@ -102,6 +102,15 @@ class MachineTable:
         table = self.with_machine(name, cores, memory, host, float(self.speed[host]))
         return replace(table, instances=(*self.instances, self.nodes.height))
 
+    def find_use_of_name(self, name: str) -> str | None:
+        """Return what has this name: a machine, a data store or a switch; None if nothing has."""
+        network = self.platform.network
+        if name in self.nodes["node"]:
+            return "a machine"
+        if any(store.name == name for store in self.platform.stores):
+            return "a data store"
+        return "a switch" if network is not None and name in network.switches else None
+
     @property
     def hosts(self) -> NDArray[np.bool_]:
         """Whether each machine is a node, not an instance."""

@@ -347,8 +347,8 @@ class Simulation:
             memory: Its memory (bytes); by default that of `like`, or else without a limit.
             speed: Reference core-seconds that a core completes per second; by default that of
                 `like`, or else 1.
-            like: A host with the same power model, states and other resources; ports, links and
-                the local store of the new machine are as wide as those of this one.
+            like: A host with the same power model, states and other resources; the new machine
+                has ports, links and a local store of its own, equal to those of this host.
 
         >>> from twinloop.engine import Simulation
         >>> from twinloop.scenario import Scenario
@@ -484,9 +484,10 @@ class Simulation:
             ) from None
 
     def _check_new_name(self, name: str) -> None:
-        if name in self._compiled.names.machines:
+        used = self._compiled.machines.find_use_of_name(name)
+        if used is not None:
             raise InputError(
-                "is already the name of a machine", kind="duplicate-name", field=f"machine {name!r}"
+                f"is already the name of {used}", kind="duplicate-name", field=f"machine {name!r}"
             )
 
     def _rename(

@@ -63,7 +63,8 @@ class SimulationState:
     machines: tuple[dict[str, Any], ...] = ()
     #: Whether tasks share machines, as a scenario or a task that was added needs it.
     shared: bool = False
-    #: The files in each data store, by its name.
+    #: The files in each data store, by its name; a store that is not listed has its files of the
+    #: start of the run.
     stores: dict[str, list[str]] = field(default_factory=dict)
     #: The tasks that were added in the run, by `Simulation.submit` or the source: id and columns.
     added: tuple[dict[str, Any], ...] = ()

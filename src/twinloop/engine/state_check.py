@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from twinloop.description.errors import InputError
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.native_codes import STATUS_CODES
-from twinloop.engine.network_columns import list_files, list_stores
+from twinloop.engine.network_columns import list_store_names, list_stores
+from twinloop.platform.network import LOCAL
 from twinloop.policy import BuiltInPolicy
 from twinloop.workload.fragments import find_rows
 
@@ -39,7 +40,18 @@ def check_state(
             remedy="take the state from a simulation with this source",
         )
     tasks, machines = state.tasks, set(compiled.names.machines)
-    machines |= {each["machine"] for each in state.machines if "added" in each}
+    for each in state.machines:
+        if "added" not in each:
+            continue
+        name = each["machine"]
+        used = "a machine" if name in machines else compiled.machines.find_use_of_name(name)
+        if used is not None:
+            raise InputError(
+                f"the machine {name!r} was added, and this is already the name of {used}",
+                kind="duplicate-name",
+                field="state.machines",
+            )
+        machines.add(name)
     rows = find_rows(ids, tasks["id"])
     if (rows < 0).any():
         name = tasks["id"][int(np.argmax(rows < 0))]
@@ -116,20 +128,35 @@ def _find_execution_problem(
 
 def _check_stores(compiled: CompiledScenario, state: SimulationState) -> None:
     added = [(each["machine"], each["added"]) for each in state.machines if "added" in each]
-    stores = list_stores(compiled, added) if state.stores else []
-    files = set(list_files(compiled.workload)) if state.stores else set()
+    if not state.stores:
+        return
+    stores, owners = list_stores(compiled, added), list_store_names(compiled)
+    shared = {store.name for store in compiled.machines.platform.stores}
+    listed: set[str] = set()
     for name, held in state.stores.items():
         if name not in stores:
             raise InputError(
                 f"there is no data store {name!r}", kind="unknown-reference", field="state.stores"
             )
-        unknown = [file for file in held if file not in files]
-        if unknown:
-            raise InputError(
-                f"the workload has no file {unknown[0]!r}",
-                kind="unknown-reference",
-                field=f"state.stores: {name!r}",
-            )
+        field = f"state.stores: {name!r}"
+        for file in held:
+            if file not in owners:
+                raise InputError(
+                    f"the workload has no file {file!r}", kind="unknown-reference", field=field
+                )
+            if file in listed:
+                raise InputError(
+                    f"the file {file!r} is listed more than once, and a file is in one store",
+                    kind="invalid-state",
+                    field=field,
+                )
+            listed.add(file)
+            if owners[file] != name and (owners[file] != LOCAL or name in shared):
+                raise InputError(
+                    f"the file {file!r} cannot be there: its store is {owners[file]!r}",
+                    kind="invalid-state",
+                    field=field,
+                )
 
 
 def _check_tasks(

@@ -127,8 +127,10 @@ def _restore_stores(compiled: CompiledScenario, run: ClusterRun, state: Simulati
     if not state.stores:
         return
     numbers = {name: file for file, name in enumerate(list_files(compiled.workload))}
-    stores = list_stores(compiled)
-    run.restore_stores([[numbers[file] for file in state.stores.get(name, ())] for name in stores])
+    stores = {name: store for store, name in enumerate(list_stores(compiled))}
+    run.restore_stores(
+        [(stores[name], [numbers[file] for file in held]) for name, held in state.stores.items()]
+    )
 
 
 # --- tasks ----------------------------------------------------------------------------------------
