@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <type_traits>
 
 #include "bind/environment.hpp"
 #include "kernel/checks.hpp"
@@ -59,21 +61,45 @@ std::uint32_t find_name(const NameTable& names, const std::string& name, const c
     return found;
 }
 
-void add_name(NameTable& names, const std::string& name, const char* what) {
+void check_new_name(const NameTable& names, const std::string& name, const char* what) {
     if (names.find(name) != none)
         refuse_value(std::string("there is a ") + what + " '" + name + "' already");
+}
+
+void add_name(NameTable& names, const std::string& name, const char* what) {
+    check_new_name(names, name, what);
     (void)names.intern(name);
 }
 
-// The resource of a bandwidth, or none where it is unlimited.
-ResourceId add_bandwidth(NetworkPart& self, nb::handle bandwidth, const std::string& name) {
-    if (bandwidth.is_none()) return none;
-    const auto value = nb::cast<double>(bandwidth);
-    check_positive("bandwidth", value);
-    return part<Resource>(self.env().add_resource(self.env_object(), value, name)).id;
+// An optional number of an argument; a type error that names the argument.
+template <class Number>
+std::optional<Number> read_number(nb::handle given, const char* what) {
+    if (given.is_none()) return std::nullopt;
+    Number value{};
+    if (!nb::try_cast(given, value))
+        throw nb::type_error((std::string(what) + " must be " +
+                              (std::is_integral_v<Number> ? "an integer" : "a number") + ", not " +
+                              nb::cast<std::string>(nb::repr(given)))
+                                 .c_str());
+    return value;
 }
 
-NodeId add_node(NetworkPart& self, const std::string& name, nb::handle out, nb::handle in) {
+// A bandwidth; none: unlimited. Arguments are read before anything is added.
+std::optional<double> read_bandwidth(nb::handle given) {
+    const std::optional<double> bandwidth = read_number<double>(given, "bandwidth");
+    if (bandwidth) check_positive("bandwidth", *bandwidth);
+    return bandwidth;
+}
+
+// The resource of a bandwidth, or none where it is unlimited.
+ResourceId add_bandwidth(NetworkPart& self, std::optional<double> bandwidth,
+                         const std::string& name) {
+    if (!bandwidth) return none;
+    return part<Resource>(self.env().add_resource(self.env_object(), *bandwidth, name)).id;
+}
+
+NodeId add_node(NetworkPart& self, const std::string& name, std::optional<double> out,
+                std::optional<double> in) {
     add_name(self.net().nodes, name, "node");
     const ResourceId sends = add_bandwidth(self, out, name + " out");
     return self.net().transfers.network.add_node(sends, add_bandwidth(self, in, name + " in"));
@@ -175,7 +201,8 @@ A store of files at a node of a network. Created by `Network.store`.
                     files[self.net().files[file].c_str()] = size;
                 return files;
             },
-            nb::sig("def files(self) -> dict[str, float]"), "The files and their sizes (bytes). The call visits the file names of the network.")
+            nb::sig("def files(self) -> dict[str, float]"),
+            "The files and their sizes (bytes). The call visits the file names of the network.")
         .def_prop_ro(
             "used", [](const StoreView& self) { return self.data().used(); },
             "The bytes of the files.")
@@ -251,7 +278,8 @@ of every route, in addition to the latencies of its links. An environment has on
         .def(
             "node",
             [](NetworkView& self, const std::string& name, nb::handle send, nb::handle receive) {
-                add_node(self, name, send, receive);
+                const std::optional<double> out = read_bandwidth(send);
+                add_node(self, name, out, read_bandwidth(receive));
             },
             nb::arg("name"), nb::kw_only(), nb::arg("send") = nb::none(),
             nb::arg("receive") = nb::none(),
@@ -269,10 +297,11 @@ of every route, in addition to the latencies of its links. An environment has on
                 const std::string called =
                     name.is_none() ? from + "-" + to : nb::cast<std::string>(name);
                 check_not_negative("latency", latency);
+                const std::optional<double> width = read_bandwidth(bandwidth);
                 add_name(net.links, called, "link");
-                const ResourceId forward = add_bandwidth(self, bandwidth, called);
+                const ResourceId forward = add_bandwidth(self, width, called);
                 const ResourceId backward =
-                    duplex ? add_bandwidth(self, bandwidth, called + " back") : forward;
+                    duplex ? add_bandwidth(self, width, called + " back") : forward;
                 (void)net.transfers.network.add_link(a, b, forward, backward, latency);
             },
             nb::arg("a"), nb::arg("b"), nb::arg("bandwidth") = nb::none(), nb::kw_only(),
@@ -307,23 +336,24 @@ of every route, in addition to the latencies of its links. An environment has on
                nb::handle read, nb::handle write, nb::handle streams) {
                 EnvironmentNetwork& net = self.net();
                 DataStoreSpec spec;
-                if (!capacity.is_none()) {
-                    spec.capacity = nb::cast<double>(capacity);
-                    check_not_negative("capacity", spec.capacity);
+                if (const auto bytes = read_number<double>(capacity, "capacity")) {
+                    check_not_negative("capacity", *bytes);
+                    spec.capacity = *bytes;
                 }
-                if (!streams.is_none()) {
-                    const auto bound = nb::cast<std::int64_t>(streams);
-                    if (bound < 1 || bound > 1'000'000'000)
+                if (const auto bound = read_number<std::int64_t>(streams, "streams")) {
+                    if (*bound < 1 || *bound > 1'000'000'000)
                         refuse_value("streams must be between 1 and 1e9, got " +
-                                     std::to_string(bound));
-                    spec.streams = static_cast<std::uint32_t>(bound);
+                                     std::to_string(*bound));
+                    spec.streams = static_cast<std::uint32_t>(*bound);
                 }
+                const std::optional<double> out = read_bandwidth(read);
+                const std::optional<double> in = read_bandwidth(write);
+                if (node.is_none()) check_new_name(net.nodes, name, "node");
+                else spec.node = find_name(net.nodes, nb::cast<std::string>(node), "node");
                 add_name(net.stores, name, "store");
-                spec.node = node.is_none()
-                                ? add_node(self, name, nb::none(), nb::none())
-                                : find_name(net.nodes, nb::cast<std::string>(node), "node");
-                spec.read = add_bandwidth(self, read, name + " read");
-                spec.write = add_bandwidth(self, write, name + " write");
+                if (node.is_none()) spec.node = add_node(self, name, std::nullopt, std::nullopt);
+                spec.read = add_bandwidth(self, out, name + " read");
+                spec.write = add_bandwidth(self, in, name + " write");
                 net.transfers.stores.emplace_back(spec);
                 return make<StoreView>(types.data_store, self.env_object(),
                                        static_cast<StoreId>(net.transfers.stores.size() - 1));

@@ -113,6 +113,13 @@ DecisionTypes& decision_types() {
     return *types;
 }
 
+nb::object name(const nb::object& names, const char* list, std::int64_t index) {
+    if (index < 0 || names.is_none()) return nb::none();
+    const nb::object all = names.attr(list);
+    if (static_cast<std::size_t>(index) >= nb::len(all)) return nb::none();
+    return all[static_cast<std::size_t>(index)];
+}
+
 class PythonPolicy final : public Controller {
   public:
     PythonPolicy(nb::object state, nb::object view)
@@ -180,7 +187,7 @@ class PythonPolicy final : public Controller {
             if (type.is(types.place)) {
                 place(scheduler, decision);
             } else if (type.is(types.wake)) {
-                scheduler.wake(nb::cast<double>(decision.attr("time")));
+                scheduler.wake(number(decision, "time"));
             } else if (type.is(types.preempt)) {
                 scheduler.preempt(task_of(scheduler, decision));
             } else if (type.is(types.kill)) {
@@ -190,7 +197,7 @@ class PythonPolicy final : public Controller {
                 const nb::object first =
                     PyLong_Check(machines.ptr()) ? machines : nb::object(machines[0]);
                 scheduler.reserve(task_of(scheduler, decision), machine_of(scheduler, first),
-                                  nb::cast<double>(decision.attr("time")));
+                                  number(decision, "time"));
             } else if (type.is(types.set_state)) {
                 set_state(scheduler, decision);
             } else {
@@ -231,6 +238,17 @@ class PythonPolicy final : public Controller {
         return nb::cast<std::int64_t>(number);
     }
 
+    // A number of a decision; otherwise an error that names it.
+    static double number(nb::handle decision, const char* field) {
+        const nb::object given = decision.attr(field);
+        double value = 0.0;
+        if (!nb::try_cast(given, value))
+            throw nb::type_error((std::string("the ") + field +
+                                  " must be a number: " + nb::cast<std::string>(nb::repr(decision)))
+                                     .c_str());
+        return value;
+    }
+
     static TaskId task_of(const SchedulerState& scheduler, nb::handle decision) {
         return task_at(scheduler, index(nb::object(decision.attr("task")), "a task"));
     }
@@ -241,8 +259,11 @@ class PythonPolicy final : public Controller {
 
     void set_state(SchedulerState& scheduler, nb::handle decision) {
         const MachineId machine = machine_of(scheduler, nb::object(decision.attr("machine")));
-        const StateId target = state_of(scheduler, nb::cast<std::string>(decision.attr("state")));
-        scheduler.set_state(machine, target);
+        const nb::object state = decision.attr("state");
+        if (!PyUnicode_Check(state.ptr()))
+            throw nb::type_error(
+                ("the state must be a text: " + nb::cast<std::string>(nb::repr(decision))).c_str());
+        scheduler.set_state(machine, state_of(scheduler, nb::cast<std::string>(state)));
     }
 
     void place(SchedulerState& scheduler, nb::handle decision) {
@@ -281,9 +302,22 @@ class PythonPolicy final : public Controller {
             state_.attr("failed")(decision, why);
             return;
         }
-        throw nb::value_error(
-            ("the policy decided " + nb::cast<std::string>(nb::repr(decision)) + ", but " + why)
-                .c_str());
+        throw nb::value_error(("the policy decided " + nb::cast<std::string>(nb::repr(decision)) +
+                               describe(decision) + ", but " + why)
+                                  .c_str());
+    }
+
+    // The name of the task or machine of a decision, which has its index.
+    [[nodiscard]] std::string describe(nb::handle decision) const {
+        for (const auto& [field, list] : {std::pair("task", "tasks"), {"machine", "machines"}}) {
+            if (!nb::hasattr(decision, field)) continue;
+            const auto at = index(nb::object(decision.attr(field)), field);
+            const nb::object found = name(nb::cast<View&>(view_).names, list, at);
+            if (!found.is_none())
+                return std::string(" (") + field + " " + nb::cast<std::string>(nb::repr(found)) +
+                       ")";
+        }
+        return "";
     }
 
     nb::object state_;
@@ -295,13 +329,6 @@ class PythonPolicy final : public Controller {
     std::vector<std::int64_t> chosen_;
     std::vector<Part> parts_;
 };
-
-nb::object name(const nb::object& names, const char* list, std::int64_t index) {
-    if (index < 0 || names.is_none()) return nb::none();
-    const nb::object all = names.attr(list);
-    if (static_cast<std::size_t>(index) >= nb::len(all)) return nb::none();
-    return all[static_cast<std::size_t>(index)];
-}
 
 template <class Get>
 nb::object per_machine(const View& view, Get&& get) {

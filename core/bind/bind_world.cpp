@@ -510,6 +510,13 @@ void bind_world(nb::module_& module) {
             nb::arg("machine"), nb::arg("state"),
             "Order a state of a machine; ValueError with the reason if that is not possible.")
         .def(
+            "is_removed",
+            [](const WorldHandle& self, std::int64_t machine) {
+                const auto run = self.hold();
+                return run->state().fleet[machine_of(run, machine)].removed;
+            },
+            nb::arg("machine"))
+        .def(
             "machine_states",
             [](const WorldHandle& self) {
                 const auto run = self.hold();

@@ -108,8 +108,9 @@ const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machi
     return nullptr;
 }
 
-const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task) {
-    return scheduler.phase(task) == Phase::waiting ? nullptr : "the task is not waiting";
+const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task, double time) {
+    if (scheduler.phase(task) != Phase::waiting) return "the task is not waiting";
+    return time >= scheduler.now() ? nullptr : "the time of Reserve must not be before now";
 }
 
 const char* find_rent_obstacle(const SchedulerState& scheduler, MachineId host, double cores,

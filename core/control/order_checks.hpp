@@ -15,7 +15,8 @@ namespace twinloop {
 [[nodiscard]] const char* find_kill_obstacle(const SchedulerState& scheduler, TaskId task);
 [[nodiscard]] const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machine,
                                               StateId target);
-[[nodiscard]] const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task);
+[[nodiscard]] const char* find_reserve_obstacle(const SchedulerState& scheduler, TaskId task,
+                                                double time);
 // `beyond`: whether its cores may exceed the free cores of the host.
 [[nodiscard]] const char* find_rent_obstacle(const SchedulerState& scheduler, MachineId host,
                                              double cores, double memory, bool beyond);

@@ -507,7 +507,7 @@ bool SchedulerState::set_state(MachineId machine, StateId target) {
 }
 
 bool SchedulerState::reserve(TaskId task, MachineId machine, double time) {
-    if (const char* why = find_reserve_obstacle(*this, task))
+    if (const char* why = find_reserve_obstacle(*this, task, time))
         return refuse({.kind = Order::Kind::reserve, .task = task, .machine = machine}, {}, why);
     add_order(Order::Kind::reserve, task, machine);
     wake_ = std::min(wake_, time);

@@ -77,7 +77,8 @@ class FilePlaces {
         std::vector<std::pair<FileId, double>> found;
         found.reserve(count);
         for (FileId file = 0; file < first_.size() && found.size() < count; ++file)
-            if (const Place* const place = find(file, store)) found.emplace_back(file, place->bytes);
+            if (const Place* const place = find(file, store))
+                found.emplace_back(file, place->bytes);
         return found;
     }
 

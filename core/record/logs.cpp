@@ -5,14 +5,13 @@
 namespace twinloop {
 
 void StateLog::begin(MachineId machine, StateId which, double now) {
-    auto& open = open_[which == down ? 0 : 1];
-    if (machine >= open.size()) open.resize(machine + 1);
-    open[machine] = size();
+    if (machine >= open_.size()) open_.resize(machine + std::size_t{1});
+    open_[machine] = size();
     push_back({machine, which, now, unknown});
 }
 
-void StateLog::end(MachineId machine, StateId which, double now) {
-    edit(open_[which == down ? 0 : 1][machine]).finish = now;
+void StateLog::end(MachineId machine, double now) {
+    edit(open_[machine]).finish = now;
 }
 
 void StateLog::forget() {
@@ -22,7 +21,7 @@ void StateLog::forget() {
     });
     clear();
     for (const StateRow& row : open) {
-        open_[row.kind == down ? 0 : 1][row.machine] = size();
+        open_[row.machine] = size();
         push_back(row);
     }
 }

@@ -1,7 +1,6 @@
 // The records of a run. Rows are added at the end, so that copies of a run share what is recorded.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -58,7 +57,8 @@ struct UseLog : SharedRows<UseRow> {
     SharedRows<StatePower> state_powers;
 };
 
-// A period in which a machine was down or in a state other than running.
+// A period in which a machine was down or in a state other than running. Periods of one machine do
+// not overlap: a machine that is down has no other state.
 struct StateRow {
     MachineId machine;
     StateId kind;
@@ -72,13 +72,12 @@ class StateLog : public SharedRows<StateRow> {
     static constexpr StateId down = running_state;
 
     void begin(MachineId machine, StateId which, double now);
-    void end(MachineId machine, StateId which, double now);
+    void end(MachineId machine, double now);
     // Removes the periods that have ended.
     void forget();
 
   private:
-    // Rows by machine: of its failure, and of its state.
-    std::array<std::vector<std::size_t>, 2> open_;
+    std::vector<std::size_t> open_;  // rows by machine
 };
 
 // How a period of an instance has ended.

@@ -44,6 +44,8 @@ void MachineChanges::fail(MachineId machine) {
     if (world_.fleet[machine].outages++ > 0 || world_.fleet[machine].removed) return;
     for (const MachineId instance : world_.scheduler.instances_on(machine)) fail(instance);
     interrupt_tasks(machine);
+    if (world_.fleet[machine].state != running_state)
+        world_.records.states.end(machine, world_.now());
     reset_state(machine);
     world_.records.states.begin(machine, StateLog::down, world_.now());
     world_.scheduler.set_present(machine, false);
@@ -70,7 +72,9 @@ void MachineChanges::recover(const Outage& outage) {
 
 void MachineChanges::come_back(MachineId machine) {
     world_.scheduler.set_present(machine, true);
-    world_.records.states.end(machine, StateLog::down, world_.now());
+    world_.records.states.end(machine, world_.now());
+    if (const StateId state = world_.fleet[machine].state; state != running_state)
+        world_.records.states.begin(machine, state, world_.now());
     update_meter(machine);
     world_.call = true;
     // Instances that failed with their host.
@@ -105,9 +109,11 @@ void MachineChanges::interrupt_tasks(MachineId machine) {
 void MachineChanges::enter(MachineId machine, MachineStatus status) {
     Machine& mine = world_.fleet[machine];
     const StateId before = std::exchange(mine.state, status.state);
-    if (before != running_state) world_.records.states.end(machine, before, world_.now());
-    if (status.state != running_state)
-        world_.records.states.begin(machine, status.state, world_.now());
+    if (mine.is_up()) {
+        if (before != running_state) world_.records.states.end(machine, world_.now());
+        if (status.state != running_state)
+            world_.records.states.begin(machine, status.state, world_.now());
+    }
     if (before == running_state) pause_tasks(machine);
     else if (status.state == running_state) resume_tasks(machine);
     begin_phase(machine, status);
@@ -171,7 +177,8 @@ void MachineChanges::restore_state(MachineId machine, MachineStatus status) {
     if (status.state == running_state) return;
     world_.scheduler.set_status(machine, status);
     world_.fleet[machine].state = status.state;
-    world_.records.states.begin(machine, status.state, world_.now());
+    if (world_.fleet[machine].is_up())
+        world_.records.states.begin(machine, status.state, world_.now());
     begin_phase(machine, status);
     update_meter(machine);
 }

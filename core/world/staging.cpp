@@ -23,7 +23,7 @@ Staging::Progress Staging::next(std::uint32_t slot) {
     cursor.machine = first_machine(slot);
     const bool reads = world_.executions[slot].step == Step::read;
     const StoreId store = find_store(file, reads, cursor.machine);
-    if (store == none) {
+    if (store == none || (reads && !state.transfers.files().has(file, store))) {
         cursor.refused = true;
         return Progress::refused;
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "control/order_checks.hpp"
+#include "kernel/checks.hpp"
 #include "world/executor.hpp"
 #include "world/instances.hpp"
 #include "world/lifecycle.hpp"
@@ -50,7 +51,7 @@ World::World(const World& other, std::unique_ptr<Controller> controller)
     : state_(other.state_), controller_(std::move(controller)), foreign_(controller_->foreign()),
       decides_when_idle_(controller_->decides_when_idle()), decide_at_(other.decide_at_),
       needs_outages_(other.needs_outages_), stuck_(other.stuck_), in_vain_(other.in_vain_),
-      last_events_(other.last_events_) {
+      vain_since_(other.vain_since_), last_events_(other.last_events_) {
     connect();
 }
 
@@ -277,7 +278,10 @@ void World::check_wakes() {
         return;
     }
     const std::size_t decisions = state_.simulation.timer_set(state_.decision) ? 1 : 0;
-    in_vain_ = count_helpful() <= decisions ? in_vain_ + 1 : 0;
+    // A program may also call itself for ever without any progress of time.
+    if (in_vain_ == 0) vain_since_ = now();
+    const bool is_endless = foreign_ && now() - vain_since_ <= 1e-9 * static_cast<double>(in_vain_);
+    in_vain_ = count_helpful() <= decisions || is_endless ? in_vain_ + 1 : 0;
     if (in_vain_ <= (foreign_ ? 10'000U : 1'000U)) return;
     if (!foreign_) {
         // It waits for tasks on machines that only a change from outside can let run again.
@@ -454,6 +458,8 @@ bool World::may_overload(double cores, double speed) const {
 }
 MachineId World::add_machine(const MachineSpec& spec, std::span<const double> amounts,
                              MachineId like) {
+    check_positive("cores", spec.cores);
+    check_positive("speed", spec.speed);
     if (may_overload(spec.cores, spec.speed * state_.values.speed_factor)) share_machines();
     return MachineChanges(state_).add(spec, amounts, like);
 }
@@ -463,6 +469,7 @@ void World::share_machines() {
     if (state_.records.recording.use) state_.simulation.add_observer(&use_recorder_);
 }
 MachineId World::add_instance(MachineId host, double cores, double memory, bool beyond) {
+    check_positive("cores", cores);
     const double seen = cores * state_.values.effective_capacity;
     if (const char* why = find_rent_obstacle(state_.scheduler, host, seen, memory, beyond))
         throw std::invalid_argument(why);

@@ -181,6 +181,7 @@ class World final : private Client {
     bool waiting_ = false;     // for a time, also after the last task
     std::size_t stuck_ = 0;    // steps and decisions at the same time
     std::size_t in_vain_ = 0;  // calls of the controller without orders or other events
+    double vain_since_ = 0.0;  // the time of the first of them
     std::uint64_t last_events_ = 0;
 };
 

@@ -1571,6 +1571,8 @@ class ClusterRun:
         Order a state of a machine; ValueError with the reason if that is not possible.
         """
 
+    def is_removed(self, machine: int) -> bool: ...
+
     def machine_states(self) -> list[str]:
         """The state of each machine by name: also "down" and "removed"."""
 

@@ -71,10 +71,12 @@ class SlowStaging:
         self.network.admit()
 
     def find_store(self, task: SlowTask, kind: str, file: int) -> SlowStore | None:
+        """The store of a file; None if it is to be read and has not been written."""
         home = self.homes[file]
-        if home is not None:
-            return home
-        return self.places.get(file) if kind == "read" else self.local[task.number]
+        if kind == "write":
+            return home or self.local[task.number]
+        store = home or self.places.get(file)
+        return store if store is not None and str(file) in store.files else None
 
     def make_transfer(self, task: SlowTask, kind: str, file: int, store: SlowStore) -> SlowTransfer:
         here = self.nodes[task.number]

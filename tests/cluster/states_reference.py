@@ -36,7 +36,7 @@ class ReferenceMachine:
     plan: list[tuple[float, float | None, float]] = field(default_factory=list)
     #: Start, end, state, watts (None: the host's model), share in use by the machine itself.
     periods: list[tuple[float, float, str, float | None, float]] = field(default_factory=list)
-    #: Start of each failure, and of each period of a state: as in the trace.
+    #: Start of each failure, and of each period of a state while it is not down: as in the trace.
     starts: list[tuple[float, float, str]] = field(default_factory=list)
 
     def advance(self, time: float) -> None:
@@ -102,13 +102,14 @@ class ReferenceMachine:
     def fail(self) -> None:
         if self.name not in ("running", "off"):
             goal = WAYS[self.name][1] if self.name in WAYS else self.name
-            self._enter("running" if goal == "running" else "off")
+            self.name = "running" if goal == "running" else "off"
         self.plan = []
         self.down = True
         self.starts.append((self.now, 0.0, "down"))
 
     def restore(self) -> None:
         self.down = False
+        self._enter(self.name)
 
     def rows(self) -> list[tuple[float, float, str]]:
         return sorted(self.starts)

@@ -411,3 +411,26 @@ def obey(sim: Simulation, machine: ReferenceMachine, index: int, order: str) -> 
     else:
         assert allowed
     assert sim.machines["state"][index] == ("down" if machine.down else machine.name)
+
+
+def test_periods_of_a_machine_that_is_down_do_not_overlap_those_of_its_states():
+    sim = Simulation(scenario(LAW_STATES, {"id": "t0", "run_time": 1}, machines=1))
+    for time, call in (
+        (20.0, lambda: sim.set_state("m0", "off")),  # 12.02 s
+        (25.0, lambda: sim.fail("m0")),
+        (40.0, lambda: sim.restore("m0")),
+        (50.0, lambda: sim.fail("m0")),
+        (60.0, lambda: sim.restore("m0")),
+        (70.0, lambda: sim.set_state("m0", "on")),  # 20 s
+        (90.0, lambda: None),
+    ):
+        sim.run_until(time)
+        call()
+    assert sim.trace().node_states.select("start", "end", "state").rows() == [
+        (20.0, 25.0, "switching-off"),
+        (25.0, 40.0, "down"),
+        (40.0, 50.0, "off"),
+        (50.0, 60.0, "down"),
+        (60.0, 70.0, "off"),
+        (70.0, 90.0, "switching-on"),
+    ]

@@ -251,9 +251,15 @@ class BothWorlds:
             self.latency,
             [SlowTask(number, program) for number, program in enumerate(self.programs)],
         )
-        written = {what for program in self.programs for kind, what in program if kind == "write"}
+        # A task that reads a file before it writes it changes a file that exists.
+        created = {
+            what
+            for program in self.programs
+            for kind, what in program
+            if kind == "write" and ("read", what) not in program
+        }
         for file, home in enumerate(slow.homes):
-            if file not in written and home is not None:
+            if file not in created and home is not None:
                 home.files[str(file)] = self.sizes[file]
         return slow
 

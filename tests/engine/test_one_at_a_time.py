@@ -71,7 +71,9 @@ NATIVE: dict[str, tuple[Any, ...]] = {
         ("transfers", "stored_bytes", "store_use", "instances", "hosts", "share_machines"), ()
     ),
     **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
-    **dict.fromkeys(("progress", "is_down", "fail", "restore", "restore_held_task"), (0,)),
+    **dict.fromkeys(
+        ("progress", "is_down", "is_removed", "fail", "restore", "restore_held_task"), (0,)
+    ),
     "power": (1.0, True),
     "set_cores": (0, 1.0),
     "add_machine": (1.0,),

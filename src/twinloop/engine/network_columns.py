@@ -43,8 +43,9 @@ def build_network_columns(
 ) -> tuple[dict[str, Any] | None, tuple[Cleaning, ...]]:
     """Build the native columns of the network, its stores and the files of the tasks.
 
-    A file is in its store, or else in the first one: from the start on if no task writes it, and
-    otherwise when it has been written. None: nothing is transferred.
+    A file is in its store, or else in the first one: from the start on if no task writes it, or
+    only tasks that read it too, and otherwise when it has been written. None: nothing is
+    transferred.
     """
     files = _list_files(workload)
     _check_stores(machines.platform, files["store"])
@@ -162,8 +163,11 @@ def _build_files(
     task = find_rows(ids, uses["task"])
     reads = uses["access"].to_numpy() == "read"
     known = (task >= 0) & placed[file]
-    written = np.zeros(files.height, dtype=bool)
+    written, created = np.zeros((2, files.height), dtype=bool)
     written[file[known & ~reads]] = True
+    # A task that reads a file and writes it again changes a file that exists.
+    pair = task * files.height + file
+    created[file[known & ~reads & ~np.isin(pair, pair[known & reads])]] = True
     is_local = placed & (store == _NONE)
     _check_writers(files["file"], is_local & ~written, file[known & reads])
     unknown = files.filter(files["size"].is_null())["file"]
@@ -177,7 +181,7 @@ def _build_files(
     columns: dict[str, Any] = {
         "file_size": files["size"].fill_null(0.0).to_numpy(),
         "file_store": store,
-        "file_exists": (~written & placed & ~is_local).astype(np.uint8),
+        "file_exists": (~created & placed & ~is_local).astype(np.uint8),
     }
     for name, chosen in (("read", known & reads), ("write", known & ~reads)):
         rows = np.flatnonzero(chosen)

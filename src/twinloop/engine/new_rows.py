@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinloop.description.errors import InputError
+from twinloop.engine.arguments import require_name, require_number
 from twinloop.engine.workload_columns import find_exceeded_limit
 from twinloop.workload import NewTask
 
@@ -135,8 +136,7 @@ def _format_command(task: NewTask, field: str) -> str:
 
 
 def _check_amounts(task: NewTask, submit: float, field: str) -> None:
-    if not isinstance(task.id, str):
-        raise InputError(f"must be a text, not {task.id!r}", kind="wrong-type", field="id")
+    require_name(task.id, "id")
     amounts = {
         "cores": task.cores,
         "run_time": task.run_time,
@@ -148,7 +148,9 @@ def _check_amounts(task: NewTask, submit: float, field: str) -> None:
     }
     for name, value in amounts.items():
         lowest = -math.inf if name == "at" else 0.0
-        if value is not None and not (lowest <= value < math.inf):
+        if value is not None and not (
+            lowest <= require_number(value, f"{field}: {name}") < math.inf
+        ):
             raise InputError(
                 f"must be finite and not negative, not {value}",
                 kind="out-of-range",

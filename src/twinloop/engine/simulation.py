@@ -11,6 +11,7 @@ import polars as pl
 
 from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
+from twinloop.engine.arguments import require_name, require_number, require_positive
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.instance_table import build_instance_table
@@ -92,13 +93,14 @@ class Simulation:
 
     def run_until(self, time: float) -> None:
         """Run up to and including this time."""
+        time = require_number(time, "time")
         if not self.now <= time < float("inf"):
             raise InputError(
                 f"must be a finite time from {self.now} s on, not {time}",
                 kind="time-in-past",
                 field="time",
             )
-        self._compiled.advance(self._run, lambda: self._run.run_until(float(time)))
+        self._compiled.advance(self._run, lambda: self._run.run_until(time))
 
     def run(self) -> pl.DataFrame:
         """Run to the end and return `tasks`."""
@@ -158,7 +160,10 @@ class Simulation:
                 "cores": view.capacity,
                 "free_cores": view.free_cores,
                 "tasks": view.task_counts.astype(np.int64),
-                "up": [not self._run.is_down(m) for m in range(len(names))],
+                "up": [
+                    not self._run.is_down(m) and not self._run.is_removed(m)
+                    for m in range(len(names))
+                ],
                 "state": self._run.machine_states(),
                 "energy": self._run.energy(),
                 "host": hosts.gather(self._run.hosts() % len(hosts)),
@@ -259,8 +264,8 @@ class Simulation:
         >>> sim.run().filter(id="mine")["end"].to_list()
         [70.0]
         """
-        time = self.now if at is None else float(at)
-        if not time >= self.now:
+        time = self.now if at is None else require_number(at, f"task {id!r}: at")
+        if time < self.now:
             raise InputError(
                 f"{time} s is in the past: the current time is {self.now} s",
                 kind="time-in-past",
@@ -293,16 +298,17 @@ class Simulation:
             cores: Its cores from now on.
             overcommit: Whether an instance may have more cores than are free on its host.
         """
+        cores = require_number(cores, f"machine {machine!r}: cores")
         if not 0 <= cores < float("inf"):
             raise InputError(
-                f"must be a number of cores, not {cores}",
+                f"must be finite and not negative, not {cores:g}",
                 kind="out-of-range",
-                field=f"machine {machine!r}",
+                field=f"machine {machine!r}: cores",
             )
         index, view = self._find_machine(machine), self.view
         if index in self._compiled.machines.instances:
             with self._refusals(machine, "cannot get another size"):
-                self._run.resize_instance(index, float(cores), overcommit)
+                self._run.resize_instance(index, cores, overcommit)
             return
         used = float(view.capacity[index] - view.free_cores[index])
         capacity = cores * self._compiled.scenario.model.effective_capacity
@@ -313,7 +319,7 @@ class Simulation:
                 field=f"machine {machine!r}",
                 remedy="wait for their end, or call `fail`",
             )
-        self._run.set_cores(index, float(cores))
+        self._run.set_cores(index, cores)
 
     def set_state(self, machine: str, state: str) -> None:
         """Order a state of a machine: on, off, or another state of its host.
@@ -327,6 +333,7 @@ class Simulation:
         ['off', 'running']
         """
         index = self._find_machine(machine)
+        require_name(state, f"machine {machine!r}: state")
         with self._refusals(machine, f"cannot change to {state!r}"):
             self._run.set_state(index, state)
 
@@ -359,7 +366,7 @@ class Simulation:
         ([60.0, 60.0], ['C01-H01-001', 'new'])
         """
         self._check_new_name(name)
-        model = None if like is None else self._find_machine(like)
+        model = None if like is None else self._find_machine(like, may_be_removed=True)
         if cores is None and model is None:
             raise InputError(
                 "must be given for a machine that is not like another one",
@@ -380,8 +387,9 @@ class Simulation:
             given = {"cores": row["cores"], "memory": row["memory"] or np.inf,
                      "speed": float(machines.speed[model])}  # fmt: skip
         for field, value in {"cores": cores, "memory": memory, "speed": speed}.items():
-            _check_positive(name, field, value)
-            given[field] = given[field] if value is None else float(value)
+            if value is not None:
+                path = f"machine {name!r}: {field}"
+                given[field] = require_positive(value, path, finite=field != "memory")
         amounts = [0.0] * len(self._compiled.names.resources)
         if model is not None:
             resources = {each["name"]: each["amount"] for each in row["resources"] or ()}
@@ -420,12 +428,14 @@ class Simulation:
         [('C01-H01-001', 4.0, 1.0, None), ('vm', 3.0, 3.0, 'C01-H01-001')]
         """
         self._check_new_name(name)
-        for field, value in {"cores": cores, "memory": memory}.items():
-            _check_positive(name, field, value)
+        path = f"machine {name!r}"
+        cores = require_positive(cores, f"{path}: cores")
+        limit = np.inf
+        if memory is not None:
+            limit = require_positive(memory, f"{path}: memory", finite=False)
         index = self._find_machine(host)
-        limit = np.inf if memory is None else float(memory)
         with self._refusals(name, f"cannot be on {host!r}"):
-            self._run.add_instance(index, float(cores), limit, overcommit)
+            self._run.add_instance(index, cores, limit, overcommit)
         self._rename(self._compiled.machines.with_instance(name, cores, limit, index), name)
 
     def move_instance(self, instance: str, host: str, *, overcommit: bool = False) -> None:
@@ -442,13 +452,7 @@ class Simulation:
 
         The instances of a machine are removed with it.
         """
-        index = self._find_machine(machine)
-        try:
-            self._run.remove_machine(index)
-        except ValueError:
-            raise InputError(
-                "was removed already", kind="invalid-operation", field=f"machine {machine!r}"
-            ) from None
+        self._run.remove_machine(self._find_machine(machine))
 
     def fail(self, machine: str) -> None:
         """Fail a machine; its tasks are interrupted as set in `failures` of the scenario.
@@ -484,6 +488,7 @@ class Simulation:
             ) from None
 
     def _check_new_name(self, name: str) -> None:
+        require_name(name, "name")
         used = self._compiled.machines.find_use_of_name(name)
         if used is not None:
             raise InputError(
@@ -497,13 +502,16 @@ class Simulation:
         self._compiled = self._compiled.with_machines(machines, name, description)
         self._run.set_names(self._compiled.names)
 
-    def _find_machine(self, name: str) -> int:
+    def _find_machine(self, name: str, *, may_be_removed: bool = False) -> int:
         names: tuple[str, ...] = self._compiled.names.machines
         if name not in names:
             raise InputError(
                 f"there is no machine {name!r}", kind="unknown-reference", remedy="see `machines`"
             )
-        return names.index(name)
+        index = names.index(name)
+        if self._run.is_removed(index) and not may_be_removed:
+            raise InputError("was removed", kind="invalid-operation", field=f"machine {name!r}")
+        return index
 
     def _find_added_ids(self) -> set[str]:
         """Return the IDs of the tasks that were added; a copy, or a source, has others."""
@@ -521,13 +529,4 @@ class Simulation:
         return (
             f"<Simulation of {self._compiled.policy.name} at {self.now:,g} s: "
             f"{len(view.waiting):,} waiting, {len(view.running):,} running>"
-        )
-
-
-def _check_positive(machine: str, field: str, value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise InputError(
-            f"must be positive, not {value}",
-            kind="out-of-range",
-            field=f"machine {machine!r}: {field}",
         )
