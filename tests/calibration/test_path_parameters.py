@@ -1,5 +1,6 @@
 """Calibration of numbers of the platform by path."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,11 @@ def test_paths_act_natively_unless_they_decide_admission() -> None:
         ({f"{FIRST}.mzh": {"linear": [1, 2]}}, "mhz"),
         ({f"{FIRST}.mhz": {"linear": [-5, 2]}}, "positive, in MHz, not -5"),
         ({"startup_overhead": {"linear": [-1, 2]}}, "not negative, in s"),
-        ({f"{FIRST}.memory": "default"}, "exactly one kind"),
-        ([f"{FIRST}.power.idle"], "exactly one kind"),
+        ({f"{FIRST}.memory": "default"}, "memory: has no default range"),
+        ([f"{FIRST}.power.idle"], "is not a number of the platform"),
+        ({f"{FIRST}.mzh": "default"}, r"mzh is not a number .*mhz', in MHz"),
+        (["startup_overhed"], "did you mean 'startup_overhead'"),
+        (["clusters[0].hosts[0].mhz"], r"did you mean 'platform.clusters\[0\].hosts\[0\].mhz'"),
     ],
 )
 def test_wrong_paths_and_ranges_are_refused(parameters: Any, message: str) -> None:
@@ -162,3 +166,58 @@ def test_a_fitted_model_gives_the_same_run_as_its_values() -> None:
     compiled = CompiledScenario(make_scenario())
     anew = CompiledScenario(set_values(make_scenario(), values)).run()
     assert compiled.run(values)["energy_j"] == anew["energy_j"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "problem"),
+    [
+        (IDLE, ["50s", "150s"], "'s' is not a unit for a power"),
+        (IDLE, ["50 W", "2 min"], "'min' is not a unit for a power"),
+        ("startup_overhead", ["1 W", "3 W"], "'W' is not a unit for a duration"),
+        ("model.startup_overhead", ["1 W", "3 W"], "'W' is not a unit for a duration"),
+        ("speed_factor", ["1 s", "3 s"], "must be a number without a unit, not '1 s'"),
+        (f"{FIRST}.memory", ["1 GHz", "2 GHz"], "'GHz' is not a unit for an amount of memory"),
+        (f"{FIRST}.ports.in", ["1 MB", "2 MB"], "'MB' is not a unit for a bandwidth"),
+    ],
+)
+def test_the_ends_of_a_range_have_the_unit_of_the_number(
+    name: str, ends: list[str], problem: str, tmp_path: Path
+) -> None:
+    scenario = make_scenario().replace(**{"platform.clusters[0].hosts[0].ports": {"in": 1e6}})
+    case = Case.of([simulate(scenario)], scenario=scenario)
+    file = tmp_path / "parameters.json"
+    file.write_text(json.dumps({"parameters": {name: {"linear": ends}}}))
+    with pytest.raises(InputError) as found:
+        make_space(file, [case])
+    assert (found.value.problem, found.value.code) == (problem, "TL0208")
+    assert (found.value.file, found.value.line) == (str(file), 1)
+
+
+def test_units_of_a_range_are_converted() -> None:
+    scenario = make_scenario().replace(**{"platform.clusters[0].hosts[0].ports": {"in": 1e6}})
+    case = Case.of([simulate(scenario)], scenario=scenario)
+    ranges = {IDLE: ["50 mW", "1 kW"], f"{FIRST}.ports.in": ["8 Mb/s", "2 MB/s"]}
+    space = make_space({name: {"linear": ends} for name, ends in ranges.items()}, [case])
+    assert [(each.low, each.high) for each in space] == [(0.05, 1000.0), (1e6, 2e6)]
+
+
+def test_a_parameter_is_not_set_under_two_names() -> None:
+    for names in (
+        ("startup_overhead", "model.startup_overhead"),
+        (f"{FIRST}.mhz", f"{FIRST}.mhz".removeprefix("platform.")),
+    ):
+        with pytest.raises(InputError) as found:
+            set_values(make_scenario(), dict.fromkeys(names, 1.0))
+        assert all(f"'{name}'" in found.value.problem for name in names)
+    compiled = CompiledScenario(make_scenario())
+    for field in ("mhz", "cores"):  # which acts natively, which needs a compilation
+        names = (f"clusters[0].hosts[0].{field}", f"{FIRST}.{field}")
+        problem = f"'{names[0]}' and '{names[1]}' are the same number"
+        for run_with in (compiled.run, compiled.scenario_from_values, _run_many(compiled)):
+            with pytest.raises(InputError) as found:
+                run_with(dict(zip(names, (4.0, 2.0), strict=True)))
+            assert (found.value.problem, found.value.code) == (problem, "TL0211")
+
+
+def _run_many(compiled: CompiledScenario) -> Any:
+    return lambda values: compiled.run_many([values])

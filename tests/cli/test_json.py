@@ -60,3 +60,29 @@ def test_a_simulation_has_all_figures_and_the_listed_keys(log: Path) -> None:
 def test_an_error_is_one_object_as_well(tmp_path: Path) -> None:
     found = print_object("inspect", tmp_path / "missing.swf")
     assert set(found) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "code"),
+    [
+        (["simulate", "--bogus"], "--bogus", "TL0209"),
+        (["simulate", "--seed", "abc"], "--seed", "TL1104"),
+        (["generate", "lublin"], "output", "TL1101"),
+        (["inspct"], None, "TL0209"),
+        (["inspect", "a", "b"], None, "TL0200"),
+    ],
+)
+def test_a_usage_error_is_one_object_as_well(
+    words: list[str], field: str | None, code: str
+) -> None:
+    done = CliRunner().invoke(app, [*words, "--json"])
+    found = json.loads(done.stdout)
+    assert set(found) == {"error"}
+    assert (found["error"]["field"], found["error"]["code"]) == (field, code)
+    assert (done.exit_code, "Usage" in done.stderr) == (2, True)
+    assert not CliRunner().invoke(app, words).stdout
+
+
+def test_words_of_another_program_do_not_request_json() -> None:
+    done = CliRunner().invoke(app, ["record", "--bogus", "--", "prog", "--json"])
+    assert (done.exit_code, done.stdout) == (2, "")

@@ -207,8 +207,8 @@ workload:
     [
         (["c", None], 1.0, "workload.files: store 'c': unknown store 'c'"),
         (["local", None], 1.0, "'x' is in the store of the machine that writes it, and no task"),
-        ([None, "local"], 11e6, r"clusters\[0\].hosts\[0\].store.capacity: the largest file need"),
-        (["b", None], 11e6, r"clusters\[0\].hosts\[0\].store.capacity: the files at the start"),
+        ([None, "local"], 11e6, r"clusters\[0\].hosts\[0\].store.capacity: file 'y' needs"),
+        (["b", None], 11e6, r"clusters\[0\].hosts\[0\].store.capacity: file 'x' needs"),
     ],
 )
 def test_tables_of_files_are_checked_when_they_are_compiled(stores, size, message):
@@ -231,3 +231,41 @@ def test_a_workload_keeps_the_stores_of_its_files():
     load = given.workload.resolve()
     assert Workload.from_trace(load.to_trace()).files["store"].to_list() == ["tape"]
     assert Scenario.from_dict(given.to_dict()) == given
+
+
+@pytest.mark.parametrize(("submit", "status"), [(0, "failed"), (11.9, "failed"), (12, "completed")])
+def test_a_file_can_be_read_when_it_has_been_written(submit, status):
+    sim = Simulation(
+        Scenario(
+            platform={
+                "clusters": [{"hosts": [{"count": 2, "cores": 1}]}],
+                "stores": [{"name": "disk", "write": "20 MB/s", "read": "20 MB/s"}],
+            },
+            workload={
+                "files": [{"name": "out", "size": "40 MB"}],
+                "tasks": [
+                    {"id": "writer", "run_time": 10, "writes": ["out"]},
+                    {"id": "reader", "run_time": 1, "reads": ["out"], "submit": submit},
+                ],
+            },
+            policy="fcfs",
+        )
+    )
+    assert sim.run()["status"].to_list() == ["completed", status]
+
+
+def test_a_task_may_change_a_file_that_exists():
+    sim = Simulation(
+        Scenario(
+            platform={
+                "clusters": [{"hosts": [{"cores": 1}]}],
+                "stores": [{"name": "disk", "write": "10 MB/s", "read": "20 MB/s"}],
+            },
+            workload={
+                "files": [{"name": "grid", "size": "40 MB"}],
+                "tasks": [{"id": "step", "run_time": 10, "reads": ["grid"], "writes": ["grid"]}],
+            },
+            policy="fcfs",
+        )
+    )
+    assert sim.run().select("status", "end").rows() == [("completed", 16.0)]

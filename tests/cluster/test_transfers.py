@@ -166,7 +166,7 @@ def test_a_write_without_space_fails_its_task():
 
 def test_files_that_never_fit_are_refused():
     store = {"name": "disk", "capacity": "10 MB"}
-    with pytest.raises(InputError, match=r"stores\[0\].capacity: the files at the start need"):
+    with pytest.raises(InputError, match=r"stores\[0\].capacity: file '\w+' needs"):
         CompiledScenario(scenario(CHAIN, store=store))
 
 

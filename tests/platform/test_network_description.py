@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from twinloop.description import DescriptionError
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import BANDWIDTH
 from twinloop.platform import Platform, Ports
@@ -131,3 +132,44 @@ def line(*more: Any, **others: Any) -> dict[str, Any]:
 def test_problems_have_their_path(parts, problem):
     with pytest.raises(InputError, match=problem):
         platform(**parts)
+
+
+LINK = {"name": "x", "between": ["s", "disk"], "bandwidth": "1 MB/s"}
+RACK = {"between": ["rack", "s"]}
+
+
+@pytest.mark.parametrize(
+    ("network", "path", "problem"),
+    [
+        ({"switches": ["s"], "links": [RACK, LINK, LINK]}, "links[2].name", "link is called 'x'"),
+        (
+            {"switches": ["s"], "links": [RACK, {"between": ["s", "disk"]}] * 2},
+            "links[2].between",
+            "link is called 'rack-pm-001-s'",
+        ),
+        ({"switches": ["core", "core"]}, "switches[1]", "switch is called 'core'"),
+        (
+            {
+                "routes": [
+                    {"between": ["rack-pm-001", "disk"]},
+                    {"between": ["disk", "rack-pm-001"]},
+                ]
+            },
+            "routes[1].between",
+            "route is between 'disk' and 'rack-pm-001'",
+        ),
+    ],
+)
+def test_names_and_ends_of_routes_are_given_once(network, path, problem):
+    with pytest.raises(DescriptionError) as found:
+        platform(network=network)
+    # One problem per link, not one per node of a group.
+    first = {each.field: each for each in found.value.problems}[f"network.{path}"]
+    assert (first.problem, first.code) == (f"another {problem} already", "TL0211")
+    assert len(found.value.problems) == len({each.field for each in found.value.problems})
+
+
+def test_a_problem_of_a_short_form_is_reported_once():
+    with pytest.raises(DescriptionError) as found:
+        platform(stores=[{"name": "disk", "ports": float("nan")}])
+    assert [each.field for each in found.value.problems] == ["stores[0].ports"]

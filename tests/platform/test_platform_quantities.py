@@ -74,6 +74,10 @@ def test_quantities_are_read_in_the_unit_of_their_field(
         (MEMORY, "1e999 B", "out of range"),
         (MEMORY, 10**400, "out of range"),
         (POWER, "12 J", "not a unit for a power"),
+        # A unit of another kind is no misspelling of one that differs only by case.
+        (DURATION, "200 W", "not a unit for a duration (write a number in s, or"),
+        (POWER, "3 w", "not a unit for a power (write a number in W, or"),
+        (FREQUENCY, "3 ghz", "(did you mean 'GHz'?)"),
         (DURATION, "1:30:00", "must be a duration"),
         (DURATION, "1h30", "a number without a unit"),
         (DURATION, "1 year", "not a unit for a duration"),

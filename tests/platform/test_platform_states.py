@@ -94,3 +94,38 @@ def test_a_power_of_a_state_needs_the_power_of_the_host() -> None:
         "clusters[0].hosts[0].states.off.power",
         "clusters[0].hosts[0].states.asleep.enter.power",
     ]
+
+
+@pytest.mark.parametrize(
+    ("states", "path", "remedy"),
+    [
+        ("Off: {power: 36.4 W}", "Off", "did you mean 'off'?"),
+        ("switching_on: {duration: 1, power: 1 W}", "switching_on", "did you mean 'switching-on'?"),
+        ("SwitchingOff: {power: 1 W}", "SwitchingOff", "did you mean 'switching-off'?"),
+        ("Running: {power: 1 W}", "Running", "choose another name"),
+        (
+            "slow: {power: 1 W, enter: {name: OFF, duration: 1}}",
+            "slow.enter.name",
+            "did you mean 'off'?",
+        ),
+    ],
+)
+def test_a_state_cannot_be_spelt_almost_as_a_built_in_one(
+    states: str, path: str, remedy: str
+) -> None:
+    with pytest.raises(DescriptionError) as found:
+        Platform.from_text(
+            f"clusters: [{{hosts: [{{cores: 1, power: {{model: constant, power: 90}},"
+            f" states: {{{states}}}}}]}}]"
+        )
+    reported = [(each.field, each.remedy, each.code) for each in found.value.problems]
+    assert (f"clusters[0].hosts[0].states.{path}", remedy, "TL0209") in reported
+
+
+def test_only_the_fitting_member_of_a_union_has_problems() -> None:
+    tasks = {"switching-on": {"tasks": [{"work": 1, "limit": 2}]}}
+    with pytest.raises(DescriptionError) as found:
+        Platform.from_dict({"clusters": [{"hosts": [{"cores": 1, "states": tasks}]}]})
+    (problem,) = found.value.problems
+    assert problem.field == "clusters[0].hosts[0].states.switching-on.tasks[0].limit"
+    assert problem.problem == "must be at most 1, not 2"

@@ -29,7 +29,10 @@ def test_built_in_sources_have_names_with_options_too():
         ({"name": "clients"}, "source.name: no source is called 'clients'"),
         ({**NAMED, "sessions": {"threshold": 1}}, "cannot be combined with 'name'"),
         ({"options": {"clients": 1}}, "source.options: has no effect without a name"),
-        ({"name": "rigid", "options": {"n": 1}}, "source.options: has no effect"),
+        (
+            {"name": "rigid", "options": {"n": 1}},
+            r"source.options.n: is not an option of 'rigid' \(it has no options\)",
+        ),
         ({"name": "x:Y", "object": "Source x:Y"}, "was an object in memory"),
     ],
 )

@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from twinloop.description.address import suggest_name
+from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_controls
 
 #: The commands by purpose, in the order of the help, each with the first line of its own help.
@@ -55,6 +57,9 @@ SUMMARIES: Final = {
 #: Exit status of a command that the user interrupted.
 INTERRUPTED: Final = 130
 
+#: The key of the words of the command line in the context of a command.
+_WORDS: Final = "twinloop.words"
+
 
 class CommandGroup(TyperGroup):
     """A group that lists its commands without importing them.
@@ -69,15 +74,18 @@ class CommandGroup(TyperGroup):
             for name, summary in commands.items():
                 self.add_command(TyperCommand(name, help=summary, rich_help_panel=purpose))
 
-    def make_context(self, *args: Any, **options: Any) -> Any:
+    def make_context(self, info_name: Any, args: list[str], *more: Any, **options: Any) -> Any:
         """Parse the command line."""
-        with _escape_messages():
-            return super().make_context(*args, **options)
+        words = list(args)
+        with _report_usage(words):
+            context = super().make_context(info_name, args, *more, **options)
+        context.meta[_WORDS] = words
+        return context
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; Ctrl-C while it is imported ends it without a traceback."""
         try:
-            with _escape_messages():
+            with _report_usage(ctx.meta.get(_WORDS, [])):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
@@ -90,14 +98,46 @@ class CommandGroup(TyperGroup):
 
 
 @contextmanager
-def _escape_messages() -> Iterator[None]:
-    """Escape control characters in usage errors, which may repeat file names matched by `*`."""
+def _report_usage(words: list[str]) -> Iterator[None]:
+    """Report usage errors of these words: as JSON too if that is requested, and escaped.
+
+    A message may repeat file names matched by `*`.
+    """
     try:
         yield
     except Exception as error:
         if isinstance(message := getattr(error, "message", None), str):
             error.message = escape_controls(message)  # type: ignore[attr-defined]
+        # Words after `--` belong to another program.
+        is_json = "--json" in (words[: words.index("--")] if "--" in words else words)
+        if is_json and hasattr(error, "format_message"):
+            from twinloop.cli.output import print_error
+
+            print_error(_describe_usage_error(error))
         raise
+
+
+def _describe_usage_error(error: Any) -> InputError:
+    """Convert a usage error of the parser of the command line."""
+    text = error.format_message()
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    field = getattr(error, "option_name", None)
+    remedy = None if context is None else f"see {context.command_path} --help"
+    kind = "invalid-input"
+    if text.startswith("No such "):
+        kind = "unknown-name"
+        if field is not None:
+            possible = getattr(error, "possibilities", None)
+            remedy = suggest_name(field, possible) if possible else remedy
+            text = "is not an option of this command"
+    elif parameter is not None:
+        field = max(parameter.opts, key=len)
+        is_missing = text.startswith("Missing ")
+        kind = "missing-argument" if is_missing else "malformed-option"
+        text = "is missing" if is_missing else error.message.replace("Input should", "must")
+    elif field is not None:
+        kind = "malformed-option"
+    return InputError(text, kind=kind, field=field, remedy=remedy)
 
 
 def load_command(name: str) -> Any:

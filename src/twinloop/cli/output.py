@@ -63,7 +63,7 @@ def report_errors(as_json: bool) -> Iterator[None]:
     except (TwinloopError, OSError) as problem:
         error = input_error_from_os_error(problem) if isinstance(problem, OSError) else problem
         if as_json:
-            print_json({"error": _describe_error(error)})
+            print_error(error)
         else:
             from rich.markup import escape
 
@@ -229,6 +229,8 @@ def parse_pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
-def _describe_error(error: TwinloopError) -> dict[str, Any]:
+def print_error(error: TwinloopError) -> None:
+    """Print an error as one JSON object."""
     parts = ("problem", "code", "file", "line", "field", "remedy")
-    return {"message": str(error)} | {part: getattr(error, part, None) for part in parts}
+    described = {"message": str(error)} | {part: getattr(error, part, None) for part in parts}
+    print_json({"error": described})

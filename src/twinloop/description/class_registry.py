@@ -65,7 +65,7 @@ class ClassRegistry:
                 kind="code-not-allowed",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        return import_code(name)
+        return import_code(name, kind=type)
 
 
 def construct(name: str, loaded: Any, options: Mapping[str, Any]) -> Any:

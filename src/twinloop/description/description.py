@@ -29,9 +29,10 @@ from pydantic_core import CoreSchema
 from twinloop.description import address
 from twinloop.description import text as text_module
 from twinloop.description.cleaning import Cleaning
-from twinloop.description.document import ParsedDocument
+from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.files import write_atomically
+from twinloop.description.position import Position
 from twinloop.description.problems import DescriptionError, problems_from_validation_error
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     _notes: tuple[Cleaning, ...] = PrivateAttr(())
+    #: Where it was read from, if an error may be found only when it is used.
+    _position: Position | None = PrivateAttr(None)
 
     @property
     def notes(self) -> tuple[Cleaning, ...]:
@@ -167,10 +170,26 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
     def _read(cls, source: ParsedDocument, folder: Path) -> Self:
         context = ReadContext(folder)
         try:
-            return cls.model_validate(source.data, context=context)
+            description = cls.model_validate(source.data, context=context)
         except ValidationError as error:
             problems = problems_from_validation_error(error, source, context.classes)
+        else:
+            description.note_positions(source.data, source.file)
+            return description
         raise DescriptionError(problems)
+
+    def note_positions(self, data: Any, file: str | None, address: Address = ()) -> None:
+        """Note where those parts were read from whose errors may be found only in a run.
+
+        Args:
+            data: The values that it was read from.
+            file: The file; None for values in memory.
+            address: The address of the data in this file.
+        """
+
+    def locate(self, error: InputError, *path: str | int) -> InputError:
+        """Add file, line and field of the value at this path to an error, if they are known."""
+        return error if self._position is None else self._position.locate(error, *path)
 
     @model_validator(mode="before")
     @classmethod

@@ -68,7 +68,8 @@ class InputError(TwinloopError, ValueError):
         self.file = None if file is None else str(file)
         self.line = line
         self.field = field
-        self.remedy = remedy
+        # A list of choices without a choice, such as "one of: ", is no remedy.
+        self.remedy = None if remedy is not None and remedy.rstrip().endswith(":") else remedy
         super().__init__(self.problem)
 
     @property

@@ -10,6 +10,7 @@ import importlib
 import re
 from functools import cache
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, Final
 
 from twinloop.description.address import suggest_name
@@ -71,8 +72,13 @@ def load_component(name: str) -> Any:
     return next(iter(registered.values())).load()
 
 
-def import_code(name: str, field: str | None = None) -> Any:
+def import_code(name: str, field: str | None = None, *, kind: type = object) -> Any:
     """Import the object that `module:name` refers to.
+
+    Args:
+        name: `module:name`.
+        field: The field of the description that contains the name, for messages.
+        kind: The type of the names that an error suggests: `type` for classes.
 
     >>> import_code("math:pi")
     3.141592653589793
@@ -90,14 +96,26 @@ def import_code(name: str, field: str | None = None) -> Any:
             field=field,
         ) from error
     if not hasattr(module, attribute):
-        public = [key for key in vars(module) if not key.startswith("_")]
+        known = _list_own_names(module, kind)
         raise InputError(
             f"'{module_name}' has no '{attribute}'",
             kind="plugin-error",
             field=field,
-            remedy=suggest_name(attribute, public),
+            remedy=suggest_name(attribute, known) if known else None,
         )
     return getattr(module, attribute)
+
+
+def _list_own_names(module: ModuleType, kind: type) -> list[str]:
+    """List the public names of this kind that a module defines, without those that it imports."""
+    return [
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and isinstance(value, kind)
+        and not isinstance(value, ModuleType)
+        and getattr(value, "__module__", module.__name__) == module.__name__
+    ]
 
 
 def describe_error(error: BaseException) -> str:

@@ -82,13 +82,15 @@ class ProblemCollector:
             self.add_error(("name",), error)
 
     def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
-        """Add a problem for every name that repeats an earlier one."""
+        """Add a problem for every address with a name that repeats an earlier one."""
         seen: set[str] = set()
+        reported: set[Address] = set()
         for name, address in names:
-            if name in seen:
+            if name in seen and address not in reported:
                 self.add(
                     address, f"another {what} is called '{name}' already", kind="duplicate-name"
                 )
+                reported.add(address)
             seen.add(name)
 
     def check(self) -> None:
@@ -105,7 +107,7 @@ def problems_from_validation_error(
     `classes` maps the `id` of each mapping of the document to the class that it was read as.
     """
     problems: list[InputError] = []
-    for details in error.errors(include_url=False):
+    for details in _select_members(error.errors(include_url=False), document.data):
         context = details.get("ctx", {})
         # Pydantic does not count invalid items, so a list can be too short only because of them;
         # they have errors of their own.
@@ -129,7 +131,36 @@ def problems_from_validation_error(
                     remedy=remedy,
                 )
             )
-    return sorted(problems, key=lambda problem: problem.line or 0)
+    # A short form such as `ports: 1 Gb/s` stands for several fields, each with the same problem.
+    unique = {str(problem): problem for problem in problems}
+    return sorted(unique.values(), key=lambda problem: problem.line or 0)
+
+
+def _select_members(errors: Sequence[ErrorDetails], data: Any) -> list[ErrorDetails]:
+    """Select the errors of the members of a union that the data is meant for.
+
+    Pydantic tries all members. If one of them has a problem inside the value, the value has the
+    type of this member, and the others need not report that it does not have theirs.
+    """
+    inside: set[tuple[Any, ...]] = set()
+    for details in errors:
+        location = details["loc"]
+        # The step at `length` is the member, further steps are inside of it.
+        inside.update(location[:length] for length in range(len(location) - 1))
+    return [
+        details
+        for details in errors
+        if not (
+            _is_mismatch(details)
+            and details["loc"][:-1] in inside
+            and len(_locate(details, data)[0]) < len(details["loc"])
+        )
+    ]
+
+
+def _is_mismatch(details: ErrorDetails) -> bool:
+    """Whether an error says that a value does not have the type of a field."""
+    return details["type"] == "literal_error" or details["type"].endswith("_type")
 
 
 def _locate(details: ErrorDetails, data: Any) -> tuple[Address, Any]:

@@ -100,14 +100,19 @@ class Unit:
             raise InputError(
                 "has a number without a unit", kind="invalid-quantity", remedy=self._make_remedy()
             )
-        alike = [known for known in self.factors if known.casefold() == unit.casefold()]
-        names = " or ".join(f"'{known}'" for known in alike)
-        remedy = f"did you mean {names}?" if alike else suggest_name(unit, list(self.factors))
         raise InputError(
             f"'{unit}' is not a unit for {self.what}",
             kind="invalid-quantity",
-            remedy=remedy,
+            remedy=self._suggest_unit(unit),
         )
+
+    def _suggest_unit(self, unit: str) -> str:
+        """Return the remedy for an unknown unit; a unit of another kind is no misspelling."""
+        if any(unit in other.factors for other in UNITS):
+            return self._make_remedy()
+        alike = [known for known in self.factors if known.casefold() == unit.casefold()]
+        names = " or ".join(f"'{known}'" for known in alike)
+        return f"did you mean {names}?" if alike else suggest_name(unit, list(self.factors))
 
     def _make_remedy(self) -> str:
         return f"write a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
@@ -157,6 +162,18 @@ DURATION = Unit(
     is_sum_allowed=True,
     max_value=MAX_TIME,
 )
+#: All kinds of quantities.
+UNITS: Final = (DURATION, MEMORY, FREQUENCY, POWER, BANDWIDTH)
+
+
+def find_unit(stored: str) -> Unit | None:
+    """Find the kind of quantity with this unit of stored values; None if there is none.
+
+    >>> find_unit("MHz").what, find_unit("")
+    ('a frequency', None)
+    """
+    return next((unit for unit in UNITS if unit.stored == stored), None)
+
 
 MHz = Annotated[
     float,

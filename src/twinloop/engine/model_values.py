@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,7 +14,12 @@ from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.platform import Platform
 from twinloop.scenario import Scenario
-from twinloop.scenario.model_values import ModelValue, list_model_values, set_model_values
+from twinloop.scenario.model_values import (
+    ModelValue,
+    list_model_values,
+    refuse_aliases,
+    set_model_values,
+)
 from twinloop.scenario.parameters import MODEL_VALUES
 
 if TYPE_CHECKING:
@@ -168,7 +173,12 @@ class ModelValues:
                 native[name] = value
             else:
                 compiled[path.name] = (path, value)
+        if len(native) + len(compiled) < len(given):
+            self._refuse_aliases(given, "values")
         return native, compiled
+
+    def _refuse_aliases(self, given: Iterable[str], field: str) -> None:
+        refuse_aliases([name for name in given if name not in self._indices], field)
 
     def fill(self, given: Mapping[str, ArrayLike], count: int, field: str) -> ValueRows:
         """Build rows from columns by name, with the values of the scenario for the others."""
@@ -180,7 +190,10 @@ class ModelValues:
             if name in self._indices:
                 rows[:, self._indices[name]] = floats
             else:
-                paths[self._require_path(name).name] = floats
+                path = self._require_path(name)
+                if path.name in paths:
+                    self._refuse_aliases(given, field)
+                paths[path.name] = floats
         self.check(rows, field)
         if not paths:
             return ValueRows(rows)

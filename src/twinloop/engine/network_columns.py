@@ -53,7 +53,7 @@ def build_network_columns(
         return None, ()
     stores = _list_stores(machines, files["store"], machines.nodes.height)
     columns, notes = _build_files(workload, files, ids, stores)
-    _check_capacity(stores, columns)
+    _check_capacity(stores, files["file"], columns)
     return _build_topology(machines, stores) | columns, notes
 
 
@@ -213,29 +213,34 @@ def _check_writers(names: pl.Series, unwritten: Any, read: Any) -> None:
         )
 
 
-def _check_capacity(stores: list[_Store], files: dict[str, Any]) -> None:
+def _check_capacity(stores: list[_Store], names: pl.Series, files: dict[str, Any]) -> None:
     """Refuse files that can never fit into their store."""
     size, store, exists = (files[f"file_{name}"] for name in ("size", "store", "exists"))
     capacities = np.array([each.store.capacity or np.inf for each in stores])
+    place = store.copy()
+    # A local file may be written to any host.
+    if (is_local := store == _NONE).any():
+        hosts = np.flatnonzero([each.is_local for each in stores])
+        place[is_local] = hosts[np.argmax(capacities[hosts])]
+    problems = [
+        (place[file], f"file '{names[int(file)]}' needs {size[file]:.15g} bytes")
+        for file in np.flatnonzero(size > capacities[place])[:1]
+    ]
     present = exists != 0
     total = np.bincount(store[present], size[present], len(stores))
-    largest = np.zeros(len(stores))
-    is_local = store == _NONE
-    np.maximum.at(largest, store[~is_local], size[~is_local])
-    # A local file may be written to any host.
-    if is_local.any():
-        hosts = np.flatnonzero([each.is_local for each in stores])
-        roomiest = hosts[np.argmax(capacities[hosts])]
-        largest[roomiest] = max(largest[roomiest], size[is_local].max())
-    for what, sizes in (("the files at the start", total), ("the largest file", largest)):
-        for number in np.flatnonzero(sizes > capacities)[:1]:
-            each = stores[number]
-            raise InputError(
-                f"{each.path}.capacity: {what} need {sizes[number]:.15g} bytes, and '{each.name}' "
-                f"has {each.store.capacity:.15g}",
-                kind="inconsistent-values",
-                remedy="give the store a larger capacity",
-            )
+    problems += [
+        (number, f"the files at the start need {total[number]:.15g} bytes")
+        for number in np.flatnonzero(total > capacities)
+    ]
+    for number, problem in problems[:1]:
+        each = stores[number]
+        error = InputError(
+            f"{problem}, and '{each.name}' has {each.store.capacity:.15g}",
+            kind="inconsistent-values",
+            field=f"{each.path}.capacity",
+            remedy="give the store a larger capacity",
+        )
+        raise each.store.locate(error, "capacity")
 
 
 def list_files(workload: Workload) -> list[str]:

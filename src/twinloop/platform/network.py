@@ -245,6 +245,8 @@ def check_network(platform: Platform, findings: ProblemCollector) -> None:
         _check_names(findings, ("network", "routes", i, "between"), route.between, stores, nodes)
     findings.check()
     links = expand_links(platform)
+    _check_repeats(network, links, findings)
+    findings.check()
     _check_routes(network, links, findings)
     findings.check()
     _check_reachable(platform, links, findings)
@@ -262,6 +264,39 @@ def _check_names(
             continue
         remedy = find_unknown_names([name], [*known, *sorted(nodes)[:100]], "node")[0][1]
         findings.add((*address, j), f"unknown node '{name}'", remedy, kind="unknown-reference")
+
+
+def _check_repeats(
+    network: NetworkDescription, links: Sequence[ExpandedLink], findings: ProblemCollector
+) -> None:
+    """Check that names of switches and links, and the ends of routes, are unique."""
+    switches = enumerate(network.switches)
+    findings.add_repeats(((name, ("network", "switches", i)) for i, name in switches), "switch")
+    findings.add_repeats(_list_link_names(network, links), "link")
+    seen: set[frozenset[str]] = set()
+    for i, route in enumerate(network.routes):
+        first, second = route.between
+        if (ends := frozenset(route.between)) in seen:
+            findings.add(
+                ("network", "routes", i, "between"),
+                f"another route is between '{first}' and '{second}' already",
+                "keep one of them: a route serves both directions",
+                kind="duplicate-name",
+            )
+        seen.add(ends)
+
+
+def _list_link_names(
+    network: NetworkDescription, links: Sequence[ExpandedLink]
+) -> Iterator[tuple[str, Address]]:
+    """List the names of the links, by the address of the field that they come from."""
+    for i, link in enumerate(network.links):
+        if link.name:
+            yield link.name, ("network", "links", i, "name")
+    for each in links:
+        # The links of a group of hosts are named by their ends, whatever the name of the group.
+        if each.name != each.link.name:
+            yield each.name, ("network", "links", each.number, "between")
 
 
 def _check_routes(

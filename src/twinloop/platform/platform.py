@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +12,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from twinloop.description.description import Description
-from twinloop.description.document import ParsedDocument
+from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import InputError
+from twinloop.description.position import Position
 from twinloop.description.problems import ProblemCollector, find_unknown_names
 from twinloop.description.quantities import Label, memory_to_text, number_to_text
 from twinloop.description.safe_text import escape_name
@@ -83,6 +84,19 @@ class Platform(Description):
             values, notes = opendc.topology_to_platform_values(source, folder)
             return cls.from_dict(values).with_notes(notes)
         return super()._read(source, folder)
+
+    def note_positions(self, data: Any, file: str | None, address: Address = ()) -> None:
+        """Note the positions of the stores, whose capacity a run compares with its files."""
+        # In memory, the platform may be a part of any scenario.
+        if file is None or not isinstance(data, Mapping):
+            return
+        for i, shared in enumerate(self.stores):
+            shared._position = Position(file, (*address, "stores", i))
+        for c, cluster in enumerate(self.clusters):
+            for h, host in enumerate(cluster.hosts):
+                if host.store is not None:
+                    step = ("clusters", c, "hosts", h, "store")
+                    host.store._position = Position(file, (*address, *step))
 
     @classmethod
     def from_nodes(cls, nodes: pl.DataFrame) -> Self:

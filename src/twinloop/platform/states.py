@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -29,6 +30,7 @@ SWITCHING_OFF: Final = "switching-off"
 
 # `on` is the order to run; the others are the names of what happens to a machine.
 _RESERVED: Final = ("on", RUNNING, "down", "maintenance", "removed")
+_BUILT_IN: Final = (OFF, SWITCHING_ON, SWITCHING_OFF, *_RESERVED)
 _MAX_STATES: Final = 60
 
 
@@ -193,14 +195,32 @@ def check_states(
             _check_switching(state, address, findings)
         else:
             _check_stable(name, state, address, findings, power=power)
+        _check_spelling(name, address, findings)
         names.append((name, address))
-        names += [
-            (transition_name(name, way, each), (*address, way))
-            for way, each in list_transitions(state)
-        ]
+        for way, each in list_transitions(state):
+            names.append((transition_name(name, way, each), (*address, way)))
+            _check_spelling(each.name, (*address, way, "name"), findings)
         if not power:
             _check_without_power(state, address, findings)
     findings.add_repeats(names, "state of this host")
+
+
+def _check_spelling(name: str, address: tuple[str, ...], findings: ProblemCollector) -> None:
+    """Add a problem if a name differs from a built-in state only by case or by `-` and `_`."""
+    if name in _BUILT_IN:
+        return
+    for known in _BUILT_IN:
+        if _simplify(name) == _simplify(known):
+            findings.add(
+                address,
+                f"'{name}' differs from the built-in state '{known}' only in its spelling",
+                "choose another name" if known in _RESERVED else f"did you mean '{known}'?",
+                kind="unknown-name",
+            )
+
+
+def _simplify(name: str) -> str:
+    return re.sub(r"[-_\s]", "", name).casefold()
 
 
 def _check_without_power(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twinloop.description.address import address_from_path, address_to_path
@@ -142,6 +142,29 @@ def platform_address(name: str) -> Address | None:
     return address_from_path(name.removeprefix(PLATFORM))
 
 
+def refuse_aliases(names: Iterable[str], field: str | None = None) -> None:
+    """Raise an error if two names stand for the same number of the platform.
+
+    >>> refuse_aliases(["platform.clusters[0].carbon", "clusters[0].carbon"])
+    Traceback (most recent call last):
+    twinloop.InputError: 'platform.clusters[0].carbon' and 'clusters[0].carbon' are the same number
+        (give one of them) [TL0211]
+    """
+    seen: dict[Address, str] = {}
+    for name in names:
+        address = platform_address(name)
+        if address is None:
+            continue
+        if address in seen:
+            raise InputError(
+                f"'{seen[address]}' and '{name}' are the same number",
+                kind="duplicate-name",
+                field=field,
+                remedy="give one of them",
+            )
+        seen[address] = name
+
+
 def is_number_path(scenario: Scenario, name: str) -> bool:
     """Whether a name is the path of a number of the platform.
 
@@ -165,6 +188,7 @@ def set_model_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     >>> changed.speed_factor, changed.overrides
     (1.07, {'clusters[0].hosts[0].mhz': 3000.0})
     """
+    refuse_aliases(values)
     changes: dict[str, Any] = {}
     shared: dict[str, Any] = {}
     by_path: dict[str, Any] = {}

@@ -28,6 +28,7 @@ from twinloop.description.description import WriteContext, get_read_folder, make
 from twinloop.description.errors import InputError
 from twinloop.description.object_field import check_object
 from twinloop.description.plugins import CODE_PATTERN
+from twinloop.description.position import locate_errors
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name
 from twinloop.policy import (
@@ -363,7 +364,8 @@ class PolicyDescription(Description):
         if self.object is not None:
             policy: Policy = self.object
             return policy
-        return resolve_policy(self.name, self.options, allow_code=allow_code)
+        with locate_errors(self._position):
+            return resolve_policy(self.name, self.options, allow_code=allow_code)
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -11,8 +11,10 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from twinloop.description import Description, DescriptionError
 from twinloop.description.address import address_from_path
 from twinloop.description.description import TextAlternative, get_read_folder
+from twinloop.description.document import Address
 from twinloop.description.errors import InputError
 from twinloop.description.files import hash_file, is_file, list_input_files
+from twinloop.description.position import Position
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Positive, Whole
 from twinloop.description.safe_text import escape_name
@@ -310,6 +312,27 @@ class Scenario(Description):
                 yield Path(cluster.carbon)
         if self.failures is not None and self.failures.trace is not None:
             yield Path(self.failures.trace)
+
+    def note_positions(self, data: Any, file: str | None, address: Address = ()) -> None:
+        """Note the positions of classes named by the scenario, and of parts of its platform."""
+        if not isinstance(data, Mapping):
+            return
+        listed = data.get("controllers")
+        given = listed if isinstance(listed, list | tuple) else [None] * len(self.controllers)
+        for described, value, step in (
+            (self.policy, data.get("policy"), ("policy",)),
+            (self.source, data.get("source"), ("source",)),
+            *(
+                (each, value, ("controllers", i))
+                for i, (each, value) in enumerate(zip(self.controllers, given, strict=True))
+            ),
+        ):
+            # A description was read elsewhere.
+            if isinstance(value, str | Mapping):
+                is_short = isinstance(value, str)
+                described._position = Position(file, (*address, *step), is_short)
+        if isinstance(data.get("platform"), Mapping):
+            self.platform.note_positions(data["platform"], file, (*address, "platform"))
 
     @model_validator(mode="after")
     def _check_overrides(self) -> Scenario:

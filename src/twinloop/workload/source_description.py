@@ -18,10 +18,12 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from twinloop.description import Description
+from twinloop.description.class_registry import make_unknown_option_error
 from twinloop.description.description import WriteContext
 from twinloop.description.errors import InputError
 from twinloop.description.object_field import check_object
 from twinloop.description.plugins import CODE_PATTERN, list_plugins
+from twinloop.description.position import locate_errors
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name, Seconds
 from twinloop.trace.trace import Trace
@@ -136,6 +138,10 @@ class SourceDescription(Description):
         findings = ProblemCollector()
         if self.name is None and self.options:
             findings.add(("options",), "has no effect without a name", kind="no-effect")
+        if self.name in BUILT_IN_SOURCES:
+            for key in self.options:
+                error = make_unknown_option_error(self.name, key, [])
+                findings.add_error(("options", key), error)
         if self.name is not None and self.sessions is not None:
             findings.add(
                 ("sessions",),
@@ -144,7 +150,8 @@ class SourceDescription(Description):
                 kind="conflicting-fields",
             )
         name = self.name
-        if name is not None and self.object is None and not CODE_PATTERN.fullmatch(name):
+        is_checked = self.object is not None or name in BUILT_IN_SOURCES
+        if name is not None and not is_checked and not CODE_PATTERN.fullmatch(name):
             findings.add_errors_of(lambda: resolve_source(name, self.options))
         findings.check()
         return self
@@ -180,7 +187,10 @@ class SourceDescription(Description):
         if self.object is not None:
             source: Source = self.object
             return source
-        return None if self.name is None else resolve_source(self.name, self.options, allow_code)
+        if self.name is None:
+            return None
+        with locate_errors(self._position):
+            return resolve_source(self.name, self.options, allow_code)
 
 
 def _read_object(data: Any) -> Any:
@@ -200,4 +210,5 @@ def _read_built_in(data: Mapping[str, Any]) -> Mapping[str, Any]:
     options = data.get("options") or {}
     if data["name"] == "sessions":
         return {"sessions": options, **others}
-    return {"options": options, **others} if options else others
+    # With options, the name stays for their error: this source has none.
+    return data if options else others

@@ -21,9 +21,11 @@ from twinloop.calibration.parameters.values import (
     set_values,
 )
 from twinloop.description import text as text_of
-from twinloop.description.address import suggest_name
+from twinloop.description.address import address_to_path, suggest_name
 from twinloop.description.errors import InputError
-from twinloop.scenario.parameters import MODEL_VALUES, find_parameter
+from twinloop.description.number_fields import list_numbers, require_number
+from twinloop.scenario.model_values import platform_address
+from twinloop.scenario.parameters import MODEL_VALUES, PLATFORM, find_parameter
 
 
 def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) -> None:
@@ -61,9 +63,8 @@ def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) 
 def _find_problem(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str | None] | None:
     """Return the problem with the parameter and its remedy; None if it can be fitted."""
     name = parameter.name
-    if not name.startswith(SCENARIO_PARTS) and not is_model_value(name):
-        problem = "is neither a value of the model nor a path in the scenario"
-        return problem, suggest_name(name, [*MODEL_VALUES, *POWER_VALUES])
+    if unknown := describe_unknown_name(name, cases):
+        return unknown
     found = find_parameter(name)
     if found is not None and "kind" in found[1]:
         kind = str(found[1]["kind"])
@@ -80,6 +81,32 @@ def _find_problem(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str
         except InputError as error:
             return error.problem, error.remedy
     return None
+
+
+def describe_unknown_name(name: str, cases: Sequence[Case]) -> tuple[str, str | None] | None:
+    """Describe why no parameter has this name: problem and remedy; None if one may have it."""
+    if name.startswith(SCENARIO_PARTS) or is_model_value(name):
+        return None
+    paths = [
+        PLATFORM + address_to_path(number.address)
+        for case in cases[:1]
+        for number in list_numbers(case.scenario.effective_platform())
+    ]
+    problem = "is neither a value of the model nor a path in the scenario"
+    return problem, suggest_name(name, [*MODEL_VALUES, *POWER_VALUES, *paths])
+
+
+def describe_missing_default(name: str, cases: Sequence[Case]) -> tuple[str, str | None]:
+    """Describe why a parameter has no default range: problem and remedy."""
+    if unknown := describe_unknown_name(name, cases):
+        return unknown
+    try:
+        if (address := platform_address(name)) is not None:
+            require_number(cases[0].scenario.effective_platform(), address, prefix=PLATFORM)
+    except InputError as error:
+        return error.problem, error.remedy
+    problem = "has no default range, because it has no value in the scenario"
+    return problem, "give a range, such as linear: [0.5, 2]"
 
 
 def _find_range_problem(parameter: Parameter, case: Case) -> str | None:

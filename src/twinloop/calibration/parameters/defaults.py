@@ -11,10 +11,14 @@ import numpy as np
 import polars as pl
 
 from twinloop.calibration.cases import Case
+from twinloop.calibration.parameters.applicability import describe_missing_default
 from twinloop.calibration.parameters.kinds import LinearParameter, Parameter
 from twinloop.calibration.parameters.space import Space
 from twinloop.calibration.parameters.values import POWER_VALUES, find_number_type
 from twinloop.description import text as text_of
+from twinloop.description.document import ParsedDocument
+from twinloop.description.errors import InputError
+from twinloop.description.number_fields import NumberType
 from twinloop.scenario.parameters import PARAMETERS, PATH_SEARCH, find_parameter
 from twinloop.trace import Trace
 
@@ -43,27 +47,51 @@ def make_space(given: Any, cases: Sequence[Case] = ()) -> Space:
     if isinstance(given, Space):
         return given
     if isinstance(given, str | Path):
-        source = text_of.load_document(Path(given))
-        source.data = _fill_ranges(source.data, cases)
-        return Space.from_document(source)
+        return _read_space(text_of.load_document(Path(given)), cases)
     if isinstance(given, Mapping):
         data = dict(given) if "parameters" in given else {"parameters": dict(given)}
-        return Space.from_dict(_fill_ranges(data, cases))
+        return _read_space(ParsedDocument(data), cases)
     named = list(given)
     if named and all(isinstance(each, str) for each in named):
-        return Space.from_dict(_fill_ranges({"parameters": dict.fromkeys(named, DEFAULT)}, cases))
+        data = {"parameters": dict.fromkeys(named, DEFAULT)}
+        return _read_space(ParsedDocument(data), cases)
     return Space(named)
 
 
-def _fill_ranges(data: Any, cases: Sequence[Case]) -> Any:
+def _read_space(source: ParsedDocument, cases: Sequence[Case]) -> Space:
+    """Read a space whose numbers have the units that they have in these cases."""
+    source.data = _fill_ranges(source, cases)
+    return Space.from_document(source, lambda name: _find_type(name, cases))
+
+
+def _find_type(name: str, cases: Sequence[Case]) -> NumberType | None:
+    try:
+        found = (find_number_type(case.scenario, name) for case in cases)
+        return next((each for each in found if each is not None), None)
+    except InputError:  # not a path, which `refuse_inapplicable` reports
+        return None
+
+
+def _fill_ranges(source: ParsedDocument, cases: Sequence[Case]) -> Any:
     """Replace `default` by the default range of each parameter."""
+    data = source.data
     parameters = data.get("parameters") if isinstance(data, dict) else None
     if not isinstance(parameters, dict) or not cases:
         return data
-    filled = {
-        name: _find_range(str(name), cases[0]) or value if value == DEFAULT else value
-        for name, value in parameters.items()
-    }
+    filled = dict(parameters)
+    for name in (name for name, value in parameters.items() if value == DEFAULT):
+        found = _find_range(str(name), cases[0])
+        if found is None:
+            problem, remedy = describe_missing_default(str(name), cases)
+            raise InputError(
+                problem,
+                kind="not-applicable",
+                file=source.file,
+                line=source.line(("parameters", name)),
+                field=f"parameters.{name}",
+                remedy=remedy,
+            )
+        filled[name] = found
     return {**data, "parameters": filled}
 
 

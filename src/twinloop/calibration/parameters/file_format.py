@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from twinloop.calibration.parameters.kinds import (
@@ -17,7 +17,8 @@ from twinloop.description import DescriptionError
 from twinloop.description.address import address_to_path, suggest_name
 from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import DURATION, FREQUENCY, MEMORY, POWER, Unit, quote_value
+from twinloop.description.number_fields import NumberType
+from twinloop.description.quantities import UNITS, Unit, find_unit, quote_value
 
 _LISTS: Final[Mapping[str, type[CategoricalParameter]]] = {
     "categorical": CategoricalParameter,
@@ -36,7 +37,8 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ordinal": ("format", "metadata"),
     **dict.fromkeys(_RANGES, ("integer", "format", "metadata")),
 }
-_UNITS: Final = (DURATION, MEMORY, FREQUENCY, POWER)
+#: Finds the type of a number by the name of its parameter; None: the number is unknown.
+TypeFinder = Callable[[str], NumberType | None]
 #: The names of the kinds in files and journals, which do not follow the names of the classes.
 _STORED_NAMES: Final[Mapping[type[Parameter], str]] = {
     CategoricalParameter: "Categorical",
@@ -47,13 +49,19 @@ _STORED_NAMES: Final[Mapping[type[Parameter], str]] = {
 }
 
 
-def read_parameters(source: ParsedDocument) -> list[Parameter]:
+def read_parameters(
+    source: ParsedDocument, find_type: TypeFinder = lambda name: None
+) -> list[Parameter]:
     """Read the parameters of a document.
+
+    Args:
+        source: The document.
+        find_type: Finds the type of a number, whose unit the ends of its range must have.
 
     >>> read_parameters(ParsedDocument({"parameters": {"speed": {"linear": [0.5, 2]}}}))
     [LinearParameter(name='speed', metadata={}, low=0.5, high=2.0, integer=False, format=None)]
     """
-    reader = _ParameterReader(source)
+    reader = _ParameterReader(source, find_type)
     parameters = reader.read_all()
     if reader.problems:
         raise DescriptionError(sorted(reader.problems, key=lambda problem: problem.line or 0))
@@ -97,8 +105,9 @@ def journal_text(parameter: Parameter) -> str:
 class _ParameterReader:
     """A reader of parameters that collects all problems with their lines."""
 
-    def __init__(self, source: ParsedDocument) -> None:
+    def __init__(self, source: ParsedDocument, find_type: TypeFinder) -> None:
         self.source = source
+        self.find_type = find_type
         self.problems: list[InputError] = []
 
     def read_all(self) -> list[Parameter]:
@@ -159,7 +168,7 @@ class _ParameterReader:
         self._check_options(address, value)
         given = value[kind]
         if kind in _RANGES:
-            ends = self._read_ends((*address, kind), given, unit=kind != "exponents")
+            ends = self._read_ends((*address, kind), name, given)
         elif not isinstance(given, list) or not given:
             self._note(
                 (*address, kind),
@@ -203,36 +212,34 @@ class _ParameterReader:
                 kind="invalid-template",
             )
 
-    def _read_ends(self, address: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
+    def _find_reader(self, name: str, ends: list[Any]) -> Callable[[Any], float]:
+        """Find how the ends of a range are read: with the unit of the number, if it is known."""
+        number_type = self.find_type(name)
+        if number_type is not None:
+            unit = find_unit(number_type.unit)
+            return _read_plain_number if unit is None else unit.read
+        units = [each for each in UNITS if any(_is_quantity(each, end) for end in ends)]
+        if len(units) > 1:
+            names = " and ".join(each.what.split(" ", 1)[1] for each in units)
+            raise InputError(f"mixes {names}", kind="invalid-quantity")
+        return units[0].read if units else _read_quantity
+
+    def _read_ends(self, address: tuple[str, ...], name: str, given: Any) -> tuple[float, ...]:
         if not isinstance(given, list) or len(given) != 2:
             self._note(
                 address, f"must be a list of two ends, not {quote_value(given)}", kind="wrong-type"
             )
             return ()
-        units = (
-            [each for each in _UNITS if any(_is_quantity(each, end) for end in given)]
-            if unit
-            else []
-        )
-        if len(units) > 1:
-            names = " and ".join(each.what.split(" ", 1)[1] for each in units)
-            self._note(address, f"mixes {names}", kind="invalid-quantity")
+        try:
+            is_exponent = address[-1] == "exponents"
+            read = _read_number if is_exponent else self._find_reader(name, given)
+        except InputError as error:
+            self._note(address, error.problem, kind=error.kind)
             return ()
         ends: list[float] = []
         for position, end in enumerate(given):
             try:
-                if units:
-                    ends.append(units[0].read(end))
-                elif isinstance(end, bool) or not isinstance(end, int | float):
-                    raise InputError(
-                        f"must be a number, not {quote_value(end)}",
-                        kind="wrong-type",
-                        remedy="a number, or a quantity of time, memory, frequency or power"
-                        if unit
-                        else None,
-                    )
-                else:
-                    ends.append(float(end))
+                ends.append(read(end))
             except InputError as error:
                 self._note((*address, position), error.problem, error.remedy, kind=error.kind)
         return tuple(ends)
@@ -250,6 +257,29 @@ class _ParameterReader:
                 remedy=remedy,
             )
         )
+
+
+def _read_number(end: Any, remedy: str | None = None) -> float:
+    if isinstance(end, bool) or not isinstance(end, int | float):
+        raise InputError(
+            f"must be a number, not {quote_value(end)}", kind="wrong-type", remedy=remedy
+        )
+    return float(end)
+
+
+def _read_quantity(end: Any) -> float:
+    kinds = "time, memory, frequency, power or bandwidth"
+    return _read_number(end, f"a number, or a quantity of {kinds}")
+
+
+def _read_plain_number(end: Any) -> float:
+    """Read an end of the range of a number that has no unit."""
+    for unit in UNITS:
+        if _is_quantity(unit, end):
+            raise InputError(
+                f"must be a number without a unit, not {quote_value(end)}", kind="invalid-quantity"
+            )
+    return _read_number(end)
 
 
 def _is_quantity(unit: Unit, end: Any) -> bool:

@@ -177,9 +177,18 @@ class Space:
         return cls.from_document(ParsedDocument(data))
 
     @classmethod
-    def from_document(cls, source: ParsedDocument) -> Space:
-        """Make a space from a parsed document; errors have its lines."""
-        return cls(file_format.read_parameters(source))
+    def from_document(
+        cls,
+        source: ParsedDocument,
+        find_type: file_format.TypeFinder = lambda name: None,
+    ) -> Space:
+        """Make a space from a parsed document; errors have its lines.
+
+        Args:
+            source: The document.
+            find_type: Finds the type of a number, whose unit the ends of its range must have.
+        """
+        return cls(file_format.read_parameters(source, find_type))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that `from_dict` reads, except formats that are functions.

@@ -17,8 +17,9 @@ from twinloop.scenario.model_values import (
 )
 from twinloop.scenario.parameters import MODEL_VALUES, PARAMETERS, PLATFORM, find_parameter
 
+_MODEL: Final = "model."
 #: Parts of a scenario that a path may begin with.
-SCENARIO_PARTS: Final = ("model.", PLATFORM, "policy.", "source.", "workload.", "failures.")
+SCENARIO_PARTS: Final = (_MODEL, PLATFORM, "policy.", "source.", "workload.", "failures.")
 #: The values of the power model that all hosts share.
 POWER_VALUES: Final = tuple(row.name for row in PARAMETERS.values() if row.is_shared_power)
 
@@ -67,7 +68,12 @@ def find_number_type(scenario: Scenario, name: str) -> NumberType | None:
     if found is not None and not found[0].is_path:
         return found[0].number_type
     address = platform_address(name)
-    number = None if address is None else find_number(scenario.effective_platform(), address)
+    if address is not None:
+        number = find_number(scenario.effective_platform(), address)
+    elif name.startswith(SCENARIO_PARTS):
+        number = find_number(scenario, address_from_path(name))
+    else:
+        number = None
     return None if number is None else number.type
 
 
@@ -82,6 +88,14 @@ def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     """
     changes: dict[str, Any] = {}
     numbers: dict[str, Any] = {}
+    for name in values:
+        if name.startswith(_MODEL) and name.removeprefix(_MODEL) in values:
+            raise InputError(
+                f"'{name.removeprefix(_MODEL)}' and '{name}' are the same number",
+                kind="duplicate-name",
+                field="parameters",
+                remedy="give one of them",
+            )
     for name, value in values.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_model_value(name) or (is_number and is_number_path(scenario, name)):
@@ -124,7 +138,7 @@ def get_value(scenario: Scenario, path: str) -> Any:
 
 def select_model_names(changes: Mapping[str, Any]) -> Collection[str]:
     """Select the names of model values from changes of a scenario."""
-    return [name.removeprefix("model.") for name in changes if name.startswith("model.")]
+    return [name.removeprefix(_MODEL) for name in changes if name.startswith(_MODEL)]
 
 
 def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
