@@ -456,20 +456,20 @@ def in_startup() -> tuple[tl.Scenario, SimulationState]:
     ("part", "change", "why"),
     [
         ("executions", {"until": np.inf}, "'t0': until: must be finite in this step"),
-        ("executions", {"stop": np.nan}, "'t0': stop: is not a number"),
+        ("executions", {"stop": np.nan}, "'t0': stop: must be infinite, or a time"),
         ("executions", {"step": "release"}, "'t0': step: a task in the phase 'running'"),
-        ("executions", {"step": "sleep"}, "'t0': 'sleep' is not a step"),
+        ("executions", {"step": "sleep"}, "'t0': step: input should be 'dispatch'"),
         ("executions", {"draws": True}, "'t0': remaining: must have a value for each of its 1"),
         ("executions", {"halted": 1}, "'t0': halted: must be the number of its machines"),
         ("executions", {"paused": 9.0, "halted": 1, "left": 2.0}, "paused: must not be after 4.0"),
-        ("executions", {"rank": "first"}, "'t0': has a value of a wrong type"),
+        ("executions", {"rank": "first"}, "'t0': rank: input should be a valid integer"),
         ("executions", {"task": "t9"}, "the task 't9' has no row"),
         ("machines", {"state": "asleep"}, "'m0': there is no state 'asleep'"),
         ("machines", {"state": "switching-off", "begun": -9.0}, "'m0': .*`begun` does not fit"),
         ("machines", {"state": "switching-off", "begun": 9.0}, "'m0': .*`begun` does not fit"),
-        ("machines", {"outages": None}, "'m0': has a value of a wrong type"),
+        ("machines", {"outages": None}, "'m0': outages: input should be a valid integer"),
         ("machines", {"machine": "m7"}, "there is no machine 'm7'"),
-        ("machines", {"machine": "m7", "added": {}}, "'m7': added: 'like' is missing"),
+        ("machines", {"machine": "m7", "added": {}}, "'m7': added: 'cores' is missing"),
     ],
 )
 def test_an_inconsistent_state_is_refused_with_its_field(part, change, why):
@@ -503,7 +503,7 @@ def test_a_source_in_python_needs_its_state():
     [
         ({"schema_version": 99}, r"state\.json: schema_version: .*version 99"),
         ({"time": "now"}, r"state\.json: time:"),
-        ({"tasks": {"id": ["a"], "submit": ["x"]}}, r"state\.json: tasks:"),
+        ({"tasks": {"id": ["a"], "submit": ["x"]}}, r"state\.json: tasks\.phase:"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_field(tmp_path, change, why):

@@ -27,6 +27,22 @@ def restore_state(
 
     Return the compiled scenario with the machines that were added.
     """
+    if not isinstance(state, SimulationState):
+        raise InputError(
+            f"must be a SimulationState, not {type(state).__name__}",
+            kind="wrong-type",
+            field="state",
+            remedy="SimulationState.load(path) reads a file",
+        )
+    try:
+        return _restore_parts(compiled, run, state.normalize())
+    except InputError as error:
+        raise error.at(file=state.file) from None
+
+
+def _restore_parts(
+    compiled: CompiledScenario, run: ClusterRun, state: SimulationState
+) -> CompiledScenario:
     ids = join_ids(compiled, state.added)
     rows = check_state(compiled, state, ids)
     compiled = _restore_machines(compiled, run, state)
@@ -50,8 +66,9 @@ def _restoring(field: str) -> Iterator[None]:
         raise InputError(f"{error} is missing", kind="invalid-state", field=field) from None
     except (ValueError, IndexError) as error:
         raise InputError(str(error), kind="invalid-state", field=field) from None
-    except (TypeError, RuntimeError, OverflowError):
-        raise InputError("has a value of a wrong type", kind="invalid-state", field=field) from None
+    except (TypeError, AttributeError, RuntimeError, OverflowError) as error:
+        why = f"cannot be restored: {error}"
+        raise InputError(why, kind="invalid-state", field=field) from None
 
 
 # --- machines -------------------------------------------------------------------------------------
@@ -80,7 +97,7 @@ def _restore_machines(
             index[each["machine"]] = len(index)
     run.set_names(compiled.names)
     for each in state.machines:
-        host = each.get("added", {}).get("host")
+        host = (each.get("added") or {}).get("host")
         if host is not None:
             with _restoring(f"{_machine_field(each)}: added"):
                 run.restore_host(index[each["machine"]], index[host])
@@ -128,9 +145,10 @@ def _restore_stores(compiled: CompiledScenario, run: ClusterRun, state: Simulati
         return
     numbers = {name: file for file, name in enumerate(list_files(compiled.workload))}
     stores = {name: store for store, name in enumerate(list_stores(compiled))}
-    run.restore_stores(
-        [(stores[name], [numbers[file] for file in held]) for name, held in state.stores.items()]
-    )
+    with _restoring("state.stores"):
+        run.restore_stores(
+            [(stores[n], [numbers[file] for file in held]) for n, held in state.stores.items()]
+        )
 
 
 # --- tasks ----------------------------------------------------------------------------------------
@@ -167,17 +185,22 @@ def _restore_tasks(
     parts = {
         task["id"]: [
             (machine_index[name], cores)
-            for name, cores in zip(task["machines"] or [], task["cores"] or [], strict=True)
+            for name, cores in zip(task["machines"], task["cores"], strict=True)
         ]
         for task in tasks.iter_rows(named=True)
+        if task["phase"] == "running" or task["id"] in described
     }
     in_order = list(zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True))
-    for row, task in in_order:
-        run.restore_task(row, _describe_task(task, state.time, seen=task["id"] not in releasing))
+    with _restoring("state.tasks"):
+        for row, task in in_order:
+            seen = task["id"] not in releasing
+            run.restore_task(row, _describe_task(task, state.time, seen=seen))
     # Running tasks before waiting ones: they count in the limits of their queues.
     for each in state.executions:
         with _restoring(f"state.executions: {each['task']!r}"):
-            if "transfer" in each:
+            if each["draws"] and not run.shared:
+                raise ValueError("`draws` is true, and machines are not shared")
+            if each.get("transfer") is not None:
                 moving = {**each["transfer"], "store": stores.index(each["transfer"]["store"])}
                 each = {**each, "transfer": moving}
             run.restore_execution(row_of[each["task"]], parts[each["task"]], each)
