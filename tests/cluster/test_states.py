@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import twinloop as tl
@@ -106,6 +106,18 @@ def test_machines_go_on_in_their_states(tmp_path_factory, mode, orders, tasks, a
     check_alike(*sims)
 
 
+def has_near_tie(times: pl.Series) -> bool:
+    gaps = times.unique().sort().diff().drop_nulls()
+    return bool((gaps < 1e-9).any())
+
+
+@example(
+    load=[(0.0, 75e6, 0.0), (0.0, 75e6, 1.0), (0.0, 0.0, 0.0), *[(0.0, 75e6, 0.0)] * 2, (0.0,) * 3],
+    streams=None,
+    mode={},
+    time=2.0,
+    requested=None,
+)
 @given(
     loads,
     st.sampled_from([None, 1, 2]),
@@ -134,7 +146,10 @@ def test_transfers_go_on_from_a_state(tmp_path_factory, load, streams, mode, tim
     check_alike(sim, other)
     here = sim.transfers.filter(pl.col("end") > time).sort("subject", "file")
     there = other.transfers.filter(pl.col("end") > time).sort("subject", "file")
-    exact = ("kind", "subject", "file", "from", "to", "reason")
+    exact = ["kind", "subject", "file", "reason"]
+    # Of two ends that only rounding separates, either may come first and free its machine.
+    if not has_near_tie(here["end"]) and not has_near_tie(there["end"]):
+        exact += ["from", "to"]
     assert there.select(exact).equals(here.select(exact))
     for name in ("bytes", "start", "end"):
         assert near(there[name], here[name]), name

@@ -14,12 +14,8 @@ from twinloop.description.quantities import MAX_TIME
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.native_codes import STATUS_CODES
 from twinloop.engine.network_columns import list_store_names, list_stores
-from twinloop.engine.simulation_state import (
-    MAX_AMOUNT,
-    TASK_COLUMNS,
-    TIME_COLUMNS,
-    SimulationState,
-)
+from twinloop.engine.simulation_state import SimulationState
+from twinloop.engine.state_schema import MAX_AMOUNT, TASK_COLUMNS, TIME_COLUMNS
 from twinloop.platform.network import LOCAL
 from twinloop.policy import BuiltInPolicy
 from twinloop.policy.batch import Conservative
