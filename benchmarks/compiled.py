@@ -48,7 +48,7 @@ def small_runs(result: BenchmarkResult, quick: bool) -> None:
     each = {name: s / repeats * 1e6 for name, s in seconds.items()}
     result.tables.append(
         ResultTable(
-            f"`Compiled.run`: {TASKS} tasks on {NODES} nodes (CPU microseconds)",
+            f"`CompiledScenario.run`: {TASKS} tasks on {NODES} nodes (CPU microseconds)",
             {"policy": "s", "a run": ".1f"},
             [[name, micros] for name, micros in each.items()],
             "With all the figures of the run, as a dictionary.",
@@ -59,7 +59,7 @@ def small_runs(result: BenchmarkResult, quick: bool) -> None:
         micros = max(each[f"{policy}{more}"] for more in platforms)
         result.goals.append(
             Goal(
-                f"`Compiled.run`, {TASKS} tasks on {NODES} nodes, {policy}",
+                f"`CompiledScenario.run`, {TASKS} tasks on {NODES} nodes, {policy}",
                 f"under {MICROSECONDS[policy]:.0f} us",
                 f"{micros:.1f} us",
                 micros < MICROSECONDS[policy],

@@ -24,8 +24,8 @@ USERS = 1_000  # so that each session has one task
 def started(finished: int, kind: str = "recorded") -> Simulation:
     """Return a simulation in which so many tasks have finished and LIVE tasks wait or run.
 
-    The finished tasks are of the workload, without files or with one file each in a store, of
-    users with sessions, or were added in the run.
+    The finished tasks are of the workload, without files, with one file each in a store, or with
+    files in the stores of all nodes; of users with sessions; or were added in the run.
     """
     numbers = np.arange(finished + LIVE)
     random = np.random.default_rng(finished)
@@ -53,6 +53,17 @@ def started(finished: int, kind: str = "recorded") -> Simulation:
         files = {
             "files": tasks.select(file="id", size=pl.lit(1e6)),
             "task_files": tasks.select(task="id", file="id", access=pl.lit("write")),
+        }
+    elif kind == "with paths":
+        names = [f"C01-H01-{node:03}" for node in range(1, NODES + 1)]
+        platform["clusters"][0]["hosts"][0] |= {"store": {"read": "100 GB/s"}}
+        files = {
+            "files": pl.DataFrame({"file": names, "store": names}).with_columns(size=pl.lit(1e6)),
+            "task_files": tasks.select(
+                task="id",
+                file=pl.Series(np.array(names)[random.integers(0, NODES, len(numbers))]),
+                access=pl.lit("read"),
+            ),
         }
     scenario = Scenario(
         platform=platform,
@@ -141,8 +152,15 @@ def with_files(result: BenchmarkResult, quick: bool) -> None:
     add_copy_goal(result, kind, finished, micro)
 
 
+def with_paths(result: BenchmarkResult, quick: bool) -> None:
+    cases = [("with paths", finished) for finished in FINISHED[:2]]
+    title = f"Copies of a simulation with {LIVE:,} live tasks; the others have read from all nodes"
+    *_, (kind, finished, micro, _) = measure_copies(result, title, cases, quick)
+    add_copy_goal(result, kind, finished, micro)
+
+
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (by_kind, with_files)
+PARTS: tuple[Callable[[BenchmarkResult, bool], None], ...] = (by_kind, with_files, with_paths)
 
 
 def run(quick: bool) -> BenchmarkResult:

@@ -329,7 +329,7 @@ of every route, in addition to the latencies of its links. An environment has on
             nb::sig("def route(self, source: str, target: str, links: "
                     "collections.abc.Sequence[str], *, latency: float | None = None) -> None"),
             "Declare the links of the transfers from one node to another, by name; a `latency` "
-            "replaces the sum of theirs.")
+            "replaces that of the network and of the links.")
         .def(
             "store",
             [](NetworkView& self, const std::string& name, nb::handle node, nb::handle capacity,

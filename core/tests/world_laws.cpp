@@ -477,7 +477,7 @@ void check_usage(const World& world) {
 void check_leaks(const World& world, double instant) {
     const WorldState& state = world.state();
     Simulation simulation(state.simulation);
-    (void)simulation.next_time();  // settles the changes after the last instant
+    simulation.wait(simulation.now());  // settles the changes after the last instant
     require(state.open == 0, "no task is open at the end");
     require(simulation.live() == 0, "no activity is left at the end");
     require(state.usage_timers == 0, "no usage timer is left at the end");

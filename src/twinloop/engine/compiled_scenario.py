@@ -428,6 +428,8 @@ class CompiledScenario:
     def acts_natively(self, name: str) -> bool:
         """Whether a run with another value of this name needs no new compilation.
 
+        False also for a name that is not a value of runs.
+
         >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
         >>> ready = CompiledScenario(Scenario(platform="2x16@2GHz", policy="fcfs", workload={
