@@ -744,7 +744,7 @@ class Network:
 
     def route(self, source: str, target: str, links: Sequence[str], *, latency: float | None = None) -> None:
         """
-        Declare the links of the transfers from one node to another, by name; a `latency` replaces the sum of theirs.
+        Declare the links of the transfers from one node to another, by name; a `latency` replaces that of the network and of the links.
         """
 
     def store(self, name: str, *, node: str | None = None, capacity: float | None = None, read: float | None = None, write: float | None = None, streams: int | None = None) -> DataStore:
