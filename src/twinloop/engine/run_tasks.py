@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.trace.tables import COMMAND_COLUMNS, RESOURCES
+
+#: The rows of a run without added tasks.
+_NO_TASKS: Final = pl.DataFrame(schema={"id": pl.String})
 
 
 class RunTasks(NamedTuple):
@@ -30,13 +33,13 @@ class RunTasks(NamedTuple):
     def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> RunTasks:
         """Read the tasks of a run."""
         arrays, requested = compiled.arrays, compiled.requested
-        given = run.added_tasks()
-        added = _build_added(compiled, given)
-        if not added.height:
+        if run.added_count == 0:
             return cls(
                 arrays.ids, arrays.submit, arrays.cores, arrays.memory, requested,
-                arrays.deadline, added,
+                arrays.deadline, _NO_TASKS,
             )  # fmt: skip
+        given = run.added_tasks()
+        added = _build_added(compiled, given)
         return cls(
             pl.concat([arrays.ids, added["id"]]),
             np.concatenate([arrays.submit, given["submit"]]),
