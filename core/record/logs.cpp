@@ -10,9 +10,7 @@ void StateLog::begin(MachineId machine, StateId which, double now) {
     push_back({machine, which, now, unknown});
 }
 
-void StateLog::end(MachineId machine, double now) {
-    edit(open_[machine]).finish = now;
-}
+void StateLog::end(MachineId machine, double now) { edit(open_[machine]).finish = now; }
 
 void StateLog::forget() {
     std::vector<StateRow> open;
