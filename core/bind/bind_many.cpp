@@ -66,6 +66,13 @@ void on_threads(std::size_t rows, unsigned threads, Work&& work) {
     if (failure) std::rethrow_exception(failure);
 }
 
+std::vector<std::unique_ptr<Controller>> clone(
+    std::span<const std::unique_ptr<Controller>> controllers) {
+    std::vector<std::unique_ptr<Controller>> copies;
+    for (const auto& each : controllers) copies.push_back(each->clone());
+    return copies;
+}
+
 // A column of task outcomes: of all tasks, or of the completed ones.
 using TaskColumn = double (*)(const World&, TaskId);
 
@@ -121,6 +128,10 @@ nb::object run_many(const ScenarioHandle& scenario, nb::handle policy, const Mat
     if (prototype->foreign())
         throw nb::type_error(
             "a policy in Python cannot run on native threads: use a built-in policy");
+    const auto providers = providers_from(scenario, 0);
+    if (std::ranges::any_of(providers, [](const auto& each) { return each->foreign(); }))
+        throw nb::type_error(
+            "a controller in Python cannot run on native threads: use a built-in controller");
     const std::size_t tasks = scenario.scenario->size();
     std::vector<double> found(figures ? rows * kpi_names.size() : 0);
     std::vector<TaskColumn> wanted;
@@ -136,7 +147,7 @@ nb::object run_many(const ScenarioHandle& scenario, nb::handle policy, const Mat
     on_threads(rows, threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
         World run(scenario.scenario, outages, scenario.scenario->values(given, used),
-                  prototype->clone(), recording);
+                  prototype->clone(), recording, nullptr, clone(providers));
         while (run.step()) {
         }
         if (run.needs_outages()) {

@@ -65,7 +65,32 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
                                                {"resume", Preemption::resume}});
         return make_batch(batch);
     }
-    if (nb::cast<std::string>(options["kind"]) == "power-saving")
+    const auto kind = nb::cast<std::string>(options["kind"]);
+    if (kind == "on-demand") return make_on_demand({nb::cast<bool>(options["one_at_a_time"])});
+    if (kind == "consolidate") {
+        ConsolidationOptions moves;
+        moves.method = chosen<ConsolidationMethod>(
+            options, "method",
+            {{"draining", ConsolidationMethod::draining},
+             {"best-fit-decreasing", ConsolidationMethod::best_fit_decreasing},
+             {"cost", ConsolidationMethod::cost}});
+        moves.interval = nb::cast<double>(options["interval"]);
+        moves.threshold = nb::cast<double>(options["threshold"]);
+        moves.horizon = nb::cast<double>(options["horizon"]);
+        moves.idle_watts = nb::cast<double>(options["idle_watts"]);
+        moves.off_watts = nb::cast<double>(options["off_watts"]);
+        moves.switch_time = nb::cast<double>(options["switch_time"]);
+        moves.switch_energy = nb::cast<double>(options["switch_energy"]);
+        moves.bandwidth = nb::cast<double>(options["bandwidth"]);
+        return make_consolidation(moves);
+    }
+    if (kind == "one-per-task" || kind == "one-instance") {
+        const ClientOptions client{
+            nb::cast<std::uint16_t>(options["cloud"]), nb::cast<std::uint16_t>(options["type"]),
+            nb::cast<std::uint16_t>(options["image"]), nb::cast<double>(options["overcommit"])};
+        return kind == "one-instance" ? make_one_instance(client) : make_one_per_task(client);
+    }
+    if (kind == "power-saving")
         return make_power_saving(
             {nb::cast<double>(options["idle_time"]), nb::cast<std::size_t>(options["keep"])});
     FilterOptions filter;
@@ -82,6 +107,9 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
                                          {"capacity", Weigher::capacity}});
     filter.subset = nb::cast<std::uint32_t>(options["subset"]);
     filter.skip = nb::cast<bool>(options["skip"]);
+    const auto queue = nb::cast<std::string>(options["queue"]);
+    filter.refuse = queue == "refuse";
+    filter.smallest_first = queue == "smallest-first";
     filter.pick = chosen<Pick>(
         options, "pick",
         {{"first", Pick::first}, {"random", Pick::random}, {"round-robin", Pick::round_robin}});
@@ -395,6 +423,14 @@ std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& nam
     if (!nb::hasattr(state, "decide"))
         throw nb::type_error("a policy must have a method `decide(view)`");
     return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
+}
+
+std::vector<std::unique_ptr<Controller>> providers_from(const ScenarioHandle& scenario,
+                                                        std::uint64_t seed) {
+    std::vector<std::unique_ptr<Controller>> made;
+    for (const auto& [policy, names] : scenario.providers)
+        made.push_back(policy_from(policy, names, seed));
+    return made;
 }
 
 nb::object save_policy(const Controller& policy) {

@@ -254,8 +254,53 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
     files->reads = column<FileId, std::int64_t>(from, "reads");
     files->write_offsets = column<std::size_t, std::int64_t>(from, "write_offsets");
     files->writes = column<FileId, std::int64_t>(from, "writes");
+    files->copies = nb::cast<std::vector<std::pair<FileId, StoreId>>>(from["copies"]);
     self.scenario->network = std::move(network);
     self.scenario->files = std::move(files);
+}
+
+// The clouds, and the controllers of each.
+void set_clouds(ScenarioHandle& self, const nb::list& from) {
+    static const std::map<std::string, Caching> cachings = {{"none", Caching::none},
+                                                            {"first-use", Caching::first_use},
+                                                            {"pre-staged", Caching::pre_staged}};
+    auto clouds = std::make_shared<CloudPlans>();
+    self.providers.clear();
+    for (const nb::handle each : from) {
+        const auto given = nb::cast<nb::dict>(each);
+        CloudPlan& cloud = clouds->emplace_back();
+        cloud.hosts = column<MachineId, std::int64_t>(given, "hosts");
+        for (const nb::handle one : nb::cast<nb::list>(given["images"])) {
+            const auto image = nb::cast<nb::dict>(one);
+            cloud.images.push_back(
+                {nb::cast<FileId>(image["file"]), nb::cast<double>(image["bytes"]),
+                 nb::cast<StoreId>(image["store"]),
+                 cachings.at(nb::cast<std::string>(image["caching"])),
+                 nb::cast<double>(image["delay"]), nb::cast<double>(image["work"]),
+                 nb::cast<double>(image["limit"])});
+        }
+        for (const nb::handle one : nb::cast<nb::list>(given["types"])) {
+            const auto type = nb::cast<nb::dict>(one);
+            cloud.types.push_back({nb::cast<bool>(type["fits_task"]),
+                                   nb::cast<double>(type["cores"]),
+                                   nb::cast<double>(type["memory"])});
+        }
+        cloud.max_instances = nb::cast<std::uint32_t>(given["max_instances"]);
+        cloud.max_cores = nb::cast<double>(given["max_cores"]);
+        cloud.max_memory = nb::cast<double>(given["max_memory"]);
+        cloud.decision_delay = nb::cast<double>(given["decision_delay"]);
+        cloud.inter_boot_delay = nb::cast<double>(given["inter_boot_delay"]);
+        cloud.hosts_begin_off = nb::cast<bool>(given["hosts_begin_off"]);
+        cloud.migration = {nb::cast<bool>(given["live"]), nb::cast<double>(given["dirty_rate"]),
+                           nb::cast<std::uint32_t>(given["rounds"]),
+                           nb::cast<double>(given["threshold"]),
+                           nb::cast<double>(given["migration_bandwidth"])};
+        cloud.billing_unit = nb::cast<double>(given["billing_unit"]);
+        cloud.unit_price = nb::cast<double>(given["unit_price"]);
+        cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);
+        self.providers.emplace_back(given["controllers"], given["names"]);
+    }
+    self.scenario->clouds = std::move(clouds);
 }
 
 // Runs in progress keep their failures until `extend_failures`.
@@ -316,7 +361,7 @@ void bind_scenario(nb::module_& module) {
                 scenario->complete();
                 scenario->submissions =
                     std::make_shared<const Submissions>(*scenario->tasks, SessionColumns{});
-                new (self) ScenarioHandle{std::move(scenario), std::move(names)};
+                new (self) ScenarioHandle{std::move(scenario), std::move(names), {}};
             },
             nb::arg("machines"), nb::arg("tasks"), nb::arg("options"), nb::arg("names"),
             nb::sig("def __init__(self, machines: dict[str, typing.Any], tasks: dict[str, "
@@ -325,6 +370,8 @@ void bind_scenario(nb::module_& module) {
              nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
         .def("set_network", &set_network, nb::arg("network"),
              nb::sig("def set_network(self, network: dict[str, typing.Any]) -> None"))
+        .def("set_clouds", &set_clouds, nb::arg("clouds"),
+             nb::sig("def set_clouds(self, clouds: list[dict[str, typing.Any]]) -> None"))
         .def("set_outages", &set_outages, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
              nb::arg("until"))
         .def(

@@ -282,6 +282,81 @@ nb::dict instances(const WorldHandle& self) {
     return columns;
 }
 
+// The rentals of instances: those that have ended, then the others.
+nb::dict rentals(const WorldHandle& self) {
+    const auto run = self.hold();
+    const WorldState& state = run->state();
+    std::vector<RentalRow> rows;
+    for (std::size_t i = 0; i < state.records.rentals.size(); ++i)
+        rows.push_back(state.records.rentals[i]);
+    for (const RentedInstance& each : state.rented)
+        if (each.serial != none && state.records.recording.placements)
+            rows.push_back({each.serial, each.rental, each.host, each.requested, each.placed,
+                            each.ready, unknown, RentalEnd::none});
+    nb::dict columns;
+    const auto add = [&](const char* name, auto get) {
+        std::vector<decltype(get(rows.front()))> values;
+        values.reserve(rows.size());
+        for (const RentalRow& row : rows) values.push_back(get(row));
+        columns[name] = as_array(std::move(values));
+    };
+    add("rental", [](const RentalRow& row) { return row.serial; });
+    add("cloud", [](const RentalRow& row) { return row.rental.cloud; });
+    add("type", [](const RentalRow& row) { return row.rental.type; });
+    add("image", [](const RentalRow& row) { return row.rental.image; });
+    add("user", [](const RentalRow& row) { return row.rental.user; });
+    add("cores", [](const RentalRow& row) { return row.rental.cores; });
+    add("memory", [](const RentalRow& row) { return row.rental.memory; });
+    add("host", [](const RentalRow& row) { return row.host; });
+    add("requested", [](const RentalRow& row) { return row.requested; });
+    add("placed", [](const RentalRow& row) { return row.placed; });
+    add("ready", [](const RentalRow& row) { return row.ready; });
+    add("ended", [](const RentalRow& row) { return row.ended; });
+    add("reason", [](const RentalRow& row) { return code(row.reason); });
+    return columns;
+}
+
+nb::dict migrations(const WorldHandle& self) {
+    const auto run = self.hold();
+    const SharedRows<MigrationRow>& log = run->state().records.migrations;
+    nb::dict columns;
+    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
+    columns["from"] = as_array(log, [](const auto& row) { return row.from; });
+    columns["to"] = as_array(log, [](const auto& row) { return row.to; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
+    columns["bytes"] = as_array(log, [](const auto& row) { return row.bytes; });
+    columns["downtime"] = as_array(log, [](const auto& row) { return row.downtime; });
+    columns["rounds"] = as_array(log, [](const auto& row) { return row.rounds; });
+    columns["completed"] =
+        as_array(log, [](const auto& row) { return std::uint8_t{row.completed}; });
+    return columns;
+}
+
+// The states of rented instances: those that have ended, then the present ones.
+nb::dict rental_states(const WorldHandle& self) {
+    const auto run = self.hold();
+    const WorldState& state = run->state();
+    std::vector<InstanceStateRow> rows;
+    for (std::size_t i = 0; i < state.records.instance_states.size(); ++i)
+        rows.push_back(state.records.instance_states[i]);
+    for (const RentedInstance& each : state.rented)
+        if (each.serial != none && state.records.recording.placements)
+            rows.push_back({each.serial, each.state, each.since, unknown});
+    nb::dict columns;
+    const auto add = [&](const char* name, auto get) {
+        std::vector<decltype(get(rows.front()))> values;
+        values.reserve(rows.size());
+        for (const InstanceStateRow& row : rows) values.push_back(get(row));
+        columns[name] = as_array(std::move(values));
+    };
+    add("rental", [](const InstanceStateRow& row) { return row.serial; });
+    add("state", [](const InstanceStateRow& row) { return code(row.state); });
+    add("start", [](const InstanceStateRow& row) { return row.start; });
+    add("end", [](const InstanceStateRow& row) { return row.finish; });
+    return columns;
+}
+
 nb::dict usage(const WorldHandle& self) {
     std::vector<std::uint32_t> task, machine;
     std::vector<double> t, dt, cpu;
@@ -356,7 +431,7 @@ void bind_world(nb::module_& module) {
                     scenario.scenario, scenario.scenario->outages,
                     values_from(*scenario.scenario, values, columns), std::move(made),
                     Recording{placements, use, decisions, false, usage_step, usage_rows},
-                    source_from(source, scenario));
+                    source_from(source, scenario), providers_from(scenario, seed));
                 auto guard = WorldHandle::make_guard();
                 attach(kept, guard);
                 new (self) WorldHandle(std::move(run), scenario.names, std::move(guard));
@@ -415,6 +490,12 @@ void bind_world(nb::module_& module) {
              nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("placements", &placements,
              nb::sig("def placements(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("rentals", &rentals,
+             nb::sig("def rentals(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("migrations", &migrations,
+             nb::sig("def migrations(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("rental_states", &rental_states,
+             nb::sig("def rental_states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("decisions", &decisions,
              nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
@@ -440,8 +521,8 @@ void bind_world(nb::module_& module) {
             [](const WorldHandle& self) {
                 const auto run = self.hold();
                 std::vector<double> joules;
-                joules.reserve(run->state().fleet.size());
-                for (MachineId m = 0; m < run->state().fleet.size(); ++m)
+                joules.reserve(run->state().machine_count());
+                for (MachineId m = 0; m < run->state().machine_count(); ++m)
                     joules.push_back(run->energy(m));
                 return as_array(std::move(joules));
             },
@@ -521,8 +602,8 @@ void bind_world(nb::module_& module) {
             [](const WorldHandle& self) {
                 const auto run = self.hold();
                 std::vector<std::string> states;
-                states.reserve(run->state().fleet.size());
-                for (MachineId m = 0; m < run->state().fleet.size(); ++m)
+                states.reserve(run->state().machine_count());
+                for (MachineId m = 0; m < run->state().machine_count(); ++m)
                     states.push_back(run->state().fleet[m].removed
                                          ? "removed"
                                          : state_name(run->scheduler(), m));
@@ -593,7 +674,7 @@ void bind_world(nb::module_& module) {
             "hosts",
             [](const WorldHandle& self) {
                 const auto run = self.hold();
-                std::vector<std::int64_t> hosts(run->state().fleet.size(), -1);
+                std::vector<std::int64_t> hosts(run->state().machine_count(), -1);
                 for (MachineId m = 0; m < hosts.size(); ++m)
                     if (run->scheduler().host_of(m) != no_machine)
                         hosts[m] = run->scheduler().host_of(m);
@@ -601,6 +682,22 @@ void bind_world(nb::module_& module) {
             },
             nb::sig("def hosts(self) -> numpy.typing.NDArray[numpy.int64]"),
             "By machine: the host of an instance; -1 of other machines.")
+        .def(
+            "rented",
+            [](const WorldHandle& self) {
+                const auto run = self.hold();
+                std::vector<std::int64_t> rows;
+                const auto& rented = run->state().rented;
+                for (MachineId m = 0; m < rented.size(); ++m)
+                    if (rented[m].serial != none)
+                        rows.insert(rows.end(),
+                                    {m, rented[m].serial,
+                                     rented[m].host == no_machine ? std::int64_t{-1}
+                                                                  : std::int64_t{rented[m].host}});
+                return as_array(std::move(rows));
+            },
+            nb::sig("def rented(self) -> numpy.typing.NDArray[numpy.int64]"),
+            "Three numbers per rented instance: its machine, its rental, and its host or -1.")
         .def(
             "remove_machine",
             [](WorldHandle& self, std::int64_t machine) {

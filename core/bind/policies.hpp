@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bind/in_use.hpp"
@@ -19,6 +20,8 @@ namespace nb = nanobind;
 struct ScenarioHandle {
     std::shared_ptr<Scenario> scenario;
     nb::object names;  // an object with `tasks`, `machines`, `users`, `groups` and `queues`
+    // Of each cloud: its policy, or a list of controllers; and the names that these see.
+    std::vector<std::pair<nb::object, nb::object>> providers;
 };
 
 // The view of a policy in Python: the scheduler state of a run or of a dispatcher.
@@ -39,6 +42,9 @@ std::string state_name(const SchedulerState& scheduler, MachineId machine);
 // A native policy, an object with `start` and `decide`, or a list of them: several controllers.
 std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& names,
                                         std::uint64_t seed);
+// The controllers of the clouds of a scenario.
+std::vector<std::unique_ptr<Controller>> providers_from(const ScenarioHandle& scenario,
+                                                        std::uint64_t seed);
 // What a policy in Python remembers, as values of JSON; None for a native policy.
 nb::object save_policy(const Controller& policy);
 void restore_policy(Controller& policy, nb::handle memory);

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "platform/cloud_plan.hpp"
 #include "platform/machine.hpp"
 #include "work/request.hpp"
 
@@ -46,6 +47,9 @@ class Controller {
     // A machine has another state, or has failed or recovered: also if it is not open before and
     // after.
     virtual void state_changed(const SchedulerState&, MachineId) {}
+
+    // The client of a cloud: an instance that it has rented can be used, or is gone.
+    virtual void rental_changed(const SchedulerState&, MachineId, RentalEvent) {}
 
     // What it remembers beyond the waiting and the running tasks, as numbers; and to go on with
     // that in another run, in which it was told of the same tasks.

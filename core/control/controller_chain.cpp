@@ -36,6 +36,10 @@ void ControllerChain::machine_changed(const SchedulerState& scheduler, MachineId
 void ControllerChain::state_changed(const SchedulerState& scheduler, MachineId machine) {
     for (const auto& each : controllers_) each->state_changed(scheduler, machine);
 }
+void ControllerChain::rental_changed(const SchedulerState& scheduler, MachineId instance,
+                                     RentalEvent event) {
+    for (const auto& each : controllers_) each->rental_changed(scheduler, instance, event);
+}
 void ControllerChain::start_failed(const SchedulerState& scheduler, TaskId task,
                                    std::span<const Part> parts, const char* why) {
     controllers_.front()->start_failed(scheduler, task, parts, why);

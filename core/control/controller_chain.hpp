@@ -27,6 +27,8 @@ class ControllerChain final : public Controller {
     void ended(const SchedulerState& scheduler, TaskId task) override;
     void machine_changed(const SchedulerState& scheduler, MachineId machine) override;
     void state_changed(const SchedulerState& scheduler, MachineId machine) override;
+    void rental_changed(const SchedulerState& scheduler, MachineId instance,
+                        RentalEvent event) override;
     void start_failed(const SchedulerState& scheduler, TaskId task, std::span<const Part> parts,
                       const char* why) override;
     void refused(const SchedulerState& scheduler, const Order& order, std::span<const Part> parts,

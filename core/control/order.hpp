@@ -10,13 +10,24 @@
 namespace twinloop {
 
 struct Order {
-    enum class Kind : std::uint8_t { place, preempt, kill, set_state, reserve, wake };
+    enum class Kind : std::uint8_t {
+        place,
+        preempt,
+        kill,
+        set_state,
+        reserve,
+        wake,
+        rent,
+        release,
+        migrate
+    };
     Kind kind = Kind::place;
     StateId state = no_state;     // the ordered one
     std::uint8_t controller = 0;  // index of the controller that gave it
     TaskId task = no_task;
     MachineId machine = no_machine;
-    std::uint32_t first = 0;  // of the parts that the task has left, or the status of the machine
+    // Index of the parts that the task has left, of the status of the machine, or of the rental.
+    std::uint32_t first = 0;
     std::uint32_t count = 0;
 };
 

@@ -80,11 +80,14 @@ const char* find_place_obstacle(const SchedulerState& scheduler, TaskId task,
 }
 
 const char* find_preempt_obstacle(const SchedulerState& scheduler, TaskId task) {
+    if (scheduler.is_provider()) return "a cloud cannot preempt an instance";
     return scheduler.phase(task) == Phase::running ? nullptr : "the task is not running";
 }
 
 const char* find_kill_obstacle(const SchedulerState& scheduler, TaskId task) {
     const Phase phase = scheduler.phase(task);
+    if (scheduler.is_provider() && phase == Phase::running)
+        return "a cloud refuses an instance only before it has a host";
     return phase == Phase::running || phase == Phase::waiting || phase == Phase::held
                ? nullptr
                : "the task is neither waiting nor running";
@@ -92,6 +95,9 @@ const char* find_kill_obstacle(const SchedulerState& scheduler, TaskId task) {
 
 const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machine,
                                 StateId target) {
+    if (scheduler.is_cloud_host(machine))
+        return "the machine is a host of a cloud: only the controllers of the cloud change its "
+               "state";
     if (!scheduler.is_present(machine)) return "the machine is down";
     const StateTable& table = scheduler.state_table(machine);
     const MachineStatus status = scheduler.status(machine);
@@ -102,9 +108,11 @@ const char* find_state_obstacle(const SchedulerState& scheduler, MachineId machi
                    ? "the machine is in a transition between two other states"
                    : "the machine has to run before it can enter this state";
     // Tasks stay where they are kept: on a machine that runs, or that will run again.
-    if (!table[target].keeps_tasks && scheduler.space().occupants(machine) > 0)
-        return scheduler.instances_on(machine).empty() ? "the machine has tasks"
-                                                       : "the machine has instances";
+    const bool keeps_them = table[target].keeps_tasks && !scheduler.is_provider();
+    if (!keeps_them && scheduler.space().occupants(machine) > 0)
+        return scheduler.instances_on(machine).empty() && !scheduler.is_provider()
+                   ? "the machine has tasks"
+                   : "the machine has instances";
     return nullptr;
 }
 
@@ -148,6 +156,61 @@ const char* find_resize_obstacle(const SchedulerState& scheduler, MachineId inst
     if (!beyond && space.cores(host) < cores - before - slack && cores > before)
         return "the host has too few free cores";
     return nullptr;
+}
+
+const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& rental) {
+    if (scheduler.is_provider()) return "only the policy of the scenario rents instances";
+    if (rental.cloud >= scheduler.clouds().size()) return "there is no such cloud";
+    const CloudPlan& cloud = scheduler.clouds()[rental.cloud];
+    if (rental.type >= cloud.types.size()) return "the cloud does not have this type of instance";
+    if (rental.image >= cloud.images.size()) return "the cloud does not have this image";
+    if (!(rental.cores > 0 && std::isfinite(rental.cores)))
+        return "an instance needs a positive number of cores";
+    if (!(rental.memory >= 0 && std::isfinite(rental.memory)))
+        return "the memory of the instance is not valid";
+    const SchedulerState::Rented& now = scheduler.rented_from(rental.cloud);
+    if (now.instances >= cloud.max_instances) return "the cloud allows no more instances";
+    if (now.cores + rental.cores > cloud.max_cores + slack) return "the cloud allows no more cores";
+    if (now.memory + rental.memory > cloud.max_memory * (1 + slack))
+        return "the cloud allows no more memory";
+    return nullptr;
+}
+
+const char* find_release_obstacle(const SchedulerState& scheduler, MachineId instance) {
+    if (scheduler.is_provider()) return "only the policy of the scenario gives instances back";
+    if (!scheduler.is_rented(instance)) return "the machine is not a rented instance";
+    return scheduler.space().occupants(instance) == 0 ? nullptr : "the instance has tasks";
+}
+
+const char* find_move_obstacle(const SchedulerState& scheduler, TaskId instance, MachineId host) {
+    if (!scheduler.is_provider()) return "only the controllers of a cloud move instances";
+    if (scheduler.phase(instance) != Phase::running) return "the instance is on no host";
+    if (scheduler.other_end(instance) != no_task) return "the instance is moving already";
+    if (scheduler.is_starting(instance)) return "the instance has not started yet";
+    if (host >= scheduler.machines().size()) return "there is no such host";
+    if (scheduler.parts(instance).front().machine == host) return "it is on this host";
+    const Space& space = scheduler.space();
+    const Request& size = scheduler.request(instance);
+    if (!space.open(host)) return "the host is down or off";
+    if (space.cores(host) < size.cores - slack) return "the host has too few free cores";
+    if (space.memory(host) < size.memory * (1 - slack))
+        return "the host has too little free memory";
+    return nullptr;
+}
+
+bool holds(const InstanceType& type, const Request& task) {
+    return task.cores <= type.cores + slack &&
+           (type.memory == 0 || task.memory <= type.memory * (1 + slack));
+}
+
+bool can_host(const SchedulerState& scheduler, const CloudPlan& cloud, double cores, double memory,
+              double overcommit) {
+    return cores <= cloud.max_cores + slack && memory <= cloud.max_memory * (1 + slack) &&
+           std::ranges::any_of(cloud.hosts, [&](MachineId host) {
+               const MachineSpec& spec = scheduler.machines()[host];
+               return cores <= spec.cores * overcommit + slack &&
+                      memory <= spec.memory * (1 + slack);
+           });
 }
 
 const char* find_wake_obstacle(const SchedulerState& scheduler, double time) {

@@ -24,6 +24,20 @@ namespace twinloop {
                                                 MachineId host, bool beyond);
 [[nodiscard]] const char* find_resize_obstacle(const SchedulerState& scheduler, MachineId instance,
                                                double cores, bool beyond);
+// A client rents an instance of a cloud, and gives it back.
+[[nodiscard]] const char* find_rental_obstacle(const SchedulerState& scheduler,
+                                               const Rental& rental);
+[[nodiscard]] const char* find_release_obstacle(const SchedulerState& scheduler,
+                                                MachineId instance);
+// The scheduler of a cloud moves an instance, which is a task there, to another host.
+[[nodiscard]] const char* find_move_obstacle(const SchedulerState& scheduler, TaskId instance,
+                                             MachineId host);
 [[nodiscard]] const char* find_wake_obstacle(const SchedulerState& scheduler, double time);
+
+// Whether an instance of this type can hold a task with that request.
+[[nodiscard]] bool holds(const InstanceType& type, const Request& task);
+// Whether the limits of the cloud and one of its hosts, if empty, allow an instance of that size.
+[[nodiscard]] bool can_host(const SchedulerState& scheduler, const CloudPlan& cloud, double cores,
+                            double memory, double overcommit);
 
 }  // namespace twinloop

@@ -22,7 +22,8 @@ bool Controller::possible(const SchedulerState& scheduler, TaskId task) const {
 void Controller::refused(const SchedulerState&, const Order& order, std::span<const Part>,
                          const char* why) {
     constexpr const char* what[] = {"the placement", "the preemption", "the end",
-                                    "a state",       "a reservation",  "a call"};
+                                    "a state",       "a reservation",  "a call",
+                                    "the rent",      "the release",    "the migration"};
     std::string text = "ordered ";
     text += what[static_cast<std::size_t>(order.kind)];
     if (order.task != no_task) text += " of task " + std::to_string(order.task);
@@ -323,7 +324,7 @@ void SchedulerState::set_present(MachineId machine, bool present) {
 void SchedulerState::reopen(MachineId machine) {
     const MachineId host = host_of(machine);
     const bool open = absent_[machine] == 0 && status(machine).state == running_state &&
-                      (host == no_machine || space_.open(host));
+                      (host == no_machine || space_.open(host)) && !is_cloud_host(machine);
     if (open == space_.open(machine)) return;
     space_.set_open(machine, open);
     found_.task = no_task;
@@ -408,6 +409,117 @@ void SchedulerState::leave_host(MachineId instance) {
     empty_.give(needs_of(spec), {&part, 1});
     found_.task = no_task;
     announce(host);
+}
+
+// --- rented instances ---------------------------------------------------------------------------
+
+void SchedulerState::set_clouds(std::shared_ptr<const CloudPlans> clouds) {
+    clouds_ = std::move(clouds);
+    totals_.resize(clouds_->size());
+    in_cloud_.assign(machines_.size(), 0);
+    for (const CloudPlan& each : *clouds_)
+        for (const MachineId host : each.hosts) {
+            in_cloud_[host] = 1;
+            reopen(host);
+            empty_.set_open(host, false);
+        }
+}
+
+MachineId SchedulerState::rent(const Rental& rental) {
+    if (const char* why = find_rental_obstacle(*this, rental)) {
+        refuse({.kind = Order::Kind::rent}, {}, why);
+        return no_machine;
+    }
+    const MachineSpec spec{rental.cores, rental.memory > 0 ? rental.memory : never, 1.0, 0.0};
+    MachineId instance = 0;
+    if (free_.empty()) {
+        const std::vector<double> no_amounts(space_.resources(), 0.0);
+        instance = append_machine(spec, no_amounts, 0);
+        absent_[instance] = 1;
+        reopen(instance);
+        empty_.set_open(instance, false);
+        rented_.resize(machines_.size(), 0);
+        last_rentals_.resize(machines_.size());
+    } else {
+        instance = free_.back();
+        free_.pop_back();
+        machines_[instance] = spec;
+        space_.replace(instance, spec);
+        finite_memory_ = finite_memory_ || std::isfinite(spec.memory);
+    }
+    rented_[instance] = 1;
+    last_rentals_[instance] = rental;
+    Rented& all = totals_[rental.cloud];
+    ++all.instances;
+    all.cores += rental.cores;
+    all.memory += rental.memory;
+    add_order(Order::Kind::rent, no_task, instance);
+    orders_.back().first = static_cast<std::uint32_t>(rentals_.size());
+    rentals_.push_back(rental);
+    return instance;
+}
+
+bool SchedulerState::release(MachineId instance) {
+    if (const char* why = find_release_obstacle(*this, instance))
+        return refuse({.kind = Order::Kind::release, .machine = instance}, {}, why);
+    add_order(Order::Kind::release, no_task, instance);
+    return true;
+}
+
+void SchedulerState::open_rented(MachineId instance) {
+    absent_[instance] = 0;
+    reopen(instance);
+    if (controller_ != nullptr) controller_->rental_changed(*this, instance, RentalEvent::ready);
+}
+
+void SchedulerState::end_rented(MachineId instance, RentalEvent event) {
+    absent_[instance] = 1;
+    reopen(instance);
+    rented_[instance] = 0;
+    const Rental& rental = last_rentals_[instance];
+    Rented& all = totals_[rental.cloud];
+    --all.instances;
+    all.cores -= rental.cores;
+    all.memory -= rental.memory;
+    free_.push_back(instance);
+    if (controller_ != nullptr) controller_->rental_changed(*this, instance, event);
+}
+
+TaskId SchedulerState::put_task(const Task& task) {
+    if (free_tasks_.empty()) return add_task(task, {});
+    const TaskId place = free_tasks_.back();
+    free_tasks_.pop_back();
+    states_.edit(place) = {};
+    tasks_.replace(place, task);
+    return place;
+}
+
+bool SchedulerState::migrate(TaskId instance, MachineId host) {
+    if (const char* why = find_move_obstacle(*this, instance, host))
+        return refuse({.kind = Order::Kind::migrate, .task = instance, .machine = host}, {}, why);
+    const Task row = tasks_[instance];
+    const double planned = states_[instance].time;
+    const TaskId there = put_task(row);
+    states_.edit(there).time = planned;
+    const std::size_t known = std::max(instance, there) + std::size_t{1};
+    if (other_ends_.size() < known) other_ends_.resize(known, no_task);
+    other_ends_[instance] = there;
+    other_ends_[there] = instance;
+    const Part part{host, 1, row.request.cores};
+    adopt(there, {&part, 1}, now_);
+    orders_.push_back({.kind = Order::Kind::migrate,
+                       .controller = acting_,
+                       .task = instance,
+                       .machine = host,
+                       .first = there});
+    return true;
+}
+
+void SchedulerState::end_migration(TaskId left) {
+    other_ends_[other_ends_[left]] = no_task;
+    other_ends_[left] = no_task;
+    end(left);
+    recycle(left);
 }
 
 // --- orders -------------------------------------------------------------------------------------
@@ -540,6 +652,8 @@ std::vector<TaskId> SchedulerState::introduce_controller() {
     for (const TaskId task : running) controller_->placed(*this, task);
     for (MachineId m = 0; m < machines_.size(); ++m)
         if (!space_.open(m)) controller_->machine_changed(*this, m);
+    for (MachineId m = 0; m < rented_.size(); ++m)
+        if (rented_[m] != 0) controller_->rental_changed(*this, m, RentalEvent::found);
     std::vector<TaskId> impossible;
     for (TaskId task = first_; task != no_task; task = next_waiting(task)) {
         controller_->submitted(*this, task);
@@ -552,6 +666,7 @@ std::span<const Order> SchedulerState::decide() {
     orders_.clear();
     vacated_.clear();
     entered_.clear();
+    rentals_.clear();
     if (wake_ <= now_) wake_ = never;
     controller_->decide(*this);
     return orders_;

@@ -128,12 +128,66 @@ class SchedulerState {
     bool reserve(TaskId task, MachineId machine, double time);
     // Requests a call at that time.
     bool wake(double time);
+    // Rents an instance: a machine that is closed until it has started. Returns its number, or
+    // no_machine if the order is refused. The number is used again when the instance is gone.
+    MachineId rent(const Rental& rental);
+    // Ends an instance that has no tasks.
+    bool release(MachineId instance);
+    // Of the scheduler of a cloud, whose tasks are instances: moves one to another host. It keeps
+    // its place until the world has moved it, and has another one on that host from now on.
+    bool migrate(TaskId instance, MachineId host);
+    // Whether an instance has not reached the end of its boot.
+    [[nodiscard]] bool is_starting(TaskId instance) const {
+        return instance < starting_.size() && starting_[instance] != 0;
+    }
+    // The number of an instance at the other end of its migration; no_task: it is not moving.
+    [[nodiscard]] TaskId other_end(TaskId instance) const {
+        return instance < other_ends_.size() ? other_ends_[instance] : no_task;
+    }
+
+    // --- rented instances ------------------------------------------------------------------------
+    // Whether it is the scheduler of a cloud.
+    [[nodiscard]] bool is_provider() const { return is_provider_; }
+    void set_provider() { is_provider_ = true; }
+    // Whether the scheduler of a cloud decides about the machine.
+    [[nodiscard]] bool is_cloud_host(MachineId machine) const {
+        return machine < in_cloud_.size() && in_cloud_[machine] != 0;
+    }
+    [[nodiscard]] const CloudPlans& clouds() const { return *clouds_; }
+    // Whether the machine is an instance that is rented and not yet gone.
+    [[nodiscard]] bool is_rented(MachineId machine) const {
+        return machine < rented_.size() && rented_[machine] != 0;
+    }
+    // The instances that are rented from a cloud, and their cores and memory.
+    struct Rented {
+        std::uint32_t instances = 0;
+        double cores = 0.0;
+        double memory = 0.0;
+    };
+    [[nodiscard]] const Rented& rented_from(std::size_t cloud) const { return totals_[cloud]; }
 
     // --- for the world, or for a real execution -------------------------------------------------
     // The parts that the task of an order has left.
     [[nodiscard]] std::span<const Part> vacated(const Order& order) const {
         return std::span(vacated_).subspan(order.first, order.count);
     }
+    // The rental of an order.
+    [[nodiscard]] const Rental& rental(const Order& order) const { return rentals_[order.first]; }
+    // The clouds: their hosts are never open for tasks.
+    void set_clouds(std::shared_ptr<const CloudPlans> clouds);
+    // The instance can be used from now on; or it is gone, after its tasks.
+    void open_rented(MachineId instance);
+    void end_rented(MachineId instance, RentalEvent event);
+    // A new task, with the number of one that is gone if there is one.
+    TaskId put_task(const Task& task);
+    // A task is gone: its number may be used again.
+    void recycle(TaskId task) { free_tasks_.push_back(task); }
+    void set_starting(TaskId instance, bool starting) {
+        if (instance >= starting_.size()) starting_.resize(instance + std::size_t{1}, 0);
+        starting_[instance] = starting ? 1 : 0;
+    }
+    // The migration has ended: the instance leaves one of its two places.
+    void end_migration(TaskId left);
     // The status that a machine has got by an order.
     [[nodiscard]] MachineStatus entered(const Order& order) const { return entered_[order.first]; }
     void set_controller(Controller* controller) {
@@ -291,6 +345,17 @@ class SchedulerState {
     std::vector<MachineId> hosts_;
     std::vector<std::vector<MachineId>> instances_;
     std::uint16_t instance_table_ = 0;  // index of their states; 0: there was no instance yet
+    std::shared_ptr<const CloudPlans> clouds_ = std::make_shared<const CloudPlans>();
+    bool is_provider_ = false;
+    std::vector<std::uint8_t> in_cloud_;  // by machine: it is a host of a cloud; empty: none is
+    std::vector<std::uint8_t> rented_;    // by machine, up to the last rented instance
+    std::vector<Rental> last_rentals_;    // likewise
+    std::vector<MachineId> free_;         // numbers of instances that are gone
+    std::vector<Rented> totals_;          // by cloud
+    std::vector<Rental> rentals_;         // by the orders
+    std::vector<TaskId> free_tasks_;      // numbers of tasks that are gone
+    std::vector<std::uint8_t> starting_;  // instances, by task
+    std::vector<TaskId> other_ends_;      // up to the last task that migrated
     // The last result of `find` in the present space. A change of the space forgets it.
     struct Found {
         TaskId task = no_task;

@@ -71,6 +71,13 @@ void Space::set_open(MachineId machine, bool open) {
     refresh(machine);
 }
 
+void Space::replace(MachineId machine, const MachineSpec& spec) {
+    expand();
+    cores_[machine] = sizes_[machine] = spec.cores;
+    memory_[machine] = spec.memory;
+    if (std::isfinite(spec.memory)) plain_ = false;
+}
+
 void Space::resize(MachineId machine, double more_cores) {
     expand();
     const double before = cores_[machine];

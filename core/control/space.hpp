@@ -59,6 +59,8 @@ class Space {
     void add(const MachineSpec& spec, std::span<const double> amounts);
     // Tasks are placed only on open machines; the tasks of the others remain.
     void set_open(MachineId machine, bool open);
+    // Another machine, which is empty, in the place of one that is closed and has no tasks.
+    void replace(MachineId machine, const MachineSpec& spec);
     // Adds cores, or removes them if negative.
     void resize(MachineId machine, double more_cores);
 

@@ -32,6 +32,25 @@ MachineId Fleet::add_instance(MachineId host, double cores) {
     return static_cast<MachineId>(machines_.size() - 1);
 }
 
+void Fleet::open_rented(MachineId instance) {
+    if (instance == machines_.size()) {
+        machines_.emplace_back();
+        meters_.emplace_back();
+    } else {
+        machines_[instance] = {};
+    }
+    machines_[instance].is_instance = true;
+    for (auto next = static_cast<MachineId>(metered_by_.size()); next < machines_.size(); ++next)
+        metered_by_.push_back(next);
+}
+
+void Fleet::set_host(MachineId instance, MachineId host, double cores) {
+    Machine& mine = machines_[instance];
+    mine.speed = machines_[host].speed;
+    mine.capacity = cores * mine.speed;
+    metered_by_[instance] = host;
+}
+
 double Fleet::find_slowest(std::span<const Part> parts) const {
     double speed = never;
     for (const Part& part : parts)

@@ -17,6 +17,8 @@
 
 namespace twinloop {
 
+inline constexpr std::uint16_t no_cloud = 0xffff;
+
 struct Machine {
     double speed = 1.0;     // reference core-seconds per second of a core, in this run
     double capacity = 1.0;  // reference core-seconds per second
@@ -31,6 +33,10 @@ struct Machine {
     EventId transition = none;   // timer of its transitions
     ResourceId resource = none;  // where machines are shared
     bool is_instance = false;    // its capacity is a lease on a host
+    // The cloud to which a host or an instance belongs, and its number in the scheduler of that
+    // cloud: of a host as a machine, of an instance as a task.
+    std::uint16_t cloud = no_cloud;
+    std::uint32_t number = 0;
 
     [[nodiscard]] bool is_up() const { return outages == 0 && !removed; }
     [[nodiscard]] bool running() const { return state == running_state && is_up(); }
@@ -42,6 +48,11 @@ class Fleet {
                   std::shared_ptr<const PowerModel> power, double now);
     // An instance has the speed of its host, and its energy is part of that of the host.
     MachineId add_instance(MachineId host, double cores);
+    // A rented instance with this number, which is the next one or that of an instance that is
+    // gone.
+    void open_rented(MachineId instance);
+    // A rented instance is on a host: it uses the meter of the host.
+    void set_host(MachineId instance, MachineId host, double cores);
 
     [[nodiscard]] std::size_t size() const { return machines_.size(); }
     [[nodiscard]] const Machine& operator[](MachineId machine) const { return machines_[machine]; }
@@ -58,6 +69,10 @@ class Fleet {
     // Meters, where tasks do not share.
     [[nodiscard]] Meter& meter(MachineId machine) { return meters_[machine]; }
     [[nodiscard]] const Meter& meter(MachineId machine) const { return meters_[machine]; }
+    // The machine whose meter measures the tasks on this one: itself, or the host of an instance.
+    [[nodiscard]] MachineId metered_by(MachineId machine) const {
+        return machine < metered_by_.size() ? metered_by_[machine] : machine;
+    }
     void set_start(double now) {
         for (Meter& meter : meters_) meter.since = now;
     }
@@ -67,6 +82,7 @@ class Fleet {
 
     std::vector<Machine> machines_;
     std::vector<Meter> meters_;
+    std::vector<MachineId> metered_by_;  // empty: each machine has its own meter
     double slowest_ = never;
     bool equally_fast_ = true;
     bool metered_ = false;

@@ -8,6 +8,7 @@
 
 #include "control/order.hpp"
 #include "kernel/shared_rows.hpp"
+#include "platform/cloud_plan.hpp"
 #include "platform/machine.hpp"
 #include "work/outcome.hpp"
 
@@ -103,6 +104,55 @@ class InstanceLog : public SharedRows<InstanceRow> {
 
   private:
     std::vector<std::size_t> open_;  // row by machine, up to the last instance
+};
+
+// The states of a rented instance.
+enum class InstanceState : std::uint8_t {
+    requested,
+    queued,
+    allocated,
+    initial_transfer,
+    startup,
+    running,
+    migrating,
+    stopped,
+    destroyed
+};
+
+// Why the rental of an instance has ended.
+enum class RentalEnd : std::uint8_t { none, released, refused, lost };
+
+// A rental that has ended. Times are NaN where it did not come so far.
+struct RentalRow {
+    std::uint32_t serial;
+    Rental rental;
+    MachineId host;
+    double requested;
+    double placed;
+    double ready;
+    double ended;
+    RentalEnd reason;
+};
+
+// A migration of a rented instance to another host.
+struct MigrationRow {
+    std::uint32_t serial;
+    MachineId from;
+    MachineId to;
+    double start;
+    double finish;
+    double bytes;
+    double downtime;  // s
+    std::uint32_t rounds;
+    bool completed;
+};
+
+// A period in which a rented instance was in one state.
+struct InstanceStateRow {
+    std::uint32_t serial;
+    InstanceState state;
+    double start;
+    double finish;
 };
 
 // A transfer of a file between its store and a machine.

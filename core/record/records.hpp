@@ -26,6 +26,9 @@ struct Records {
     StateLog states;
     InstanceLog instances;
     TransferLog transfers;  // with the placements
+    SharedRows<RentalRow> rentals;
+    SharedRows<MigrationRow> migrations;
+    SharedRows<InstanceStateRow> instance_states;
     SharedRows<MachineId> last_machines;
     std::optional<UsageLog> usage;
 

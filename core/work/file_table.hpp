@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "platform/data_store.hpp"
@@ -20,12 +21,15 @@ struct FileTable {
         bool exists;  // at the start of the run
     };
     std::vector<File> files;
+    std::vector<std::pair<FileId, StoreId>> copies;  // further ones, at the start of the run
     // The files of task t: reads[read_offsets[t]] up to reads[read_offsets[t + 1]].
     std::vector<std::size_t> read_offsets;
     std::vector<FileId> reads;
     std::vector<std::size_t> write_offsets;
     std::vector<FileId> writes;
 
+    // Whether tasks read or write any.
+    [[nodiscard]] bool is_used() const { return !reads.empty() || !writes.empty(); }
     // Tasks that were added in a run have no files.
     [[nodiscard]] std::span<const FileId> read_by(TaskId task) const {
         return rows(read_offsets, reads, task);

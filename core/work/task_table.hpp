@@ -140,6 +140,8 @@ class AddedTasks {
     void add(const Task& task, std::span<const double> amounts, std::string_view name,
              std::string_view command);
     void set_rejected(std::size_t row) { rows_.edit(row).rejected = true; }
+    // Another task, without name, command and other resources, in the place of one that is gone.
+    void replace(std::size_t row, const Task& task) { rows_.edit(row) = task; }
 
     [[nodiscard]] std::size_t size() const { return rows_.size(); }
     [[nodiscard]] const Task& operator[](std::size_t row) const { return rows_[row]; }
@@ -237,6 +239,7 @@ class Tasks {
     }
     [[nodiscard]] bool is_own(TaskId task) const { return task >= shared_size_; }
     void set_rejected(TaskId task) { own_.set_rejected(task - shared_size_); }
+    void replace(TaskId task, const Task& row) { own_.replace(task - shared_size_, row); }
 
   private:
     std::shared_ptr<const TaskTable> shared_;

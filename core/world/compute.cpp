@@ -350,13 +350,14 @@ double Compute::done(std::uint32_t slot) const {
 
 // The common case of the following.
 void Compute::meter_single_rate(Execution& execution, double rate) {
-    Meter& meter = world_.fleet.meter(execution.machine);
+    const MachineId metered = world_.fleet.metered_by(execution.machine);
+    Meter& meter = world_.fleet.meter(metered);
     meter.advance(world_.now());
     world_.tasks.edit(execution.task).energy += execution.metered * meter.price - execution.mark;
     execution.mark = rate * meter.price;
     meter.change(execution.metered, rate);
     execution.metered = rate;
-    if (world_.records.recording.use) world_.record_use(execution.machine);
+    if (world_.records.recording.use) world_.record_use(metered);
 }
 
 void Compute::meter_rate(Execution& execution, double rate, std::span<const Part> parts) {
@@ -373,12 +374,13 @@ void Compute::meter_rate(Execution& execution, double rate, std::span<const Part
     for (const Part& part : parts) {
         const double share = part.share_of(cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
-            Meter& meter = world_.fleet.meter(m);
+            const MachineId metered = world_.fleet.metered_by(m);
+            Meter& meter = world_.fleet.meter(metered);
             meter.advance(now);
             charged += execution.metered * share * meter.price;
             mark += rate * share * meter.price;
             meter.change(execution.metered * share, rate * share);
-            if (recorded) world_.record_use(m);
+            if (recorded) world_.record_use(metered);
         }
     }
     world_.tasks.edit(execution.task).energy += charged - execution.mark;
@@ -402,7 +404,7 @@ double Compute::energy(std::uint32_t slot) const {
     double total = -execution.mark;
     for (const Part& part : world_.scheduler.parts(execution.task))
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
-            Meter meter = world_.fleet.meter(m);
+            Meter meter = world_.fleet.meter(world_.fleet.metered_by(m));
             meter.advance(world_.now());
             total += execution.metered * part.share_of(cores) * meter.price;
         }
@@ -494,7 +496,9 @@ double Compute::work_between(TaskId id, double from, double to) const {
 void Compute::open_usage(std::uint32_t slot, std::span<const Part> parts) {
     if (!world_.records.usage) return;
     Execution& execution = world_.executions[slot];
-    execution.usage = world_.records.usage->open(execution.task, parts, world_.now());
+    std::vector<Part> labelled;
+    execution.usage =
+        world_.records.usage->open(execution.task, world_.label(parts, labelled), world_.now());
     execution.recorded = world_.now();
     open_windows(slot);
 }

@@ -47,7 +47,8 @@ void Executor::begin_execution(std::uint32_t slot) {
     ++task.attempts;
     const std::span<const Part> parts = world_.scheduler.parts(id);
     if (world_.records.recording.machines && !parts.empty())
-        world_.records.last_machines.edit(id) = std::ranges::min(parts, {}, &Part::machine).machine;
+        world_.records.last_machines.edit(id) =
+            world_.label(std::ranges::min(parts, {}, &Part::machine).machine);
     compute_.open_usage(slot, parts);
     if (world_.options().kill) {
         const double asked = world_.task(id).request.time;
@@ -244,9 +245,10 @@ void Executor::record(std::uint32_t slot, Reason reason, std::span<const Part> p
     task.last_end = world_.now();
     compute_.close_usage(slot, parts);
     world_.occupied.add(world_.task(id).request.cores * (task.last_end - task.last_start));
-    if (world_.records.recording.placements)
-        world_.records.placements.add(id, task.attempts - 1, parts, task.last_start, task.last_end,
-                                      reason);
+    if (!world_.records.recording.placements) return;
+    std::vector<Part> labelled;
+    world_.records.placements.add(id, task.attempts - 1, world_.label(parts, labelled),
+                                  task.last_start, task.last_end, reason);
 }
 
 void Executor::interrupt(TaskId id, Reason reason, Interrupted then, std::span<const Part> parts) {

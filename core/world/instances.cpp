@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "world/clouds.hpp"
 #include "world/executor.hpp"
 #include "world/machine_changes.hpp"
 
@@ -37,12 +38,14 @@ void begin_sharing(WorldState& world) {
     MachineChanges changes(world);
     world.earlier_energy.resize(world.fleet.size(), 0.0);
     for (MachineId m = 0; m < world.fleet.size(); ++m) {
+        if (world.fleet[m].is_instance) continue;
         Meter& meter = world.fleet.meter(m);
         meter.advance(world.now());
         world.earlier_energy[m] -= meter.energy;
         world.add_resource(m);
         if (!world.fleet[m].running()) changes.update_meter(m);
     }
+    Clouds(world).begin_sharing();
     for (auto& [slot, saved] : steps) {
         Execution& execution = world.executions[slot];
         world.simulation.stop_timer(execution.timer);

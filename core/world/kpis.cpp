@@ -108,6 +108,13 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
         for (MachineId m = 0; m < all.fleet.size(); ++m)
             if (!all.fleet[m].is_instance) energy += world.energy(m);
     }
+    RentalTotals rented = all.rental_totals;
+    for (const RentedInstance& each : all.rented)
+        if (each.serial != none)
+            rented.add((*scenario.clouds)[each.rental.cloud], each, world.now());
+    const bool rentals = !scenario.clouds->empty();
+    const bool bills = std::ranges::any_of(
+        *scenario.clouds, [](const CloudPlan& each) { return each.unit_price > 0; });
     const auto count = [&](Status status) { return counts[static_cast<std::size_t>(status)]; };
     const double late = lateness.value();
     const double span = last_recorded - first_recorded;
@@ -141,7 +148,15 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
             late,
             span > 0 ? 1.0 + late / span : unknown,
             ran > 1 ? 2.0 * late / (ran - 1.0) : unknown,
-            static_cast<double>(all.events)};
+            static_cast<double>(all.events),
+            rentals ? static_cast<double>(rented.instances) : unknown,
+            rentals ? static_cast<double>(rented.refused) : unknown,
+            rentals ? static_cast<double>(rented.lost) : unknown,
+            rented.ready > 0 ? rented.wait.value() / static_cast<double>(rented.ready) : unknown,
+            rentals ? rented.core_seconds.value() : unknown,
+            bills ? rented.bill.value() : unknown,
+            rentals ? static_cast<double>(rented.migrations) : unknown,
+            rentals ? rented.downtime.value() : unknown};
 }
 
 }  // namespace twinloop

@@ -8,7 +8,7 @@
 
 namespace twinloop {
 
-inline constexpr std::array<std::string_view, 26> kpi_names = {"tasks",
+inline constexpr std::array<std::string_view, 34> kpi_names = {"tasks",
                                                                "completed",
                                                                "rejected",
                                                                "killed",
@@ -33,7 +33,15 @@ inline constexpr std::array<std::string_view, 26> kpi_names = {"tasks",
                                                                "lateness_mean_s",
                                                                "lateness_relative",
                                                                "lateness_additional_s",
-                                                               "events"};
+                                                               "events",
+                                                               "instances",
+                                                               "instances_refused",
+                                                               "instances_lost",
+                                                               "instance_wait_mean_s",
+                                                               "instance_core_s",
+                                                               "bill",
+                                                               "migrations",
+                                                               "downtime_s"};
 
 std::array<double, kpi_names.size()> kpis(const World& world);
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "world/clouds.hpp"
 #include "world/executor.hpp"
 #include "world/instances.hpp"
 #include "world/staging.hpp"
@@ -43,12 +44,13 @@ void MachineChanges::begin_outage(std::size_t place) {
 void MachineChanges::fail(MachineId machine) {
     if (world_.fleet[machine].outages++ > 0 || world_.fleet[machine].removed) return;
     for (const MachineId instance : world_.scheduler.instances_on(machine)) fail(instance);
+    if (world_.fleet[machine].cloud != no_cloud) Clouds(world_).lose_instances(machine);
     interrupt_tasks(machine);
     if (world_.fleet[machine].state != running_state)
         world_.records.states.end(machine, world_.now());
     reset_state(machine);
     world_.records.states.begin(machine, StateLog::down, world_.now());
-    world_.scheduler.set_present(machine, false);
+    world_.set_present(machine, false);
     update_meter(machine);
     world_.call = true;
 }
@@ -71,7 +73,7 @@ void MachineChanges::recover(const Outage& outage) {
 }
 
 void MachineChanges::come_back(MachineId machine) {
-    world_.scheduler.set_present(machine, true);
+    world_.set_present(machine, true);
     world_.records.states.end(machine, world_.now());
     if (const StateId state = world_.fleet[machine].state; state != running_state)
         world_.records.states.begin(machine, state, world_.now());
@@ -153,7 +155,7 @@ void MachineChanges::continue_transition(MachineId machine) {
         return;
     }
     const MachineStatus reached{table.target(status), world_.now()};
-    world_.scheduler.set_status(machine, reached);
+    world_.set_status(machine, reached);
     enter(machine, reached);
     world_.call = true;
 }
@@ -165,7 +167,7 @@ void MachineChanges::reset_state(MachineId machine) {
     if (status.state == running_state || status.state == off_state) return;
     const StateId target = world_.scheduler.state_table(machine).target(status);
     const MachineStatus after{target == running_state ? running_state : off_state, world_.now()};
-    world_.scheduler.set_status(machine, after);
+    world_.set_status(machine, after);
     enter(machine, after);
 }
 
@@ -175,7 +177,7 @@ void MachineChanges::restore_state(MachineId machine, MachineStatus status) {
     if (!(status.begun <= world_.now() && world_.now() <= table.end(status)))
         throw std::invalid_argument("it cannot be in this state now: `begun` does not fit");
     if (status.state == running_state) return;
-    world_.scheduler.set_status(machine, status);
+    world_.set_status(machine, status);
     world_.fleet[machine].state = status.state;
     if (world_.fleet[machine].is_up())
         world_.records.states.begin(machine, status.state, world_.now());
@@ -214,7 +216,7 @@ void MachineChanges::set_cores(MachineId machine, double cores) {
         Instances(world_).resize(machine, cores);
         return;
     }
-    world_.scheduler.resize(machine, cores * world_.values.effective_capacity);
+    world_.resize(machine, cores * world_.values.effective_capacity);
     Machine& mine = world_.fleet[machine];
     Meter& meter = world_.fleet.meter(machine);
     meter.advance(world_.now());
@@ -247,11 +249,12 @@ void MachineChanges::remove(MachineId machine) {
     if (world_.fleet[machine].removed) throw std::invalid_argument("the machine was removed");
     while (!world_.scheduler.instances_on(machine).empty())
         remove(world_.scheduler.instances_on(machine).back());
+    if (world_.fleet[machine].cloud != no_cloud) Clouds(world_).lose_instances(machine);
     interrupt_tasks(machine);
     reset_state(machine);
     world_.fleet[machine].removed = true;
     if (world_.fleet[machine].is_instance) Instances(world_).remove(machine);
-    world_.scheduler.remove_machine(machine);
+    world_.remove_machine(machine);
     update_meter(machine);
     world_.call = true;
 }

@@ -33,15 +33,17 @@ class MachineChanges {
     MachineId add(const MachineSpec& spec, std::span<const double> amounts, MachineId like);
     // Interrupts its tasks as a failure does.
     void remove(MachineId machine);
+    // The executions on a machine that stops to provide its capacity wait, and go on afterwards.
+    void pause_tasks(MachineId machine);
+    void resume_tasks(MachineId machine);
+    // Interrupts the tasks of a machine that is lost.
+    void interrupt_tasks(MachineId machine);
     // Skips the outages that are over at the start of the run.
     void skip_outages();
 
   private:
     void begin_outage(std::size_t place);
     void come_back(MachineId machine);
-    void interrupt_tasks(MachineId machine);
-    void pause_tasks(MachineId machine);
-    void resume_tasks(MachineId machine);
     void reset_state(MachineId machine);
     void begin_phase(MachineId machine, MachineStatus status);
     void record_use(MachineId machine);

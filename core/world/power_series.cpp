@@ -67,7 +67,7 @@ std::size_t window_count(const World& world, double step) {
 std::vector<double> power_series(const World& world, double step, bool machines) {
     const std::vector<double> length = lengths(world, step);
     const std::size_t windows = length.size();
-    std::vector<double> joules(windows * (machines ? world.state().fleet.size() : 1), 0.0);
+    std::vector<double> joules(windows * (machines ? world.state().machine_count() : 1), 0.0);
     const Fleet& fleet = world.state().fleet;
     // The periods of a machine follow each other, so each begins in the last window of the one
     // before.

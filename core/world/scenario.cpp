@@ -61,6 +61,26 @@ SchedulerState Scenario::make_scheduler_state(const Controller& controller,
     SchedulerState made(tasks, std::move(seen), machine_amounts, windows, queues,
                         controller.spreads());
     made.set_state_tables(values.states ? values.states : states);
+    if (!clouds->empty()) made.set_clouds(clouds);
+    return made;
+}
+
+SchedulerState Scenario::make_cloud_scheduler(const CloudPlan& cloud, const Controller& controller,
+                                              const ModelValues& values) const {
+    const StateTables& all = values.states ? *values.states : *states;
+    StateTables seen;
+    seen.names = all.names;
+    seen.tables = all.tables;
+    std::vector<MachineSpec> hosts;
+    for (const MachineId host : cloud.hosts) {
+        MachineSpec spec = machines_of(values)[host];
+        spec.cores *= values.effective_capacity;
+        hosts.push_back(spec);
+        seen.of_machine.push_back(all.of_machine.empty() ? std::uint16_t{0} : all.of_machine[host]);
+    }
+    SchedulerState made(std::make_shared<const TaskTable>(), std::move(hosts), {}, {}, {},
+                        controller.spreads());
+    made.set_state_tables(std::make_shared<const StateTables>(std::move(seen)));
     return made;
 }
 

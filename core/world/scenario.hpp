@@ -10,6 +10,7 @@
 
 #include "control/access.hpp"
 #include "control/scheduler_state.hpp"
+#include "platform/cloud_plan.hpp"
 #include "platform/contention.hpp"
 #include "platform/machine.hpp"
 #include "platform/machine_states.hpp"
@@ -55,6 +56,7 @@ class Scenario {
     // The network and the files of the tasks; nullptr: they are ignored.
     std::shared_ptr<const NetworkPlan> network;
     std::shared_ptr<const FileTable> files;
+    std::shared_ptr<const CloudPlans> clouds = std::make_shared<const CloudPlans>();
     std::vector<double> service_factors;  // by kind of task
     std::shared_ptr<const ContentionRule> contention = std::make_shared<ContentionRule>();
     ValueColumns columns;  // of a row of values
@@ -85,6 +87,10 @@ class Scenario {
                                                              MachineId machine) const;
     // The scheduler state at the start of a run with these values.
     [[nodiscard]] SchedulerState make_scheduler_state(const Controller& controller,
+                                                      const ModelValues& values) const;
+    // The scheduler state of a cloud: its machines are the hosts, its tasks the instances.
+    [[nodiscard]] SchedulerState make_cloud_scheduler(const CloudPlan& cloud,
+                                                      const Controller& controller,
                                                       const ModelValues& values) const;
     // The requested time, or else the recorded run time.
     [[nodiscard]] double requested_or_recorded_time(TaskId task) const;

@@ -152,6 +152,8 @@ StoreId Staging::find_store(FileId file, bool reads, MachineId machine) const {
 }
 
 MachineId Staging::host_of(MachineId machine) const {
+    if (machine < world_.rented.size() && world_.rented[machine].host != no_machine)
+        return world_.rented[machine].host;
     const MachineId host = world_.scheduler.host_of(machine);
     return host == no_machine ? machine : host;
 }

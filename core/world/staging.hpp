@@ -40,6 +40,9 @@ class Staging {
     // progress takes the route to that host. False if there is none; `refuse` then follows.
     [[nodiscard]] bool reroute(std::uint32_t slot);
     void refuse(std::uint32_t slot);
+    // The node and the local store (or none) of a machine, or of the host of an instance.
+    [[nodiscard]] NodeId node_of(MachineId machine) const;
+    [[nodiscard]] StoreId local_store(MachineId machine) const;
     // Act on the transfer in progress, if there is one.
     void cancel(std::uint32_t slot);
     void pause(std::uint32_t slot);
@@ -51,8 +54,6 @@ class Staging {
     // The machine itself, or the host of an instance, whose ports and store it uses.
     [[nodiscard]] MachineId host_of(MachineId machine) const;
     [[nodiscard]] const StagingState::AddedNode* find_added(MachineId host) const;
-    [[nodiscard]] NodeId node_of(MachineId machine) const;
-    [[nodiscard]] StoreId local_store(MachineId machine) const;
     // The store from which a task on the machine reads a file, or to which it writes it.
     [[nodiscard]] StoreId find_store(FileId file, bool reads, MachineId machine) const;
     // The files of the present step.

@@ -8,8 +8,9 @@ namespace twinloop {
 
 WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
                        std::shared_ptr<const Outages> known, ModelValues its_values,
-                       const Controller& controller, const Recording& recording,
-                       std::unique_ptr<Source> source)
+                       const Controller& controller,
+                       std::span<const std::unique_ptr<Controller>> providers,
+                       const Recording& recording, std::unique_ptr<Source> source)
     : scenario(std::move(its_scenario)), outages(std::move(known)), values(std::move(its_values)),
       submitter(scenario->submissions, std::move(source)),
       begin(std::isfinite(submitter.next_time()) ? submitter.next_time() : 0.0), simulation(begin),
@@ -27,11 +28,27 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
     simulation.set_kind_order({rank(ends, 0), rank(ends, 1), rank(machines, 0), rank(submitted, 0),
                                rank(machines, 1), rank(submitted, 1), 6, 7});
     scheduler.set_now(begin);
-    if (scenario->may_share(values, controller)) set_sharing();
-    if (has_files()) open_staging();
+    if (scenario->may_share(values, controller) ||
+        std::ranges::any_of(providers, [](const auto& each) { return each->overcommits(); }))
+        set_sharing();
+    if (scenario->network != nullptr) open_staging();
     const std::vector<MachineSpec>& machine_specs = scenario->machines_of(values);
     for (MachineId m = 0; m < machine_specs.size(); ++m)
         add_machine(machine_specs[m], scenario->power_of(values, m));
+    for (std::size_t c = 0; c < scenario->clouds->size(); ++c) {
+        const CloudPlan& plan = (*scenario->clouds)[c];
+        clouds.push_back(
+            {scenario->make_cloud_scheduler(plan, *providers[c], values),
+             simulation.add_timer(EventKind::timer, make_token(Subject::decision, c + 1)),
+             {},
+             {}});
+        clouds.back().scheduler.set_provider();
+        clouds.back().scheduler.set_now(begin);
+        for (std::uint32_t number = 0; number < plan.hosts.size(); ++number) {
+            fleet[plan.hosts[number]].cloud = static_cast<std::uint16_t>(c);
+            fleet[plan.hosts[number]].number = number;
+        }
+    }
     if (scenario->tasks->extent().parents)
         for (TaskId id = 0; id < tasks.size(); ++id)
             tasks.edit(id).missing_parents = task(id).parents;
@@ -51,6 +68,8 @@ void WorldState::open_staging() {
         const FileTable::File& each = scenario->files->files[file];
         if (each.exists) staging.transfers.put_file(each.store, file, each.bytes);
     }
+    for (const auto& [file, store] : scenario->files->copies)
+        staging.transfers.put_file(store, file, scenario->files->files[file].bytes);
 }
 
 MachineId WorldState::add_machine(const MachineSpec& spec,
@@ -68,6 +87,52 @@ void WorldState::add_resource(MachineId machine) {
     if (!records.recording.use) return;
     recorded.resize(mine.resource + std::size_t{1}, no_machine);
     recorded[mine.resource] = machine;
+}
+
+WorldState::Place WorldState::place_of(MachineId machine) {
+    const Machine& mine = fleet[machine];
+    if (mine.cloud == no_cloud || mine.is_instance) return {scheduler, machine};
+    return {clouds[mine.cloud].scheduler, mine.number};
+}
+
+void WorldState::set_status(MachineId machine, MachineStatus status) {
+    change_places(machine,
+                  [&](SchedulerState& each, MachineId number) { each.set_status(number, status); });
+}
+
+void WorldState::set_present(MachineId machine, bool present) {
+    change_places(machine, [&](SchedulerState& each, MachineId number) {
+        each.set_present(number, present);
+    });
+}
+
+void WorldState::resize(MachineId machine, double cores) {
+    change_places(machine,
+                  [&](SchedulerState& each, MachineId number) { each.resize(number, cores); });
+}
+
+void WorldState::remove_machine(MachineId machine) {
+    change_places(machine,
+                  [](SchedulerState& each, MachineId number) { each.remove_machine(number); });
+}
+
+template <class Change>
+void WorldState::change_places(MachineId machine, Change change) {
+    change(scheduler, machine);
+    if (const Place place = place_of(machine); &place.scheduler != &scheduler) {
+        change(place.scheduler, place.number);
+        clouds[fleet[machine].cloud].call = true;
+    }
+}
+
+std::span<const Part> WorldState::label(std::span<const Part> parts,
+                                        std::vector<Part>& scratch) const {
+    if (rented.empty()) return parts;
+    scratch.clear();
+    for (const Part& part : parts)
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            scratch.push_back({label(m), 1, part.cores});
+    return scratch;
 }
 
 void WorldState::save_work(TaskId id, double seconds) {

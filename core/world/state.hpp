@@ -1,6 +1,7 @@
 // The state of a world: a value, from which a copy continues in the same way.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "work/execution.hpp"
 #include "work/outcome.hpp"
 #include "work/submitter.hpp"
+#include "world/cloud_state.hpp"
 #include "world/scenario.hpp"
 
 namespace twinloop {
@@ -55,7 +57,8 @@ enum class Subject : std::uint8_t {
     recovery,
     transition,
     decision,
-    usage
+    usage,
+    instance
 };
 [[nodiscard]] constexpr std::uint64_t make_token(Subject subject, std::uint64_t index = 0) {
     return index << 3 | static_cast<std::uint64_t>(subject);
@@ -79,6 +82,11 @@ struct WorldState {
     // The hosts whose use is recorded, by resource; no_machine: of the network, or a lease.
     std::vector<MachineId> recorded;
     SchedulerState scheduler;
+    std::vector<CloudState> clouds;
+    std::vector<RentedInstance> rented;  // by machine, up to the last rented instance
+    std::uint32_t rentals = 0;           // so far
+    MachineId first_rented = no_machine;
+    RentalTotals rental_totals;
     SharingMode sharing = SharingMode::exclusive;
     std::shared_ptr<const Efficiency> efficiency;  // of shared machines
     Executions executions;
@@ -107,7 +115,8 @@ struct WorldState {
     std::size_t transitions = 0;   // timers of transitions that are set
 
     WorldState(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
-               ModelValues values, const Controller& controller, const Recording& recording,
+               ModelValues values, const Controller& controller,
+               std::span<const std::unique_ptr<Controller>> providers, const Recording& recording,
                std::unique_ptr<Source> source);
 
     [[nodiscard]] double now() const { return simulation.now(); }
@@ -116,7 +125,9 @@ struct WorldState {
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
     // Whether the files of tasks are transferred.
-    [[nodiscard]] bool has_files() const { return scenario->files != nullptr; }
+    [[nodiscard]] bool has_files() const {
+        return scenario->files != nullptr && scenario->files->is_used();
+    }
     [[nodiscard]] ResourceId resource_of(MachineId machine) const {
         return fleet[machine].resource;
     }
@@ -139,6 +150,31 @@ struct WorldState {
     [[nodiscard]] bool is_forgotten(const TaskRun& run) const {
         return run.ended_as != 0 && run.ended_as <= forgotten;
     }
+    // The scheduler state that decides about a machine, and the number of the machine in it: that
+    // of its cloud, or else that of the tasks.
+    struct Place {
+        SchedulerState& scheduler;
+        MachineId number;
+    };
+    [[nodiscard]] Place place_of(MachineId machine);
+    // The state of a machine, or whether it exists, changes for all who see it.
+    void set_status(MachineId machine, MachineStatus status);
+    void set_present(MachineId machine, bool present);
+    void resize(MachineId machine, double cores);
+    void remove_machine(MachineId machine);
+    // The number of machines before the rented instances, whose numbers are used again.
+    [[nodiscard]] std::size_t machine_count() const {
+        return std::min<std::size_t>(first_rented, fleet.size());
+    }
+    // The number of a machine in records: those of rented instances are used again in a run.
+    [[nodiscard]] MachineId label(MachineId machine) const {
+        return machine < rented.size() && rented[machine].serial != none
+                   ? RentedInstance::label_bit | rented[machine].serial
+                   : machine;
+    }
+    // The same for parts; `scratch` keeps the result.
+    [[nodiscard]] std::span<const Part> label(std::span<const Part> parts,
+                                              std::vector<Part>& scratch) const;
     // Stores the recorded seconds of work that a task keeps.
     void save_work(TaskId id, double seconds);
     void set_submission_timer();
@@ -150,6 +186,11 @@ struct WorldState {
     void add_resource(MachineId machine);
     // Writes the present use of a machine into the record, if that is kept.
     void record_use(MachineId machine);
+
+  private:
+    // Changes a machine for the scheduler of the tasks, and for that of its cloud.
+    template <class Change>
+    void change_places(MachineId machine, Change change);
 };
 
 }  // namespace twinloop

@@ -9,6 +9,7 @@
 
 #include "control/order_checks.hpp"
 #include "kernel/checks.hpp"
+#include "world/clouds.hpp"
 #include "world/executor.hpp"
 #include "world/instances.hpp"
 #include "world/lifecycle.hpp"
@@ -29,12 +30,16 @@ double next_multiple(double time, double interval) {
 
 World::World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
              ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording,
-             std::unique_ptr<Source> source)
-    : state_(std::move(scenario), std::move(outages), std::move(values), *controller, recording,
-             std::move(source)),
-      controller_(std::move(controller)), foreign_(controller_->foreign()),
-      decides_when_idle_(controller_->decides_when_idle()) {
+             std::unique_ptr<Source> source, std::vector<std::unique_ptr<Controller>> providers)
+    : state_(std::move(scenario), std::move(outages), std::move(values), *controller, providers,
+             recording, std::move(source)),
+      controller_(std::move(controller)), providers_(std::move(providers)),
+      foreign_(controller_->foreign()), decides_when_idle_(controller_->decides_when_idle()) {
     connect();
+    for (const CloudPlan& cloud : *state_.scenario->clouds)
+        if (cloud.hosts_begin_off)
+            for (const MachineId host : cloud.hosts)
+                MachineChanges(state_).restore_state(host, {off_state, now()});
     Lifecycle lifecycle(state_);
     // A controller in Python may read the plan of any task; others see it at the submission.
     if (foreign_)
@@ -52,11 +57,16 @@ World::World(const World& other, std::unique_ptr<Controller> controller)
       decides_when_idle_(controller_->decides_when_idle()), decide_at_(other.decide_at_),
       needs_outages_(other.needs_outages_), stuck_(other.stuck_), in_vain_(other.in_vain_),
       vain_since_(other.vain_since_), last_events_(other.last_events_) {
+    for (const auto& each : other.providers_) providers_.push_back(each->clone());
     connect();
 }
 
 void World::connect() {
     state_.scheduler.set_controller(controller_.get());
+    for (std::size_t cloud = 0; cloud < providers_.size(); ++cloud) {
+        state_.clouds[cloud].scheduler.set_controller(providers_[cloud].get());
+        has_foreign_provider_ = has_foreign_provider_ || providers_[cloud]->foreign();
+    }
     state_.simulation.set_client(this);
     if (state_.is_shared() && state_.records.recording.use)
         state_.simulation.add_observer(&use_recorder_);
@@ -77,13 +87,13 @@ bool World::step() {
     state_.scheduler.set_now(time);
     while (next <= time) {
         state_.simulation.process(next);
-        if (state_.call && state_.options().decide_events) {
+        if (is_called() && state_.options().decide_events) {
             check_progress(time);
-            decide();
+            decide_all();
         }
         next = state_.simulation.next_time();
     }
-    if (state_.call) decide();
+    if (is_called()) decide_all();
     return true;
 }
 
@@ -108,7 +118,13 @@ void World::fired(std::uint64_t token, bool /*again*/) {
             MachineChanges(state_).continue_transition(index_of(token));
             break;
         case Subject::decision:
-            state_.call = true;
+            if (const std::uint32_t cloud = index_of(token); cloud > 0)
+                state_.clouds[cloud - 1].call = true;
+            else state_.call = true;
+            break;
+        case Subject::instance:
+            ++state_.events;
+            Clouds(state_).end_delay(index_of(token));
             break;
         case Subject::usage:
             Compute(state_).record_window(index_of(token));
@@ -124,13 +140,25 @@ void World::ended(std::uint64_t token, Ending how, const Final& figures) {
         if (how == Ending::cancelled) return;
         ++state_.events;
         Executor(state_).end_transfer(slot);
+    } else if (member == Clouds::transfer_member) {
+        Clouds(state_).end_transfer(slot, how, figures);
+        if (how == Ending::cancelled) return;
+        ++state_.events;
+    } else if (member == Clouds::migration_member) {
+        Clouds(state_).end_round(slot, how, figures);
+        if (how == Ending::cancelled) return;
+        ++state_.events;
+    } else if (member == Clouds::boot_member) {
+        if (how == Ending::cancelled) return;
+        ++state_.events;
+        Clouds(state_).end_boot(slot);
     } else {
         if (!Compute(state_).end_activity(slot, member, how, figures)) return;
         ++state_.events;
         Executor(state_).end_shared_step(slot);
     }
     // Several activities may end in one event of the kernel.
-    if (state_.call && state_.options().decide_events) decide();
+    if (is_called() && state_.options().decide_events) decide_all();
 }
 
 double World::next_time() {
@@ -140,7 +168,7 @@ double World::next_time() {
 // The time of the next instant, if that is the time of the next event.
 double World::time_of_instant(double next) const {
     if (!state_.is_open()) return waiting_ && state_.transitions > 0 ? next : never;
-    if (state_.call) return now();
+    if (is_called()) return now();
     return count_helpful() > 0 ? next : never;
 }
 
@@ -318,8 +346,9 @@ void World::carry_out(std::span<const Order> orders) {
         if (state_.records.recording.orders) {
             const auto parts = order.kind == Order::Kind::place ? scheduler.parts(order.task)
                                                                 : std::span<const Part>();
+            const MachineId machine = parts.empty() ? order.machine : parts.front().machine;
             state_.records.orders.add(order, now(),
-                                      parts.empty() ? order.machine : parts.front().machine);
+                                      machine == no_machine ? machine : state_.label(machine));
         }
         switch (order.kind) {
             case Order::Kind::place:
@@ -337,6 +366,13 @@ void World::carry_out(std::span<const Order> orders) {
                 // A controller before this one may use a machine that runs at once.
                 if (order.controller > 0) state_.call = true;
                 break;
+            case Order::Kind::rent:
+                Clouds(state_).rent(order.machine, scheduler.rental(order));
+                break;
+            case Order::Kind::release:
+                Clouds(state_).release(order.machine);
+                break;
+            case Order::Kind::migrate:
             case Order::Kind::reserve:
             case Order::Kind::wake:
                 break;
@@ -490,12 +526,13 @@ const char* World::resize_instance(MachineId instance, double cores, bool beyond
     return nullptr;
 }
 const char* World::set_state(MachineId machine, StateId target) {
-    const char* const obstacle = find_state_obstacle(state_.scheduler, machine, target);
+    const WorldState::Place place = state_.place_of(machine);
+    const char* const obstacle = find_state_obstacle(place.scheduler, place.number, target);
     if (obstacle != nullptr) return obstacle;
     const MachineStatus before = state_.scheduler.status(machine);
     const MachineStatus after = state_.scheduler.state_table(machine).change(before, target, now());
     if (after.state == before.state) return nullptr;
-    state_.scheduler.set_status(machine, after);
+    state_.set_status(machine, after);
     MachineChanges(state_).enter(machine, after);
     state_.call = true;
     return nullptr;
@@ -527,6 +564,7 @@ void World::forget_history() {
     state_.earlier_energy = std::move(energy);
     state_.forgotten = state_.ended;
     state_.occupied.clear();
+    state_.rental_totals = {};
     state_.begin = now();
     Records& records = state_.records;
     records.placements.clear();
@@ -534,6 +572,9 @@ void World::forget_history() {
     records.orders.clear();
     records.states.forget();
     records.instances.forget();
+    records.rentals.clear();
+    records.migrations.clear();
+    records.instance_states.clear();
     records.use.clear();
     records.use.resizes.clear();
     records.use.state_powers.clear();

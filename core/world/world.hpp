@@ -20,7 +20,8 @@ class World final : private Client {
   public:
     World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
           ModelValues values, std::unique_ptr<Controller> controller, const Recording& recording,
-          std::unique_ptr<Source> source = nullptr);
+          std::unique_ptr<Source> source = nullptr,
+          std::vector<std::unique_ptr<Controller>> providers = {});
     // The copy continues in the same way.
     World(const World& other) : World(other, other.controller_->clone()) {}
     // A copy with another controller, which `introduce_controller` has to follow.
@@ -47,8 +48,14 @@ class World final : private Client {
     [[nodiscard]] Controller& controller() { return *controller_; }
     [[nodiscard]] const Controller& controller() const { return *controller_; }
     // Whether it runs Python code, in its controller or in its source.
-    [[nodiscard]] bool foreign() const { return foreign_ || state_.submitter.foreign(); }
-    [[nodiscard]] bool has_foreign_controller() const { return foreign_; }
+    [[nodiscard]] bool foreign() const {
+        return has_foreign_controller() || state_.submitter.foreign();
+    }
+    [[nodiscard]] bool has_foreign_controller() const { return foreign_ || has_foreign_provider_; }
+    // The controllers of the clouds.
+    [[nodiscard]] std::span<const std::unique_ptr<Controller>> providers() const {
+        return providers_;
+    }
     [[nodiscard]] const SharedRows<TaskRun>& tasks() const { return state_.tasks; }
     // The energy of a machine, and the energy charged to a task, up to now (J).
     [[nodiscard]] double energy(MachineId machine) const;
@@ -170,11 +177,19 @@ class World final : private Client {
     void check_wakes();
     void set_decision_timer();
     void carry_out(std::span<const Order> orders);
+    // Whether a controller is to be called in this instant.
+    [[nodiscard]] bool is_called() const;
+    // Calls the controllers that are to be called: that of the tasks, then those of the clouds.
+    void decide_all();
+    void decide(std::size_t cloud);
+    void carry_out(std::size_t cloud, std::span<const Order> orders);
 
     WorldState state_;
     UseRecorder use_recorder_{state_};
     std::unique_ptr<Controller> controller_;
-    bool foreign_;  // as the controller says
+    std::vector<std::unique_ptr<Controller>> providers_;  // the controllers of the clouds
+    bool foreign_;                                        // as the controller says
+    bool has_foreign_provider_ = false;
     bool decides_when_idle_;
     double decide_at_ = never;  // next time of a decision interval
     bool needs_outages_ = false;

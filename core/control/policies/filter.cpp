@@ -1,5 +1,7 @@
 // The filter scheduler: one task after another, each to the best machine that passes all filters.
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "control/policies/filter_hosts.hpp"
 #include "control/policies/filter_queue.hpp"
@@ -11,14 +13,20 @@ namespace {
 
 class FilterPolicy final : public Controller {
   public:
-    explicit FilterPolicy(const FilterOptions& options) : hosts_(options), skip_(options.skip) {}
+    explicit FilterPolicy(const FilterOptions& options)
+        : hosts_(options), skip_(options.skip), refuse_(options.refuse),
+          smallest_first_(options.smallest_first) {}
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         return std::make_unique<FilterPolicy>(*this);
     }
 
     void submitted(const SchedulerState& scheduler, TaskId task) override;
-    void withdrawn(const SchedulerState&, TaskId task) override { queue_.remove(task); }
+    void withdrawn(const SchedulerState& scheduler, TaskId task) override {
+        queue_.remove(task);
+        if (smallest_first_) sizes_.erase(size(scheduler, task));
+        blocked_ = no_task;
+    }
     void placed(const SchedulerState& scheduler, TaskId task) override;
     void ended(const SchedulerState& scheduler, TaskId task) override;
     void machine_changed(const SchedulerState& scheduler, MachineId machine) override {
@@ -49,10 +57,21 @@ class FilterPolicy final : public Controller {
     [[nodiscard]] Room released_room(const SchedulerState& scheduler) const;
     void serve_in_order(SchedulerState& scheduler);
     void serve_all(SchedulerState& scheduler);
+    void serve_or_refuse(SchedulerState& scheduler);
+    void serve_smallest(SchedulerState& scheduler);
     bool try_to_place(SchedulerState& scheduler, TaskId task);
+
+    using Size = std::tuple<double, double, std::uint64_t, TaskId>;
+    [[nodiscard]] static Size size(const SchedulerState& scheduler, TaskId task) {
+        const Request& wanted = scheduler.request(task);
+        return {wanted.cores, wanted.memory, scheduler.arrival(task), task};
+    }
 
     FilterHosts hosts_;
     bool skip_;
+    bool refuse_;
+    bool smallest_first_;
+    std::set<Size> sizes_;  // of the waiting tasks, only used if the smallest is the first
 
     // A task that could not be placed is tried again only after a change that could admit it.
     double next_window_end_ = never;
@@ -67,6 +86,10 @@ class FilterPolicy final : public Controller {
 // --- notifications ----------------------------------------------------------------------------
 
 void FilterPolicy::submitted(const SchedulerState& scheduler, TaskId task) {
+    if (smallest_first_) {
+        sizes_.insert(size(scheduler, task));
+        blocked_ = no_task;
+    }
     if (!skip_ || !queue_known_) return;
     // An interrupted task returns to its place before others.
     if (scheduler.next_waiting(task) != no_task) queue_known_ = false;
@@ -75,6 +98,7 @@ void FilterPolicy::submitted(const SchedulerState& scheduler, TaskId task) {
 
 void FilterPolicy::placed(const SchedulerState& scheduler, TaskId task) {
     queue_.remove(task);
+    if (smallest_first_) sizes_.erase(size(scheduler, task));
     for (const Part& part : scheduler.parts(task))
         hosts_.update(scheduler, part.machine, part.count);
 }
@@ -96,7 +120,9 @@ void FilterPolicy::release(const SchedulerState& scheduler, MachineId first, std
 
 void FilterPolicy::decide(SchedulerState& scheduler) {
     if (scheduler.now() >= next_window_end_) try_all_again();
-    if (skip_) serve_all(scheduler);
+    if (refuse_) serve_or_refuse(scheduler);
+    else if (smallest_first_) serve_smallest(scheduler);
+    else if (skip_) serve_all(scheduler);
     else serve_in_order(scheduler);
     const std::span<const double> ends = scheduler.window_ends();
     next_window_end_ = ends.empty() ? never : ends.front();
@@ -106,6 +132,23 @@ void FilterPolicy::decide(SchedulerState& scheduler) {
 void FilterPolicy::serve_in_order(SchedulerState& scheduler) {
     while (scheduler.waiting_count() > 0) {
         const TaskId task = scheduler.first_waiting();
+        if (task == blocked_) return;
+        if (!try_to_place(scheduler, task)) {
+            blocked_ = task;
+            return;
+        }
+    }
+}
+
+void FilterPolicy::serve_or_refuse(SchedulerState& scheduler) {
+    while (scheduler.waiting_count() > 0)
+        if (!try_to_place(scheduler, scheduler.first_waiting()))
+            scheduler.kill(scheduler.first_waiting());
+}
+
+void FilterPolicy::serve_smallest(SchedulerState& scheduler) {
+    while (!sizes_.empty()) {
+        const TaskId task = std::get<TaskId>(*sizes_.begin());
         if (task == blocked_) return;
         if (!try_to_place(scheduler, task)) {
             blocked_ = task;

@@ -37,7 +37,9 @@ struct FilterOptions {
     std::vector<std::pair<Filter, double>> filters;
     std::vector<std::pair<Weigher, double>> weighers;
     std::uint32_t subset = 1;
-    bool skip = false;  // tasks may pass a task that fits nowhere
+    bool skip = false;            // tasks may pass a task that fits nowhere
+    bool refuse = false;          // a task that fits nowhere is refused, and does not wait
+    bool smallest_first = false;  // by cores, then by memory, then by arrival
     Pick pick = Pick::first;
     std::uint64_t seed = 0;
 };
@@ -48,8 +50,40 @@ struct PowerSavingOptions {
     std::size_t keep = 0;    // machines that stay on
 };
 
+// Machines that run only while they are needed, beside a scheduling policy.
+struct OnDemandOptions {
+    bool one_at_a_time = true;  // no machine is switched on while another one is starting
+};
+
+// A client that rents instances of a cloud.
+struct ClientOptions {
+    std::uint16_t cloud = 0;
+    std::uint16_t type = 0;
+    std::uint16_t image = 0;
+    double overcommit = 1.0;  // of the hosts by the provider
+};
+
+// Moves instances away from hosts with a low load.
+enum class ConsolidationMethod : std::uint8_t { draining, best_fit_decreasing, cost };
+struct ConsolidationOptions {
+    ConsolidationMethod method = ConsolidationMethod::draining;
+    double interval = 600.0;  // between decisions (s)
+    double threshold = 0.5;   // load below which a host is a candidate
+    // For the method by cost: of a host, and of the copy of its instances
+    double horizon = 3600.0;  // for which a drained host is expected to stay empty (s)
+    double idle_watts = 0.0;
+    double off_watts = 0.0;
+    double switch_time = 0.0;    // off and on again (s)
+    double switch_energy = 0.0;  // likewise (J)
+    double bandwidth = never;    // bytes per second
+};
+
 std::unique_ptr<Controller> make_batch(const BatchOptions& options);
 std::unique_ptr<Controller> make_filter(const FilterOptions& options);
 std::unique_ptr<Controller> make_power_saving(const PowerSavingOptions& options);
+std::unique_ptr<Controller> make_on_demand(const OnDemandOptions& options);
+std::unique_ptr<Controller> make_consolidation(const ConsolidationOptions& options);
+std::unique_ptr<Controller> make_one_per_task(const ClientOptions& options);
+std::unique_ptr<Controller> make_one_instance(const ClientOptions& options);
 
 }  // namespace twinloop

@@ -1,0 +1,84 @@
+// The clouds of a scenario: constant, shared by its runs.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernel/measure.hpp"
+#include "platform/data_store.hpp"
+#include "platform/machine.hpp"
+
+namespace twinloop {
+
+enum class Caching : std::uint8_t { none, first_use, pre_staged };
+
+// What an instance is started from: a file that is transferred to its host, and work of its boot.
+struct ImagePlan {
+    FileId file = none;  // none: nothing is transferred
+    double bytes = 0.0;
+    StoreId store = none;
+    Caching caching = Caching::none;
+    double delay = 0.0;  // before the work of the boot (s)
+    double work = 0.0;   // core-seconds
+    double limit = 1.0;  // cores that the work can use
+};
+
+struct InstanceType {
+    bool fits_task = false;  // as large as the request of the task that it is rented for
+    double cores = 1.0;
+    double memory = 0.0;  // bytes
+};
+
+// The copy of the memory of an instance to another host.
+struct MigrationPlan {
+    bool live = true;         // pre-copy in rounds; otherwise the instance is stopped meanwhile
+    double dirty_rate = 0.0;  // bytes per second that a running instance changes
+    std::uint32_t rounds = 30;
+    double threshold = 0.0;  // bytes that are left when the instance is stopped
+    double bandwidth = never;
+};
+
+struct CloudPlan {
+    std::vector<MachineId> hosts;  // in the order of their numbers in the scheduler of the cloud
+    std::vector<ImagePlan> images;
+    std::vector<InstanceType> types;
+    std::uint32_t max_instances = ~0U;  // at once, of one client
+    double max_cores = never;
+    double max_memory = never;
+    double decision_delay = 0.0;    // between a request and its queue (s)
+    double inter_boot_delay = 0.0;  // at least, between two starts (s)
+    bool hosts_begin_off = false;
+    MigrationPlan migration;
+    double billing_unit = never;  // s; every begun one is billed
+    double unit_price = 0.0;
+    bool billed_from_request = true;  // otherwise from the allocation of its host
+
+    // The price of an instance with a host up to that time.
+    [[nodiscard]] double bill(double requested, double placed, double until) const {
+        if (unit_price == 0.0) return 0.0;
+        const double units = (until - (billed_from_request ? requested : placed)) / billing_unit;
+        // Rounding of times must not begin another unit.
+        return unit_price * std::max(1.0, std::ceil(units - 1e-9));
+    }
+};
+
+using CloudPlans = std::vector<CloudPlan>;
+
+// What a client orders when it rents an instance.
+struct Rental {
+    std::uint16_t cloud = 0;
+    std::uint16_t type = 0;
+    std::uint16_t image = 0;
+    double cores = 0.0;
+    double memory = 0.0;
+    double seconds = never;  // for which it will be used; infinite: not known
+    std::int32_t user = -1;
+};
+
+// What happens to a rented instance, as its client sees it. Found: an earlier client has rented it.
+enum class RentalEvent : std::uint8_t { ready, refused, lost, ended, found };
+
+}  // namespace twinloop

@@ -1,0 +1,437 @@
+#include "world/clouds.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "world/executor.hpp"
+#include "world/machine_changes.hpp"
+#include "world/staging.hpp"
+
+namespace twinloop {
+namespace {
+
+std::uint64_t make_activity_token(MachineId instance, std::uint32_t member) {
+    return (static_cast<std::uint64_t>(instance) << 32 | member) + 1;
+}
+
+}  // namespace
+
+const CloudPlan& Clouds::plan(MachineId instance) const {
+    return (*world_.scenario->clouds)[world_.rented[instance].rental.cloud];
+}
+
+const ImagePlan& Clouds::image(MachineId instance) const {
+    return plan(instance).images[world_.rented[instance].rental.image];
+}
+
+void Clouds::enter(MachineId instance, InstanceState state) {
+    RentedInstance& mine = world_.rented[instance];
+    if (world_.records.recording.placements && world_.now() > mine.since)
+        world_.records.instance_states.push_back(
+            {mine.serial, mine.state, mine.since, world_.now()});
+    mine.state = state;
+    mine.since = world_.now();
+}
+
+void Clouds::set_timer(MachineId instance, double time) {
+    RentedInstance& mine = world_.rented[instance];
+    if (mine.timer == none)
+        mine.timer =
+            world_.simulation.add_timer(EventKind::step, make_token(Subject::instance, instance));
+    world_.simulation.set_timer(mine.timer, time);
+}
+
+// --- requests -----------------------------------------------------------------------------------
+
+void Clouds::rent(MachineId instance, const Rental& rental) {
+    world_.first_rented = std::min(world_.first_rented, instance);
+    world_.fleet.open_rented(instance);
+    if (instance >= world_.rented.size()) world_.rented.resize(instance + std::size_t{1});
+    RentedInstance& mine = world_.rented[instance];
+    const EventId timer = mine.timer;
+    mine = {};
+    mine.timer = timer;
+    mine.serial = world_.rentals++;
+    mine.rental = rental;
+    mine.requested = mine.since = world_.now();
+    mine.state = InstanceState::requested;
+    const double delay = plan(instance).decision_delay;
+    if (delay > 0) set_timer(instance, world_.now() + delay);
+    else enqueue(instance);
+}
+
+void Clouds::enqueue(MachineId instance) {
+    enter(instance, InstanceState::queued);
+    const Rental& rental = world_.rented[instance].rental;
+    CloudState& cloud = world_.clouds[rental.cloud];
+    Task row;
+    row.request.cores = rental.cores;
+    row.request.memory = rental.memory;
+    row.request.time = rental.seconds;
+    row.request.submit = world_.now();
+    row.request.nodes = 1;
+    row.request.user = rental.user;
+    const TaskId number = cloud.scheduler.put_task(row);
+    cloud.scheduler.set_starting(number, true);
+    if (number >= cloud.machines.size()) cloud.machines.resize(number + std::size_t{1});
+    cloud.machines[number] = instance;
+    world_.fleet[instance].cloud = rental.cloud;
+    world_.fleet[instance].number = number;
+    cloud.scheduler.set_now(world_.now());
+    if (!cloud.scheduler.is_possible(number)) {
+        finish(instance, RentalEnd::refused);
+        return;
+    }
+    cloud.scheduler.submit(number, rental.seconds);
+    cloud.call = true;
+}
+
+void Clouds::release(MachineId instance) { finish(instance, RentalEnd::released); }
+
+void Clouds::refuse(std::size_t cloud, TaskId number) {
+    finish(world_.clouds[cloud].machines[number], RentalEnd::refused);
+}
+
+void Clouds::lose_instances(MachineId host) {
+    const Machine& machine = world_.fleet[host];
+    CloudState& cloud = world_.clouds[machine.cloud];
+    for (const TaskId number : cloud.scheduler.tasks_on(machine.number)) {
+        const MachineId instance = cloud.machines[number];
+        // It was on the way to this host.
+        if (world_.fleet[instance].number != number) {
+            abandon_migration(instance);
+            continue;
+        }
+        MachineChanges(world_).interrupt_tasks(instance);
+        finish(instance, RentalEnd::lost);
+    }
+}
+
+// --- start --------------------------------------------------------------------------------------
+
+void Clouds::allocate(std::size_t at, TaskId number) {
+    CloudState& cloud = world_.clouds[at];
+    const MachineId instance = cloud.machines[number];
+    RentedInstance& mine = world_.rented[instance];
+    enter(instance, InstanceState::allocated);
+    mine.placed = world_.now();
+    mine.host = plan(instance).hosts[cloud.scheduler.parts(number).front().machine];
+    world_.fleet.set_host(instance, mine.host, mine.rental.cores);
+    if (world_.is_shared()) {
+        Machine& machine = world_.fleet[instance];
+        machine.resource = world_.simulation.add_lease(
+            world_.resource_of(mine.host), machine.capacity,
+            world_.sharing == SharingMode::delay ? mine.rental.cores : 1.0);
+    }
+    const double start = std::max(world_.now(), cloud.next_start);
+    cloud.next_start = start + plan(instance).inter_boot_delay;
+    if (start > world_.now()) set_timer(instance, start);
+    else begin_start(instance);
+}
+
+void Clouds::begin_start(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    const ImagePlan& image = this->image(instance);
+    const Staging staging(world_);
+    Transfers& transfers = world_.staging.transfers;
+    const StoreId local =
+        image.caching == Caching::none ? StoreId{none} : staging.local_store(mine.host);
+    if (image.file == none || (local != none && transfers.files().has(image.file, local))) {
+        begin_boot(instance);
+        return;
+    }
+    TransferSpec spec;
+    spec.from = transfers.stores[image.store].spec.node;
+    spec.to = staging.node_of(mine.host);
+    spec.source = image.store;
+    spec.target = local;
+    spec.file = image.file;
+    spec.bytes = image.bytes;
+    spec.token = make_activity_token(instance, transfer_member);
+    enter(instance, InstanceState::initial_transfer);
+    try {
+        mine.transfer = transfers.begin(world_.simulation, spec);
+    } catch (const std::invalid_argument&) {
+        // There is no route, or the local store has no space.
+        finish(instance, RentalEnd::refused);
+    }
+}
+
+void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) {
+    RentedInstance& mine = world_.rented[instance];
+    const TransferId id = std::exchange(mine.transfer, none);
+    Transfers& transfers = world_.staging.transfers;
+    const Transfers::Transfer transfer = transfers[id];
+    transfers.end(world_.simulation, id, how);
+    if (world_.records.recording.placements)
+        world_.records.transfers.push_back({no_task, transfer.spec.file, transfer.spec.source,
+                                            RentedInstance::label_bit | mine.serial, true,
+                                            how == Ending::finished, transfer.moved + figures.done,
+                                            transfer.registered, world_.now()});
+    if (how == Ending::finished) begin_boot(instance);
+}
+
+void Clouds::begin_boot(MachineId instance) {
+    enter(instance, InstanceState::startup);
+    if (const double delay = image(instance).delay; delay > 0)
+        set_timer(instance, world_.now() + delay);
+    else begin_boot_work(instance);
+}
+
+void Clouds::begin_boot_work(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    const ImagePlan& image = this->image(instance);
+    const double rate = std::min(image.limit, mine.rental.cores) * world_.fleet[instance].speed;
+    mine.boots = true;
+    if (!(image.work > 0)) {
+        become_ready(instance);
+    } else if (world_.is_shared()) {
+        launch_boot(instance, image.work, rate);
+    } else {
+        set_boot_rate(instance, rate);
+        set_timer(instance, world_.now() + image.work / rate);
+    }
+}
+
+void Clouds::launch_boot(MachineId instance, double work, double rate) {
+    RentedInstance& mine = world_.rented[instance];
+    ActivitySpec spec;
+    spec.work = work;
+    spec.limit = rate;
+    spec.weight = world_.sharing == SharingMode::delay ? mine.rental.cores : 1.0;
+    spec.start = world_.now();
+    spec.token = make_activity_token(instance, boot_member);
+    const ResourceId route[] = {world_.resource_of(instance)};
+    mine.boot = world_.simulation.launch(spec, route);
+}
+
+void Clouds::set_boot_rate(MachineId instance, double rate) {
+    RentedInstance& mine = world_.rented[instance];
+    Meter& meter = world_.fleet.meter(mine.host);
+    meter.advance(world_.now());
+    meter.change(mine.rate, rate);
+    mine.rate = rate;
+    world_.record_use(mine.host);
+}
+
+void Clouds::stop_boot(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    if (mine.rate > 0) set_boot_rate(instance, 0.0);
+}
+
+void Clouds::end_delay(MachineId instance) {
+    const RentedInstance& mine = world_.rented[instance];
+    switch (mine.state) {
+        case InstanceState::requested:
+            enqueue(instance);
+            break;
+        case InstanceState::allocated:
+            begin_start(instance);
+            break;
+        case InstanceState::startup:
+            if (mine.boots) end_boot(instance);
+            else begin_boot_work(instance);
+            break;
+        default:
+            break;
+    }
+}
+
+void Clouds::end_boot(MachineId instance) {
+    stop_boot(instance);
+    become_ready(instance);
+}
+
+void Clouds::become_ready(MachineId instance) {
+    enter(instance, InstanceState::running);
+    world_.rented[instance].ready = world_.now();
+    world_.clouds[world_.rented[instance].rental.cloud].scheduler.set_starting(
+        world_.fleet[instance].number, false);
+    world_.scheduler.open_rented(instance);
+    world_.call = true;
+}
+
+// --- end ----------------------------------------------------------------------------------------
+
+// What the instance holds comes back in every state: timers, transfers, activities, its lease, and
+// its place on the host or in the queue.
+void Clouds::finish(MachineId instance, RentalEnd reason) {
+    RentedInstance& mine = world_.rented[instance];
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    if (mine.timer != none && world_.simulation.timer_set(mine.timer))
+        world_.simulation.stop_timer(mine.timer);
+    if (mine.state == InstanceState::migrating || mine.state == InstanceState::stopped)
+        abandon_migration(instance);
+    // The client of the simulation is notified and calls `end_transfer`.
+    if (mine.transfer != none)
+        world_.simulation.cancel(world_.staging.transfers[mine.transfer].activity);
+    stop_boot(instance);
+    // Cancels the activity of a boot.
+    if (const ResourceId lease = std::exchange(world_.fleet[instance].resource, none);
+        lease != none)
+        world_.simulation.release_lease(lease);
+    if (mine.state != InstanceState::requested) {
+        const TaskId number = world_.fleet[instance].number;
+        cloud.scheduler.set_now(world_.now());
+        if (cloud.scheduler.phase(number) == Phase::waiting) cloud.scheduler.withdraw(number);
+        else if (cloud.scheduler.phase(number) == Phase::running) cloud.scheduler.end(number);
+        cloud.scheduler.recycle(number);
+        cloud.call = true;
+    }
+    enter(instance, InstanceState::destroyed);
+    RentalTotals& totals = world_.rental_totals;
+    totals.add(plan(instance), mine, world_.now());
+    if (reason == RentalEnd::refused) ++totals.refused;
+    if (reason == RentalEnd::lost) ++totals.lost;
+    if (world_.records.recording.placements)
+        world_.records.rentals.push_back({mine.serial, mine.rental, mine.host, mine.requested,
+                                          mine.placed, mine.ready, world_.now(), reason});
+    mine.serial = none;
+    constexpr RentalEvent events[] = {RentalEvent::ended, RentalEvent::ended, RentalEvent::refused,
+                                      RentalEvent::lost};
+    world_.scheduler.end_rented(instance, events[static_cast<std::size_t>(reason)]);
+    world_.call = true;
+}
+
+// --- migration ----------------------------------------------------------------------------------
+
+// Pre-copy: the memory is copied while the instance runs, then what it has changed meanwhile, and
+// so on, until little is left or there were enough rounds; then the instance is stopped and the
+// rest is copied.
+void Clouds::migrate(std::size_t at, TaskId number, MachineId target) {
+    CloudState& cloud = world_.clouds[at];
+    const MachineId instance = cloud.machines[number];
+    const TaskId there = cloud.scheduler.other_end(number);
+    if (there >= cloud.machines.size()) cloud.machines.resize(there + std::size_t{1});
+    cloud.machines[there] = instance;
+    RentedInstance& mine = world_.rented[instance];
+    enter(instance, InstanceState::migrating);
+    mine.target = plan(instance).hosts[target];
+    mine.round = 0;
+    mine.migration_begun = world_.now();
+    mine.moved_bytes = 0.0;
+    mine.stopped = false;
+    if (!plan(instance).migration.live) stop_tasks(instance);
+    begin_round(instance, mine.rental.memory);
+}
+
+void Clouds::begin_round(MachineId instance, double bytes) {
+    RentedInstance& mine = world_.rented[instance];
+    const Staging staging(world_);
+    ++mine.round;
+    mine.round_begun = world_.now();
+    TransferSpec spec;
+    spec.from = staging.node_of(mine.host);
+    spec.to = staging.node_of(mine.target);
+    spec.bytes = bytes;
+    spec.limit = plan(instance).migration.bandwidth;
+    spec.token = make_activity_token(instance, migration_member);
+    try {
+        mine.transfer = world_.staging.transfers.begin(world_.simulation, spec);
+    } catch (const std::invalid_argument&) {
+        abandon_migration(instance);  // there is no route
+    }
+}
+
+void Clouds::end_round(MachineId instance, Ending how, const Final& figures) {
+    RentedInstance& mine = world_.rented[instance];
+    const TransferId id = std::exchange(mine.transfer, none);
+    world_.staging.transfers.end(world_.simulation, id, how);
+    mine.moved_bytes += figures.done;
+    if (how == Ending::cancelled) return;
+    if (mine.stopped) {
+        arrive(instance);
+        return;
+    }
+    const MigrationPlan& plan = this->plan(instance).migration;
+    const double rest =
+        std::min(mine.rental.memory, plan.dirty_rate * (world_.now() - mine.round_begun));
+    if (rest <= plan.threshold || mine.round >= plan.rounds) stop_tasks(instance);
+    begin_round(instance, rest);
+}
+
+void Clouds::stop_tasks(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    enter(instance, InstanceState::stopped);
+    mine.stopped = true;
+    mine.stopped_at = world_.now();
+    world_.scheduler.set_present(instance, false);
+    MachineChanges(world_).pause_tasks(instance);
+}
+
+void Clouds::continue_tasks(MachineId instance) {
+    world_.rented[instance].stopped = false;
+    MachineChanges(world_).resume_tasks(instance);
+    world_.scheduler.set_present(instance, true);
+    world_.call = true;
+}
+
+void Clouds::arrive(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    record_migration(instance, true);
+    const TaskId left = world_.fleet[instance].number;
+    world_.fleet[instance].number = cloud.scheduler.other_end(left);
+    cloud.scheduler.set_starting(world_.fleet[instance].number, false);
+    cloud.scheduler.set_now(world_.now());
+    cloud.scheduler.end_migration(left);
+    cloud.call = true;
+    const double before = world_.fleet[instance].speed;
+    mine.host = mine.target;
+    world_.fleet.set_host(instance, mine.host, mine.rental.cores);
+    if (const ResourceId lease = world_.fleet[instance].resource; lease != none) {
+        world_.simulation.move_lease(lease, world_.resource_of(mine.host));
+        world_.simulation.set_capacity(lease, world_.fleet[instance].capacity);
+    }
+    enter(instance, InstanceState::running);
+    Executor executor(world_);
+    for (const TaskId task : world_.scheduler.tasks_on(instance)) {
+        if (world_.fleet[instance].speed != before) executor.change_speed(world_.tasks[task].slot);
+        executor.reroute(world_.tasks[task].slot);
+    }
+    continue_tasks(instance);
+}
+
+void Clouds::abandon_migration(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    if (mine.transfer != none)
+        world_.simulation.cancel(world_.staging.transfers[mine.transfer].activity);
+    record_migration(instance, false);
+    cloud.scheduler.set_now(world_.now());
+    cloud.scheduler.end_migration(cloud.scheduler.other_end(world_.fleet[instance].number));
+    cloud.call = true;
+    enter(instance, InstanceState::running);
+    if (mine.stopped) continue_tasks(instance);
+}
+
+void Clouds::record_migration(MachineId instance, bool completed) {
+    const RentedInstance& mine = world_.rented[instance];
+    const double downtime = mine.stopped ? world_.now() - mine.stopped_at : 0.0;
+    world_.rental_totals.downtime.add(downtime);
+    if (completed) ++world_.rental_totals.migrations;
+    if (world_.records.recording.placements)
+        world_.records.migrations.push_back({mine.serial, mine.host, mine.target,
+                                             mine.migration_begun, world_.now(), mine.moved_bytes,
+                                             downtime, mine.round, completed});
+}
+
+void Clouds::begin_sharing() {
+    for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
+        const RentedInstance& mine = world_.rented[instance];
+        if (mine.serial == none || mine.host == no_machine) continue;
+        Machine& machine = world_.fleet[instance];
+        machine.resource = world_.simulation.add_lease(
+            world_.resource_of(mine.host), machine.capacity,
+            world_.sharing == SharingMode::delay ? mine.rental.cores : 1.0);
+        if (mine.rate > 0) {
+            const double rest = world_.simulation.timer_time(mine.timer) - world_.now();
+            const double rate = std::exchange(world_.rented[instance].rate, 0.0);
+            world_.simulation.stop_timer(mine.timer);
+            launch_boot(instance, rest * rate, rate);
+        }
+    }
+}
+
+}  // namespace twinloop
