@@ -11,7 +11,7 @@ import numpy as np
 
 from twinloop.description import Description
 from twinloop.description.quantities import number_to_text
-from twinloop.policy import Place, Policy, Wake, list_policies
+from twinloop.policy import Place, Policy, Wake, list_clients, list_policies
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
 
@@ -27,7 +27,7 @@ def shown(value: Any) -> str:
 def policy_table() -> str:
     """The table of policies in Markdown."""
     rows = ["| policy | what it does | option | default | meaning |", "|---|---|---|---|---|"]
-    for name, kind in list_policies().items():
+    for name, kind in {**list_policies(), **list_clients()}.items():
         does = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
         head = f"| `{name}` | {does} "
         for option, field in kind.model_fields.items():

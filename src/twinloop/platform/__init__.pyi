@@ -1,3 +1,15 @@
+from .clouds import (
+    Billing,
+    Boot,
+    Cloud,
+    CloudControllers,
+    ControllerChoice,
+    Image,
+    InstanceLimits,
+    InstanceType,
+    Migration,
+)
+from .meters import CloudMeter, MeterExpression, order_meters
 from .network import (
     LocalStore,
     NetworkDescription,
@@ -21,17 +33,29 @@ from .power import (
     Square,
     Table,
 )
+from .schiaas import read_schiaas
 
 __all__ = [
     "AnyPowerModel",
     "Asymptotic",
+    "Billing",
+    "Boot",
+    "Cloud",
+    "CloudControllers",
+    "CloudMeter",
     "Cluster",
     "Constant",
+    "ControllerChoice",
     "Cubic",
     "Host",
+    "Image",
+    "InstanceLimits",
+    "InstanceType",
     "Linear",
     "LocalStore",
     "Maintenance",
+    "MeterExpression",
+    "Migration",
     "Mse",
     "NetworkDescription",
     "NetworkLink",
@@ -45,7 +69,9 @@ __all__ = [
     "Sqrt",
     "Square",
     "Table",
+    "order_meters",
     "platform_to_topology",
+    "read_schiaas",
     "read_topology",
     "write_topology",
 ]

@@ -1,4 +1,4 @@
-"""The Platform: clusters, queues, reservations and maintenance."""
+"""The Platform: clusters, queues, reservations, maintenance, stores, network and clouds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from twinloop.description.problems import ProblemCollector, find_unknown_names
 from twinloop.description.quantities import Label, memory_to_text, number_to_text
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import shorthand
+from twinloop.platform.cloud_checks import check_clouds
+from twinloop.platform.clouds import Cloud, note_cloud_positions
 from twinloop.platform.network import NetworkDescription, SharedStore, check_network
 from twinloop.platform.parts import (
     Cluster,
@@ -63,6 +65,9 @@ class Platform(Description):
     network: NetworkDescription | None = Field(
         None, description="network; by default a star without latency"
     )
+    clouds: tuple[Cloud, ...] = Field(
+        (), description="clouds: clusters whose hosts run instances; by default none"
+    )
 
     # --- constructors ----------------------------------------------------------------------------
 
@@ -76,6 +81,17 @@ class Platform(Description):
         return cls.from_dict(shorthand.expand_shorthand(text))
 
     @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a platform from a file: YAML, JSON, an OpenDC topology, or XML of SCHIaaS."""
+        # Imported here: the module imports this one.
+        from twinloop.platform import schiaas
+
+        if schiaas.is_xml(path):
+            platform = schiaas.read_schiaas(path)
+            return cls.from_dict(platform.to_dict()).with_notes(platform.notes)
+        return super().load(path)
+
+    @classmethod
     def _read(cls, source: ParsedDocument, folder: Path) -> Self:
         # Imported here: the module imports this one.
         from twinloop.platform import opendc
@@ -86,7 +102,7 @@ class Platform(Description):
         return super()._read(source, folder)
 
     def note_positions(self, data: Any, file: str | None, address: Address = ()) -> None:
-        """Note the positions of the stores, whose capacity a run compares with its files."""
+        """Note the positions of parts whose errors are found only in a run: stores and clouds."""
         # In memory, the platform may be a part of any scenario.
         if file is None or not isinstance(data, Mapping):
             return
@@ -97,6 +113,7 @@ class Platform(Description):
                 if host.store is not None:
                     step = ("clusters", c, "hosts", h, "store")
                     host.store._position = Position(file, (*address, *step))
+        note_cloud_positions(self.clouds, data.get("clouds"), file, (*address, "clouds"))
 
     @classmethod
     def from_nodes(cls, nodes: pl.DataFrame) -> Self:
@@ -252,6 +269,9 @@ class Platform(Description):
         findings.check()
         if self.stores or self.network is not None:
             check_network(self, findings)
+            findings.check()
+        if self.clouds:
+            check_clouds(self, findings)
             findings.check()
         return self
 

@@ -28,7 +28,7 @@ def export_topology(
     ]
     if export.problems:
         raise DescriptionError(export.problems)
-    for field in ("queues", "reservations", "maintenance"):
+    for field in ("queues", "reservations", "maintenance", "clouds"):
         for i, _ in enumerate(getattr(platform, field)):
             export.note_loss(f"{field}, which a topology does not have", (field, i))
     for i, _ in enumerate(platform.stores):

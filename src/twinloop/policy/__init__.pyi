@@ -1,5 +1,7 @@
 from .batch import Conservative, Easy, EasyTime, Fcfs, Ljf, Sjf
 from .built_in import BuiltInPolicy
+from .cloud_clients import OneInstance, OnePerTask
+from .consolidation import Consolidate
 from .decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
 from .filter_scheduler import (
     BaselineIc1,
@@ -16,12 +18,16 @@ from .filter_scheduler import (
     Weighers,
     WorstFit,
 )
+from .host_power import AlwaysOn, OnDemand
 from .interface import AnyPolicy, Policy, View
 from .ordered_batch import FairShare, Priority
 from .power_saving import PowerSaving
 from .registry import (
+    CLIENTS,
+    CONSOLIDATIONS,
     CONTROLLERS,
     POLICIES,
+    list_clients,
     list_controllers,
     list_policies,
     make_policy,
@@ -29,13 +35,17 @@ from .registry import (
 )
 
 __all__ = [
+    "CLIENTS",
+    "CONSOLIDATIONS",
     "CONTROLLERS",
     "POLICIES",
+    "AlwaysOn",
     "AnyPolicy",
     "BaselineIc1",
     "BestFit",
     "BuiltInPolicy",
     "Conservative",
+    "Consolidate",
     "Decision",
     "Easy",
     "EasyTime",
@@ -47,6 +57,9 @@ __all__ = [
     "FirstFit",
     "Kill",
     "Ljf",
+    "OnDemand",
+    "OneInstance",
+    "OnePerTask",
     "PackIc",
     "Place",
     "Policy",
@@ -64,6 +77,7 @@ __all__ = [
     "Wake",
     "Weighers",
     "WorstFit",
+    "list_clients",
     "list_controllers",
     "list_policies",
     "make_policy",

@@ -23,6 +23,7 @@ DEFAULT_SETTINGS: Final = MappingProxyType(
         "weighers": (),
         "subset": 1,
         "skip": False,
+        "queue": "blocking",
         "pick": "first",
     }
 )

@@ -56,6 +56,15 @@ class Weighers(Description):
     )
 
 
+#: What happens to a task that fits on no host.
+Queueing = Literal["blocking", "skip", "refuse", "smallest-first"]
+
+_QUEUE = (
+    "a task that fits on no host blocks those behind it (blocking), is passed by them (skip) or is "
+    "refused (refuse); smallest-first: blocking, with the smallest task in front, by cores and "
+    "memory"
+)
+
 _FIT = {"vcpu": 1.0, "ram": 1.0, "resource": 1.0}
 
 
@@ -81,6 +90,7 @@ class Filter(BuiltInPolicy):
         False,
         description="true: a task that fits on no host is skipped; false: it blocks the queue",
     )
+    queue: Queueing = Field("blocking", description=_QUEUE)
     pick: Literal["first", "random", "round-robin"] = Field(
         "first",
         description="choice among the hosts that pass the filters: the best one, a random one, or "
@@ -97,6 +107,8 @@ class Filter(BuiltInPolicy):
                 findings.add(
                     ("weighers",), f"have no effect with pick: {self.pick}", kind="no-effect"
                 )
+        if self.skip and self.queue not in ("blocking", "skip"):
+            findings.add(("skip",), f"contradicts queue: {self.queue}", kind="inconsistent-values")
         findings.check()
         return self
 
@@ -106,7 +118,8 @@ class Filter(BuiltInPolicy):
             "filters": _list_set_fields(self.filters),
             "weighers": _list_set_fields(self.weighers),
             "subset": self.subset,
-            "skip": self.skip,
+            "skip": self.skip or self.queue == "skip",
+            "queue": self.queue,
             "pick": self.pick,
         }
 
@@ -139,6 +152,15 @@ class FilterPreset(BuiltInPolicy):
         return self.to_filter()._settings()
 
 
+class QueueingPreset(FilterPreset):
+    """Base class of the presets with a choice of the queue."""
+
+    queue: Queueing = Field("blocking", description=_QUEUE)
+
+    def _options(self) -> dict[str, Any]:
+        return {"queue": self.queue}
+
+
 class Fifo(FilterPreset):
     """Strict first in, first out: at most one task per host, hosts in the order of their names.
 
@@ -154,7 +176,7 @@ class Fifo(FilterPreset):
         return {"filters": {"instance_count": 1}}
 
 
-class FirstFit(FilterPreset):
+class FirstFit(QueueingPreset):
     """First fit: the first host of the platform that the task fits on.
 
     >>> FirstFit().to_filter() == Filter()
@@ -163,11 +185,8 @@ class FirstFit(FilterPreset):
 
     name: ClassVar[str] = "first-fit"
 
-    def _options(self) -> dict[str, Any]:
-        return {}
 
-
-class BestFit(FilterPreset):
+class BestFit(QueueingPreset):
     """Best fit: the host with the fewest free cores that the task fits on.
 
     >>> BestFit().native_settings()["weighers"]
@@ -177,10 +196,10 @@ class BestFit(FilterPreset):
     name: ClassVar[str] = "best-fit"
 
     def _options(self) -> dict[str, Any]:
-        return {"weighers": {"vcpu": -1.0}}
+        return {**super()._options(), "weighers": {"vcpu": -1.0}}
 
 
-class WorstFit(FilterPreset):
+class WorstFit(QueueingPreset):
     """Worst fit: the host with the most free cores.
 
     >>> WorstFit().native_settings()["weighers"]
@@ -190,7 +209,7 @@ class WorstFit(FilterPreset):
     name: ClassVar[str] = "worst-fit"
 
     def _options(self) -> dict[str, Any]:
-        return {"weighers": {"vcpu": 1.0}}
+        return {**super()._options(), "weighers": {"vcpu": 1.0}}
 
 
 class OvercommittingPreset(FilterPreset):
@@ -251,7 +270,7 @@ class BaselineIc1(FilterPreset):
         return {"filters": {**_FIT, "instance_count": 1}}
 
 
-class RandomFit(FilterPreset):
+class RandomFit(QueueingPreset):
     """A random host that the task fits on.
 
     >>> RandomFit().native_settings(seed=7)["pick"]
@@ -261,10 +280,10 @@ class RandomFit(FilterPreset):
     name: ClassVar[str] = "random"
 
     def _options(self) -> dict[str, Any]:
-        return {"pick": "random"}
+        return {**super()._options(), "pick": "random"}
 
 
-class RoundRobin(FilterPreset):
+class RoundRobin(QueueingPreset):
     """Round robin: the next host that the task fits on, after the last choice.
 
     >>> RoundRobin().native_settings()["pick"]
@@ -274,4 +293,4 @@ class RoundRobin(FilterPreset):
     name: ClassVar[str] = "round-robin"
 
     def _options(self) -> dict[str, Any]:
-        return {"pick": "round-robin"}
+        return {**super()._options(), "pick": "round-robin"}

@@ -56,13 +56,38 @@ POLICIES: Final = tuple(_BUILT_IN)
 
 #: The module and the class of each built-in controller that places no tasks.
 _CONTROLLERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {"power-saving": ("twinloop.policy.power_saving", "PowerSaving")}
+    {
+        "power-saving": ("twinloop.policy.power_saving", "PowerSaving"),
+        "on-demand": ("twinloop.policy.host_power", "OnDemand"),
+        "always-on": ("twinloop.policy.host_power", "AlwaysOn"),
+    }
 )
+
+#: The module and the class of each built-in policy that rents instances of a cloud.
+_CLIENTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "one-per-task": ("twinloop.policy.cloud_clients", "OnePerTask"),
+        "one-instance": ("twinloop.policy.cloud_clients", "OneInstance"),
+    }
+)
+
+#: The module and the class of each built-in controller that moves instances of a cloud.
+_CONSOLIDATIONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {"consolidate": ("twinloop.policy.consolidation", "Consolidate")}
+)
+
+#: The names of the built-in controllers that move instances of a cloud.
+CONSOLIDATIONS: Final = tuple(_CONSOLIDATIONS)
+
+#: The names of the built-in policies that need a platform with clouds.
+CLIENTS: Final = tuple(_CLIENTS)
 
 #: The names of the built-in controllers that act beside a policy.
 CONTROLLERS: Final = tuple(_CONTROLLERS)
 
-_REGISTRY: Final = ClassRegistry("policy", ENTRY_POINT_GROUP, POLICIES)
+_KNOWN: Final = {**_BUILT_IN, **_CLIENTS, **_CONTROLLERS, **_CONSOLIDATIONS}
+
+_REGISTRY: Final = ClassRegistry("policy", ENTRY_POINT_GROUP, (*POLICIES, *CLIENTS))
 _CONTROLLER_REGISTRY: Final = ClassRegistry(
     "controller", ENTRY_POINT_GROUP, (*POLICIES, *CONTROLLERS)
 )
@@ -81,13 +106,22 @@ def list_controllers() -> Mapping[str, type[BuiltInPolicy]]:
     """Return the classes of the built-in controllers that place no tasks, by name.
 
     >>> list(list_controllers())
-    ['power-saving']
+    ['power-saving', 'on-demand', 'always-on']
     """
     return MappingProxyType({name: _load_class(name) for name in _CONTROLLERS})
 
 
+def list_clients() -> Mapping[str, type[BuiltInPolicy]]:
+    """Return the classes of the built-in policies that rent instances of a cloud, by name.
+
+    >>> list(list_clients())
+    ['one-per-task', 'one-instance']
+    """
+    return MappingProxyType({name: _load_class(name) for name in _CLIENTS})
+
+
 def _load_class(name: str) -> type[BuiltInPolicy]:
-    module, kind = _BUILT_IN[name] if name in _BUILT_IN else _CONTROLLERS[name]
+    module, kind = _KNOWN[name]
     loaded: type[BuiltInPolicy] = getattr(import_module(module), kind)
     return loaded
 
@@ -124,7 +158,7 @@ def resolve_policy(
         needs permission to run
         (--allow-code on the command line, allow_code=True in Python) [TL0224]
     """
-    if name in _BUILT_IN or name in _CONTROLLERS:
+    if name in _KNOWN:
         return _construct_built_in(name, _load_class(name), options or {})
     return construct_policy(name, _REGISTRY.load(name, allow_code=allow_code), options)
 

@@ -120,6 +120,7 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("platform", "clusters", "*", "hosts", "*", "ports"): None,
     ("platform", "clusters", "*", "hosts", "*", "store"): None,
     ("platform", "stores"): [],
+    ("platform", "clouds"): [],
     ("workload", "files"): [],
     ("workload", "tasks", "*", "reads"): [],
     ("workload", "tasks", "*", "writes"): [],

@@ -35,6 +35,7 @@ from twinloop.policy import (
     CONTROLLERS,
     POLICIES,
     BuiltInPolicy,
+    list_clients,
     list_controllers,
     list_policies,
     resolve_policy,
@@ -381,6 +382,7 @@ class PolicyDescription(Description):
             for name, kind in {
                 **(list_controllers() if cls._is_controller else {}),
                 **list_policies(),
+                **list_clients(),
             }.items()
         ]
         return schema
