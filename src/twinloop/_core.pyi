@@ -1467,6 +1467,8 @@ class NativeScenario:
 
     def set_network(self, network: dict[str, Any]) -> None: ...
 
+    def set_clouds(self, clouds: list[dict[str, Any]]) -> None: ...
+
     def set_outages(self, machine: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], until: float) -> None: ...
 
     def set_rejected(self, mask: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
@@ -1525,6 +1527,12 @@ class ClusterRun:
     def outcomes(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
     def placements(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def rentals(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def migrations(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def rental_states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
     def use(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
@@ -1604,6 +1612,11 @@ class ClusterRun:
 
     def hosts(self) -> numpy.typing.NDArray[numpy.int64]:
         """By machine: the host of an instance; -1 of other machines."""
+
+    def rented(self) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Three numbers per rented instance: its machine, its rental, and its host or -1.
+        """
 
     def remove_machine(self, machine: int) -> None:
         """Remove a machine; its tasks are interrupted as by a failure."""

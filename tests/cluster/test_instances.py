@@ -223,7 +223,7 @@ def test_the_table_of_instances_has_a_row_for_each_host_and_size():
     sim.remove_machine("vm")
     sim.add_instance("other", host="m0", cores=1.0)
     trace = sim.trace()
-    assert trace.instances.rows() == [
+    assert trace.instances[:, :7].rows() == [
         ("vm", "m0", 2.0, 8.0, 0.0, 1.0, "moved"),
         ("vm", "m1", 2.0, 8.0, 1.0, 2.0, "resized"),
         ("vm", "m1", 3.0, 8.0, 2.0, 3.0, "removed"),

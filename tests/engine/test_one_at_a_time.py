@@ -68,7 +68,19 @@ NATIVE: dict[str, tuple[Any, ...]] = {
         (),
     ),
     **dict.fromkeys(
-        ("transfers", "stored_bytes", "store_use", "instances", "hosts", "share_machines"), ()
+        (
+            "transfers",
+            "stored_bytes",
+            "store_use",
+            "instances",
+            "hosts",
+            "share_machines",
+            "rentals",
+            "rented",
+            "migrations",
+            "rental_states",
+        ),
+        (),
     ),
     **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
     **dict.fromkeys(

@@ -35,7 +35,7 @@ from twinloop.engine.model_values import ModelValues, ValueRows
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
 from twinloop.engine.workload_cache import LoadedWorkload
-from twinloop.policy import BuiltInPolicy
+from twinloop.policy import CLIENTS, BuiltInPolicy
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import compute_failure_intervals
 from twinloop.scenario.model import INSTANT_GROUPS
@@ -119,6 +119,10 @@ class CompiledScenario:
         scenario, arrays = self.scenario, self.arrays
         platform = scenario.effective_platform()
         native = self._native_settings()
+        if platform.clouds or self.policy.name in CLIENTS:
+            from twinloop.engine import cloud_columns
+
+            native = cloud_columns.resolve_client(self.policy, platform, native)
         speeds = scenario.host_speeds(self.workload.reference_mhz)
         self.machines = MachineTable.from_platform(
             platform, speeds, by_name=self.policy.name == "fifo"
@@ -158,8 +162,14 @@ class CompiledScenario:
         policy = NativePolicy(native) if native else self.policy
         # Several controllers are a list, in the order of their calls.
         self._native: Any = policy
-        if self.controllers:
-            self._native = [policy, *(_make_native(each, scenario) for each in self.controllers)]
+        controllers = [each for each in self.controllers if each.name != "always-on"]
+        if controllers:
+            self._native = [policy, *(_make_native(each, scenario) for each in controllers)]
+        if platform.clouds:
+            files = self.workload.files["file"].n_unique()
+            self.native_scenario.set_clouds(
+                cloud_columns.build_cloud_columns(self.machines, files, scenario.seed)
+            )
         self._admission = Admission(
             lambda c: self.native_scenario.find_impossible(self._native, c) != 0
         )
@@ -176,7 +186,7 @@ class CompiledScenario:
 
     def _set_network(self) -> None:
         """Set the network and the files, if the platform has stores and the tasks have files."""
-        if self.workload.task_files.is_empty():
+        if self.workload.task_files.is_empty() and not self.machines.platform.clouds:
             return
         columns, notes = network_columns.build_network_columns(
             self.machines, self.workload, self.arrays.ids

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
+from twinloop.engine.cloud_images import list_images
+from twinloop.engine.rental_tables import build_migration_rows, name_machines
 from twinloop.platform.network import LOCAL, LocalStore, describe_missing_store, expand_links
 from twinloop.trace.tables import conform_table, make_empty_table
 from twinloop.workload.cleaning_notes import note
@@ -49,12 +51,41 @@ def build_network_columns(
     """
     files = _list_files(workload)
     _check_stores(machines.platform, files["store"])
-    if not machines.platform.stores and files["store"].null_count() == files.height:
+    without_stores = not machines.platform.stores and files["store"].null_count() == files.height
+    # Instances of clouds move between hosts, also without a store.
+    if without_stores and (files.height or not machines.platform.clouds):
         return None, ()
     stores = _list_stores(machines, files["store"], machines.nodes.height)
     columns, notes = _build_files(workload, files, ids, stores)
-    _check_capacity(stores, files["file"], columns)
+    names = pl.concat([files["file"], _add_images(machines, stores, columns)])
+    _check_capacity(stores, names, columns)
     return _build_topology(machines, stores) | columns, notes
+
+
+def _add_images(machines: MachineTable, stores: list[_Store], columns: dict[str, Any]) -> pl.Series:
+    """Add the images of clouds to the columns of the files, and return their names."""
+    images = list_images(machines.platform)
+    first = len(columns["file_size"])
+    sizes = np.array([each.image.size for each in images], dtype=np.float64)
+    places = np.array([each.store for each in images], dtype=np.int64)
+    columns["file_size"] = np.concatenate([columns["file_size"], sizes])
+    columns["file_store"] = np.concatenate([columns["file_store"], places])
+    columns["file_exists"] = np.concatenate(
+        [columns["file_exists"], np.ones(len(images), dtype=np.uint8)]
+    )
+    # Pre-staged images are also in the stores of the hosts of their cloud.
+    copies = []
+    clusters = machines.nodes["cluster"].to_list()
+    for number, each in enumerate(images):
+        own = machines.platform.clouds[each.cloud].clusters
+        if each.image.caching == "pre-staged":
+            copies += [
+                (first + number, at)
+                for at, store in enumerate(stores)
+                if store.is_local and (not own or clusters[store.node] in own)
+            ]
+    columns["copies"] = copies
+    return pl.Series([each.image.name for each in images], dtype=pl.String)
 
 
 def _list_files(workload: Workload) -> pl.DataFrame:
@@ -82,7 +113,8 @@ def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_S
         _Store(each.name, nodes + number, each, f"platform.stores[{number}]")
         for number, each in enumerate(platform.stores)
     ]
-    if used.drop_nulls().is_in([each.name for each in stores]).all():
+    caches = any(each.image.caching != "none" for each in list_images(platform))
+    if not caches and used.drop_nulls().is_in([each.name for each in stores]).all():
         return stores
     groups = [
         (host.store, f"platform.clusters[{c}].hosts[{h}].store")
@@ -197,7 +229,7 @@ def _find_stores(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find the store of each file, none for a local one, and whether the file has a store."""
     numbers = {each.name: number for number, each in enumerate(stores)} | {LOCAL: _NONE}
-    default = None if stores[0].is_local else 0
+    default = None if not stores or stores[0].is_local else 0
     names = files["store"].replace_strict(numbers, default=default, return_dtype=pl.Int64)
     return names.fill_null(0).to_numpy(), names.is_not_null().to_numpy()
 
@@ -281,25 +313,36 @@ def list_stores(
 
 def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """Build the table of transfers of a run, in the order of their ends."""
+    moves = build_migration_rows(compiled, run)
     log = run.transfers()
     if not len(log["task"]):
-        return make_empty_table("transfers")
-    files = pl.Series(list_files(compiled.workload), dtype=pl.String)
+        return make_empty_table("transfers") if moves is None else moves
+    images = [each.image.name for each in list_images(compiled.machines.platform)]
+    files = pl.Series([*list_files(compiled.workload), *images], dtype=pl.String)
     stores = pl.Series(list_stores(compiled), dtype=pl.String)
-    machines = pl.Series([*compiled.names.machines, None], dtype=pl.String)
-    machine = np.minimum(log["machine"], machines.len() - 1).astype(np.int64)
+    machines = name_machines(compiled.names.machines, log["machine"])
+    # The transfer of an image is that of an instance.
+    is_image = log["task"] == _NONE
+    subjects = compiled.arrays.ids.gather(np.where(is_image, 0, log["task"]).astype(np.int64))
+    subjects = subjects.zip_with(pl.Series(~is_image), machines) if is_image.any() else subjects
     read = pl.Series(log["read"] != 0)
     ends = pl.DataFrame(
         {
             "read": read,
             "store": stores.gather(log["store"].astype(np.int64)),
-            "machine": machines.gather(machine),
+            "machine": machines,
+            "image": is_image,
         }
     )
     finished = pl.Series("finished", log["finished"] != 0)
     frame = ends.select(
-        pl.when("read").then(pl.lit("read")).otherwise(pl.lit("write")).alias("kind"),
-        compiled.arrays.ids.gather(log["task"].astype(np.int64)).alias("subject"),
+        pl.when("image")
+        .then(pl.lit("image"))
+        .when("read")
+        .then(pl.lit("read"))
+        .otherwise(pl.lit("write"))
+        .alias("kind"),
+        subjects.alias("subject"),
         files.gather(log["file"].astype(np.int64)).alias("file"),
         pl.when("read").then("store").otherwise("machine").alias("from"),
         pl.when("read").then("machine").otherwise("store").alias("to"),
@@ -308,4 +351,5 @@ def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Data
         pl.Series("end", log["end"]),
         pl.when(finished).then(pl.lit("completed")).otherwise(pl.lit("cancelled")).alias("reason"),
     )
-    return conform_table("transfers", frame)
+    table = conform_table("transfers", frame)
+    return table if moves is None else pl.concat([table, moves]).sort("end", maintain_order=True)

@@ -14,6 +14,7 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.native_codes import REASONS, STATUSES
 from twinloop.engine.network_columns import build_transfer_table
+from twinloop.engine.rental_tables import build_rental_states, name_machines
 from twinloop.engine.run_tasks import RunTasks
 from twinloop.engine.table_size import MAX_ROWS, check_rows
 from twinloop.engine.usage_table import build_usage_table
@@ -24,7 +25,7 @@ from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
 #: Kinds of orders, by native code.
-ORDERS: Final = ("place", "preempt", "kill", "set-state", "reserve")
+ORDERS: Final = ("place", "preempt", "kill", "set-state", "reserve", "wake", "rent", "release")
 
 #: Default number of power windows of a trace.
 DEFAULT_WINDOWS: Final = 1000
@@ -80,7 +81,7 @@ def trace_from_run(
         },
     )
     trace = Trace(manifest=manifest, **tables)
-    if not compiled.machines.instances:
+    if not compiled.machines.instances and not compiled.machines.platform.clouds:
         trace = trace.with_machine_rows(machine_rows)
     trace = trace.with_workload(compiled.scenario.workload.object)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
@@ -149,14 +150,17 @@ def _note_outcomes(tasks: RunTasks, outcomes: dict[str, Any]) -> tuple[Cleaning,
 def _build_state_tables(compiled: CompiledScenario, run: ClusterRun) -> dict[str, pl.DataFrame]:
     """Build the tables of the periods in which nodes and instances were down or off."""
     log = run.states()
+    rented = build_rental_states(run)
     if not len(log["machine"]):
-        return {}
+        return {} if rented is None else {"instance_states": rented}
     is_node = compiled.machines.hosts[log["machine"]]
     tables = {}
     for table, mask in (("node_states", is_node), ("instance_states", ~is_node)):
         rows = {name: column[mask] for name, column in log.items()}
         tables[table] = _build_state_table(compiled, run, rows)
     tables["instance_states"] = tables["instance_states"].rename({"node": "instance"})
+    if rented is not None:
+        tables["instance_states"] = pl.concat([tables["instance_states"], rented])
     return tables
 
 
@@ -238,7 +242,7 @@ def _build_placement_table(
     table = pl.DataFrame(
         {
             "task": tasks.ids.gather(pl.Series(np.repeat(task, counts))),
-            "machine": names.gather(pl.Series(machine)),
+            "machine": name_machines(compiled.names.machines, machine),
         }
     ).with_columns(
         *(repeat_records(values, counts).alias(name) for name, values in numbers.items()),

@@ -15,6 +15,7 @@ from twinloop.engine.arguments import require_name, require_number, require_posi
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.instance_table import build_instance_table
+from twinloop.engine.machine_table import build_machine_table
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.new_rows import make_row
 from twinloop.engine.platform_columns import MachineTable
@@ -150,25 +151,10 @@ class Simulation:
         """A row per machine: cores, free cores, tasks, whether it is up, state, energy (J), host.
 
         A machine that was removed keeps its row, in the state `removed`. An instance has a host;
-        its energy, that of its tasks, is part of the energy of the host.
+        its energy, that of its tasks, is part of the energy of the host. The instances that are
+        rented from clouds at present follow, in the state `rented`, without energy.
         """
-        view, names = self.view, self._compiled.names.machines
-        hosts = pl.Series([*names, None], dtype=pl.String)
-        return pl.DataFrame(
-            {
-                "machine": pl.Series(names, dtype=pl.String),
-                "cores": view.capacity,
-                "free_cores": view.free_cores,
-                "tasks": view.task_counts.astype(np.int64),
-                "up": [
-                    not self._run.is_down(m) and not self._run.is_removed(m)
-                    for m in range(len(names))
-                ],
-                "state": self._run.machine_states(),
-                "energy": self._run.energy(),
-                "host": hosts.gather(self._run.hosts() % len(hosts)),
-            }
-        )
+        return build_machine_table(self._compiled.names.machines, self.view, self._run)
 
     @property
     def instances(self) -> pl.DataFrame:
@@ -365,6 +351,7 @@ class Simulation:
         >>> sim.run()["end"].to_list(), sim.machines["machine"].to_list()
         ([60.0, 60.0], ['C01-H01-001', 'new'])
         """
+        self._refuse_in_clouds("add_machine")
         self._check_new_name(name)
         model = None if like is None else self._find_machine(like, may_be_removed=True)
         if cores is None and model is None:
@@ -427,6 +414,7 @@ class Simulation:
         >>> sim.machines.select("machine", "cores", "free_cores", "host").rows()
         [('C01-H01-001', 4.0, 1.0, None), ('vm', 3.0, 3.0, 'C01-H01-001')]
         """
+        self._refuse_in_clouds("add_instance")
         self._check_new_name(name)
         path = f"machine {name!r}"
         cores = require_positive(cores, f"{path}: cores")
@@ -486,6 +474,14 @@ class Simulation:
             raise InputError(
                 f"{what}: {error}", kind="invalid-operation", field=f"machine {machine!r}"
             ) from None
+
+    def _refuse_in_clouds(self, method: str) -> None:
+        if self._compiled.machines.platform.clouds:
+            raise InputError(
+                f"{method}: machines cannot be added to a scenario with clouds during a run; "
+                "describe them in its platform",
+                kind="invalid-operation",
+            )
 
     def _check_new_name(self, name: str) -> None:
         require_name(name, "name")

@@ -88,6 +88,12 @@ class SimulationState:
     @classmethod
     def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> SimulationState:
         """Read the state of a native run."""
+        if compiled.machines.platform.clouds:
+            raise InputError(
+                "the state of a scenario with clouds cannot be saved: use copy(), which continues "
+                "a simulation with its instances",
+                kind="invalid-operation",
+            )
         names, saved = compiled.names.machines, run.saved_state()
         ids = join_ids(compiled, saved["added"])
         tasks = _build_tasks(run, ids, names, saved["tasks"])

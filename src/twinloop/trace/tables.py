@@ -156,13 +156,26 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "memory": _bytes_column("memory it had; null: not limited"),
         "start": seconds_column("since when it was on this host with this size"),
         "end": seconds_column("until when; null: until the end of the run"),
-        "reason": text_column("why this period ended: moved, resized or removed"),
+        "reason": text_column(
+            "why this period ended: moved, resized or removed; of a rented instance: released, "
+            "refused or lost"
+        ),
+        "cloud": text_column("cloud from which it was rented"),
+        "type": text_column("type of the instance in that cloud"),
+        "image": text_column("image from which it was started"),
+        "user": text_column("user for whom it was rented"),
+        "requested": seconds_column("when it was requested; `start` is when it got its host"),
+        "ready": seconds_column("when its boot had ended"),
+        "price": Column(pl.Float64, "", "price of the instance; null: it is not billed"),
     },
     "instance_states": {
         "instance": text_column("the instance"),
         "start": seconds_column("begin of the state"),
         "end": seconds_column("end of the state; null: until the end of the run"),
-        "state": text_column("down, off, suspended..."),
+        "state": text_column(
+            "down, off, suspended...; of a rented instance: requested, queued, allocated, "
+            "initial-transfer, startup, running, migrating, stopped"
+        ),
     },
     "power": {
         "node": text_column("the node; null: all of them together"),
@@ -180,8 +193,10 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "target": text_column("chosen machine or state; of a notification, its reason"),
     },
     "transfers": {
-        "kind": text_column("read or write"),
-        "subject": text_column("the task whose data is moved"),
+        "kind": text_column(
+            "read or write; image: an instance gets its image; migration: it moves"
+        ),
+        "subject": text_column("the task, or the instance, whose data is moved"),
         "file": text_column("the file; null: no named file"),
         "from": text_column("node or store it comes from"),
         "to": text_column("node or store it goes to"),

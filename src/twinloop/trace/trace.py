@@ -87,12 +87,12 @@ class Trace:
 
     @property
     def instances(self) -> pl.DataFrame:
-        """A row per period that an instance spent on one host with one size."""
+        """A row per period that an instance spent on one host with one size, or per rental."""
         return self._tables["instances"].clone()
 
     @property
     def instance_states(self) -> pl.DataFrame:
-        """A row per period that an instance spent in a state other than running."""
+        """A row per period that an instance spent in a state: of a rented one, in any state."""
         return self._tables["instance_states"].clone()
 
     @property

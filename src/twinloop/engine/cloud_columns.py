@@ -1,0 +1,223 @@
+"""Conversion of clouds, and of the policies that rent from them, to native columns."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from twinloop._core import NativePolicy
+from twinloop.description.errors import InputError
+from twinloop.description.problems import find_unknown_names
+from twinloop.engine.cloud_images import CloudImage, list_images
+from twinloop.platform.clouds import list_cloud_hosts
+from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
+from twinloop.policy.built_in import BuiltInPolicy
+from twinloop.policy.cloud_clients import CloudClient
+from twinloop.policy.consolidation import Consolidate
+from twinloop.policy.filter_scheduler import OvercommittingPreset
+from twinloop.policy.host_power import AlwaysOn, OnDemand
+from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLICIES, resolve_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twinloop.engine.platform_columns import MachineTable
+    from twinloop.platform import Platform
+    from twinloop.platform.clouds import Cloud, ControllerChoice, Image
+    from twinloop.policy import AnyPolicy
+
+#: Native value for "no limit" of a count, and for "none" of an index.
+_NONE: Final = 2**32 - 1
+
+
+def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> list[dict[str, Any]]:
+    """Build the native columns of the clouds; the images are files from `first_file` on."""
+    platform = machines.platform
+    images = list_images(platform)
+    files = {(each.cloud, each.image.name): (first_file + i, each) for i, each in enumerate(images)}
+    clusters = machines.nodes["cluster"]
+    columns = []
+    for number, cloud in enumerate(platform.clouds):
+        own = clusters.is_in(cloud.clusters or [each.name for each in platform.clusters])
+        hosts = own.arg_true().to_numpy().astype(np.int64)
+        controllers = _make_controllers(cloud)
+        columns.append(
+            {
+                "hosts": hosts,
+                "images": [
+                    _build_image(each, files.get((number, each.name))) for each in cloud.images
+                ],
+                "types": [
+                    {
+                        "fits_task": each.fits == "task",
+                        "cores": each.cores or 0.0,
+                        "memory": each.memory or 0.0,
+                    }
+                    for each in cloud.types
+                ],
+                "max_instances": cloud.limits.instances or _NONE,
+                "max_cores": cloud.limits.cores or np.inf,
+                "max_memory": cloud.limits.memory or np.inf,
+                "decision_delay": cloud.decision_delay,
+                "inter_boot_delay": cloud.inter_boot_delay,
+                "live": cloud.migration.mode == "live",
+                "dirty_rate": cloud.migration.dirty_rate,
+                "rounds": cloud.migration.rounds,
+                "threshold": cloud.migration.threshold,
+                "migration_bandwidth": cloud.migration.bandwidth or np.inf,
+                "billing_unit": cloud.billing.unit if cloud.billing else np.inf,
+                "unit_price": cloud.billing.price if cloud.billing else 0.0,
+                "billed_from_request": not cloud.billing or cloud.billing.counted_from == "request",
+                "hosts_begin_off": any(isinstance(each, OnDemand) for each in controllers),
+                "controllers": [
+                    _make_native(each, seed, platform, cloud)
+                    for each in controllers
+                    if not isinstance(each, AlwaysOn)
+                ],
+                "names": SimpleNamespace(
+                    tasks=(),
+                    machines=tuple(machines.nodes["node"].gather(hosts)),
+                    users=(),
+                    groups=(),
+                    queues=(),
+                    kinds=(),
+                    resources=(),
+                ),
+            }
+        )
+    return columns
+
+
+def _build_image(image: Image, placed: tuple[int, CloudImage] | None) -> dict[str, Any]:
+    return {
+        "file": placed[0] if placed else _NONE,
+        "bytes": image.size,
+        "store": placed[1].store if placed else _NONE,
+        "caching": image.caching,
+        "delay": image.boot.delay,
+        "work": image.boot.work,
+        "limit": image.boot.limit,
+    }
+
+
+def _make_controllers(cloud: Cloud) -> tuple[AnyPolicy, ...]:
+    """Make the controllers of a cloud: the placement of instances, then the power of hosts."""
+    chosen = cloud.controllers
+    placement = _make_controller(chosen.placement, POLICIES, "places instances")
+    machines = _make_controller(chosen.machines, CONTROLLERS, "switches hosts")
+    if chosen.consolidation is None:
+        return placement, machines
+    # Hosts that are drained now are switched off when they are empty.
+    moves = _make_controller(chosen.consolidation, CONSOLIDATIONS, "moves instances")
+    return placement, machines, moves
+
+
+def _make_controller(choice: ControllerChoice, names: Sequence[str], what: str) -> AnyPolicy:
+    if choice.name not in names:
+        remedy = find_unknown_names([choice.name], names, "controller")[0][1]
+        error = InputError(
+            f"no controller that {what} is called '{choice.name}'",
+            kind="unknown-name",
+            remedy=remedy,
+        )
+        raise choice.locate(error, "name")
+    policy = resolve_policy(choice.name, choice.options)
+    preempts = isinstance(policy, BuiltInPolicy) and policy.native_settings()["preempt"] != "no"
+    if preempts:
+        error = InputError(
+            "a cloud cannot preempt instances", kind="inconsistent-values", remedy="set it to no"
+        )
+        raise choice.locate(error, "options")
+    return policy
+
+
+def _make_native(policy: AnyPolicy, seed: int, platform: Platform, cloud: Cloud) -> Any:
+    if not isinstance(policy, BuiltInPolicy):
+        return policy
+    settings = policy.native_settings(seed)
+    if isinstance(policy, Consolidate):
+        settings |= _find_switching_cost(platform, cloud)
+    return NativePolicy(settings)
+
+
+def _find_switching_cost(platform: Platform, cloud: Cloud) -> dict[str, float]:
+    """Find what it costs to switch off a host of the first group of a cloud, and on again."""
+    _, host = list_cloud_hosts(platform, cloud)[0]
+    off = host.states.get(OFF)
+    ways = [host.states[name] for name in (SWITCHING_ON, SWITCHING_OFF) if name in host.states]
+    seconds = energy = 0.0
+    for way in ways:
+        power = way.power or host.power
+        for length, share in make_phases(way.duration, () if way.tasks == "kept" else way.tasks):
+            seconds += length
+            energy += length * (float(power.watts(share)) if power else 0.0)
+    ports = host.ports.send if host.ports else None
+    return {
+        "idle_watts": float(host.power.watts(0.0)) if host.power else 0.0,
+        "off_watts": float(off.power.watts(0.0)) if off and off.power else 0.0,
+        "switch_time": seconds,
+        "switch_energy": energy,
+        "bandwidth": min(cloud.migration.bandwidth or np.inf, ports or np.inf),
+    }
+
+
+def resolve_client(
+    policy: AnyPolicy, platform: Platform, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the native settings of a client with the numbers of its cloud, type and image."""
+    if not isinstance(policy, CloudClient):
+        if platform.clouds and all(
+            not each.clusters or len(each.clusters) == len(platform.clusters)
+            for each in platform.clouds
+        ):
+            raise InputError(
+                f"'{policy.name}' rents no instances, and all hosts belong to clouds",
+                kind="inconsistent-values",
+                field="policy",
+                remedy=f"choose a policy that rents instances ({', '.join(CLIENTS)})",
+            )
+        return settings
+    if not platform.clouds:
+        raise InputError(
+            f"'{policy.name}' rents instances, and the platform has no clouds",
+            kind="inconsistent-values",
+            field="policy",
+            remedy="describe `clouds` in the platform, or choose another policy",
+        )
+    cloud = _find_named(policy.cloud, platform.clouds, "cloud")
+    chosen = platform.clouds[cloud]
+    placement = resolve_policy(
+        chosen.controllers.placement.name, chosen.controllers.placement.options
+    )
+    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset) else 1.0
+    type_ = _find_named(policy.type, chosen.types, "type")
+    if policy.name == "one-instance" and chosen.types[type_].fits is not None:
+        raise InputError(
+            "one-instance needs a type of instances with a number of cores, and "
+            f"'{chosen.types[type_].name}' fits the task",
+            kind="inconsistent-values",
+            field="policy.type",
+            remedy="describe a type with `cores` in the cloud",
+        )
+    return settings | {
+        "cloud": cloud,
+        "type": type_,
+        "image": _find_named(policy.image, chosen.images, "image"),
+        "overcommit": ratio,
+    }
+
+
+def _find_named(name: str | None, parts: Sequence[Any], what: str) -> int:
+    names = [each.name for each in parts]
+    if name is None:
+        return 0
+    if name in names:
+        return names.index(name)
+    raise InputError(
+        f"unknown {what} '{name}'",
+        kind="unknown-reference",
+        field=f"policy.{what}",
+        remedy=find_unknown_names([name], names, what)[0][1],
+    )
