@@ -44,6 +44,11 @@ def test_figures_worked_out_by_hand() -> None:
             # b ended a second late, c was killed, d rejected.
             "deadlines": 4, "deadline_misses": 3,
             "lateness_mean_s": 2.0, "lateness_relative": 1.2, "lateness_additional_s": 2.0,
+            # No instance was rented.
+            **dict.fromkeys(
+                ("instances", "instances_refused", "instances_lost", "instance_wait_mean_s",
+                 "instance_core_s", "bill", "migrations", "downtime_s")
+            ),
         }
     )  # fmt: skip
     assert found.window == (0.0, 30.0)

@@ -7,6 +7,9 @@
     metrics.per_user(trace)                  # a frame with a row per user
     metrics.queue_length(trace)              # a frame with a row per change
     metrics.difference(before, after)        # difference of two runs
+    metrics.energy_of_instances(trace)       # energy, carbon and money of instances of clouds
+    metrics.energy_by_meter(trace)           # energy of the meters of clouds
+    metrics.service_levels(trace)            # service levels of clouds
 
 All functions take any Trace, of a real or a simulated run.
 """

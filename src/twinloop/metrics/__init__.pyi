@@ -1,4 +1,6 @@
 from .catalogue import FIGURES, Figure
+from .cloud_meters import energy_by_meter, meter_readings
+from .cloud_service_levels import service_levels
 from .confidence import (
     BatchMeans,
     ConfidenceInterval,
@@ -7,6 +9,7 @@ from .confidence import (
 )
 from .distribution import Distribution
 from .energy_and_carbon import carbon, energy
+from .instance_energy import energy_of_instances
 from .lateness import Lateness, per_user
 from .run_cost import Cost, cost
 from .run_difference import Difference, difference
@@ -43,10 +46,14 @@ __all__ = [
     "cost",
     "difference",
     "energy",
+    "energy_by_meter",
+    "energy_of_instances",
     "figures",
+    "meter_readings",
     "per_task",
     "per_user",
     "queue_length",
+    "service_levels",
     "submissions",
     "terminations",
     "throughput",

@@ -79,4 +79,12 @@ FIGURES: Final[dict[str, Figure]] = {
     "lateness_mean_s": Figure("s", "mean lateness of submission"),
     "lateness_relative": Figure("", "relative lateness"),
     "lateness_additional_s": Figure("s", "additional lateness"),
+    "instances": Figure("", "instances rented from clouds"),
+    "instances_refused": Figure("", "instances that were refused"),
+    "instances_lost": Figure("", "instances lost with their host"),
+    "instance_wait_mean_s": Figure("s", "mean time from the request of an instance to its use"),
+    "instance_core_s": Figure("core s", "core-seconds of instances on hosts"),
+    "bill": Figure("", "price of all instances, in the currency of the clouds"),
+    "migrations": Figure("", "completed migrations of instances to another host"),
+    "downtime_s": Figure("s", "time that instances were stopped by migrations"),
 }

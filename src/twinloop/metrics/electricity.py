@@ -79,6 +79,23 @@ def find_intensity(trace: Trace) -> float | pl.DataFrame | None:
     return _load_intensity(trace, distinct.pop())
 
 
+def load_intensities(trace: Trace) -> dict[str, float | pl.DataFrame | None]:
+    """Return the carbon intensity of each cluster with power (g/kWh); None if it has none.
+
+    A frame if it changes over time.
+
+    >>> from twinloop.trace import Manifest
+    >>> scenario = {"platform": {"clusters": [{"name": "C01", "carbon": 300.0}, {"name": "C02"}]}}
+    >>> load_intensities(Trace(manifest=Manifest(scenario=scenario)))
+    {'C01': 300.0, 'C02': None}
+    """
+    sources = _find_intensity_sources(trace.manifest.scenario or {})
+    return {
+        name: None if source is None else _load_intensity(trace, source)
+        for name, source in sources.items()
+    }
+
+
 def _sum_emission(
     trace: Trace, sources: Mapping[str, float | str | None], start: float, end: float
 ) -> Emission:

@@ -22,6 +22,7 @@ from twinloop.metrics.energy_and_carbon import (
 from twinloop.metrics.figures_text import figures_to_html, figures_to_text
 from twinloop.metrics.lateness import Lateness
 from twinloop.metrics.measurement_window import MeasurementWindow, to_float
+from twinloop.metrics.rentals import Rentals, compute_rentals
 from twinloop.metrics.run_cost import Cost, compute_cost
 from twinloop.metrics.series import count_ends_between
 from twinloop.metrics.tasks import SLOWDOWN_BOUND, per_task
@@ -82,6 +83,7 @@ class Figures:
     deadlines: int
     deadline_misses: int
     lateness: Lateness | None
+    rentals: Rentals | None
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, float | int | None]:
@@ -109,6 +111,17 @@ class Figures:
         }
         if cost:
             values |= {"cost": cost.total, "cost_cores": cost.cores, "cost_energy": cost.energy}
+        if self.rentals:
+            values |= {
+                "instances": self.rentals.instances,
+                "instances_refused": self.rentals.refused,
+                "instances_lost": self.rentals.lost,
+                "instance_wait_mean_s": self.rentals.wait,
+                "instance_core_s": self.rentals.core_seconds,
+                "bill": self.rentals.bill,
+                "migrations": self.rentals.migrations,
+                "downtime_s": self.rentals.downtime,
+            }
         if lateness:
             values["lateness_mean_s"] = lateness.mean
             values["lateness_relative"] = lateness.relative
@@ -232,6 +245,7 @@ def figures(
         deadlines=with_deadline.height,
         deadline_misses=with_deadline.filter(is_late | is_unfinished).height,
         lateness=Lateness.of(ran),
+        rentals=compute_rentals(trace, window),
         notes=(
             *_format_counts(incomplete_counts),
             *_note_starved(tasks),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from twinloop.metrics.tasks import remove_infinite
+from twinloop.trace.host_placements import place_on_hosts
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace
 
@@ -101,6 +102,7 @@ def find_machine_intervals(trace: Trace) -> WeightedIntervals | None:
 
     None if there is no placement, or if the machine of one is unknown.
     """
+    trace = place_on_hosts(trace)
     placements = _select_finite(trace.placements, "machine", "start", "end")
     if not placements.height or placements["machine"].null_count():
         return None

@@ -1,0 +1,314 @@
+"""Energy, carbon and money of instances, their users, their hosts and their clouds.
+
+The power of a host is divided among its instances by Equation 6 of G. Kecskemeti, "DISSECT-CF: a
+simulator to foster energy-aware scheduling in infrastructure clouds" (Simulation Modelling Practice
+and Theory 58, 2015): the power above idle by their core use, the idle power in equal parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.electricity import load_intensities
+from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, CarbonIntensity
+from twinloop.metrics.host_timelines import HostTimelines, build_host_timelines, load_platform
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.platform.clouds import list_cloud_hosts
+from twinloop.scenario import Prices
+from twinloop.trace.trace import Trace, require_trace
+
+if TYPE_CHECKING:
+    from twinloop.platform import Platform
+
+#: The subjects by which energy can be added up.
+_SUBJECTS: Final = ("instance", "user", "cloud", "host")
+
+
+def energy_of_instances(
+    trace: Trace,
+    *,
+    by: Literal["instance", "user", "cloud", "host"] = "instance",
+    platform: Platform | None = None,
+    intensity: float | pl.DataFrame | None = None,
+    prices: Prices | None = None,
+) -> pl.DataFrame:
+    """Compute the energy, the carbon and the money of instances, from the tables of a run.
+
+    A host of power P with n instances divides min(P, idle) into n equal parts, and the rest of P
+    among them by the cores that they use. Without any use, the rest is divided equally as well. An
+    instance is on its host from its allocation to its end. The energy of the instances of a host is
+    that of the host while it has instances; the energy at other times is `unattributed_j`.
+
+    Columns: the subject; `energy_j`, the sum of `idle_j` and `variable_j`; `carbon_g` and
+    `energy_cost` of this energy, null if the intensity or the price is unknown; `bill`, the prices
+    of the instances. By cloud and by host there are also `unattributed_j` and `unattributed_g`. An
+    energy is null on hosts without a power model. Instances that never had a host have none.
+
+    Args:
+        trace: The trace of a run with instances.
+        by: The subject: a row for each instance, user, cloud or host.
+        platform: The platform; by default that of the scenario in the manifest.
+        intensity: Carbon intensity, as in `carbon`; by default those of the clusters.
+        prices: Price of the energy; by default that of the scenario.
+
+    >>> import twinloop as tl
+    >>> scenario = tl.Scenario.from_dict({
+    ...     "platform": {"clusters": [{"carbon": 360, "hosts": [{"cores": 4, "power":
+    ...         {"model": "linear", "idle": 100, "max": 200}}]}], "clouds": [{"name": "east"}]},
+    ...     "workload": {"tasks": [{"id": "a", "user": "ann", "run_time": 60},
+    ...         {"id": "b", "user": "bob", "cores": 2, "run_time": 30}]},
+    ...     "policy": "one-per-task"})
+    >>> energy_of_instances(tl.simulate(scenario), by="user").select(
+    ...     "user", "energy_j", "idle_j", "carbon_g").rows()
+    [('ann', 6000.0, 4500.0, 0.6), ('bob', 3000.0, 1500.0, 0.3)]
+    """
+    trace = require_trace(trace)
+    if by not in _SUBJECTS:
+        raise InputError(
+            f"must be one of {', '.join(_SUBJECTS)}, not {by!r}", kind="unknown-name", field="by"
+        )
+    described = load_platform(trace) if platform is None else platform
+    timelines = build_host_timelines(trace, described)
+    grams = _integrate_intensity(trace, timelines, intensity)
+    kwh = _find_price(trace, prices)
+    hosted = _attribute(timelines, grams)
+    if by in ("instance", "user"):
+        each = _join_instances(trace, hosted)
+        table = each if by == "instance" else _group(each, "user")
+    else:
+        table = _sum_by_place(trace, described, timelines, grams, hosted, by)
+    cost = pl.lit(kwh, dtype=pl.Float64) * pl.col("energy_j") / JOULES_PER_KWH
+    columns = table.with_columns(energy_cost=cost)
+    last = [name for name in ("unattributed_j", "unattributed_g") if name in table.columns]
+    order = ("energy_j", "idle_j", "variable_j", "carbon_g", "energy_cost", "bill", *last)
+    return columns.select(*(name for name in table.columns if name not in order), *order)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Integrals over the time of each host, up to each step."""
+
+    #: Of one instance: its part of the idle power, and its part of the rest without any use.
+    idle: Floats
+    rest: Floats
+    #: Of one used core: its part of the power above idle.
+    per_core: Floats
+
+    @classmethod
+    def of(cls, timelines: HostTimelines, weight: Floats) -> _Shares:
+        """Integrate the shares of the power with a weight per step, such as its length."""
+        watts, idle = _split_power(timelines)
+        count = timelines.instances
+        is_hosted, is_used = count > 0, (timelines.use > 0) & (count > 0)
+        each = np.divide(weight, count, out=np.zeros(count.size), where=is_hosted)
+        core = np.divide(weight, timelines.use, out=np.zeros(count.size), where=is_used)
+        above = watts - idle
+        return cls(
+            timelines.integrate(idle * each),
+            timelines.integrate(np.where(is_used, 0.0, above) * each),
+            timelines.integrate(above * core),
+        )
+
+    def attribute(self, timelines: HostTimelines) -> tuple[Floats, Floats]:
+        """Return the idle part and the variable part of each period of an instance."""
+        start, end = timelines.period_steps
+        idle = self.idle[end] - self.idle[start]
+        rest = self.rest[end] - self.rest[start]
+        begin, stop = timelines.use_steps
+        own = timelines.use_period >= 0
+        amount = timelines.use_cores * (self.per_core[stop] - self.per_core[begin])
+        variable = np.bincount(timelines.use_period[own], amount[own], start.size)
+        return idle, rest + variable
+
+
+def _split_power(timelines: HostTimelines) -> tuple[Floats, Floats]:
+    """Return the power of each step and its idle part; 0 for hosts without a power model."""
+    watts = np.nan_to_num(timelines.watts)
+    # In a state with less power than idle, all of it counts as idle.
+    return watts, np.minimum(watts, np.nan_to_num(timelines.idle)[timelines.host])
+
+
+def _attribute(timelines: HostTimelines, grams: Floats | None) -> pl.DataFrame:
+    """Return the periods of instances on hosts with their energy and carbon."""
+    idle, variable = _Shares.of(timelines, timelines.length).attribute(timelines)
+    rows = timelines.host[timelines.period_steps[0]]
+    known = ~np.isnan(timelines.idle[rows])
+    columns: dict[str, Any] = {
+        "idle_j": idle,
+        "variable_j": variable,
+        "energy_j": idle + variable,
+        "carbon_g": np.full(idle.size, np.nan),
+    }
+    if grams is not None:
+        parts = _Shares.of(timelines, grams / JOULES_PER_KWH).attribute(timelines)
+        columns["carbon_g"] = parts[0] + parts[1]
+    return timelines.periods.with_columns(
+        pl.Series(name, np.where(known, values, np.nan)).fill_nan(None)
+        for name, values in columns.items()
+    )
+
+
+def _sum_unattributed(timelines: HostTimelines, weight: Floats) -> Floats:
+    """Return the amount of each host that no instance has, with a weight per step.
+
+    It is that of the times without instances, and the part above idle of tasks on the host itself.
+    """
+    watts, _ = _split_power(timelines)
+    empty = timelines.instances == 0
+    total: Floats = np.zeros(timelines.idle.size)
+    total += np.bincount(timelines.host[empty], (watts * weight)[empty], total.size)
+    own = timelines.use_period < 0
+    if own.any():
+        begin, stop = (steps[own] for steps in timelines.use_steps)
+        per_core = _Shares.of(timelines, weight).per_core
+        amount = timelines.use_cores[own] * (per_core[stop] - per_core[begin])
+        total += np.bincount(timelines.host[begin], amount, total.size)
+    return total
+
+
+def _sum_known(*names: str) -> list[pl.Expr]:
+    """Sum columns; null if a value is unknown."""
+    return [
+        pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name)
+        for name in names
+    ]
+
+
+_AMOUNTS: Final = ("energy_j", "idle_j", "variable_j", "carbon_g")
+
+
+def _join_instances(trace: Trace, hosted: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each instance, with its cloud, user, energy and bill."""
+    energy = hosted.group_by("instance").agg(_sum_known(*_AMOUNTS))
+    price = pl.col("price").drop_nulls()
+    rented = trace.instances.group_by("instance", maintain_order=True).agg(
+        pl.col("cloud").first(),
+        pl.col("user").first(),
+        pl.col("host").is_not_null().any().alias("hosted"),
+        pl.when(price.len() > 0).then(price.sum()).alias("bill"),
+    )
+    joined = rented.join(energy, on="instance", how="left", maintain_order="left")
+    # An instance that was refused has no energy.
+    never = ~pl.col("hosted")
+    return joined.with_columns(
+        pl.when(never).then(0.0).otherwise(name).alias(name) for name in _AMOUNTS
+    ).drop("hosted")
+
+
+def _group(each: pl.DataFrame, subject: str) -> pl.DataFrame:
+    bill = pl.col("bill").drop_nulls()
+    return (
+        each.group_by(subject, maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("instances"),
+            *_sum_known(*_AMOUNTS),
+            pl.when(bill.len() > 0).then(bill.sum()).alias("bill"),
+        )
+        .sort(subject, nulls_last=True)
+    )
+
+
+def _sum_by_place(
+    trace: Trace,
+    platform: Platform,
+    timelines: HostTimelines,
+    grams: Floats | None,
+    hosted: pl.DataFrame,
+    by: str,
+) -> pl.DataFrame:
+    """Return a row for each host or cloud, with the energy that no instance has."""
+    known = ~np.isnan(timelines.idle)
+    joules = np.where(known, _sum_unattributed(timelines, timelines.length), np.nan)
+    carbon = np.full(known.size, np.nan)
+    if grams is not None:
+        carbon = np.where(known, _sum_unattributed(timelines, grams / JOULES_PER_KWH), np.nan)
+    clouds = {
+        name: cloud.name
+        for cloud in platform.clouds
+        for cluster, host in list_cloud_hosts(platform, cloud)
+        for name in host.node_names(cluster.name)
+    }
+    hosts = pl.DataFrame(
+        {
+            "host": timelines.hosts,
+            "cloud": pl.Series([clouds.get(name) for name in timelines.hosts], dtype=pl.String),
+            "unattributed_j": joules,
+            "unattributed_g": carbon,
+        }
+    ).with_columns(pl.col("unattributed_j", "unattributed_g").fill_nan(None))
+    amounts = hosted.group_by("host").agg(
+        pl.col("instance").n_unique().cast(pl.Int64).alias("instances"), *_sum_known(*_AMOUNTS)
+    )
+    # The bill of an instance that moved belongs to its last host.
+    price = pl.col("price").drop_nulls()
+    sum_prices = pl.when(price.len() > 0).then(price.sum()).alias("bill")
+    bills = trace.instances.drop_nulls("host").group_by("host").agg(sum_prices)
+    unused = {"instances": 0} | {
+        name: pl.when(pl.col("unattributed_j").is_not_null()).then(0.0)
+        for name in ("energy_j", "idle_j", "variable_j")
+    }
+    unused["carbon_g"] = pl.when(pl.col("unattributed_g").is_not_null()).then(0.0)
+    is_unused = pl.col("instances").is_null()
+    joined = (
+        hosts.join(amounts, on="host", how="left", maintain_order="left")
+        .with_columns(
+            pl.when(is_unused).then(value).otherwise(name).alias(name)
+            for name, value in unused.items()
+        )
+        .join(bills, on="host", how="left", maintain_order="left")
+    )
+    if by == "host":
+        return joined.select(
+            "host", "cloud", "instances", *_AMOUNTS, "bill", "unattributed_j", "unattributed_g"
+        )
+    rented = trace.instances.group_by("cloud").agg(
+        pl.col("instance").n_unique().cast(pl.Int64).alias("instances"), sum_prices
+    )
+    return (
+        joined.group_by("cloud", maintain_order=True)
+        .agg(_sum_known(*_AMOUNTS, "unattributed_j", "unattributed_g"))
+        .join(rented, on="cloud", how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(pl.col("instances").fill_null(0))
+        .select("cloud", "instances", *_AMOUNTS, "bill", "unattributed_j", "unattributed_g")
+    )
+
+
+def _integrate_intensity(
+    trace: Trace, timelines: HostTimelines, intensity: float | pl.DataFrame | None
+) -> Floats | None:
+    """Integrate the carbon intensity over each step (g s/kWh); None if it is unknown."""
+    by_cluster = dict.fromkeys(timelines.clusters.unique(), intensity)
+    if intensity is None:
+        by_cluster = dict.fromkeys(by_cluster) | load_intensities(trace)
+    result = np.zeros(timelines.t.size)
+    step_ends = timelines.t + timelines.length
+    for name, given in by_cluster.items():
+        own = (timelines.clusters == name).to_numpy()[timelines.host]
+        if not own.any() or np.isnan(timelines.watts[own]).all():
+            continue
+        if given is None:
+            return None
+        series = CarbonIntensity.of(given, trace.manifest.epoch_ms)
+        first = float(timelines.t[own].min())
+        if first < series.t[0]:
+            raise InputError(
+                f"starts at t = {series.t[0]:g} s, after the power at t = {first:g} s",
+                kind="carbon-unavailable",
+                field="intensity",
+                remedy="use a series that covers the run; unix_ms needs the correct epoch",
+            )
+        result[own] = series.integral(step_ends[own]) - series.integral(timelines.t[own])
+    return result
+
+
+def _find_price(trace: Trace, prices: Prices | None) -> float | None:
+    """Return the price of a kWh; None if neither the caller nor the scenario gives one."""
+    if prices is None:
+        given = (trace.manifest.scenario or {}).get("prices")
+        prices = None if given is None else Prices.from_dict(given)
+    return None if prices is None else prices.kwh
