@@ -56,6 +56,26 @@ def make_large_run() -> Trace:
 
 
 @cache
+def make_cloud_run() -> Trace:
+    """Two thousand instances on hosts that are switched on demand, too many for bars."""
+    states = {
+        "off": {"power": 10}, "switching-on": {"power": 150, "duration": 30},
+        "switching-off": {"power": 150, "duration": 5},
+    }  # fmt: skip
+    power = {"model": "linear", "idle": 80, "max": 200}
+    host = {"count": 6, "cores": 16, "ports": "100 MB/s", "power": power, "states": states}
+    image = {"name": "base", "size": "100 MB", "store": "images", "boot": {"work": 5}}
+    cloud = {"name": "east", "images": [image], "controllers": {"machines": "on-demand"}}
+    platform = {
+        "clusters": [{"hosts": [host]}],
+        "stores": [{"name": "images", "ports": "1 GB/s"}],
+        "clouds": [cloud],
+    }
+    tasks = {"tasks": make_tasks(2000)}
+    return tl.simulate(tl.Scenario(platform=platform, policy="one-per-task", workload=tasks))
+
+
+@cache
 def make_real_run() -> Trace:
     """A run with a startup overhead that its scenario does not declare."""
     made = tl.simulate(make_scenario(startup_overhead=1.5, speed_factor=0.9))
@@ -128,6 +148,7 @@ class SampleLoop:
 
 PAGES: dict[str, Callable[[Path], Path]] = {
     "run": lambda path: report.write_run_page(make_run(), path),
+    "cloud": lambda path: report.write_run_page(make_cloud_run(), path),
     "assessment": lambda path: report.write_assessment_page(make_verdict(), path),
     "calibration": lambda path: report.write_calibration_page(make_fit(), path),
     "study": lambda path: write_study_page(make_study(), path),

@@ -242,6 +242,42 @@ def test_the_saved_table_has_the_numbers_of_the_picture(at: At, page_of: PageOf)
     assert set(read_figures(page_of("run"))) == set(shown.pictures)
 
 
+def test_the_saved_tables_of_a_cloud_have_its_core_seconds_energy_and_bytes(at: At) -> None:
+    shown, trace = at("cloud"), sample_results.make_cloud_run()
+    expected = figures(trace)
+    assert expected.rentals is not None
+
+    def read(picture: str) -> list[dict[str, str]]:
+        _, table = shown.save_figure(picture, "csv")
+        return list(csv.DictReader(io.StringIO(table.decode())))
+
+    def find_step(times: list[float]) -> float:
+        return (max(times) - min(times)) / (len(set(times)) - 1)
+
+    minute = 60.0
+    lanes = read("instances")
+    assert {row["series"] for row in lanes} == {"initial-transfer", "startup", "running"}
+    assert {row["host"] for row in lanes} == set(trace.nodes["node"])
+    step = minute * find_step([float(row["minutes since the start"]) for row in lanes])
+    core_seconds = step * sum(float(row["cores, mean"]) for row in lanes)
+    assert core_seconds == pytest.approx(expected.rentals.core_seconds, rel=1e-4)
+
+    parts = read("power_states")
+    energy = 0.0
+    for name in {row["series"] for row in parts}:
+        x, y = zip(*(
+            (float(row["minutes since the start"]), float(row["power (W)"]))
+            for row in parts if row["series"] == name
+        ), strict=True)  # fmt: skip
+        energy += sum(minute * (b - a) * watts for a, b, watts in zip(x, x[1:], y, strict=False))
+    assert energy == pytest.approx(expected.energy, rel=1e-6)
+
+    rates = [row for row in read("transfers") if row["port or link"] == "out of images"]
+    step = minute * find_step([float(row["minutes since the start"]) for row in rates])
+    moved = step * sum(float(row["mean rate (bytes/s)"]) for row in rates)
+    assert moved == pytest.approx(trace.transfers["bytes"].sum(), rel=1e-4)
+
+
 def is_number(text: str) -> bool:
     return bool(re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
 

@@ -4,13 +4,16 @@ from .figures.carbon import plot_carbon
 from .figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
 from .figures.gantt import plot_gantt
 from .figures.heat import plot_heat
+from .figures.instances import plot_instances
 from .figures.lateness import plot_lateness
 from .figures.load import plot_load
 from .figures.pareto import plot_pareto
+from .figures.power_states import plot_power_states
 from .figures.sessions import plot_sessions
 from .figures.study import plot_study
 from .figures.svg import render_run_svg
 from .figures.terminal_chart import render_load_chart, render_run_chart
+from .figures.transfers import plot_transfers
 from .figures.usage import plot_usage
 from .pages.assessment import write_assessment_page
 from .pages.calibration import write_calibration_page
@@ -44,13 +47,16 @@ __all__ = [
     "plot_carbon",
     "plot_gantt",
     "plot_heat",
+    "plot_instances",
     "plot_lateness",
     "plot_load",
     "plot_pareto",
     "plot_power",
+    "plot_power_states",
     "plot_queue",
     "plot_sessions",
     "plot_study",
+    "plot_transfers",
     "plot_usage",
     "plot_utilisation",
     "plot_waits",

@@ -57,6 +57,11 @@ TERMS: Final = (
         "The unchanged scenario of a study, with which all configurations are compared.",
     ),
     Term(
+        "bill",
+        "The sum of the prices of all instances: a price for every begun unit of time of an "
+        "instance.",
+    ),
+    Term(
         "bounded slowdown",
         "The turnaround of a task divided by its run time, where a run time below a bound (10 s "
         "by default) counts as the bound; at least 1.",
@@ -72,6 +77,16 @@ TERMS: Final = (
         "The carbon emissions per unit of electricity, in g/kWh.",
     ),
     Term(
+        "client",
+        "The policy of a scenario that rents instances from a cloud, assigns tasks to them and "
+        "gives them back.",
+    ),
+    Term(
+        "cloud",
+        "A set of hosts on which clients rent instances. Its provider selects the host of an "
+        "instance.",
+    ),
+    Term(
         "configuration",
         "One combination of levels of the factors of a study.",
     ),
@@ -80,6 +95,11 @@ TERMS: Final = (
         "The execution of recommended configurations and of the baseline on real machines, to "
         "test the predictions of a study. The runs are repeated, in random order.",
         ("confirmed",),
+    ),
+    Term(
+        "consolidation",
+        "The migration of instances from hosts with a low load to other hosts, so that hosts "
+        "can be switched off.",
     ),
     Term(
         "contention",
@@ -106,6 +126,10 @@ TERMS: Final = (
         "data cleaning",
         "The treatment of faulty records when a log is read: they are dropped, repaired, imputed "
         "or left unchanged. The trace records each treatment with its count.",
+    ),
+    Term(
+        "downtime",
+        "The time in which the tasks of an instance are stopped by a migration.",
     ),
     Term(
         "effect",
@@ -135,9 +159,18 @@ TERMS: Final = (
         ("identifiable",),
     ),
     Term(
+        "image",
+        "The data that is copied to a host before an instance can boot there.",
+    ),
+    Term(
         "imputation",
         "The replacement of a missing value by an assumed one, which the trace records.",
         ("imputed",),
+    ),
+    Term(
+        "instance",
+        "A virtual machine or container that is rented from a cloud, with cores and memory of a "
+        "host.",
     ),
     Term(
         "interaction",
@@ -159,6 +192,11 @@ TERMS: Final = (
         "lateness",
         "The delay of a submission against the recorded one in a replay with feedback. For a task "
         "with a deadline, the delay of its end after the deadline.",
+    ),
+    Term(
+        "live migration",
+        "The move of an instance to another host while its tasks run. The memory is copied in "
+        "rounds, each with what has changed during the round before.",
     ),
     Term(
         "loss",
@@ -196,6 +234,11 @@ TERMS: Final = (
         "another.",
     ),
     Term(
+        "placement of instances",
+        "The selection of a host for each instance by the provider of a cloud, and the order of "
+        "its queue.",
+    ),
+    Term(
         "platform",
         "The description of the machines: clusters, hosts, cores, memory, power models.",
     ),
@@ -225,6 +268,11 @@ TERMS: Final = (
         "A method for confidence intervals: one parameter is fixed, all others are fitted again, "
         "and the interval contains the values for which the loss stays below a bound (Raue et "
         "al., 2009).",
+    ),
+    Term(
+        "provider",
+        "The controllers of a cloud: they place instances, switch hosts on and off, and migrate "
+        "instances.",
     ),
     Term(
         "quality gate",
@@ -315,6 +363,10 @@ TERMS: Final = (
     Term(
         "twin",
         "The simulation of a real system, with the same tasks, platform and policy.",
+    ),
+    Term(
+        "type of instance",
+        "The cores and the memory of an instance, as offered by a cloud.",
     ),
     Term(
         "utilisation",

@@ -52,5 +52,19 @@ def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
         yield "cost", f"{format_number(figures.cost.total)} {figures.cost.currency}"
     if figures.lateness and abs(figures.lateness.mean or 0.0) >= MIN_SHOWN_LATENESS:
         yield "lateness, mean", format_duration(figures.lateness.mean)
+    if rentals := figures.rentals:
+        yield "instances", f"{rentals.instances:,}"
+        if rentals.refused:
+            yield "instances refused", f"{rentals.refused:,}"
+        if rentals.lost:
+            yield "instances lost", f"{rentals.lost:,}"
+        if rentals.wait is not None:
+            yield "instance wait, mean", format_duration(rentals.wait)
+        yield "rented core-hours", format_number(rentals.core_seconds / 3600)
+        if rentals.migrations:
+            yield "migrations", f"{rentals.migrations:,}"
+            yield "downtime by migrations", format_duration(rentals.downtime)
+        if rentals.bill is not None:
+            yield "bill", format_number(rentals.bill)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"

@@ -24,11 +24,14 @@ from twinloop.report.figures.confirmation import plot_course, plot_differences, 
 from twinloop.report.figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
 from twinloop.report.figures.gantt import plot_gantt
 from twinloop.report.figures.heat import plot_heat
+from twinloop.report.figures.instances import plot_instances
 from twinloop.report.figures.lateness import plot_lateness
 from twinloop.report.figures.load import plot_load
 from twinloop.report.figures.pareto import plot_pareto
+from twinloop.report.figures.power_states import plot_power_states
 from twinloop.report.figures.sessions import plot_sessions
 from twinloop.report.figures.study import plot_effects, plot_interactions
+from twinloop.report.figures.transfers import plot_transfers
 from twinloop.report.figures.usage import plot_usage
 from twinloop.report.pages.assessment import write_assessment_page
 from twinloop.report.pages.calibration import write_calibration_page
@@ -55,7 +58,7 @@ class Plots:
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "cores": [2.0], "start": [0.0],
     ...     "end": [5.0]}))
     >>> trace.plot
-    <figures of a trace: carbon, gantt, heat, lateness, load, page, power, queue, sessions, ...>
+    <figures of a trace: carbon, gantt, heat, instances, lateness, load, page, power, ...>
     >>> trace.plot.utilisation().data[0].y.tolist()
     [2.0, 0.0]
     """
@@ -94,6 +97,18 @@ class Plots:
     def heat(self) -> Figure:
         """Utilisation of each machine over time, as a heat map; see `plot_heat`."""
         return plot_heat(self._trace)
+
+    def instances(self, *, window: tuple[float, float] | None = None) -> Figure:
+        """Rented instances on hosts over time, by state; see `plot_instances`."""
+        return plot_instances(self._trace, window=window)
+
+    def power_states(self) -> Figure:
+        """Power over time, stacked by the state of the hosts; see `plot_power_states`."""
+        return plot_power_states(self._trace)
+
+    def transfers(self) -> Figure:
+        """Rate of transfers over each port and link, as a heat map; see `plot_transfers`."""
+        return plot_transfers(self._trace)
 
     def carbon(self, intensity: float | pl.DataFrame | None = None) -> Figure:
         """Carbon emissions over time; see `plot_carbon`."""

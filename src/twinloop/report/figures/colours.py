@@ -25,6 +25,26 @@ STATUS: Final = {
     "preempted": "#76b7b2",
     "migrated": "#59a14f",
 }
+#: Colours of the states of an instance on a host, in the order of its life cycle.
+INSTANCE_STATE: Final = {
+    "allocated": "#9c755f",
+    "initial-transfer": "#edc948",
+    "startup": "#f28e2b",
+    "running": "#4e79a7",
+    "migrating": "#59a14f",
+    "stopped": "#e15759",
+    "suspend-transfer": "#b07aa1",
+    "suspended": "#5f6b73",
+    "resume-transfer": "#76b7b2",
+}
+#: Colours of the parts of the power of hosts, from the bottom of a stack to its top.
+HOST_POWER: Final = {
+    "off": "#9aa0a6",
+    "switching-off": "#b07aa1",
+    "switching-on": "#f28e2b",
+    "running, idle part": "#a5bfdb",
+    "running, variable part": "#4e79a7",
+}
 CURVE: Final = "#4e79a7"
 SECOND: Final = "#f28e2b"
 USED: Final = "#59a14f"

@@ -140,7 +140,7 @@ def _plot_bars(
             width=high - low,
             hovertext=text[numbers].tolist(),
             hoverinfo="text",
-            meta={"columns": _name_columns(axis)},
+            meta={"columns": name_bar_columns(axis, "task", "machine")},
             marker={
                 "color": colours.get_colour(by, label, index, members),
                 "line": {"width": 0.5, "color": "rgba(128, 128, 128, 0.7)"},
@@ -152,12 +152,16 @@ def _plot_bars(
     return figure
 
 
-def _name_columns(axis: TimeAxis) -> dict[str, str]:
-    """Name the columns of the data of a bar for the CSV file."""
+def name_bar_columns(axis: TimeAxis, subject: str, place: str) -> dict[str, str]:
+    """Name the columns of the data of a bar of a subject in a place, for the CSV file.
+
+    >>> name_bar_columns(TimeAxis("hours since the start", 3600.0, None), "task", "machine")["x"]
+    'length (hours)'
+    """
     unit = "ms" if axis.epoch_ms is not None else axis.title.split()[0]
     return {
         "base": f"start ({axis.title})", "x": f"length ({unit})", "width": "cores",
-        "y": "middle of the bar, in cores from the first machine on", "text": "task",
+        "y": f"middle of the bar, in cores from the first {place} on", "text": subject,
     }  # fmt: skip
 
 
@@ -172,7 +176,8 @@ def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, la
         orientation="h", name="not available",
         base=axis.at(start), x=axis.length(end - start),
         y=spans.mean(axis=1), width=spans[:, 1] - spans[:, 0],
-        hovertext=labels, hoverinfo="text", meta={"columns": _name_columns(axis)},
+        hovertext=labels, hoverinfo="text",
+        meta={"columns": name_bar_columns(axis, "task", "machine")},
         marker={"color": colours.UNAVAILABLE, "pattern": {"shape": "/", "size": 6}},
     )  # fmt: skip
 

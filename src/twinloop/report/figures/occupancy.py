@@ -25,7 +25,7 @@ MAX_GROUPS: Final = 40
 # Idle cells are transparent, for light and dark pages. The amounts of users differ by orders of
 # magnitude, so the scale of amounts is steep at its low end.
 _SHARE_COLOURS: Final = [[0.0, "rgba(66, 140, 220, 0.04)"], [1.0, "rgba(66, 140, 220, 1)"]]
-_AMOUNT_COLOURS: Final = [
+AMOUNT_COLOURS: Final = [
     [0.0, "rgba(66, 140, 220, 0.04)"],
     [0.1, "rgba(66, 140, 220, 0.4)"],
     [0.4, "rgba(66, 140, 220, 0.75)"],
@@ -78,7 +78,7 @@ def make_occupancy_map(
         z=z.astype(np.float32),
         zmin=0.0,
         zmax=1.0 if has_shares else None,
-        colorscale=_SHARE_COLOURS if has_shares else _AMOUNT_COLOURS,
+        colorscale=_SHARE_COLOURS if has_shares else AMOUNT_COLOURS,
         colorbar=bar,
         hovertemplate=f"%{{y}}<br>%{{x}}<br>{label}<extra></extra>",
     )

@@ -106,15 +106,17 @@ function listColumns(trace, layout) {
     for (let count = 2; columns.some(([other]) => other === unique); count += 1) unique = `${name} ${count}`;
     columns.push([unique, values]);
   };
-  const [x, y] = [decodeNumbers(trace.x), decodeNumbers(trace.y)];
-  if (trace.type === "heatmap") {
-    const z = decodeNumbers(trace.z);
+  // A map of rows and columns, or the map that areas are drawn from.
+  const cells = trace.type === "heatmap" ? trace : trace.meta && trace.meta.cells;
+  if (cells) {
+    const [x, y, z] = [cells.x, cells.y, cells.z].map(decodeNumbers);
     const bar = (trace.colorbar && trace.colorbar.title && trace.colorbar.title.text) || "value";
     add(nameColumn("x", across), y.flatMap(() => Array.from(x, (value) => readPosition(value, across))));
     add(nameColumn("y", up), y.flatMap((value) => Array.from(x, () => stripMarkup(readPosition(value, up)))));
     add(named.z || stripMarkup(bar), z.flatMap((row) => Array.from(row)));
     return columns;
   }
+  const [x, y] = [decodeNumbers(trace.x), decodeNumbers(trace.y)];
   for (const { label, values } of trace.dimensions || []) add(stripMarkup(label), Array.from(decodeNumbers(values)));
   if (trace.base !== undefined) {
     add(named.base || "start", Array.from(decodeNumbers(trace.base), (value) => readPosition(value, across)));

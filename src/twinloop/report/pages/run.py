@@ -14,9 +14,12 @@ from twinloop.report.figures.carbon import get_intensity, plot_carbon
 from twinloop.report.figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
 from twinloop.report.figures.gantt import plot_gantt
 from twinloop.report.figures.heat import plot_heat
+from twinloop.report.figures.instances import plot_instances
 from twinloop.report.figures.lateness import has_noticeable_lateness, plot_lateness
+from twinloop.report.figures.power_states import plot_power_states
 from twinloop.report.figures.sessions import plot_sessions
 from twinloop.report.figures.time_axis import TimeAxis, find_extent
+from twinloop.report.figures.transfers import plot_transfers
 from twinloop.report.figures.usage import plot_usage
 from twinloop.report.key_figures import list_key_figures
 from twinloop.report.pages.data_quality import add_data_quality
@@ -26,6 +29,7 @@ from twinloop.report.pages.run_title import describe_run
 from twinloop.report.quantity_text import format_count
 from twinloop.scenario import Prices
 from twinloop.trace import Trace
+from twinloop.trace.host_placements import place_on_hosts
 from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
@@ -40,9 +44,15 @@ _FIGURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int, str], ...]] = (
     ("utilisation", plot_utilisation, 320,
      "The area between the curve and the dotted line is idle capacity."),
     ("heat", plot_heat, 0, "A pale row is a machine with a low utilisation."),
+    ("instances", plot_instances, 0,
+     "Each lane is a host or a group of hosts; the colours are the states of its instances."),
     ("usage", plot_usage, 360,
      "The cores that tasks kept busy, which can be fewer than the cores that they hold."),
     ("power", plot_power, 300, "The area under the curve is the energy."),
+    ("power_states", plot_power_states, 360,
+     "The same power, by what the hosts were doing; each area is the energy of a state."),
+    ("transfers", plot_transfers, 0,
+     "The darker, the more bytes per second; on a dark row, transfers may share the bandwidth."),
     ("carbon", plot_carbon, 380,
      "The same power causes more emissions while the carbon intensity below is high."),
     ("waits", plot_waits, 320,
@@ -58,8 +68,9 @@ def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) 
     """Write a run as one HTML file: key figures, figures over time, data quality.
 
     Figures: Gantt chart, queue, utilisation, utilisation of each machine, power, wait times; if
-    the data exist also CPU use, carbon emissions, lateness and the sessions of the user with most
-    tasks. Each can be saved as PNG and SVG, and its data as CSV.
+    the data exist also CPU use, rented instances on hosts, power by state of the hosts, transfers,
+    carbon emissions, lateness and the sessions of the user with most tasks. Each can be saved as
+    PNG and SVG, and its data as CSV.
 
     The file works from disk and without a network, in light and dark, on a phone and on paper. It
     is written atomically. The page lists the figures that are omitted for lack of data.
@@ -102,6 +113,7 @@ def add_run_figures(
     >>> 'id="utilisation"' in page.render(), "there is no power to draw" in page.render()
     (True, True)
     """
+    trace = place_on_hosts(trace)
     missing = []
     first, last = find_extent(trace)
     span = TimeAxis.of(trace).at(np.array([first, last])).tolist() if last > first else None
@@ -142,6 +154,12 @@ def _is_expected(name: str, trace: Trace) -> bool:
     if name == "heat":
         placements = trace.placements
         return placements["machine"].null_count() < placements.height
+    if name == "instances":
+        return trace.instances["cloud"].count() > 0
+    if name == "power_states":
+        return trace.power.height > 0 and _has_switched_hosts(trace)
+    if name == "transfers":
+        return trace.transfers.height > 0
     if name == "carbon":
         try:
             return trace.power.height > 0 and get_intensity(trace) is not None
@@ -152,6 +170,14 @@ def _is_expected(name: str, trace: Trace) -> bool:
     if name == "sessions":
         return tasks["user"].null_count() < tasks.height
     return True
+
+
+def _has_switched_hosts(trace: Trace) -> bool:
+    """Whether a run has clouds, or hosts that a controller has switched off."""
+    return bool(
+        trace.instances["cloud"].count()
+        or trace.node_states["state"].is_in(("off", "switching-off", "switching-on")).any()
+    )
 
 
 def _describe_origin(trace: Trace) -> str:
