@@ -1,8 +1,9 @@
-"""Law: the commands of the tutorial print the output that the tutorial shows."""
+"""Law: the commands of the tutorials print the output that the tutorials show."""
 
 import doctest
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import twinloop as tl
+from twinloop import metrics
 from twinloop.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,12 +32,10 @@ def run(command: str, expected: str) -> None:
     assert SAME(expected, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), f"{command}\n{got}"
 
 
-def test_the_commands_of_the_tutorial_print_the_shown_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def run_page(name: str) -> int:
+    """Write the files and run the commands of a page in this folder; count the commands."""
     count = 0
-    page = (PAGES / "tutorial.md").read_text(encoding="utf-8")
+    page = (PAGES / name).read_text(encoding="utf-8")
     for kind, file, text in SHOWN.findall(page):
         if kind != "console":
             Path(file).write_text(text, encoding="utf-8")
@@ -43,8 +44,42 @@ def test_the_commands_of_the_tutorial_print_the_shown_output(
             command, _, expected = part.replace("\\\n", "").partition("\n")
             run(command, expected)
             count += 1
-    assert count >= 9
+    return count
+
+
+def test_the_commands_of_the_tutorial_print_the_shown_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_page("tutorial.md") >= 9
     assert Path("run.html").stat().st_size > 1e6
+
+
+def test_the_commands_of_the_cloud_tutorial_print_the_shown_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("examples").mkdir()
+    shutil.copy(ROOT / "examples" / "cloud.yaml", "examples")
+    assert run_page("cloud-tutorial.md") >= 10
+    assert Path("study/report.html").stat().st_size > 1e6
+
+
+def test_the_program_for_users_of_other_cloud_simulators_prints_the_shown_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_page("from-cloud-simulators.md") == 1
+    figures = metrics.figures(tl.read("small"))
+    # Two hosts for 100 s, and 420 + 3 x 8 core-seconds of tasks and boots.
+    assert figures.energy == pytest.approx(2 * 100 * 100 + 25 * 444)
+
+
+def test_the_cloud_tutorial_shows_parts_of_its_example() -> None:
+    page = (PAGES / "cloud-tutorial.md").read_text(encoding="utf-8")
+    example = (ROOT / "examples" / "cloud.yaml").read_text(encoding="utf-8").splitlines()
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert [line for line in shown.splitlines() if line not in example] == []
 
 
 @pytest.mark.parametrize("example", ["kernel.py", "policy.py", "week.py"])
