@@ -110,6 +110,7 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
     const auto queue = nb::cast<std::string>(options["queue"]);
     filter.refuse = queue == "refuse";
     filter.smallest_first = queue == "smallest-first";
+    filter.waits = nb::cast<bool>(options["waits"]);
     filter.pick = chosen<Pick>(
         options, "pick",
         {{"first", Pick::first}, {"random", Pick::random}, {"round-robin", Pick::round_robin}});

@@ -295,6 +295,8 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
                            nb::cast<std::uint32_t>(given["rounds"]),
                            nb::cast<double>(given["threshold"]),
                            nb::cast<double>(given["migration_bandwidth"])};
+        cloud.memory_store = nb::cast<StoreId>(given["memory_store"]);
+        cloud.suspends_locally = nb::cast<bool>(given["suspends_locally"]);
         cloud.billing_unit = nb::cast<double>(given["billing_unit"]);
         cloud.unit_price = nb::cast<double>(given["unit_price"]);
         cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);

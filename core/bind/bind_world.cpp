@@ -16,6 +16,7 @@
 #include "bind/policies.hpp"
 #include "bind/run_states.hpp"
 #include "bind/sources.hpp"
+#include "bind/world_handle.hpp"
 #include "world/kpis.hpp"
 #include "world/power_series.hpp"
 #include "world/world.hpp"
@@ -31,45 +32,6 @@ ModelValues values_from(const Scenario& all, const Column<double>& values,
         throw nb::value_error("the number of values does not match their columns");
     return all.values({values.data(), values.shape(0)}, used);
 }
-
-// A run that can be accessed only through `hold`, which guards against concurrent use.
-class WorldHandle {
-  public:
-    WorldHandle(std::unique_ptr<World> run, nb::object names, std::shared_ptr<InUse> guard)
-        : run_(std::move(run)), names_(std::move(names)), guard_(std::move(guard)) {}
-
-    [[nodiscard]] Held<World> hold() const { return {*run_, guard_}; }
-    [[nodiscard]] View view() const { return {&hold()->scheduler(), names_, guard_}; }
-    // The names of tasks and machines, after machines were added.
-    void set_names(nb::object names) {
-        const auto run = hold();
-        names_ = std::move(names);
-        rename(run->controller(), names_);
-    }
-    // With another policy if that is not None. `seed`: of a policy in Python.
-    [[nodiscard]] WorldHandle copy(nb::handle policy, std::uint64_t seed, bool resumes,
-                                   bool history) const {
-        const auto run = hold();
-        auto made =
-            policy.is_none() ? run->controller().clone() : policy_from(policy, names_, seed);
-        Controller& kept = *made;
-        const WorldState& state = run->state();
-        auto other = std::make_unique<World>(*run, std::move(made));
-        if (state.scenario->may_share(state.values, kept)) other->share_machines();
-        auto guard = make_guard();
-        attach(kept, guard);
-        if (!policy.is_none())
-            other->introduce_controller(resumes ? Interrupted::resume : Interrupted::restart);
-        if (!history) other->forget_history();
-        return {std::move(other), names_, std::move(guard)};
-    }
-    static std::shared_ptr<InUse> make_guard() { return std::make_shared<InUse>("a simulation"); }
-
-  private:
-    std::unique_ptr<World> run_;
-    nb::object names_;
-    std::shared_ptr<InUse> guard_;
-};
 
 void poll() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -99,12 +61,6 @@ bool run_slice(WorldHandle& self) {
     }
     poll();
     return more;
-}
-
-// An enumerator as Python reads it.
-template <class Enum>
-std::uint8_t code(Enum value) {
-    return static_cast<std::uint8_t>(value);
 }
 
 nb::dict outcomes(const WorldHandle& self) {
@@ -282,81 +238,6 @@ nb::dict instances(const WorldHandle& self) {
     return columns;
 }
 
-// The rentals of instances: those that have ended, then the others.
-nb::dict rentals(const WorldHandle& self) {
-    const auto run = self.hold();
-    const WorldState& state = run->state();
-    std::vector<RentalRow> rows;
-    for (std::size_t i = 0; i < state.records.rentals.size(); ++i)
-        rows.push_back(state.records.rentals[i]);
-    for (const RentedInstance& each : state.rented)
-        if (each.serial != none && state.records.recording.placements)
-            rows.push_back({each.serial, each.rental, each.host, each.requested, each.placed,
-                            each.ready, unknown, RentalEnd::none});
-    nb::dict columns;
-    const auto add = [&](const char* name, auto get) {
-        std::vector<decltype(get(rows.front()))> values;
-        values.reserve(rows.size());
-        for (const RentalRow& row : rows) values.push_back(get(row));
-        columns[name] = as_array(std::move(values));
-    };
-    add("rental", [](const RentalRow& row) { return row.serial; });
-    add("cloud", [](const RentalRow& row) { return row.rental.cloud; });
-    add("type", [](const RentalRow& row) { return row.rental.type; });
-    add("image", [](const RentalRow& row) { return row.rental.image; });
-    add("user", [](const RentalRow& row) { return row.rental.user; });
-    add("cores", [](const RentalRow& row) { return row.rental.cores; });
-    add("memory", [](const RentalRow& row) { return row.rental.memory; });
-    add("host", [](const RentalRow& row) { return row.host; });
-    add("requested", [](const RentalRow& row) { return row.requested; });
-    add("placed", [](const RentalRow& row) { return row.placed; });
-    add("ready", [](const RentalRow& row) { return row.ready; });
-    add("ended", [](const RentalRow& row) { return row.ended; });
-    add("reason", [](const RentalRow& row) { return code(row.reason); });
-    return columns;
-}
-
-nb::dict migrations(const WorldHandle& self) {
-    const auto run = self.hold();
-    const SharedRows<MigrationRow>& log = run->state().records.migrations;
-    nb::dict columns;
-    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
-    columns["from"] = as_array(log, [](const auto& row) { return row.from; });
-    columns["to"] = as_array(log, [](const auto& row) { return row.to; });
-    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
-    columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
-    columns["bytes"] = as_array(log, [](const auto& row) { return row.bytes; });
-    columns["downtime"] = as_array(log, [](const auto& row) { return row.downtime; });
-    columns["rounds"] = as_array(log, [](const auto& row) { return row.rounds; });
-    columns["completed"] =
-        as_array(log, [](const auto& row) { return std::uint8_t{row.completed}; });
-    return columns;
-}
-
-// The states of rented instances: those that have ended, then the present ones.
-nb::dict rental_states(const WorldHandle& self) {
-    const auto run = self.hold();
-    const WorldState& state = run->state();
-    std::vector<InstanceStateRow> rows;
-    for (std::size_t i = 0; i < state.records.instance_states.size(); ++i)
-        rows.push_back(state.records.instance_states[i]);
-    for (const RentedInstance& each : state.rented)
-        if (each.serial != none && state.records.recording.placements)
-            rows.push_back({each.serial, each.state, each.since, unknown});
-    nb::dict columns;
-    const auto add = [&](const char* name, auto get) {
-        std::vector<decltype(get(rows.front()))> values;
-        values.reserve(rows.size());
-        for (const InstanceStateRow& row : rows) values.push_back(get(row));
-        columns[name] = as_array(std::move(values));
-    };
-    add("rental", [](const InstanceStateRow& row) { return row.serial; });
-    add("state", [](const InstanceStateRow& row) { return code(row.state); });
-    add("start", [](const InstanceStateRow& row) { return row.start; });
-    add("end", [](const InstanceStateRow& row) { return row.finish; });
-    return columns;
-}
-
 nb::dict usage(const WorldHandle& self) {
     std::vector<std::uint32_t> task, machine;
     std::vector<double> t, dt, cpu;
@@ -417,8 +298,10 @@ TaskId task_of(const Held<World>& run, std::int64_t task) {
 }  // namespace
 
 void bind_world(nb::module_& module) {
-    nb::class_<WorldHandle>(module, "ClusterRun", nb::is_final(),
-                            "One run of a compiled scenario; see `twinloop.engine.Simulation`.")
+    nb::class_<WorldHandle> bound(
+        module, "ClusterRun", nb::is_final(),
+        "One run of a compiled scenario; see `twinloop.engine.Simulation`.");
+    bound
         .def(
             "__init__",
             [](WorldHandle* self, const ScenarioHandle& scenario, nb::handle policy,
@@ -490,12 +373,6 @@ void bind_world(nb::module_& module) {
              nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("placements", &placements,
              nb::sig("def placements(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
-        .def("rentals", &rentals,
-             nb::sig("def rentals(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
-        .def("migrations", &migrations,
-             nb::sig("def migrations(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
-        .def("rental_states", &rental_states,
-             nb::sig("def rental_states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("decisions", &decisions,
              nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
@@ -683,22 +560,6 @@ void bind_world(nb::module_& module) {
             nb::sig("def hosts(self) -> numpy.typing.NDArray[numpy.int64]"),
             "By machine: the host of an instance; -1 of other machines.")
         .def(
-            "rented",
-            [](const WorldHandle& self) {
-                const auto run = self.hold();
-                std::vector<std::int64_t> rows;
-                const auto& rented = run->state().rented;
-                for (MachineId m = 0; m < rented.size(); ++m)
-                    if (rented[m].serial != none)
-                        rows.insert(rows.end(),
-                                    {m, rented[m].serial,
-                                     rented[m].host == no_machine ? std::int64_t{-1}
-                                                                  : std::int64_t{rented[m].host}});
-                return as_array(std::move(rows));
-            },
-            nb::sig("def rented(self) -> numpy.typing.NDArray[numpy.int64]"),
-            "Three numbers per rented instance: its machine, its rental, and its host or -1.")
-        .def(
             "remove_machine",
             [](WorldHandle& self, std::int64_t machine) {
                 const auto run = self.hold();
@@ -846,6 +707,7 @@ void bind_world(nb::module_& module) {
                 run->adopt_running(task_of(run, task), parts_from(parts, run->scheduler()), done);
             },
             nb::arg("task"), nb::arg("parts"), nb::arg("done"));
+    bind_clouds(bound);
 }
 
 }  // namespace twinloop::bind

@@ -449,10 +449,7 @@ MachineId SchedulerState::rent(const Rental& rental) {
     }
     rented_[instance] = 1;
     last_rentals_[instance] = rental;
-    Rented& all = totals_[rental.cloud];
-    ++all.instances;
-    all.cores += rental.cores;
-    all.memory += rental.memory;
+    count_rental(rental, 1.0);
     add_order(Order::Kind::rent, no_task, instance);
     orders_.back().first = static_cast<std::uint32_t>(rentals_.size());
     rentals_.push_back(rental);
@@ -472,15 +469,40 @@ void SchedulerState::open_rented(MachineId instance) {
     if (controller_ != nullptr) controller_->rental_changed(*this, instance, RentalEvent::ready);
 }
 
+void SchedulerState::set_cloud_host(MachineId host, bool in_cloud) {
+    in_cloud_[host] = in_cloud ? 1 : 0;
+    reopen(host);
+    empty_.set_open(host, !in_cloud);
+}
+
+MachineId SchedulerState::adopt_machine(const SchedulerState& other, MachineId machine) {
+    const auto table = &other.state_table(machine) - other.tables_->tables.data();
+    const MachineId number =
+        append_machine(other.machines_[machine], {}, static_cast<std::uint16_t>(table));
+    if (const MachineStatus status = other.status(machine); status.state != running_state)
+        set_status(number, status);
+    if (!other.is_present(machine)) set_present(number, false);
+    return number;
+}
+
+void SchedulerState::count_rental(const Rental& rental, double sign) {
+    Rented& all = totals_[rental.cloud];
+    all.instances += sign > 0 ? 1U : ~0U;
+    all.cores += sign * rental.cores;
+    all.memory += sign * rental.memory;
+}
+
+void SchedulerState::change_rental(MachineId instance, const Rental& rental) {
+    count_rental(last_rentals_[instance], -1.0);
+    count_rental(rental, 1.0);
+    last_rentals_[instance] = rental;
+}
+
 void SchedulerState::end_rented(MachineId instance, RentalEvent event) {
     absent_[instance] = 1;
     reopen(instance);
     rented_[instance] = 0;
-    const Rental& rental = last_rentals_[instance];
-    Rented& all = totals_[rental.cloud];
-    --all.instances;
-    all.cores -= rental.cores;
-    all.memory -= rental.memory;
+    count_rental(last_rentals_[instance], -1.0);
     free_.push_back(instance);
     if (controller_ != nullptr) controller_->rental_changed(*this, instance, event);
 }

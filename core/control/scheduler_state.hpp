@@ -175,6 +175,11 @@ class SchedulerState {
     [[nodiscard]] const Rental& rental(const Order& order) const { return rentals_[order.first]; }
     // The clouds: their hosts are never open for tasks.
     void set_clouds(std::shared_ptr<const CloudPlans> clouds);
+    void set_cloud_host(MachineId host, bool in_cloud);
+    // A machine of another scheduler, in its present state. Returns its number here.
+    MachineId adopt_machine(const SchedulerState& other, MachineId machine);
+    // The instance belongs to another cloud from now on.
+    void change_rental(MachineId instance, const Rental& rental);
     // The instance can be used from now on; or it is gone, after its tasks.
     void open_rented(MachineId instance);
     void end_rented(MachineId instance, RentalEvent event);
@@ -261,6 +266,8 @@ class SchedulerState {
     [[nodiscard]] bool must_decide() const { return waiting_count_ > 0; }
 
   private:
+    void count_rental(const Rental& rental, double sign);
+
     struct TaskState {
         double time = 0.0;  // planned
         double submit = std::numeric_limits<double>::quiet_NaN();

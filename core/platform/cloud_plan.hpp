@@ -52,7 +52,9 @@ struct CloudPlan {
     double inter_boot_delay = 0.0;  // at least, between two starts (s)
     bool hosts_begin_off = false;
     MigrationPlan migration;
-    double billing_unit = never;  // s; every begun one is billed
+    StoreId memory_store = none;    // of suspended instances; none: suspension takes no time
+    bool suspends_locally = false;  // in the store of the host instead
+    double billing_unit = never;    // s; every begun one is billed
     double unit_price = 0.0;
     bool billed_from_request = true;  // otherwise from the allocation of its host
 

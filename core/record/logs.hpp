@@ -116,13 +116,28 @@ enum class InstanceState : std::uint8_t {
     running,
     migrating,
     stopped,
+    suspend_transfer,
+    suspended,
+    resume_transfer,
+    shutdown,
     destroyed
 };
 
-// Why the rental of an instance has ended.
-enum class RentalEnd : std::uint8_t { none, released, refused, lost };
+// Why a period of a rented instance has ended: the first ones end the rental, too.
+enum class RentalEnd : std::uint8_t {
+    none,
+    released,
+    refused,
+    lost,
+    expired,
+    moved,
+    suspended,
+    shut_down,
+    left  // for another cloud
+};
 
-// A rental that has ended. Times are NaN where it did not come so far.
+// A period that a rented instance has spent on one host. Times are NaN where it did not come so
+// far, and in periods after the first one; the price is that of the rental, NaN before its end.
 struct RentalRow {
     std::uint32_t serial;
     Rental rental;
@@ -132,6 +147,7 @@ struct RentalRow {
     double ready;
     double ended;
     RentalEnd reason;
+    double price;
 };
 
 // A migration of a rented instance to another host.
@@ -153,6 +169,16 @@ struct InstanceStateRow {
     InstanceState state;
     double start;
     double finish;
+};
+
+// A change that observers of a run are told: the state of an instance or a machine, or the queue or
+// the capacity of a cloud.
+struct Notice {
+    enum class Kind : std::uint8_t { instance, machine, queue, capacity };
+    Kind kind;
+    std::uint32_t subject;  // rental, machine or cloud
+    double time;
+    double value;  // state, instances in the queue, or free cores
 };
 
 // A transfer of a file between its store and a machine.

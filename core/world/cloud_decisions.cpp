@@ -1,6 +1,9 @@
 // Decisions about clouds: calls of their controllers, whose tasks are instances.
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
+#include "control/order_checks.hpp"
 #include "world/clouds.hpp"
 #include "world/machine_changes.hpp"
 #include "world/world.hpp"
@@ -52,7 +55,6 @@ void World::decide(std::size_t at) {
 void World::carry_out(std::size_t at, std::span<const Order> orders) {
     Clouds clouds(state_);
     const SchedulerState& scheduler = state_.clouds[at].scheduler;
-    const CloudPlan& plan = (*state_.scenario->clouds)[at];
     for (const Order& order : orders) {
         switch (order.kind) {
             case Order::Kind::place:
@@ -62,7 +64,7 @@ void World::carry_out(std::size_t at, std::span<const Order> orders) {
                 clouds.refuse(at, order.task);
                 break;
             case Order::Kind::set_state: {
-                const MachineId host = plan.hosts[order.machine];
+                const MachineId host = state_.clouds[at].hosts[order.machine];
                 const MachineStatus status = scheduler.entered(order);
                 state_.scheduler.set_status(host, status);
                 MachineChanges(state_).enter(host, status);
@@ -80,6 +82,32 @@ void World::carry_out(std::size_t at, std::span<const Order> orders) {
             case Order::Kind::wake:
                 break;
         }
+    }
+}
+
+// --- orders from outside, and notices -----------------------------------------------------------
+
+Clouds World::clouds() { return Clouds(state_); }
+
+MachineId World::rent(const Rental& rental, double validity) {
+    if (const char* why = find_rental_obstacle(state_.scheduler, rental))
+        throw std::invalid_argument(why);
+    const MachineId instance = state_.scheduler.rent(rental);
+    Clouds(state_).rent(instance, rental, true, validity);
+    return instance;
+}
+
+void World::note_clouds() {
+    for (std::uint32_t at = 0; at < state_.clouds.size(); ++at) {
+        CloudState& cloud = state_.clouds[at];
+        const auto queue = static_cast<double>(cloud.scheduler.waiting_count());
+        double free = 0.0;
+        for (MachineId host = 0; host < cloud.scheduler.machines().size(); ++host)
+            if (cloud.scheduler.space().open(host)) free += cloud.scheduler.space().cores(host);
+        if (queue != std::exchange(cloud.noted_queue, queue))
+            state_.notices.push_back({Notice::Kind::queue, at, now(), queue});
+        if (free != std::exchange(cloud.noted_free, free))
+            state_.notices.push_back({Notice::Kind::capacity, at, now(), free});
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "control/scheduler_state.hpp"
@@ -29,9 +30,23 @@ struct RentedInstance {
     ActivityId boot;    // where machines are shared
     double rate = 0.0;  // of its boot in the meter of its host
     double requested = 0.0;
-    double placed = unknown;
-    double ready = unknown;
-    double since = 0.0;  // of its state
+    double placed = unknown;  // for the first time
+    double ready = unknown;   // likewise
+    double wait = unknown;    // from the request until then
+    double since = 0.0;       // of its state
+    double period = unknown;  // since when it is on its present host
+    bool is_later = false;    // periods before this one are recorded
+    // By order from outside, see `CloudService` in Python.
+    bool from_outside = false;
+    bool is_held = false;         // an allocation that expires unless it is used
+    double validity = never;      // of that (s)
+    std::uint32_t group = none;   // of instances that start together
+    bool has_memory = false;      // it was suspended: its memory is in a store
+    StoreId memory_store = none;  // none: in no store
+    double saved_bytes = 0.0;     // in that store
+    bool has_disk = false;        // it was shut down: its disk is on its last host
+    MachineId last_host = no_machine;
+    std::optional<Rental> next;  // in another cloud, to which it moves when it is suspended
     // Of a migration
     MachineId target = no_machine;
     std::uint32_t round = 0;
@@ -54,25 +69,57 @@ struct RentalTotals {
     Sum core_seconds;            // on hosts
     Sum bill;
 
+    // A rental ends, or its figures up to that time are asked for.
     void add(const CloudPlan& plan, const RentedInstance& instance, double until) {
         ++instances;
-        if (!std::isnan(instance.ready)) {
+        if (!std::isnan(instance.wait)) {
             ++ready;
-            wait.add(instance.ready - instance.requested);
+            wait.add(instance.wait);
         }
-        if (std::isnan(instance.placed)) return;
-        core_seconds.add(instance.rental.cores * (until - instance.placed));
-        bill.add(plan.bill(instance.requested, instance.placed, until));
+        add_period(instance, until);
+        bill.add(price(plan, instance, until));
+    }
+    // The instance leaves its host.
+    void add_period(const RentedInstance& instance, double until) {
+        if (!std::isnan(instance.period))
+            core_seconds.add(instance.rental.cores * (until - instance.period));
+    }
+    [[nodiscard]] static double price(const CloudPlan& plan, const RentedInstance& instance,
+                                      double until) {
+        return std::isnan(instance.placed) ? 0.0
+                                           : plan.bill(instance.requested, instance.placed, until);
     }
 };
+
+// Instances that start when all of them have a host; one that is refused ends the others.
+struct InstanceGroup {
+    std::vector<MachineId> members;
+    std::size_t waiting = 0;  // for a host
+};
+
+// Whether an instance is in a state that ends by itself.
+[[nodiscard]] constexpr bool is_passing(InstanceState state) {
+    switch (state) {
+        case InstanceState::running:
+        case InstanceState::suspended:
+        case InstanceState::shutdown:
+        case InstanceState::destroyed:
+            return false;
+        default:
+            return true;
+    }
+}
 
 struct CloudState {
     SchedulerState scheduler;         // its machines are the hosts, its tasks the instances
     EventId decision;                 // timer
     std::vector<MachineId> machines;  // of the instances, by their numbers in the scheduler
+    std::vector<MachineId> hosts;     // by their numbers in the scheduler
     std::uint32_t in_vain = 0;        // calls without orders while nothing else happens
     double next_start = -never;       // of an instance, by the delay between two of them
     bool call = false;                // its controller is to be called in this instant
+    double noted_queue = 0.0;         // instances in the queue, in the last notice
+    double noted_free = 0.0;          // free cores, likewise
 };
 
 }  // namespace twinloop

@@ -1,6 +1,7 @@
 #include "world/clouds.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -30,8 +31,15 @@ void Clouds::enter(MachineId instance, InstanceState state) {
     if (world_.records.recording.placements && world_.now() > mine.since)
         world_.records.instance_states.push_back(
             {mine.serial, mine.state, mine.since, world_.now()});
+    if (mine.from_outside) {
+        world_.passing_instances -= is_passing(mine.state) ? 1U : 0U;
+        world_.passing_instances += is_passing(state) ? 1U : 0U;
+    }
     mine.state = state;
     mine.since = world_.now();
+    if (world_.watched)
+        world_.notices.push_back(
+            {Notice::Kind::instance, mine.serial, world_.now(), static_cast<double>(state)});
 }
 
 void Clouds::set_timer(MachineId instance, double time) {
@@ -42,9 +50,14 @@ void Clouds::set_timer(MachineId instance, double time) {
     world_.simulation.set_timer(mine.timer, time);
 }
 
+void Clouds::stop_timer(MachineId instance) {
+    const EventId timer = world_.rented[instance].timer;
+    if (timer != none && world_.simulation.timer_set(timer)) world_.simulation.stop_timer(timer);
+}
+
 // --- requests -----------------------------------------------------------------------------------
 
-void Clouds::rent(MachineId instance, const Rental& rental) {
+void Clouds::rent(MachineId instance, const Rental& rental, bool from_outside, double validity) {
     world_.first_rented = std::min(world_.first_rented, instance);
     world_.fleet.open_rented(instance);
     if (instance >= world_.rented.size()) world_.rented.resize(instance + std::size_t{1});
@@ -56,12 +69,17 @@ void Clouds::rent(MachineId instance, const Rental& rental) {
     mine.rental = rental;
     mine.requested = mine.since = world_.now();
     mine.state = InstanceState::requested;
+    mine.from_outside = from_outside;
+    if (from_outside) ++world_.passing_instances;
+    mine.is_held = !std::isnan(validity);
+    mine.validity = validity;
     const double delay = plan(instance).decision_delay;
     if (delay > 0) set_timer(instance, world_.now() + delay);
-    else enqueue(instance);
+    else if (!enqueue(instance)) finish(instance, RentalEnd::refused);
 }
 
-void Clouds::enqueue(MachineId instance) {
+// False if no host can have it.
+bool Clouds::enqueue(MachineId instance) {
     enter(instance, InstanceState::queued);
     const Rental& rental = world_.rented[instance].rental;
     CloudState& cloud = world_.clouds[rental.cloud];
@@ -79,18 +97,25 @@ void Clouds::enqueue(MachineId instance) {
     world_.fleet[instance].cloud = rental.cloud;
     world_.fleet[instance].number = number;
     cloud.scheduler.set_now(world_.now());
-    if (!cloud.scheduler.is_possible(number)) {
-        finish(instance, RentalEnd::refused);
-        return;
-    }
+    if (!cloud.scheduler.is_possible(number)) return false;
     cloud.scheduler.submit(number, rental.seconds);
     cloud.call = true;
+    return true;
+}
+
+// An order before it in the same decision may have ended the instance with its group.
+bool Clouds::is_served(MachineId instance, TaskId number) const {
+    return world_.rented[instance].serial != none && world_.fleet[instance].number == number;
 }
 
 void Clouds::release(MachineId instance) { finish(instance, RentalEnd::released); }
 
 void Clouds::refuse(std::size_t cloud, TaskId number) {
-    finish(world_.clouds[cloud].machines[number], RentalEnd::refused);
+    const MachineId instance = world_.clouds[cloud].machines[number];
+    const RentedInstance& mine = world_.rented[instance];
+    if (!is_served(instance, number)) return;
+    if (mine.has_memory || mine.has_disk) rest(instance);
+    else finish(instance, RentalEnd::refused);
 }
 
 void Clouds::lose_instances(MachineId host) {
@@ -106,6 +131,14 @@ void Clouds::lose_instances(MachineId host) {
         MachineChanges(world_).interrupt_tasks(instance);
         finish(instance, RentalEnd::lost);
     }
+    if (!(*world_.scenario->clouds)[machine.cloud].suspends_locally) return;
+    const StoreId store = Staging(world_).local_store(host);
+    for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
+        const RentedInstance& mine = world_.rented[instance];
+        if (mine.serial == none || !mine.has_memory || mine.memory_store != store) continue;
+        MachineChanges(world_).interrupt_tasks(instance);
+        finish(instance, RentalEnd::lost);
+    }
 }
 
 // --- start --------------------------------------------------------------------------------------
@@ -113,20 +146,53 @@ void Clouds::lose_instances(MachineId host) {
 void Clouds::allocate(std::size_t at, TaskId number) {
     CloudState& cloud = world_.clouds[at];
     const MachineId instance = cloud.machines[number];
+    if (!is_served(instance, number)) return;
     RentedInstance& mine = world_.rented[instance];
     enter(instance, InstanceState::allocated);
-    mine.placed = world_.now();
-    mine.host = plan(instance).hosts[cloud.scheduler.parts(number).front().machine];
-    world_.fleet.set_host(instance, mine.host, mine.rental.cores);
+    if (std::isnan(mine.placed)) mine.placed = world_.now();
+    occupy(instance, cloud.hosts[cloud.scheduler.parts(number).front().machine]);
+    if (mine.is_held) {
+        set_timer(instance, world_.now() + mine.validity);
+    } else if (mine.has_memory) {
+        begin_resumption(instance);
+    } else if (mine.group != none) {
+        if (--world_.groups[mine.group].waiting == 0) start_group(mine.group);
+    } else {
+        start(instance);
+    }
+}
+
+// Takes its place on a host; tasks that it has go on there when they continue.
+void Clouds::occupy(MachineId instance, MachineId host) {
+    RentedInstance& mine = world_.rented[instance];
+    const double before = world_.fleet[instance].speed;
+    mine.host = host;
+    mine.period = world_.now();
+    world_.fleet.set_host(instance, host, mine.rental.cores);
     if (world_.is_shared()) {
         Machine& machine = world_.fleet[instance];
-        machine.resource = world_.simulation.add_lease(
-            world_.resource_of(mine.host), machine.capacity,
-            world_.sharing == SharingMode::delay ? mine.rental.cores : 1.0);
+        if (machine.resource == none) {
+            machine.resource = world_.simulation.add_lease(
+                world_.resource_of(host), machine.capacity,
+                world_.sharing == SharingMode::delay ? mine.rental.cores : 1.0);
+        } else {
+            world_.simulation.move_lease(machine.resource, world_.resource_of(host));
+            world_.simulation.set_capacity(machine.resource, machine.capacity);
+        }
     }
-    const double start = std::max(world_.now(), cloud.next_start);
-    cloud.next_start = start + plan(instance).inter_boot_delay;
-    if (start > world_.now()) set_timer(instance, start);
+    if (world_.scheduler.space().occupants(instance) == 0) return;
+    Executor executor(world_);
+    for (const TaskId task : world_.scheduler.tasks_on(instance)) {
+        if (world_.fleet[instance].speed != before) executor.change_speed(world_.tasks[task].slot);
+        executor.reroute(world_.tasks[task].slot);
+    }
+}
+
+void Clouds::start(MachineId instance) {
+    CloudState& cloud = world_.clouds[world_.rented[instance].rental.cloud];
+    const double time = std::max(world_.now(), cloud.next_start);
+    cloud.next_start = time + plan(instance).inter_boot_delay;
+    if (time > world_.now()) set_timer(instance, time);
     else begin_start(instance);
 }
 
@@ -137,7 +203,9 @@ void Clouds::begin_start(MachineId instance) {
     Transfers& transfers = world_.staging.transfers;
     const StoreId local =
         image.caching == Caching::none ? StoreId{none} : staging.local_store(mine.host);
-    if (image.file == none || (local != none && transfers.files().has(image.file, local))) {
+    const bool has_disk = std::exchange(mine.has_disk, false) && mine.last_host == mine.host;
+    if (has_disk || image.file == none ||
+        (local != none && transfers.files().has(image.file, local))) {
         begin_boot(instance);
         return;
     }
@@ -148,14 +216,18 @@ void Clouds::begin_start(MachineId instance) {
     spec.target = local;
     spec.file = image.file;
     spec.bytes = image.bytes;
-    spec.token = make_activity_token(instance, transfer_member);
     enter(instance, InstanceState::initial_transfer);
     try {
-        mine.transfer = transfers.begin(world_.simulation, spec);
+        begin_transfer(instance, spec);
     } catch (const std::invalid_argument&) {
         // There is no route, or the local store has no space.
         finish(instance, RentalEnd::refused);
     }
+}
+
+void Clouds::begin_transfer(MachineId instance, TransferSpec spec) {
+    spec.token = make_activity_token(instance, transfer_member);
+    world_.rented[instance].transfer = world_.staging.transfers.begin(world_.simulation, spec);
 }
 
 void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) {
@@ -163,13 +235,17 @@ void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) 
     const TransferId id = std::exchange(mine.transfer, none);
     Transfers& transfers = world_.staging.transfers;
     const Transfers::Transfer transfer = transfers[id];
+    const bool is_write = mine.state == InstanceState::suspend_transfer;
     transfers.end(world_.simulation, id, how);
     if (world_.records.recording.placements)
-        world_.records.transfers.push_back({no_task, transfer.spec.file, transfer.spec.source,
-                                            RentedInstance::label_bit | mine.serial, true,
-                                            how == Ending::finished, transfer.moved + figures.done,
-                                            transfer.registered, world_.now()});
-    if (how == Ending::finished) begin_boot(instance);
+        world_.records.transfers.push_back(
+            {no_task, transfer.spec.file, is_write ? transfer.spec.target : transfer.spec.source,
+             RentedInstance::label_bit | mine.serial, !is_write, how == Ending::finished,
+             transfer.moved + figures.done, transfer.registered, world_.now()});
+    if (how != Ending::finished) return;
+    if (mine.state == InstanceState::suspend_transfer) complete_suspension(instance);
+    else if (mine.state == InstanceState::resume_transfer) complete_resumption(instance);
+    else begin_boot(instance);
 }
 
 void Clouds::begin_boot(MachineId instance) {
@@ -224,10 +300,11 @@ void Clouds::end_delay(MachineId instance) {
     const RentedInstance& mine = world_.rented[instance];
     switch (mine.state) {
         case InstanceState::requested:
-            enqueue(instance);
+            if (!enqueue(instance)) finish(instance, RentalEnd::refused);
             break;
         case InstanceState::allocated:
-            begin_start(instance);
+            if (mine.is_held) finish(instance, RentalEnd::expired);
+            else begin_start(instance);
             break;
         case InstanceState::startup:
             if (mine.boots) end_boot(instance);
@@ -245,7 +322,12 @@ void Clouds::end_boot(MachineId instance) {
 
 void Clouds::become_ready(MachineId instance) {
     enter(instance, InstanceState::running);
-    world_.rented[instance].ready = world_.now();
+    RentedInstance& mine = world_.rented[instance];
+    if (std::isnan(mine.wait)) {
+        mine.ready = world_.now();
+        mine.wait = mine.ready - mine.requested;
+    }
+    mine.boots = false;
     world_.clouds[world_.rented[instance].rental.cloud].scheduler.set_starting(
         world_.fleet[instance].number, false);
     world_.scheduler.open_rented(instance);
@@ -259,8 +341,8 @@ void Clouds::become_ready(MachineId instance) {
 void Clouds::finish(MachineId instance, RentalEnd reason) {
     RentedInstance& mine = world_.rented[instance];
     CloudState& cloud = world_.clouds[mine.rental.cloud];
-    if (mine.timer != none && world_.simulation.timer_set(mine.timer))
-        world_.simulation.stop_timer(mine.timer);
+    stop_timer(instance);
+    leave_group(instance, reason);
     if (mine.state == InstanceState::migrating || mine.state == InstanceState::stopped)
         abandon_migration(instance);
     // The client of the simulation is notified and calls `end_transfer`.
@@ -271,7 +353,9 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
     if (const ResourceId lease = std::exchange(world_.fleet[instance].resource, none);
         lease != none)
         world_.simulation.release_lease(lease);
-    if (mine.state != InstanceState::requested) {
+    forget_memory(instance);
+    if (mine.state != InstanceState::requested && mine.state != InstanceState::suspended &&
+        mine.state != InstanceState::shutdown) {
         const TaskId number = world_.fleet[instance].number;
         cloud.scheduler.set_now(world_.now());
         if (cloud.scheduler.phase(number) == Phase::waiting) cloud.scheduler.withdraw(number);
@@ -284,14 +368,42 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
     totals.add(plan(instance), mine, world_.now());
     if (reason == RentalEnd::refused) ++totals.refused;
     if (reason == RentalEnd::lost) ++totals.lost;
-    if (world_.records.recording.placements)
-        world_.records.rentals.push_back({mine.serial, mine.rental, mine.host, mine.requested,
-                                          mine.placed, mine.ready, world_.now(), reason});
+    record_period(instance, reason);
     mine.serial = none;
-    constexpr RentalEvent events[] = {RentalEvent::ended, RentalEvent::ended, RentalEvent::refused,
-                                      RentalEvent::lost};
-    world_.scheduler.end_rented(instance, events[static_cast<std::size_t>(reason)]);
+    const RentalEvent event = reason == RentalEnd::refused ? RentalEvent::refused
+                              : reason == RentalEnd::lost  ? RentalEvent::lost
+                                                           : RentalEvent::ended;
+    world_.scheduler.end_rented(instance, event);
     world_.call = true;
+}
+
+// The first period of an instance has the times of its request and of its boot, the last one its
+// price.
+void Clouds::record_period(MachineId instance, RentalEnd reason) {
+    RentedInstance& mine = world_.rented[instance];
+    if (!world_.records.recording.placements) return;
+    const bool ends = reason <= RentalEnd::expired || reason == RentalEnd::left;
+    const double price = RentalTotals::price(plan(instance), mine, world_.now());
+    const double requested = mine.is_later ? unknown : mine.requested;
+    const double ready = mine.is_later ? unknown : mine.ready;
+    world_.records.rentals.push_back({mine.serial, mine.rental, mine.host, requested, mine.period,
+                                      ready, world_.now(), reason, ends ? price : unknown});
+    mine.is_later = true;
+}
+
+// The instance gives its place back, and is on no host.
+void Clouds::leave_host(MachineId instance, RentalEnd reason) {
+    RentedInstance& mine = world_.rented[instance];
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    record_period(instance, reason);
+    world_.rental_totals.add_period(mine, world_.now());
+    const TaskId number = world_.fleet[instance].number;
+    cloud.scheduler.set_now(world_.now());
+    cloud.scheduler.end(number);
+    cloud.scheduler.recycle(number);
+    cloud.call = true;
+    mine.last_host = std::exchange(mine.host, no_machine);
+    mine.period = unknown;
 }
 
 // --- migration ----------------------------------------------------------------------------------
@@ -307,12 +419,12 @@ void Clouds::migrate(std::size_t at, TaskId number, MachineId target) {
     cloud.machines[there] = instance;
     RentedInstance& mine = world_.rented[instance];
     enter(instance, InstanceState::migrating);
-    mine.target = plan(instance).hosts[target];
+    mine.target = cloud.hosts[target];
     mine.round = 0;
     mine.migration_begun = world_.now();
     mine.moved_bytes = 0.0;
     mine.stopped = false;
-    if (!plan(instance).migration.live) stop_tasks(instance);
+    if (!plan(instance).migration.live) stop_tasks(instance, InstanceState::stopped);
     begin_round(instance, mine.rental.memory);
 }
 
@@ -347,13 +459,14 @@ void Clouds::end_round(MachineId instance, Ending how, const Final& figures) {
     const MigrationPlan& plan = this->plan(instance).migration;
     const double rest =
         std::min(mine.rental.memory, plan.dirty_rate * (world_.now() - mine.round_begun));
-    if (rest <= plan.threshold || mine.round >= plan.rounds) stop_tasks(instance);
+    if (rest <= plan.threshold || mine.round >= plan.rounds)
+        stop_tasks(instance, InstanceState::stopped);
     begin_round(instance, rest);
 }
 
-void Clouds::stop_tasks(MachineId instance) {
+void Clouds::stop_tasks(MachineId instance, InstanceState state) {
     RentedInstance& mine = world_.rented[instance];
-    enter(instance, InstanceState::stopped);
+    enter(instance, state);
     mine.stopped = true;
     mine.stopped_at = world_.now();
     world_.scheduler.set_present(instance, false);
@@ -377,19 +490,10 @@ void Clouds::arrive(MachineId instance) {
     cloud.scheduler.set_now(world_.now());
     cloud.scheduler.end_migration(left);
     cloud.call = true;
-    const double before = world_.fleet[instance].speed;
-    mine.host = mine.target;
-    world_.fleet.set_host(instance, mine.host, mine.rental.cores);
-    if (const ResourceId lease = world_.fleet[instance].resource; lease != none) {
-        world_.simulation.move_lease(lease, world_.resource_of(mine.host));
-        world_.simulation.set_capacity(lease, world_.fleet[instance].capacity);
-    }
+    record_period(instance, RentalEnd::moved);
+    world_.rental_totals.add_period(mine, world_.now());
+    occupy(instance, mine.target);
     enter(instance, InstanceState::running);
-    Executor executor(world_);
-    for (const TaskId task : world_.scheduler.tasks_on(instance)) {
-        if (world_.fleet[instance].speed != before) executor.change_speed(world_.tasks[task].slot);
-        executor.reroute(world_.tasks[task].slot);
-    }
     continue_tasks(instance);
 }
 
@@ -420,10 +524,11 @@ void Clouds::record_migration(MachineId instance, bool completed) {
 void Clouds::begin_sharing() {
     for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
         const RentedInstance& mine = world_.rented[instance];
-        if (mine.serial == none || mine.host == no_machine) continue;
+        if (mine.serial == none || std::isnan(mine.placed)) continue;
         Machine& machine = world_.fleet[instance];
+        const MachineId host = mine.host == no_machine ? mine.last_host : mine.host;
         machine.resource = world_.simulation.add_lease(
-            world_.resource_of(mine.host), machine.capacity,
+            world_.resource_of(host), machine.capacity,
             world_.sharing == SharingMode::delay ? mine.rental.cores : 1.0);
         if (mine.rate > 0) {
             const double rest = world_.simulation.timer_time(mine.timer) - world_.now();

@@ -3,6 +3,8 @@
 // tasks.
 #pragma once
 
+#include <span>
+
 #include "world/state.hpp"
 
 namespace twinloop {
@@ -16,8 +18,10 @@ class Clouds {
     static constexpr std::uint32_t boot_member = 0xfffffffcU;
     static constexpr std::uint32_t migration_member = 0xfffffffbU;
 
-    // An order of the client to rent an instance, or to end it.
-    void rent(MachineId instance, const Rental& rental);
+    // An order of the client to rent an instance, or to end it. `validity`: it only gets a host,
+    // and gives it back after that time (s) unless it is used.
+    void rent(MachineId instance, const Rental& rental, bool from_outside = false,
+              double validity = unknown);
     void release(MachineId instance);
     // An order of the provider: the instance is placed on a host, or refused.
     void allocate(std::size_t cloud, TaskId number);
@@ -26,6 +30,26 @@ class Clouds {
     void migrate(std::size_t cloud, TaskId number, MachineId target);
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
+
+    // Orders from outside. Each returns the reason why it is not possible; nullptr if it is done.
+    // `violent`: its tasks are interrupted as by a failure; otherwise it must have none.
+    const char* terminate(MachineId instance, bool violent);
+    // Its tasks stop, its memory goes to a store, and it leaves its host. It continues on any host.
+    const char* suspend(MachineId instance);
+    const char* resume(MachineId instance);
+    // Its tasks are interrupted; it boots again, at once or, on any host, when it is resumed.
+    const char* reboot(MachineId instance);
+    const char* shut_down(MachineId instance);
+    const char* migrate_to(MachineId instance, MachineId host);
+    // It is suspended, and resumed in another cloud.
+    const char* leave_cloud(MachineId instance, const Rental& next);
+    // An allocation that expires is used: the instance starts.
+    const char* use(MachineId instance);
+    // Instances that start together.
+    void join(std::span<const MachineId> members);
+    // A host without cloud joins one, or leaves it; `violent`: its instances are lost.
+    const char* register_host(MachineId host, std::size_t cloud);
+    const char* deregister_host(MachineId host, bool violent);
 
     // The timer of an instance has fired; its transfer or the work of its boot has finished.
     void end_delay(MachineId instance);
@@ -41,7 +65,13 @@ class Clouds {
     [[nodiscard]] const ImagePlan& image(MachineId instance) const;
     void enter(MachineId instance, InstanceState state);
     void set_timer(MachineId instance, double time);
-    void enqueue(MachineId instance);
+    void stop_timer(MachineId instance);
+    bool enqueue(MachineId instance);
+    [[nodiscard]] bool is_served(MachineId instance, TaskId number) const;
+    void occupy(MachineId instance, MachineId host);
+    void leave_host(MachineId instance, RentalEnd reason);
+    void record_period(MachineId instance, RentalEnd reason);
+    void start(MachineId instance);
     void begin_start(MachineId instance);
     void begin_boot(MachineId instance);
     void begin_boot_work(MachineId instance);
@@ -51,11 +81,22 @@ class Clouds {
     void become_ready(MachineId instance);
     void finish(MachineId instance, RentalEnd reason);
     void begin_round(MachineId instance, double bytes);
-    void stop_tasks(MachineId instance);
+    void stop_tasks(MachineId instance, InstanceState state);
     void continue_tasks(MachineId instance);
     void arrive(MachineId instance);
     void abandon_migration(MachineId instance);
     void record_migration(MachineId instance, bool completed);
+    [[nodiscard]] const char* find_rest_obstacle(MachineId instance) const;
+    void begin_transfer(MachineId instance, TransferSpec spec);
+    void complete_suspension(MachineId instance);
+    void change_cloud(MachineId instance);
+    void begin_resumption(MachineId instance);
+    void complete_resumption(MachineId instance);
+    void rest(MachineId instance);
+    void forget_memory(MachineId instance);
+    void stop_for_good(MachineId instance);
+    void start_group(std::uint32_t group);
+    void leave_group(MachineId instance, RentalEnd reason);
 
     WorldState& world_;
 };

@@ -52,6 +52,7 @@ void MachineChanges::fail(MachineId machine) {
     world_.records.states.begin(machine, StateLog::down, world_.now());
     world_.set_present(machine, false);
     update_meter(machine);
+    note_state(machine);
     world_.call = true;
 }
 
@@ -78,6 +79,7 @@ void MachineChanges::come_back(MachineId machine) {
     if (const StateId state = world_.fleet[machine].state; state != running_state)
         world_.records.states.begin(machine, state, world_.now());
     update_meter(machine);
+    note_state(machine);
     world_.call = true;
     // Instances that failed with their host.
     for (const MachineId instance : world_.scheduler.instances_on(machine))
@@ -120,6 +122,14 @@ void MachineChanges::enter(MachineId machine, MachineStatus status) {
     else if (status.state == running_state) resume_tasks(machine);
     begin_phase(machine, status);
     update_meter(machine);
+    note_state(machine);
+}
+
+void MachineChanges::note_state(MachineId machine) {
+    if (!world_.watched) return;
+    const Machine& mine = world_.fleet[machine];
+    world_.notices.push_back({Notice::Kind::machine, machine, world_.now(),
+                              mine.is_up() ? static_cast<double>(mine.state) : -1.0});
 }
 
 void MachineChanges::begin_phase(MachineId machine, MachineStatus status) {

@@ -45,6 +45,8 @@ class MachineChanges {
     void begin_outage(std::size_t place);
     void come_back(MachineId machine);
     void reset_state(MachineId machine);
+    // Notes the state of a machine for observers of the run.
+    void note_state(MachineId machine);
     void begin_phase(MachineId machine, MachineStatus status);
     void record_use(MachineId machine);
 

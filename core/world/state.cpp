@@ -41,7 +41,7 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
             {scenario->make_cloud_scheduler(plan, *providers[c], values),
              simulation.add_timer(EventKind::timer, make_token(Subject::decision, c + 1)),
              {},
-             {}});
+             plan.hosts});
         clouds.back().scheduler.set_provider();
         clouds.back().scheduler.set_now(begin);
         for (std::uint32_t number = 0; number < plan.hosts.size(); ++number) {

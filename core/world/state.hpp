@@ -87,6 +87,10 @@ struct WorldState {
     std::uint32_t rentals = 0;           // so far
     MachineId first_rented = no_machine;
     RentalTotals rental_totals;
+    std::vector<InstanceGroup> groups;
+    std::size_t passing_instances = 0;  // ordered from outside, in states that end by themselves
+    bool watched = false;               // changes are noted
+    std::vector<Notice> notices;
     SharingMode sharing = SharingMode::exclusive;
     std::shared_ptr<const Efficiency> efficiency;  // of shared machines
     Executions executions;
@@ -120,8 +124,10 @@ struct WorldState {
                std::unique_ptr<Source> source);
 
     [[nodiscard]] double now() const { return simulation.now(); }
-    // Whether tasks are left, or may still come.
-    [[nodiscard]] bool is_open() const { return open > 0 || submitter.continues(); }
+    // Whether tasks are left, or may still come, or orders from outside are being carried out.
+    [[nodiscard]] bool is_open() const {
+        return open > 0 || submitter.continues() || passing_instances > 0;
+    }
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
     // Whether the files of tasks are transferred.

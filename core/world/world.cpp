@@ -94,6 +94,7 @@ bool World::step() {
         next = state_.simulation.next_time();
     }
     if (is_called()) decide_all();
+    if (state_.watched) note_clouds();
     return true;
 }
 
@@ -221,6 +222,14 @@ void World::run_until(double time) {
         state_.simulation.wait(time);
         state_.scheduler.set_now(time);
     }
+}
+
+bool World::run_until_notice(double time) {
+    waiting_ = true;
+    while (state_.notices.empty() && next_time() <= time)
+        if (!step()) break;
+    waiting_ = false;
+    return !state_.notices.empty();
 }
 
 void World::extend(std::shared_ptr<const Outages> outages) {

@@ -16,6 +16,8 @@
 
 namespace twinloop {
 
+class Clouds;
+
 class World final : private Client {
   public:
     World(std::shared_ptr<const Scenario> scenario, std::shared_ptr<const Outages> outages,
@@ -82,6 +84,16 @@ class World final : private Client {
     // Returns the reason why the machine cannot change to the state; nullptr if it does.
     const char* set_state(MachineId machine, StateId target);
     void remove_machine(MachineId machine);
+    // The clouds, for orders from outside; see clouds.hpp. Orders about instances are checked
+    // there.
+    [[nodiscard]] Clouds clouds();
+    // Rents an instance. Throws `std::invalid_argument` with the reason if that is not possible.
+    MachineId rent(const Rental& rental, double validity);
+    // Whether changes are noted; and the changes since the last call.
+    void watch(bool watched) { state_.watched = watched; }
+    [[nodiscard]] std::vector<Notice> take_notices() { return std::exchange(state_.notices, {}); }
+    // Processes instants up to that time, or up to the first one with a notice: true.
+    bool run_until_notice(double time);
     // Tells a new controller of the running and the waiting tasks; it decides in this instant. It
     // rejects tasks that it can never place, when they become ready.
     void introduce_controller(Interrupted after_preemption);
@@ -183,6 +195,7 @@ class World final : private Client {
     void decide_all();
     void decide(std::size_t cloud);
     void carry_out(std::size_t cloud, std::span<const Order> orders);
+    void note_clouds();
 
     WorldState state_;
     UseRecorder use_recorder_{state_};

@@ -1528,12 +1528,6 @@ class ClusterRun:
 
     def placements(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
-    def rentals(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
-
-    def migrations(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
-
-    def rental_states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
-
     def use(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
     def decisions(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
@@ -1613,11 +1607,6 @@ class ClusterRun:
     def hosts(self) -> numpy.typing.NDArray[numpy.int64]:
         """By machine: the host of an instance; -1 of other machines."""
 
-    def rented(self) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        Three numbers per rented instance: its machine, its rental, and its host or -1.
-        """
-
     def remove_machine(self, machine: int) -> None:
         """Remove a machine; its tasks are interrupted as by a failure."""
 
@@ -1667,6 +1656,54 @@ class ClusterRun:
     def restore_held_task(self, task: int) -> None: ...
 
     def restore_running_task(self, task: int, parts: Sequence[tuple[int, float]], done: float) -> None: ...
+
+    def rentals(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def migrations(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def rental_states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def present_instances(self) -> dict[str, numpy.typing.NDArray[Any]]:
+        """The instances that are rented now."""
+
+    def cloud_hosts(self, cloud: int) -> dict[str, Any]:
+        """The hosts of a cloud, and the number of instances in its queue."""
+
+    def rent(self, cloud: int, type: int, image: int, cores: float, memory: float, user: int = -1, validity: float = float('nan')) -> tuple[int, int]:
+        """
+        Rent an instance and return its machine and its rental; with a validity (s), only an allocation that expires unless it is used.
+        """
+
+    def use_allocation(self, instance: int) -> None: ...
+
+    def suspend(self, instance: int) -> None: ...
+
+    def resume(self, instance: int) -> None: ...
+
+    def reboot(self, instance: int) -> None: ...
+
+    def shut_down(self, instance: int) -> None: ...
+
+    def terminate(self, instance: int, violent: bool = False) -> None: ...
+
+    def migrate(self, instance: int, host: int) -> None: ...
+
+    def leave_cloud(self, instance: int, cloud: int, type: int, image: int) -> None: ...
+
+    def join(self, instances: Sequence[int]) -> None:
+        """Let instances start together."""
+
+    def register_host(self, host: int, cloud: int) -> None: ...
+
+    def deregister_host(self, host: int, violent: bool = False) -> None: ...
+
+    def watch(self, watched: bool) -> None:
+        """Set whether changes of instances, machines and clouds are noted."""
+
+    def take_notices(self) -> list[tuple[int, int, float, float]]:
+        """The changes since the last call: kind, subject, time, value."""
+
+    def run_until_notice(self, time: float) -> bool: ...
 
 class SourceError(RuntimeError):
     pass

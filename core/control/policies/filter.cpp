@@ -15,7 +15,7 @@ class FilterPolicy final : public Controller {
   public:
     explicit FilterPolicy(const FilterOptions& options)
         : hosts_(options), skip_(options.skip), refuse_(options.refuse),
-          smallest_first_(options.smallest_first) {}
+          smallest_first_(options.smallest_first), waits_(options.waits) {}
 
     [[nodiscard]] std::unique_ptr<Controller> clone() const override {
         return std::make_unique<FilterPolicy>(*this);
@@ -71,6 +71,7 @@ class FilterPolicy final : public Controller {
     bool skip_;
     bool refuse_;
     bool smallest_first_;
+    bool waits_;
     std::set<Size> sizes_;  // of the waiting tasks, only used if the smallest is the first
 
     // A task that could not be placed is tried again only after a change that could admit it.
@@ -209,6 +210,7 @@ bool FilterPolicy::try_to_place(SchedulerState& scheduler, TaskId task) {
 }
 
 bool FilterPolicy::possible(const SchedulerState& scheduler, TaskId task) const {
+    if (waits_) return true;
     const FilterRules::Demand demand = FilterRules::demand(scheduler, task);
     std::size_t missing = demand.machines;
     for (MachineId m = 0; m < scheduler.machines().size(); ++m)

@@ -40,6 +40,7 @@ struct FilterOptions {
     bool skip = false;            // tasks may pass a task that fits nowhere
     bool refuse = false;          // a task that fits nowhere is refused, and does not wait
     bool smallest_first = false;  // by cores, then by memory, then by arrival
+    bool waits = false;           // also a task that fits on no present machine waits
     Pick pick = Pick::first;
     std::uint64_t seed = 0;
 };

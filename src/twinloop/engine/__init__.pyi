@@ -1,4 +1,5 @@
 from .activity_columns import run_columns
+from .cloud_service import CloudService, CloudUse, Instance
 from .compiled_scenario import CompiledScenario
 from .kernel import (
     Activity,
@@ -21,6 +22,7 @@ from .kernel import (
     all_of,
     any_of,
 )
+from .monitoring import Notice
 from .run import simulate
 from .run_outputs import RunOutputs
 from .simulation import Simulation
@@ -29,6 +31,8 @@ from .simulation_state import SimulationState
 __all__ = [
     "Activity",
     "Cancelled",
+    "CloudService",
+    "CloudUse",
     "ColumnRun",
     "CompiledScenario",
     "Condition",
@@ -36,8 +40,10 @@ __all__ = [
     "Environment",
     "Event",
     "InUseError",
+    "Instance",
     "Interrupt",
     "Network",
+    "Notice",
     "Observer",
     "Process",
     "Recording",

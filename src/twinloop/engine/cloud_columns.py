@@ -11,10 +11,11 @@ from twinloop._core import NativePolicy
 from twinloop.description.errors import InputError
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
-from twinloop.platform.clouds import list_cloud_hosts
+from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
+from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
 from twinloop.policy.built_in import BuiltInPolicy
-from twinloop.policy.cloud_clients import CloudClient
+from twinloop.policy.cloud_clients import CloudClient, Manual
 from twinloop.policy.consolidation import Consolidate
 from twinloop.policy.filter_scheduler import OvercommittingPreset
 from twinloop.policy.host_power import AlwaysOn, OnDemand
@@ -67,6 +68,8 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
                 "rounds": cloud.migration.rounds,
                 "threshold": cloud.migration.threshold,
                 "migration_bandwidth": cloud.migration.bandwidth or np.inf,
+                "memory_store": _find_memory_store(platform, cloud),
+                "suspends_locally": cloud.suspend_to == LOCAL,
                 "billing_unit": cloud.billing.unit if cloud.billing else np.inf,
                 "unit_price": cloud.billing.price if cloud.billing else 0.0,
                 "billed_from_request": not cloud.billing or cloud.billing.counted_from == "request",
@@ -88,6 +91,11 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
             }
         )
     return columns
+
+
+def _find_memory_store(platform: Platform, cloud: Cloud) -> int:
+    store = find_memory_store(platform, cloud)
+    return _NONE if store is None else platform.stores.index(store)
 
 
 def _build_image(image: Image, placed: tuple[int, CloudImage] | None) -> dict[str, Any]:
@@ -167,7 +175,9 @@ def resolve_client(
     policy: AnyPolicy, platform: Platform, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the native settings of a client with the numbers of its cloud, type and image."""
-    if not isinstance(policy, CloudClient):
+    if isinstance(policy, Manual) and platform.clouds:
+        return settings
+    if not isinstance(policy, CloudClient | Manual):
         if platform.clouds and all(
             not each.clusters or len(each.clusters) == len(platform.clusters)
             for each in platform.clouds
@@ -186,6 +196,7 @@ def resolve_client(
             field="policy",
             remedy="describe `clouds` in the platform, or choose another policy",
         )
+    assert isinstance(policy, CloudClient)
     cloud = _find_named(policy.cloud, platform.clouds, "cloud")
     chosen = platform.clouds[cloud]
     placement = resolve_policy(

@@ -17,14 +17,15 @@ def build_machine_table(names: Sequence[str], view: View, run: ClusterRun) -> pl
     """Build a row per machine, then one per instance that is rented now."""
     count = len(names)
     known = pl.Series([*names, None], dtype=pl.String)
-    rented = run.rented().reshape(-1, 3)
-    rows = np.concatenate([np.arange(count), rented[:, 0]])
-    hosts = np.concatenate([run.hosts(), rented[:, 2]])
-    instances = len(rented)
+    rented = run.present_instances()
+    rows = np.concatenate([np.arange(count), rented["machine"]])
+    hosts = np.concatenate([run.hosts(), rented["host"]])
+    instances = len(rented["rental"])
     return pl.DataFrame(
         {
             "machine": pl.Series(
-                [*names, *(f"instance-{number + 1}" for number in rented[:, 1])], dtype=pl.String
+                [*names, *(f"instance-{number + 1}" for number in rented["rental"])],
+                dtype=pl.String,
             ),
             "cores": view.capacity[rows],
             "free_cores": view.free_cores[rows],

@@ -113,8 +113,10 @@ def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_S
         _Store(each.name, nodes + number, each, f"platform.stores[{number}]")
         for number, each in enumerate(platform.stores)
     ]
-    caches = any(each.image.caching != "none" for each in list_images(platform))
-    if not caches and used.drop_nulls().is_in([each.name for each in stores]).all():
+    is_used_by_clouds = any(each.image.caching != "none" for each in list_images(platform)) or any(
+        each.suspend_to == LOCAL for each in platform.clouds
+    )
+    if not is_used_by_clouds and used.drop_nulls().is_in([each.name for each in stores]).all():
         return stores
     groups = [
         (host.store, f"platform.clusters[{c}].hosts[{h}].store")
@@ -318,7 +320,8 @@ def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Data
     if not len(log["task"]):
         return make_empty_table("transfers") if moves is None else moves
     images = [each.image.name for each in list_images(compiled.machines.platform)]
-    files = pl.Series([*list_files(compiled.workload), *images], dtype=pl.String)
+    # The memory of an instance is no file.
+    files = pl.Series([*list_files(compiled.workload), *images, None], dtype=pl.String)
     stores = pl.Series(list_stores(compiled), dtype=pl.String)
     machines = name_machines(compiled.names.machines, log["machine"])
     # The transfer of an image is that of an instance.
@@ -332,18 +335,23 @@ def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Data
             "store": stores.gather(log["store"].astype(np.int64)),
             "machine": machines,
             "image": is_image,
+            "memory": is_image & (log["file"] == _NONE),
         }
     )
     finished = pl.Series("finished", log["finished"] != 0)
     frame = ends.select(
-        pl.when("image")
+        pl.when(pl.col("memory") & pl.col("read"))
+        .then(pl.lit("resume"))
+        .when("memory")
+        .then(pl.lit("suspend"))
+        .when("image")
         .then(pl.lit("image"))
         .when("read")
         .then(pl.lit("read"))
         .otherwise(pl.lit("write"))
         .alias("kind"),
         subjects.alias("subject"),
-        files.gather(log["file"].astype(np.int64)).alias("file"),
+        files.gather(np.minimum(log["file"], files.len() - 1).astype(np.int64)).alias("file"),
         pl.when("read").then("store").otherwise("machine").alias("from"),
         pl.when("read").then("machine").otherwise("store").alias("to"),
         pl.Series("bytes", log["bytes"]),

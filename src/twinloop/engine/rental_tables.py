@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 #: In records, numbers of machines from this one on are numbers of rentals.
 _LABEL_BIT: Final = np.uint32(2**31)
 #: The states of a rented instance, by native code.
-_STATES: Final = (
+STATES: Final = (
     "requested", "queued", "allocated", "initial-transfer", "startup", "running", "migrating",
-    "stopped", "destroyed",
+    "stopped", "suspend-transfer", "suspended", "resume-transfer", "shutdown", "destroyed",
 )  # fmt: skip
-#: Why a rental ended, by native code.
-_ENDS: Final = (None, "released", "refused", "lost")
+#: Why a period of a rental ended, by native code.
+_ENDS: Final = (
+    None, "released", "refused", "lost", "expired", "moved", "suspended", "shut-down", "left",
+)  # fmt: skip
 
 
 def name_machines(machines: Sequence[str], labels: NDArray[np.uint32]) -> pl.Series:
@@ -58,7 +60,8 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
     log = run.rentals()
     if not len(log["rental"]):
         return None
-    order = np.argsort(log["rental"])
+    # The periods of an instance follow each other in the log.
+    order = np.argsort(log["rental"], kind="stable")
     log = {name: values[order] for name, values in log.items()}
     clouds = compiled.machines.platform.clouds
     hosts = pl.Series([*compiled.names.machines, None], dtype=pl.String)
@@ -86,46 +89,12 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
             "user": users.gather(
                 np.where(log["user"] < 0, users.len() - 1, log["user"]).astype(np.int64)
             ),
-            "requested": log["requested"],
+            "requested": pl.Series(log["requested"]).fill_nan(None),
             "ready": pl.Series(log["ready"]).fill_nan(None),
-            "price": _compute_prices(clouds, log, run.now),
+            "price": _select_prices(clouds, log),
         }
     )
-    return _split_at_migrations(conform_table("instances", frame), hosts, run)
-
-
-def _split_at_migrations(rented: pl.DataFrame, hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
-    """Give an instance a row for each host that it was on; the last one has its end and price."""
-    moves = list_migrations(hosts, run).filter("completed")
-    if moves.is_empty():
-        return rented
-    last = moves.group_by("instance", maintain_order=True).last()
-    moved = rented.join(
-        last.select("instance", last_start="end", last_host="to"), on="instance", how="left"
-    )
-    # All hosts but the last: the first one has the times of the request and of the boot.
-    begins = pl.col("end").shift(1).over("instance")
-    earlier = moves.select("instance", "from", "end", begin=begins).join(
-        rented.drop("end", "reason", "price", "host"), on="instance", how="left"
-    )
-    is_first = pl.col("begin").is_null()
-    rows = earlier.with_columns(
-        pl.coalesce("begin", "start").alias("start"),
-        pl.col("from").alias("host"),
-        pl.lit("moved").alias("reason"),
-        pl.when(is_first).then("requested").alias("requested"),
-        pl.when(is_first).then("ready").alias("ready"),
-    ).drop("begin", "from")
-    was_moved = pl.col("last_start").is_not_null()
-    rest = moved.with_columns(
-        pl.coalesce("last_start", "start").alias("start"),
-        pl.coalesce("last_host", "host").alias("host"),
-        pl.when(~was_moved).then("requested").alias("requested"),
-        pl.when(~was_moved).then("ready").alias("ready"),
-    ).drop("last_start", "last_host")
-    numbers = pl.col("instance").str.extract(r"(\d+)$").cast(pl.Int64)
-    table = pl.concat([conform_table("instances", rows), conform_table("instances", rest)])
-    return table.sort(numbers, "start", nulls_last=True, maintain_order=True)
+    return conform_table("instances", frame)
 
 
 def list_migrations(hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
@@ -164,20 +133,10 @@ def build_migration_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.Data
     return conform_table("transfers", rows)
 
 
-def _compute_prices(clouds: Sequence[Cloud], log: dict[str, NDArray[Any]], now: float) -> pl.Series:
-    """Compute the price of each instance: every begun unit of time is billed."""
-    prices = np.full(len(log["rental"]), np.nan)
-    ends = np.where(np.isnan(log["ended"]), now, log["ended"])
-    for number, cloud in enumerate(clouds):
-        billing = cloud.billing
-        if billing is None:
-            continue
-        begin = log["requested" if billing.counted_from == "request" else "placed"]
-        # Rounding of times must not begin another unit.
-        units = np.maximum(1.0, np.ceil((ends - begin) / billing.unit - 1e-9))
-        own = log["cloud"] == number
-        prices[own] = np.where(np.isnan(log["placed"]), 0.0, units * billing.price)[own]
-    return pl.Series(prices).fill_nan(None)
+def _select_prices(clouds: Sequence[Cloud], log: dict[str, NDArray[Any]]) -> pl.Series:
+    """Return the price of each rental in its last period; null where a cloud does not bill."""
+    bills = np.array([each.billing is not None for each in clouds])
+    return pl.Series(np.where(bills[log["cloud"]], log["price"], np.nan)).fill_nan(None)
 
 
 def build_rental_states(run: ClusterRun) -> pl.DataFrame | None:
@@ -191,7 +150,7 @@ def build_rental_states(run: ClusterRun) -> pl.DataFrame | None:
             "instance": name_machines((), log["rental"][order] + _LABEL_BIT),
             "start": log["start"][order],
             "end": pl.Series(log["end"][order]).fill_nan(None),
-            "state": pl.Series(_STATES, dtype=pl.String).gather(
+            "state": pl.Series(STATES, dtype=pl.String).gather(
                 log["state"][order].astype(np.int64)
             ),
         }

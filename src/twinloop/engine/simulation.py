@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +12,12 @@ import polars as pl
 from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
 from twinloop.engine.arguments import require_name, require_number, require_positive
+from twinloop.engine.cloud_service import CloudService
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.machine_table import build_machine_table
+from twinloop.engine.monitoring import Monitor, Notice
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.new_rows import make_row
 from twinloop.engine.platform_columns import MachineTable
@@ -65,6 +67,7 @@ class Simulation:
             scenario = CompiledScenario(scenario, allow_code=allow_code)
         self._compiled = scenario
         self._added_ids: set[str] = set()
+        self._monitor: Monitor | None = None
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
@@ -90,6 +93,8 @@ class Simulation:
 
     def step(self) -> bool:
         """Process all events and decisions at the next time; return False if none is left."""
+        if self._monitor is not None:
+            return self._monitor.step()
         return self._compiled.advance(self._run, self._run.step)
 
     def run_until(self, time: float) -> None:
@@ -101,10 +106,16 @@ class Simulation:
                 kind="time-in-past",
                 field="time",
             )
+        if self._monitor is not None:
+            self._monitor.run_until(time)
+            return
         self._compiled.advance(self._run, lambda: self._run.run_until(time))
 
     def run(self) -> pl.DataFrame:
         """Run to the end and return `tasks`."""
+        if self._monitor is not None:
+            self._monitor.run()
+            return self.tasks
         while self._compiled.advance(self._run, self._run.run_slice):
             pass
         return self.tasks
@@ -161,6 +172,70 @@ class Simulation:
         """A row per period that an instance spent on one host with one size."""
         return build_instance_table(self._compiled, self._run)
 
+    def cloud(self, name: str) -> CloudService:
+        """Return the service of a cloud: information, requests of instances, and its hosts.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(policy="manual", workload={"tasks": [
+        ...     {"id": "a", "run_time": 60}]}, platform={
+        ...     "clusters": [{"hosts": [{"cores": 4}]}], "clouds": [{"name": "east"}]}))
+        >>> east = sim.cloud("east")
+        >>> east.request(cores=1), east.request(cores=2)
+        ('instance-1', 'instance-2')
+        >>> sim.run_until(1)
+        >>> east.use.allocated_cores
+        3.0
+        """
+        return CloudService(self._compiled, self._run, name)
+
+    def poll(self, interval: float, function: Callable[[float], object]) -> None:
+        """Call a function with the time, after each interval (s) from now on, until the run ends.
+
+        The function may read and change the simulation, but not advance it. Copies of the
+        simulation are not polled.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(platform="1x2", policy="fcfs", workload={"tasks": [
+        ...     {"id": "a", "run_time": 25}, {"id": "b", "run_time": 15}]}))
+        >>> sim.poll(10, lambda time: print(time, sim.running))
+        >>> _ = sim.run()
+        10.0 ['a', 'b']
+        20.0 ['a']
+        """
+        self._use_monitor().poll(interval, function)
+
+    def notify(
+        self,
+        function: Callable[[Notice], object],
+        kinds: Iterable[str] = ("instance", "machine", "queue", "capacity"),
+    ) -> None:
+        """Call a function with each change of an instance, a machine or a cloud from now on.
+
+        It is called after the instant of the change, in the order of the changes, and may change
+        the simulation. Copies of the simulation have no observers.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(policy="one-per-task", workload={"tasks": [
+        ...     {"id": "a", "run_time": 60}]}, platform={"clusters": [{"hosts": [{"cores": 4}]}],
+        ...     "clouds": [{"name": "east", "images": [{"name": "base", "boot": {"delay": 5}}]}]}))
+        >>> sim.notify(lambda notice: print(*notice), kinds=["instance"])
+        >>> _ = sim.run()
+        instance instance-1 0.0 queued
+        instance instance-1 0.0 allocated
+        instance instance-1 0.0 startup
+        instance instance-1 5.0 running
+        instance instance-1 65.0 destroyed
+        """
+        self._use_monitor().notify(function, kinds)
+
+    def _use_monitor(self) -> Monitor:
+        if self._monitor is None:
+            self._monitor = Monitor(self._compiled, self._run)
+        return self._monitor
+
     def kpis(self) -> dict[str, float]:
         """Return the KPIs so far, as defined by `twinloop.metrics`."""
         figures: dict[str, float] = self._run.kpis()
@@ -213,6 +288,7 @@ class Simulation:
         other = object.__new__(Simulation)
         other._compiled = self._compiled
         other._added_ids = set()
+        other._monitor = None
         if policy is not None:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
@@ -497,6 +573,8 @@ class Simulation:
         """Give a machine that was added its name."""
         self._compiled = self._compiled.with_machines(machines, name, description)
         self._run.set_names(self._compiled.names)
+        if self._monitor is not None:
+            self._monitor.compiled = self._compiled
 
     def _find_machine(self, name: str, *, may_be_removed: bool = False) -> int:
         names: tuple[str, ...] = self._compiled.names.machines

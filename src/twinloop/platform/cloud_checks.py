@@ -10,6 +10,7 @@ from twinloop.description.problems import ProblemCollector, find_unknown_names
 from twinloop.description.quantities import memory_to_text, number_to_text
 from twinloop.platform.clouds import Cloud, InstanceType, find_image_store, list_cloud_hosts
 from twinloop.platform.meters import find_double_counts
+from twinloop.platform.network import LOCAL
 
 if TYPE_CHECKING:
     from twinloop.platform.parts import Cluster, Host
@@ -23,6 +24,8 @@ def check_clouds(platform: Platform, findings: ProblemCollector) -> None:
     )
     _check_clusters(platform, findings)
     for i, cloud in enumerate(platform.clouds):
+        if cloud.suspend_to != LOCAL:
+            _check_store(platform, cloud.suspend_to, ("clouds", i, "suspend_to"), findings)
         for j, image in enumerate(cloud.images):
             address = ("clouds", i, "images", j, "store")
             _check_store(platform, image.store, address, findings)
@@ -38,6 +41,14 @@ def check_clouds(platform: Platform, findings: ProblemCollector) -> None:
     for i, cloud in enumerate(platform.clouds):
         hosts = list_cloud_hosts(platform, cloud)
         _check_caches(cloud, hosts, ("clouds", i), findings)
+        if cloud.suspend_to == LOCAL:
+            for group in (host.name for _, host in hosts if host.store is None):
+                findings.add(
+                    ("clouds", i, "suspend_to"),
+                    f"local needs a store on every host, but '{group}' has none",
+                    "describe the `store` of these hosts, or name a store of the platform",
+                    kind="missing-field",
+                )
         for j, kind in enumerate(cloud.types):
             _check_type(kind, hosts, ("clouds", i, "types", j), findings)
         _check_meters(cloud, hosts, ("clouds", i, "meters"), findings)

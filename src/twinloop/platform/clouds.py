@@ -286,6 +286,12 @@ class Cloud(Description):
         0.0, description="minimum time between the starts of two instances (s)"
     )
     migration: Migration = Field(default_factory=Migration, description="migration of instances")
+    suspend_to: Name | None = Field(
+        None,
+        description="store for the memory of suspended instances, `local` for the store of the "
+        "host; by default the store of the first image, or else the first store; without a store, "
+        "suspension takes no time",
+    )
     meters: tuple[CloudMeter, ...] = Field(
         (),
         description="meters: the power of hosts, and powers computed from it, such as of the "
@@ -352,6 +358,20 @@ def find_image_store(platform: Platform, image: Image) -> SharedStore | None:
     return next(
         (each for each in platform.stores if image.store is None or each.name == image.store), None
     )
+
+
+def find_memory_store(platform: Platform, cloud: Cloud) -> SharedStore | None:
+    """Find the shared store for the memory of suspended instances; None: a local one, or none.
+
+    >>> from twinloop.platform import Platform
+    >>> platform = Platform(clusters=[{"hosts": [{"cores": 1}]}], stores=[{"name": "disk"}],
+    ...     clouds=[{"name": "east"}])
+    >>> find_memory_store(platform, platform.clouds[0]).name
+    'disk'
+    """
+    if cloud.suspend_to is None:
+        return find_image_store(platform, cloud.images[0])
+    return next((each for each in platform.stores if each.name == cloud.suspend_to), None)
 
 
 def note_cloud_positions(

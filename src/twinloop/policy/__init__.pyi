@@ -1,6 +1,6 @@
 from .batch import Conservative, Easy, EasyTime, Fcfs, Ljf, Sjf
 from .built_in import BuiltInPolicy
-from .cloud_clients import OneInstance, OnePerTask
+from .cloud_clients import Manual, OneInstance, OnePerTask
 from .consolidation import Consolidate
 from .decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
 from .filter_scheduler import (
@@ -57,6 +57,7 @@ __all__ = [
     "FirstFit",
     "Kill",
     "Ljf",
+    "Manual",
     "OnDemand",
     "OneInstance",
     "OnePerTask",

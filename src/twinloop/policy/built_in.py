@@ -24,6 +24,7 @@ DEFAULT_SETTINGS: Final = MappingProxyType(
         "subset": 1,
         "skip": False,
         "queue": "blocking",
+        "waits": False,
         "pick": "first",
     }
 )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from twinloop.description.quantities import Name
 from twinloop.policy.built_in import BuiltInPolicy
+from twinloop.policy.filter_scheduler import QueueingPreset
 
 
 class CloudClient(BuiltInPolicy):
@@ -51,3 +52,18 @@ class OneInstance(CloudClient):
     """
 
     name: ClassVar[str] = "one-instance"
+
+
+class Manual(QueueingPreset):
+    """Instances that are requested through `Simulation.cloud`: tasks run on the first one that fits.
+
+    It rents nothing, so that tasks wait for an instance, or a machine in no cloud, with room.
+
+    >>> Manual().native_settings()["waits"]
+    True
+    """
+
+    name: ClassVar[str] = "manual"
+
+    def _settings(self) -> dict[str, object]:
+        return {**super()._settings(), "waits": True}

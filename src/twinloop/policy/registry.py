@@ -68,6 +68,7 @@ _CLIENTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "one-per-task": ("twinloop.policy.cloud_clients", "OnePerTask"),
         "one-instance": ("twinloop.policy.cloud_clients", "OneInstance"),
+        "manual": ("twinloop.policy.cloud_clients", "Manual"),
     }
 )
 
@@ -115,7 +116,7 @@ def list_clients() -> Mapping[str, type[BuiltInPolicy]]:
     """Return the classes of the built-in policies that rent instances of a cloud, by name.
 
     >>> list(list_clients())
-    ['one-per-task', 'one-instance']
+    ['one-per-task', 'one-instance', 'manual']
     """
     return MappingProxyType({name: _load_class(name) for name in _CLIENTS})
 

@@ -1,0 +1,106 @@
+// Orders from outside about the instances and the hosts of clouds, see `CloudService` in Python.
+#include <algorithm>
+
+#include "control/order_checks.hpp"
+#include "world/clouds.hpp"
+#include "world/machine_changes.hpp"
+
+namespace twinloop {
+
+const char* Clouds::terminate(MachineId instance, bool violent) {
+    if (!violent && world_.scheduler.space().occupants(instance) > 0)
+        return "the instance has tasks";
+    MachineChanges(world_).interrupt_tasks(instance);
+    finish(instance, RentalEnd::released);
+    return nullptr;
+}
+
+const char* Clouds::migrate_to(MachineId instance, MachineId host) {
+    const Machine& target = world_.fleet[host];
+    const RentedInstance& mine = world_.rented[instance];
+    if (target.cloud != mine.rental.cloud || target.is_instance)
+        return "the machine is not a host of the cloud of the instance";
+    if (const char* why = find_rest_obstacle(instance)) return why;
+    SchedulerState& scheduler = world_.clouds[mine.rental.cloud].scheduler;
+    const TaskId number = world_.fleet[instance].number;
+    if (const char* why = find_move_obstacle(scheduler, number, target.number)) return why;
+    scheduler.set_now(world_.now());
+    scheduler.migrate(number, target.number);
+    migrate(mine.rental.cloud, number, target.number);
+    return nullptr;
+}
+
+// --- allocations --------------------------------------------------------------------------------
+
+const char* Clouds::use(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    if (!mine.is_held) return "it is not an allocation that expires";
+    mine.is_held = false;
+    if (mine.state != InstanceState::allocated) return nullptr;
+    stop_timer(instance);
+    start(instance);
+    return nullptr;
+}
+
+void Clouds::join(std::span<const MachineId> members) {
+    const auto group = static_cast<std::uint32_t>(world_.groups.size());
+    world_.groups.push_back({{members.begin(), members.end()}, members.size()});
+    for (const MachineId member : members) world_.rented[member].group = group;
+}
+
+void Clouds::start_group(std::uint32_t group) {
+    for (const MachineId member : std::exchange(world_.groups[group].members, {})) {
+        world_.rented[member].group = none;
+        start(member);
+    }
+}
+
+// A request for several instances is served as a whole or not at all.
+void Clouds::leave_group(MachineId instance, RentalEnd reason) {
+    const std::uint32_t group = std::exchange(world_.rented[instance].group, none);
+    if (group == none) return;
+    InstanceGroup& mine = world_.groups[group];
+    std::erase(mine.members, instance);
+    if (reason == RentalEnd::refused) {
+        for (const MachineId member : std::exchange(mine.members, {})) {
+            world_.rented[member].group = none;
+            finish(member, RentalEnd::refused);
+        }
+    } else if (world_.rented[instance].host == no_machine && --mine.waiting == 0) {
+        start_group(group);
+    }
+}
+
+// --- hosts --------------------------------------------------------------------------------------
+
+const char* Clouds::register_host(MachineId host, std::size_t at) {
+    Machine& machine = world_.fleet[host];
+    if (machine.is_instance) return "the machine is an instance";
+    if (machine.cloud != no_cloud) return "the machine is a host of a cloud already";
+    if (machine.removed) return "the machine was removed";
+    if (world_.scheduler.space().occupants(host) > 0) return "the machine has tasks";
+    CloudState& cloud = world_.clouds[at];
+    machine.cloud = static_cast<std::uint16_t>(at);
+    machine.number = cloud.scheduler.adopt_machine(world_.scheduler, host);
+    cloud.hosts.push_back(host);
+    world_.scheduler.set_cloud_host(host, true);
+    cloud.call = true;
+    return nullptr;
+}
+
+const char* Clouds::deregister_host(MachineId host, bool violent) {
+    Machine& machine = world_.fleet[host];
+    if (machine.cloud == no_cloud || machine.is_instance) return "the machine is in no cloud";
+    CloudState& cloud = world_.clouds[machine.cloud];
+    if (!violent && cloud.scheduler.space().occupants(machine.number) > 0)
+        return "the machine has instances";
+    lose_instances(host);
+    cloud.scheduler.remove_machine(machine.number);
+    cloud.call = true;
+    machine.cloud = no_cloud;
+    world_.scheduler.set_cloud_host(host, false);
+    world_.call = true;
+    return nullptr;
+}
+
+}  // namespace twinloop
