@@ -97,6 +97,13 @@ MachineId World::rent(const Rental& rental, double validity) {
     return instance;
 }
 
+void World::watch(bool watched) {
+    state_.watched = watched;
+    // Changes are those from now on.
+    note_clouds();
+    state_.notices.clear();
+}
+
 void World::note_clouds() {
     for (std::uint32_t at = 0; at < state_.clouds.size(); ++at) {
         CloudState& cloud = state_.clouds[at];

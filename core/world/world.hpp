@@ -90,7 +90,7 @@ class World final : private Client {
     // Rents an instance. Throws `std::invalid_argument` with the reason if that is not possible.
     MachineId rent(const Rental& rental, double validity);
     // Whether changes are noted; and the changes since the last call.
-    void watch(bool watched) { state_.watched = watched; }
+    void watch(bool watched);
     [[nodiscard]] std::vector<Notice> take_notices() { return std::exchange(state_.notices, {}); }
     // Processes instants up to that time, or up to the first one with a notice: true.
     bool run_until_notice(double time);
