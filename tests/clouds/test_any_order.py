@@ -88,9 +88,9 @@ class CloudOrders(RuleBasedStateMachine):
         elif notice.value in ("running", "destroyed"):
             self.saved.discard(notice.subject)
 
-    def order(self, cloud: str, method: str, *arguments: Any, **options: Any) -> None:
+    def order(self, at: str, method: str, *arguments: Any, **options: Any) -> None:
         try:
-            getattr(self.sim.cloud(cloud), method)(*arguments, **options)
+            getattr(self.sim.cloud(at), method)(*arguments, **options)
         except InputError:
             self.refused += 1
 
@@ -247,4 +247,4 @@ def end_all(sim: Simulation) -> None:
 
 
 TestCloudOrders = CloudOrders.TestCase
-TestCloudOrders.settings = examples(25, stateful_step_count=30)
+TestCloudOrders.settings = examples(12, stateful_step_count=30)
