@@ -93,7 +93,8 @@ def test_the_commands_accept_clouds_and_answer_with_json(sketch: Path) -> None:
     # Two tasks are too few for a verdict; their run times are those of the table.
     assert call("assess", first, second, status=3)["mode"] == "replay"
     page = call("report", first)
-    assert Path(page["report"]).read_text().count("rack-pm-001") > 0
+    assert page["kind"] == "run"
+    assert Path(page["report"]).is_file()
 
 
 def test_a_study_varies_the_controllers_of_a_cloud(sketch: Path) -> None:
