@@ -94,7 +94,21 @@ def test_the_commands_accept_clouds_and_answer_with_json(sketch: Path) -> None:
     assert call("assess", first, second, status=3)["mode"] == "replay"
     page = call("report", first)
     assert page["kind"] == "run"
-    assert Path(page["report"]).is_file()
+    assert "Energy by meter" in Path(page["report"]).read_text()
+
+
+def test_meters_and_service_levels_are_shown(sketch: Path) -> None:
+    rules = "[{metric: instance_wait, limit: 60s, share: 10 %}]"
+    words = [str(sketch), "--set", f"platform.clouds[0].sla={rules}"]
+    shown = call("simulate", *words)
+    it, hvac = (each["energy_j"] for each in shown["meters"])
+    assert (it, hvac) == pytest.approx((shown["energy_j"], 0.3 * shown["energy_j"]))
+    (level,) = shown["service_levels"]
+    # Both wait for the host, 230.8 s.
+    assert (level["exceeded"], level["count"], level["violated"]) == (2, 2, True)
+    text = CliRunner().invoke(app, ["simulate", *words]).stdout
+    assert f"hvac                   {hvac / 1000:,.0f} kJ, " in text
+    assert "instance_wait > 60 s for at most 10 % 2 of 2 (100 %), violated" in text
 
 
 def test_a_study_varies_the_controllers_of_a_cloud(sketch: Path) -> None:
