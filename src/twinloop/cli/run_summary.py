@@ -33,11 +33,19 @@ def compute_figures(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[F
 
 
 def make_document(
-    trace: Trace, run_figures: Figures, output: Path | None, total: float
+    trace: Trace,
+    run_figures: Figures,
+    output: Path | None,
+    total: float,
+    *,
+    allow_code: bool = False,
 ) -> dict[str, Any]:
     """Make the JSON object of a run."""
+    from twinloop.report.cloud_results import find_cloud_results
+
     run = trace.manifest.facts["run"]
     values = run_figures.to_dict()
+    clouds = find_cloud_results(trace, allow_code=allow_code)
     return {
         **values,
         "tasks": (values["tasks"] or 0) + run["skipped"],
@@ -47,7 +55,9 @@ def make_document(
         "wall_s": wall_time(trace),
         "total_s": total,
         "output": None if output is None else str(output),
-        "notes": list(run_figures.notes),
+        "meters": clouds.meters,
+        "service_levels": clouds.service_levels,
+        "notes": [*run_figures.notes, *clouds.notes],
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
     }
 
@@ -58,7 +68,7 @@ def wall_time(trace: Trace) -> float:
     return trace.manifest.facts["run"].get("wall_s", 0.0) if measured is None else measured
 
 
-def show(trace: Trace, run_figures: Figures) -> None:
+def show(trace: Trace, run_figures: Figures, *, allow_code: bool = False) -> None:
     """Print the figures, the chart and the data cleaning of a run."""
     # Imported here, because JSON needs no console and no chart.
     from twinloop.cli.console import escape, out
@@ -79,9 +89,30 @@ def show(trace: Trace, run_figures: Figures) -> None:
         out.print(f"  {'left out':22} {format_count(run_figures.left_out, 'task')} of the warm-up")
     for note in run_figures.notes:
         out.print(f"  {escape(f'note: {note}')}", soft_wrap=True)
+    _show_clouds(trace, allow_code=allow_code)
     if trace.placements.height:
         out.print()
         out.print(render_run_chart(trace, width=min(100, out.width - 2)), markup=False)
     if trace.manifest.cleaned:
         out.print("\ndata cleaning")
         print_cleanings(trace.manifest.cleaned)
+
+
+def _show_clouds(trace: Trace, *, allow_code: bool) -> None:
+    """Print the meters and service levels of the clouds of a run."""
+    from twinloop.cli.console import escape, out
+    from twinloop.report.cloud_results import find_cloud_results, list_meters, list_service_levels
+
+    results = find_cloud_results(trace, allow_code=allow_code)
+    for title, rows in (
+        ("energy by meter", list(list_meters(results))),
+        ("service levels", list(list_service_levels(results))),
+    ):
+        if rows:
+            out.print(f"\n{title}")
+        width = max((len(name) for name, *_ in rows), default=0)
+        for name, *values in rows:
+            line = f"  {name:{max(22, width)}} {', '.join(values)}"
+            out.print(escape(line), highlight=False, soft_wrap=True)
+    for note in results.notes:
+        out.print(f"  {escape(f'note: {note}')}", soft_wrap=True)

@@ -164,11 +164,12 @@ def simulate(
             report.write_run_page(trace, picture)
             print_message(f"wrote {picture}")
         if json:
-            print_json(make_document(trace, run_figures, output, perf_counter() - started))
+            total = perf_counter() - started
+            print_json(make_document(trace, run_figures, output, total, allow_code=allow_code))
         else:
             from twinloop.cli.console import out
 
-            show(trace, run_figures)
+            show(trace, run_figures, allow_code=allow_code)
             run = trace.manifest.facts["run"]
             wall = wall_time(trace)
             rate = run["events"] / wall if wall > 0 else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from twinloop._core import NativePolicy
 from twinloop.description.errors import InputError
+from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
 from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
@@ -43,7 +45,7 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
     for number, cloud in enumerate(platform.clouds):
         own = clusters.is_in(cloud.clusters or [each.name for each in platform.clusters])
         hosts = own.arg_true().to_numpy().astype(np.int64)
-        controllers = _make_controllers(cloud)
+        controllers = _make_controllers(platform, number)
         columns.append(
             {
                 "hosts": hosts,
@@ -110,19 +112,24 @@ def _build_image(image: Image, placed: tuple[int, CloudImage] | None) -> dict[st
     }
 
 
-def _make_controllers(cloud: Cloud) -> tuple[AnyPolicy, ...]:
+def _make_controllers(platform: Platform, number: int) -> tuple[AnyPolicy, ...]:
     """Make the controllers of a cloud: the placement of instances, then the power of hosts."""
-    chosen = cloud.controllers
-    placement = _make_controller(chosen.placement, POLICIES, "places instances")
-    machines = _make_controller(chosen.machines, CONTROLLERS, "switches hosts")
+    chosen = platform.clouds[number].controllers
+    find = partial(_find_position, platform, number)
+    placement = _make_controller(chosen.placement, find("placement"), POLICIES, "places instances")
+    machines = _make_controller(chosen.machines, find("machines"), CONTROLLERS, "switches hosts")
     if chosen.consolidation is None:
         return placement, machines
     # Hosts that are drained now are switched off when they are empty.
-    moves = _make_controller(chosen.consolidation, CONSOLIDATIONS, "moves instances")
+    moves = _make_controller(
+        chosen.consolidation, find("consolidation"), CONSOLIDATIONS, "moves instances"
+    )
     return placement, machines, moves
 
 
-def _make_controller(choice: ControllerChoice, names: Sequence[str], what: str) -> AnyPolicy:
+def _make_controller(
+    choice: ControllerChoice, position: Position, names: Sequence[str], what: str
+) -> AnyPolicy:
     if choice.name not in names:
         remedy = find_unknown_names([choice.name], names, "controller")[0][1]
         error = InputError(
@@ -130,15 +137,27 @@ def _make_controller(choice: ControllerChoice, names: Sequence[str], what: str) 
             kind="unknown-name",
             remedy=remedy,
         )
-        raise choice.locate(error, "name")
-    policy = resolve_policy(choice.name, choice.options)
+        raise position.locate(error, "name")
+    policy = _resolve_controller(choice, position)
     preempts = isinstance(policy, BuiltInPolicy) and policy.native_settings()["preempt"] != "no"
     if preempts:
         error = InputError(
             "a cloud cannot preempt instances", kind="inconsistent-values", remedy="set it to no"
         )
-        raise choice.locate(error, "options")
+        raise position.locate(error, "options")
     return policy
+
+
+def _resolve_controller(choice: ControllerChoice, position: Position) -> AnyPolicy:
+    with locate_errors(position):
+        return resolve_policy(choice.name, choice.options)
+
+
+def _find_position(platform: Platform, number: int, role: str) -> Position:
+    """Return the position of a controller, also of one that was not read from a file."""
+    choice: ControllerChoice = getattr(platform.clouds[number].controllers, role)
+    address = ("platform", "clouds", number, "controllers", role)
+    return choice._position or Position(None, address)
 
 
 def _make_native(policy: AnyPolicy, seed: int, platform: Platform, cloud: Cloud) -> Any:
@@ -199,8 +218,8 @@ def resolve_client(
     assert isinstance(policy, CloudClient)
     cloud = _find_named(policy.cloud, platform.clouds, "cloud")
     chosen = platform.clouds[cloud]
-    placement = resolve_policy(
-        chosen.controllers.placement.name, chosen.controllers.placement.options
+    placement = _resolve_controller(
+        chosen.controllers.placement, _find_position(platform, cloud, "placement")
     )
     ratio = placement.overcommit if isinstance(placement, OvercommittingPreset) else 1.0
     type_ = _find_named(policy.type, chosen.types, "type")
@@ -209,7 +228,7 @@ def resolve_client(
             "one-instance needs a type of instances with a number of cores, and "
             f"'{chosen.types[type_].name}' fits the task",
             kind="inconsistent-values",
-            field="policy.type",
+            field="policy.options.type",
             remedy="describe a type with `cores` in the cloud",
         )
     return settings | {
@@ -229,6 +248,6 @@ def _find_named(name: str | None, parts: Sequence[Any], what: str) -> int:
     raise InputError(
         f"unknown {what} '{name}'",
         kind="unknown-reference",
-        field=f"policy.{what}",
+        field=f"policy.options.{what}",
         remedy=find_unknown_names([name], names, what)[0][1],
     )

@@ -122,7 +122,13 @@ class CompiledScenario:
         if platform.clouds or self.policy.name in CLIENTS:
             from twinloop.engine import cloud_columns
 
-            native = cloud_columns.resolve_client(self.policy, platform, native)
+            try:
+                native = cloud_columns.resolve_client(self.policy, platform, native)
+            except InputError as error:
+                first, *path = (error.field or "").split(".")
+                if first == "policy":
+                    scenario.policy.locate(error, *path)
+                raise
         speeds = scenario.host_speeds(self.workload.reference_mhz)
         self.machines = MachineTable.from_platform(
             platform, speeds, by_name=self.policy.name == "fifo"

@@ -140,6 +140,14 @@ def execute(
             field="controllers",
             remedy="remove the controllers, or simulate the scenario",
         )
+    if scenario.platform.clouds:
+        raise InputError(
+            "a real execution starts processes on this machine: it cannot rent instances of cloud "
+            f"'{scenario.platform.clouds[0].name}'",
+            kind="invalid-operation",
+            field="platform.clouds",
+            remedy="remove the clouds and choose another policy, or simulate the scenario",
+        )
     machine = LocalMachine.detect()
     workload, assumption = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
     compiled = CompiledScenario(scenario, allow_code=allow_code, workload=workload)

@@ -12,6 +12,7 @@ from twinloop.metrics import per_task
 from twinloop.metrics.measurement_window import to_float
 from twinloop.metrics.tasks import finite_column
 from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.host_placements import place_on_hosts
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace, require_trace
 
@@ -153,7 +154,7 @@ def find_origins(real: ComparedRun, twin: ComparedRun) -> tuple[float, float]:
 
 def _join_machines(trace: Trace) -> pl.DataFrame:
     """Return the names of the machines of each task as one text; null if one is unknown."""
-    placed = trace.placements.select("task", "machine").unique()
+    placed = place_on_hosts(trace).placements.select("task", "machine").unique()
     on_one = placed.filter(~pl.col("task").is_duplicated())
     on_several = placed.filter(pl.col("task").is_duplicated()).group_by("task")
     known = pl.col("machine").null_count() == 0

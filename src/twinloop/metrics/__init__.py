@@ -8,6 +8,7 @@
     metrics.queue_length(trace)              # a frame with a row per change
     metrics.difference(before, after)        # difference of two runs
     metrics.energy_of_instances(trace)       # energy, carbon and money of instances of clouds
+    metrics.use_of_instances(trace)          # leased and used cores of instances and hosts
     metrics.energy_by_meter(trace)           # energy of the meters of clouds
     metrics.service_levels(trace)            # service levels of clouds
 

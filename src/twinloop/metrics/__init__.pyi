@@ -10,6 +10,7 @@ from .confidence import (
 from .distribution import Distribution
 from .energy_and_carbon import carbon, energy
 from .instance_energy import energy_of_instances
+from .instance_utilisation import use_of_instances
 from .lateness import Lateness, per_user
 from .run_cost import Cost, cost
 from .run_difference import Difference, difference
@@ -57,4 +58,5 @@ __all__ = [
     "submissions",
     "terminations",
     "throughput",
+    "use_of_instances",
 ]

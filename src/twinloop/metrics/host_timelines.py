@@ -89,19 +89,9 @@ def build_host_timelines(trace: Trace, platform: Platform | None = None) -> Host
     described = load_platform(trace) if platform is None else platform
     fleet = _Fleet.of(trace, described)
     end = find_run_end(trace)
-    model = _get_model(trace)
-    overhead = float(model.get("startup_overhead") or 0.0)
     grid: _Grid | None = None
     for is_measured in (False, True):
-        use = find_instance_use(
-            trace,
-            described,
-            fleet.speeds,
-            end=end,
-            startup_overhead=overhead,
-            is_measured=is_measured,
-        )
-        _check_hosts(use.periods["host"], fleet)
+        use = _find_use(trace, described, fleet, is_measured=is_measured)
         grid = _Grid.of(fleet, use, _find_states(trace, fleet, end), _find_begin(trace), end)
         watts = grid.compute_watts(fleet)
         if trace.manifest.kind != "recorded" and _is_recorded_energy(trace, grid, watts):
@@ -111,6 +101,28 @@ def build_host_timelines(trace: Trace, platform: Platform | None = None) -> Host
         fleet, use, _find_states(trace, fleet, end), _find_begin(trace), end, recorded=recorded
     )
     return grid.to_timelines(fleet, grid.read_watts(fleet, recorded), "recorded")
+
+
+def read_use(
+    trace: Trace, platform: Platform, *, is_measured: bool
+) -> tuple[InstanceUse, pl.DataFrame]:
+    """Collect the core use of instances, and the hosts: `host`, `cluster`, `cores`."""
+    fleet = _Fleet.of(trace, platform)
+    hosts = pl.DataFrame({"host": fleet.names, "cluster": fleet.clusters, "cores": fleet.cores})
+    return _find_use(trace, platform, fleet, is_measured=is_measured), hosts
+
+
+def _find_use(trace: Trace, platform: Platform, fleet: _Fleet, *, is_measured: bool) -> InstanceUse:
+    use = find_instance_use(
+        trace,
+        platform,
+        fleet.speeds,
+        end=find_run_end(trace),
+        startup_overhead=float(_get_model(trace).get("startup_overhead") or 0.0),
+        is_measured=is_measured,
+    )
+    _check_hosts(use.periods["host"], fleet)
+    return use
 
 
 def load_platform(trace: Trace) -> Platform:

@@ -13,6 +13,7 @@ from twinloop.metrics.catalogue import FIGURES
 from twinloop.metrics.measurement_window import to_float
 from twinloop.metrics.tasks import per_task
 from twinloop.metrics.trace_figures import Figures, figures
+from twinloop.trace.host_placements import place_on_hosts
 from twinloop.trace.trace import Trace, require_trace
 
 #: Starts and waits that differ by no more than this (s) are equal.
@@ -197,7 +198,10 @@ def _find_unmatched(tasks: pl.DataFrame, other_tasks: pl.DataFrame) -> Unmatched
 
 def _count_on_other_machines(a: Trace, b: Trace, ids: pl.Series) -> int | None:
     """Count the tasks that ran on another set of machines; None if a machine is unknown."""
-    pairs = [trace.placements.select("task", "machine").unique() for trace in (a, b)]
+    # The names of instances are those of requests: their hosts are compared.
+    pairs = [
+        place_on_hosts(trace).placements.select("task", "machine").unique() for trace in (a, b)
+    ]
     if any(pair["machine"].null_count() or not pair.height for pair in pairs):
         return None
     pairs_a, pairs_b = pairs

@@ -10,6 +10,11 @@ import numpy as np
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.trace_figures import figures
+from twinloop.report.cloud_results import (
+    find_cloud_results,
+    list_meters,
+    list_service_levels,
+)
 from twinloop.report.figures.carbon import get_intensity, plot_carbon
 from twinloop.report.figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
 from twinloop.report.figures.gantt import plot_gantt
@@ -23,7 +28,12 @@ from twinloop.report.figures.transfers import plot_transfers
 from twinloop.report.figures.usage import plot_usage
 from twinloop.report.key_figures import list_key_figures
 from twinloop.report.pages.data_quality import add_data_quality
-from twinloop.report.pages.fragments import render_cards, render_note, render_paragraph
+from twinloop.report.pages.fragments import (
+    render_cards,
+    render_note,
+    render_paragraph,
+    render_table,
+)
 from twinloop.report.pages.page import Page
 from twinloop.report.pages.run_title import describe_run
 from twinloop.report.quantity_text import format_count
@@ -89,9 +99,29 @@ def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) 
     page = Page(describe_run(require_trace(trace)) if title is None else title)
     page.add(render_paragraph(_describe_origin(trace), "origin"))
     page.add(*render_key_figures(trace))
+    _add_cloud_results(page, trace)
     add_run_figures(page, trace)
     add_data_quality(page, trace)
     return page.write(path)
+
+
+def _add_cloud_results(page: Page, trace: Trace) -> None:
+    """Add tables of the meters and service levels that the clouds of the run describe."""
+    results = find_cloud_results(trace)
+    if results.meters or results.notes:
+        table = render_table(
+            ["meter", "energy", "mean power"], list_meters(results), ["energy", "mean power"]
+        )
+        page.add_section(
+            "Energy by meter",
+            *([table] if results.meters else []),
+            *map(render_note, results.notes),
+        )
+    if results.service_levels:
+        names = ["service level", "beyond the limit", "verdict"]
+        page.add_section(
+            "Service levels", render_table(names, list_service_levels(results), [names[1]])
+        )
 
 
 def add_run_figures(

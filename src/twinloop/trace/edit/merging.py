@@ -24,9 +24,10 @@ _NAME_COLUMNS: Final = {
         ("usage", "task"),
         ("task_files", "task"),
         ("decisions", "subject"),
+        ("transfers", "subject"),
     ),
     "arrays": (("tasks", "array"),),
-    "users": (("tasks", "user"),),
+    "users": (("tasks", "user"), ("instances", "user")),
     "groups": (("tasks", "group"),),
     "queues": (("tasks", "queue"),),
     "partitions": (("tasks", "partition"),),
@@ -36,14 +37,25 @@ _NAME_COLUMNS: Final = {
         ("placements", "machine"),
         ("usage", "machine"),
         ("node_states", "node"),
+        ("instances", "instance"),
+        ("instances", "host"),
+        ("instance_states", "instance"),
         ("power", "node"),
         ("decisions", "subject"),
         ("decisions", "target"),
+        ("transfers", "subject"),
+        ("transfers", "from"),
+        ("transfers", "to"),
     ),
-    "files": (("files", "file"), ("task_files", "file")),
+    "clouds": (("instances", "cloud"),),
+    "files": (("files", "file"), ("task_files", "file"), ("transfers", "file")),
 }
 #: Tables whose duplicate rows are removed if the logs are of one site.
-_SITE_TABLES: Final = ("nodes", "node_states", "power", "files")
+_SITE_TABLES: Final = (
+    "nodes", "node_states", "instances", "instance_states", "power", "transfers", "files",
+)  # fmt: skip
+#: Tables whose columns have names of several kinds: these are collected from the other tables.
+_MIXED_TABLES: Final = ("decisions", "transfers")
 
 
 def merge(
@@ -56,8 +68,8 @@ def merge(
 
     The logs are aligned by their epochs if all are known, otherwise each begins at t = 0. Names
     that several logs have in common get a prefix, and are counted: names of tasks and job arrays
-    always; names of users, groups, queues, partitions, programs, nodes and files unless the logs
-    are of one site.
+    always; names of users, groups, queues, partitions, programs, nodes, instances, clouds and files
+    unless the logs are of one site.
 
     Args:
         traces: The logs.
@@ -207,7 +219,7 @@ def _collect_names(log: Trace, kind: str, *, parents: bool) -> set[str]:
     """Collect the names of a kind in a log; with `parents`, also of parents that are not in it."""
     collected: set[str] = set()
     for table, column in _NAME_COLUMNS[kind]:
-        if table != "decisions" and (parents or column != "parents"):
+        if table not in _MIXED_TABLES and (parents or column != "parents"):
             names = log.tables[table][column]
             collected.update((names.explode() if column == "parents" else names).drop_nulls())
     return collected

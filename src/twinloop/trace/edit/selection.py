@@ -46,7 +46,8 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
 
     Rows that belong to no task (power, decisions on machines, samples of unknown processes) are
     kept if they are `within` an interval, or always if it is None. Nodes and node states are kept;
-    files are removed if only removed tasks use them. `why` completes the notes: "tasks ...".
+    files and rented instances are removed if only removed tasks use them. `why` completes the
+    notes: "tasks ...".
     """
     tasks = trace.tasks.with_row_index("row")
     kept_ids = tasks.filter(inside)["id"].drop_nulls()
@@ -58,6 +59,7 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
     files = trace.files["file"]
     used_before = _is_in(files, trace.task_files["file"])
     used_still = _is_in(files, trace.task_files.filter(~removed_uses)["file"])
+    instances = _find_removed_instances(trace, removed_ids, within)
     removed = {
         "tasks": ~inside,
         "placements": _is_in(trace.placements["task"], removed_ids),
@@ -65,6 +67,9 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
         "decisions": _is_in(trace.decisions["subject"], removed_ids),
         "task_files": removed_uses,
         "files": used_before & ~used_still,
+        "instances": _is_in(trace.instances["instance"], instances),
+        "instance_states": _is_in(trace.instance_states["instance"], instances),
+        "transfers": _is_in(trace.transfers["subject"], pl.concat([removed_ids, instances])),
     }
     if within is not None:
         usage, decisions = trace.usage, trace.decisions
@@ -85,6 +90,23 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
     notes.append(Cleaning(kind="removed", what=f"parents {why}", count=removed_parents))
     kept = trace.replace(manifest=trace.manifest, **{**tables, "tasks": tasks})
     return kept.with_manifest(cleaned=notes)
+
+
+def _find_removed_instances(
+    trace: Trace, removed_ids: pl.Series, within: Interval | None
+) -> pl.Series:
+    """Return the names of rented instances of removed tasks, or of no task and not `within`."""
+    rented = trace.instances.drop_nulls("requested")
+    names = rented["instance"]
+    if not names.len():
+        return names
+    is_removed = _is_in(trace.placements["task"], removed_ids)
+    machines = trace.placements["machine"]
+    kept, gone = machines.filter(~is_removed), machines.filter(is_removed)
+    removed = _is_in(names, gone) & ~_is_in(names, kept)
+    if within is not None:
+        removed |= ~_is_in(names, machines) & ~within.contains(rented["requested"])
+    return names.filter(removed)
 
 
 def _is_in(values: pl.Series, names: pl.Series) -> pl.Series:

@@ -41,6 +41,13 @@ class Format:
 
 _FORMATS: dict[str, Format] = {}
 _EMPTY: Final = "is empty"
+_TABLE: Final = "looks like a table in text with columns of unknown meaning"
+_MAP_REMEDY: Final = (
+    "name them id, submit, run_time, requested_cores and so on, or map them: twinloop convert "
+    "--column submit=NAME --unit submit=ms; columns= and units= in Python; in a scenario, "
+    "{path: ..., format: csv, options: {columns: {submit: NAME}, units: {submit: ms}}}; another "
+    "format is chosen by --format NAME or `format: NAME`"
+)
 
 
 def register(form: Format) -> None:
@@ -106,7 +113,9 @@ def recognise(path: str | Path) -> Format:
         what,
         kind="empty-log" if what == _EMPTY else "unknown-format",
         file=path,
-        remedy="name the format: twinloop convert --format NAME, format=NAME in Python, or "
+        remedy=_MAP_REMEDY
+        if what == _TABLE
+        else "name the format: twinloop convert --format NAME, format=NAME in Python, or "
         f"format: NAME beside the path in a scenario; known: {known}",
     )
 
@@ -128,10 +137,7 @@ def _describe_unknown(path: Path, start: bytes) -> str:
         return _EMPTY
     first = start.partition(b"\n")[0]
     if any(first.count(mark) > 1 for mark in (b",", b";", b"\t")):
-        return (
-            "looks like a table in text, whose columns need a map "
-            "(twinloop convert --column, or columns= in Python)"
-        )
+        return _TABLE
     whole = len(start) < 1 << 16
     if whole and {line.lstrip()[:1] for line in start.splitlines()} - {b""} == {b";"}:
         return "has no job, only comments, like the header of an SWF log"

@@ -1,0 +1,50 @@
+"""Errors of clouds that are found when a scenario is compiled: what is wrong, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clouds.cases import make_host, make_scenario, make_task
+from twinloop.description.errors import InputError
+from twinloop.engine import Simulation
+from twinloop.scenario import Scenario
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("controllers.placement", "frist-fit", "controllers.placement.name"),
+        ("controllers.placement", "on-demand", "controllers.placement.name"),
+        (
+            "controllers.placement",
+            {"name": "first-fit", "options": {"queue": "blok"}},
+            "controllers.placement.options.queue",
+        ),
+        ("controllers.machines", "ondemand", "controllers.machines.name"),
+        (
+            "controllers.consolidation",
+            {"name": "consolidate", "options": {"interval": 0}},
+            "controllers.consolidation.options.interval",
+        ),
+    ],
+)
+def test_errors_of_controllers_have_their_path(path: str, value: Any, field: str) -> None:
+    role = path.split(".")[1]
+    scenario = make_scenario([make_host()], [make_task(0)], controllers={role: value})
+    with pytest.raises(InputError) as caught:
+        Simulation(scenario)
+    assert f"platform.clouds[0].{field}: " in str(caught.value)
+
+
+def test_errors_of_the_client_have_the_line_of_its_option(tmp_path: Path) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text(
+        "platform: {clusters: [{hosts: [{cores: 1}]}], clouds: [{name: east}]}\n"
+        "workload: {tasks: [{id: a, run_time: 1}]}\n"
+        "policy:\n  name: one-per-task\n  options:\n    cloud: west\n"
+    )
+    with pytest.raises(InputError, match=r"cloud\.yaml:6: policy\.options\.cloud: unknown cloud"):
+        Simulation(Scenario.load(file))
