@@ -265,7 +265,7 @@ def make_day(method: str | None) -> CompiledScenario:
     # The instances that live at the beginning have exponential rests; then as many come as go.
     count = rng.poisson(LIVE * DAY / LIFETIME)
     later = np.sort(rng.uniform(0.0, DAY, 2 * count))
-    rate = 0.5 * (1 - 0.8 * np.cos(2 * np.pi * later / DAY))
+    rate = 0.5 * (1 - 0.3 * np.cos(2 * np.pi * later / DAY))
     later = later[rng.uniform(0.0, 1.0, len(later)) < rate]
     submit = np.concatenate([np.zeros(LIVE), later])
     length = np.minimum(rng.exponential(LIFETIME, len(submit)), DAY - submit) + 1.0
