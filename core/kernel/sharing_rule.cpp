@@ -20,25 +20,41 @@ struct Filling {
     std::uint32_t open;  // flows without a rate yet
 };
 
+// A link on its own: the level at which its flows saturate it if no other link does before, and the
+// flows for which it is the first one.
+struct Narrow {
+    double level;
+    std::uint32_t flows;
+};
+
 // Reused between solutions, so that it stays in the caches.
 struct Scratch {
     std::vector<Filling> links;
     KeyHeap full;
     KeyHeap met;
+    std::vector<Narrow> narrow;            // by link
+    std::vector<std::uint32_t> narrowest;  // by flow
 };
-thread_local Scratch scratch;
+// Not inlined: the address of a variable of a thread costs a call, which the compiler would repeat
+// for every access.
+[[gnu::noinline]] Scratch& get_scratch() {
+    thread_local Scratch scratch;
+    return scratch;
+}
 
 // `Uniform`: all flows are single activities of weight 1, so that nothing is read for it.
 template <bool Uniform>
 class Filler {
   public:
-    Filler(Group& group, const ActivityPool& pool, Scratch& kept = scratch)
+    Filler(Group& group, const ActivityPool& pool, Scratch& kept = get_scratch())
         : group_(group), pool_(pool), flows_(group.flows()), round_(group.next_round()),
-          links_(kept.links), full_(kept.full), met_(kept.met) {
-        links_.clear();
-        for (const Link& link : group.links())
-            links_.push_back({link.capacity, 0.0, link.weights.value(), 0.0,
-                              static_cast<std::uint32_t>(link.flows.size())});
+          links_(kept.links), full_(kept.full), met_(kept.met), narrow_(kept.narrow),
+          narrowest_(kept.narrowest) {
+        const std::vector<Link>& links = group.links();
+        links_.resize(links.size());
+        for (std::size_t at = 0; at < links.size(); ++at)
+            links_[at] = {links[at].capacity, 0.0, links[at].weights.value(), 0.0,
+                          static_cast<std::uint32_t>(links[at].flows.size())};
     }
 
     [[nodiscard]] std::vector<Filling>& links() { return links_; }
@@ -86,7 +102,38 @@ class Filler {
             for (const std::uint32_t flow : group_.links()[link].flows)
                 if (open(flow)) close(flow, Uniform ? level : level * group_.weight(flow));
         }
-        // Rounding errors of a saturated link count as 0: a lower class must not use them.
+        finish();
+    }
+
+    // The same where no flow waits for another one: each link that is the narrowest one of a flow
+    // is so for all of its flows. Then no order matters. Otherwise nothing is done.
+    [[nodiscard]] bool fill_at_once() {
+        if (group_.limited()) return false;
+        narrow_.resize(links_.size());
+        for (std::uint32_t index = 0; index < links_.size(); ++index) {
+            links_[index].full_weight = links_[index].weight;
+            narrow_[index] = {level_of(index), 0};
+        }
+        narrowest_.resize(flows_.size());
+        for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
+            narrowest_[flow] = find_narrowest(flow);
+            ++narrow_[narrowest_[flow]].flows;
+        }
+        for (std::uint32_t index = 0; index < links_.size(); ++index)
+            if (narrow_[index].flows != 0 && narrow_[index].flows != links_[index].open)
+                return false;
+        for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
+            const double level = narrow_[narrowest_[flow]].level;
+            group_.links()[narrowest_[flow]].level = level;
+            close(flow, Uniform ? level : level * group_.weight(flow));
+        }
+        finish();
+        return true;
+    }
+
+  private:
+    // Rounding errors of a saturated link count as 0: a lower class must not use them.
+    void finish() {
         for (std::uint32_t index = 0; index < links_.size(); ++index) {
             Link& link = group_.links()[index];
             link.used = links_[index].used;
@@ -94,7 +141,18 @@ class Filler {
         }
     }
 
-  private:
+    // Of links with equal levels, `fill` takes the one with the lowest number.
+    [[nodiscard]] std::uint32_t find_narrowest(std::uint32_t flow) const {
+        std::uint32_t found = none;
+        for (const Hop& hop : group_.hops(flow)) {
+            const double level = narrow_[hop.link].level;
+            if (found == none || level < narrow_[found].level ||
+                (level == narrow_[found].level && hop.link < found))
+                found = hop.link;
+        }
+        return found;
+    }
+
     [[nodiscard]] bool open(std::uint32_t flow) const { return flows_[flow].closed != round_; }
 
     // Remaining capacity of a link per unit of weight of its open flows.
@@ -131,16 +189,18 @@ class Filler {
     std::vector<Filling>& links_;
     KeyHeap& full_;  // links by the level at which they are saturated
     KeyHeap& met_;   // flows by the level at which they reach their limit
+    std::vector<Narrow>& narrow_;
+    std::vector<std::uint32_t>& narrowest_;
 };
 
 }  // namespace
 
 void MaxMin::assign(Group& group, const ActivityPool& pool) const {
-    if (group.is_uniform()) {
-        Filler<true>(group, pool).fill();
-    } else {
-        Filler<false>(group, pool).fill();
-    }
+    const auto solve = [](auto filler) {
+        if (!filler.fill_at_once()) filler.fill();
+    };
+    if (group.is_uniform()) solve(Filler<true>(group, pool));
+    else solve(Filler<false>(group, pool));
 }
 
 void StrictPriority::assign(Group& group, const ActivityPool& pool) const {

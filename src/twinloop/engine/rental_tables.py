@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from twinloop.engine.compiled_scenario import CompiledScenario
-    from twinloop.platform.clouds import Cloud
+    from twinloop.platform.clouds import Cloud, Image, InstanceType
 
 #: In records, numbers of machines from this one on are numbers of rentals.
 _LABEL_BIT: Final = np.uint32(2**31)
@@ -65,12 +65,6 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
     log = {name: values[order] for name, values in log.items()}
     clouds = compiled.machines.platform.clouds
     hosts = pl.Series([*compiled.names.machines, None], dtype=pl.String)
-    kinds = {
-        field: [
-            getattr(clouds[c], field)[i].name for c, i in zip(log["cloud"], log[one], strict=True)
-        ]
-        for field, one in (("types", "type"), ("images", "image"))
-    }
     users = pl.Series([*compiled.names.users, None], dtype=pl.String)
     frame = pl.DataFrame(
         {
@@ -84,8 +78,8 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
             "cloud": pl.Series([each.name for each in clouds]).gather(
                 log["cloud"].astype(np.int64)
             ),
-            "type": kinds["types"],
-            "image": kinds["images"],
+            "type": _name_choices([cloud.types for cloud in clouds], log["cloud"], log["type"]),
+            "image": _name_choices([cloud.images for cloud in clouds], log["cloud"], log["image"]),
             "user": users.gather(
                 np.where(log["user"] < 0, users.len() - 1, log["user"]).astype(np.int64)
             ),
@@ -95,6 +89,17 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
         }
     )
     return conform_table("instances", frame)
+
+
+def _name_choices(
+    choices: Sequence[Sequence[InstanceType | Image]],
+    clouds: NDArray[Any],
+    numbers: NDArray[Any],
+) -> pl.Series:
+    """Return the names of types or images, which are numbered by cloud."""
+    names = pl.Series([each.name for own in choices for each in own], dtype=pl.String)
+    first = np.cumsum([0, *map(len, choices)])[:-1]
+    return names.gather(first[clouds.astype(np.int64)] + numbers.astype(np.int64))
 
 
 def list_migrations(hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
