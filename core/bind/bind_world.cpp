@@ -8,6 +8,7 @@
 #include <chrono>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
@@ -333,6 +334,43 @@ nb::dict migrations(const WorldHandle& self) {
     return columns;
 }
 
+// Messages between the clients and the controllers of clouds that have arrived.
+nb::dict messages(const WorldHandle& self) {
+    const auto run = self.hold();
+    const SharedRows<MessageRow>& log = run->state().records.messages;
+    nb::dict columns;
+    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
+    columns["cloud"] = as_array(log, [](const auto& row) { return row.cloud; });
+    columns["answers"] = as_array(log, [](const auto& row) { return std::uint8_t{row.answers}; });
+    columns["bytes"] = as_array(log, [](const auto& row) { return row.bytes; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
+    return columns;
+}
+
+void describe_instance(WorldHandle& self, std::int64_t cloud, std::int64_t rental) {
+    const auto run = self.hold();
+    const WorldState& state = run->state();
+    if (cloud < 0 || std::cmp_greater_equal(cloud, state.clouds.size()))
+        throw nb::index_error("there is no such cloud");
+    if (rental < 0 || std::cmp_greater_equal(rental, state.rentals))
+        throw nb::index_error("there is no such instance");
+    run->describe_instance(static_cast<std::size_t>(cloud), static_cast<std::uint32_t>(rental));
+}
+
+// The answers to `describe_instance` that the client has.
+nb::dict descriptions(const WorldHandle& self) {
+    const auto run = self.hold();
+    const SharedRows<DescriptionRow>& log = run->state().records.descriptions;
+    nb::dict columns;
+    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
+    columns["state"] = as_array(log, [](const auto& row) { return code(row.state); });
+    columns["asked"] = as_array(log, [](const auto& row) { return row.asked; });
+    columns["answered"] = as_array(log, [](const auto& row) { return row.answered; });
+    columns["received"] = as_array(log, [](const auto& row) { return row.received; });
+    return columns;
+}
+
 // The states of rented instances: those that have ended, then the present ones.
 nb::dict rental_states(const WorldHandle& self) {
     const auto run = self.hold();
@@ -494,6 +532,14 @@ void bind_world(nb::module_& module) {
              nb::sig("def rentals(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("migrations", &migrations,
              nb::sig("def migrations(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("messages", &messages,
+             nb::sig("def messages(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("describe_instance", &describe_instance, nb::arg("cloud"), nb::arg("rental"),
+             "Ask the controller of a cloud for the state of an instance, by the number of its "
+             "rental.")
+        .def("descriptions", &descriptions,
+             nb::sig("def descriptions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
+             "The answers that the client has received.")
         .def("rental_states", &rental_states,
              nb::sig("def rental_states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))

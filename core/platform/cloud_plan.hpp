@@ -41,6 +41,16 @@ struct MigrationPlan {
     double bandwidth = never;
 };
 
+// The requests of the client and the answers of the provider, as messages over the network.
+struct MessagePlan {
+    std::uint32_t client = none;  // node; none: requests and answers take no time
+    std::uint32_t controller = none;
+    double request = 0.0;  // bytes of a request
+    double reply = 0.0;    // bytes of an answer
+
+    [[nodiscard]] bool used() const { return client != none; }
+};
+
 struct CloudPlan {
     std::vector<MachineId> hosts;  // in the order of their numbers in the scheduler of the cloud
     std::vector<ImagePlan> images;
@@ -52,6 +62,7 @@ struct CloudPlan {
     double inter_boot_delay = 0.0;  // at least, between two starts (s)
     bool hosts_begin_off = false;
     MigrationPlan migration;
+    MessagePlan messages;
     double billing_unit = never;  // s; every begun one is billed
     double unit_price = 0.0;
     bool billed_from_request = true;  // otherwise from the allocation of its host

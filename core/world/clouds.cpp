@@ -56,6 +56,10 @@ void Clouds::rent(MachineId instance, const Rental& rental) {
     mine.rental = rental;
     mine.requested = mine.since = world_.now();
     mine.state = InstanceState::requested;
+    send(instance, InstanceRequest::run);
+}
+
+void Clouds::accept(MachineId instance) {
     const double delay = plan(instance).decision_delay;
     if (delay > 0) set_timer(instance, world_.now() + delay);
     else enqueue(instance);
@@ -87,7 +91,12 @@ void Clouds::enqueue(MachineId instance) {
     cloud.call = true;
 }
 
-void Clouds::release(MachineId instance) { finish(instance, RentalEnd::released); }
+void Clouds::release(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    if (mine.serial == none) return;  // it has ended, and the client will be informed
+    mine.view = ClientView::given_back;
+    send(instance, InstanceRequest::terminate);
+}
 
 void Clouds::refuse(std::size_t cloud, TaskId number) {
     finish(world_.clouds[cloud].machines[number], RentalEnd::refused);
@@ -248,8 +257,7 @@ void Clouds::become_ready(MachineId instance) {
     world_.rented[instance].ready = world_.now();
     world_.clouds[world_.rented[instance].rental.cloud].scheduler.set_starting(
         world_.fleet[instance].number, false);
-    world_.scheduler.open_rented(instance);
-    world_.call = true;
+    answer(instance, world_.rented[instance].serial, RentalEvent::ready);
 }
 
 // --- end ----------------------------------------------------------------------------------------
@@ -287,11 +295,9 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
     if (world_.records.recording.placements)
         world_.records.rentals.push_back({mine.serial, mine.rental, mine.host, mine.requested,
                                           mine.placed, mine.ready, world_.now(), reason});
-    mine.serial = none;
     constexpr RentalEvent events[] = {RentalEvent::ended, RentalEvent::ended, RentalEvent::refused,
                                       RentalEvent::lost};
-    world_.scheduler.end_rented(instance, events[static_cast<std::size_t>(reason)]);
-    world_.call = true;
+    answer(instance, std::exchange(mine.serial, none), events[static_cast<std::size_t>(reason)]);
 }
 
 // --- migration ----------------------------------------------------------------------------------
@@ -361,9 +367,11 @@ void Clouds::stop_tasks(MachineId instance) {
 }
 
 void Clouds::continue_tasks(MachineId instance) {
-    world_.rented[instance].stopped = false;
+    RentedInstance& mine = world_.rented[instance];
+    mine.stopped = false;
     MachineChanges(world_).resume_tasks(instance);
-    world_.scheduler.set_present(instance, true);
+    if (mine.view == ClientView::open) world_.scheduler.set_present(instance, true);
+    else if (mine.view == ClientView::informed) open_to_client(instance);
     world_.call = true;
 }
 

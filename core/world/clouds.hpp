@@ -15,10 +15,13 @@ class Clouds {
     static constexpr std::uint32_t transfer_member = 0xfffffffdU;
     static constexpr std::uint32_t boot_member = 0xfffffffcU;
     static constexpr std::uint32_t migration_member = 0xfffffffbU;
+    static constexpr std::uint32_t message_member = 0xfffffffaU;
 
     // An order of the client to rent an instance, or to end it.
     void rent(MachineId instance, const Rental& rental);
     void release(MachineId instance);
+    // A question of the client for the state of an instance, by the serial number of its rental.
+    void describe(std::size_t cloud, std::uint32_t serial);
     // An order of the provider: the instance is placed on a host, or refused.
     void allocate(std::size_t cloud, TaskId number);
     void refuse(std::size_t cloud, TaskId number);
@@ -32,6 +35,7 @@ class Clouds {
     void end_transfer(MachineId instance, Ending how, const Final& figures);
     void end_boot(MachineId instance);
     void end_round(MachineId instance, Ending how, const Final& figures);
+    void end_message(std::uint32_t id, Ending how);
 
     // Hosts are shared by activities from now on.
     void begin_sharing();
@@ -41,6 +45,17 @@ class Clouds {
     [[nodiscard]] const ImagePlan& image(MachineId instance) const;
     void enter(MachineId instance, InstanceState state);
     void set_timer(MachineId instance, double time);
+    // Requests to the controller and answers to the client, which are messages where the cloud has
+    // them.
+    void send(MachineId instance, InstanceRequest request);
+    void answer(MachineId instance, std::uint32_t serial, RentalEvent event);
+    void carry_out(MachineId instance, InstanceRequest request);
+    void inform(MachineId instance, RentalEvent event);
+    void answer_description(CloudMessage message);
+    void record_description(const CloudMessage& message);
+    void begin_message(CloudMessage message);
+    void accept(MachineId instance);
+    void open_to_client(MachineId instance);
     void enqueue(MachineId instance);
     void begin_start(MachineId instance);
     void begin_boot(MachineId instance);

@@ -1532,6 +1532,16 @@ class ClusterRun:
 
     def migrations(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
+    def messages(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def describe_instance(self, cloud: int, rental: int) -> None:
+        """
+        Ask the controller of a cloud for the state of an instance, by the number of its rental.
+        """
+
+    def descriptions(self) -> dict[str, numpy.typing.NDArray[Any]]:
+        """The answers that the client has received."""
+
     def rental_states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
     def use(self) -> dict[str, numpy.typing.NDArray[Any]]: ...

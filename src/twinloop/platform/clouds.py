@@ -31,6 +31,7 @@ from twinloop.description.quantities import (
     Positive,
     Seconds,
 )
+from twinloop.platform.cloud_messages import CloudMessages
 from twinloop.platform.meters import CloudMeter, check_meters
 from twinloop.platform.network import SharedStore
 from twinloop.platform.service_level import ServiceLevel
@@ -286,6 +287,11 @@ class Cloud(Description):
         0.0, description="minimum time between the starts of two instances (s)"
     )
     migration: Migration = Field(default_factory=Migration, description="migration of instances")
+    messages: CloudMessages | None = Field(
+        None,
+        description="requests of the client and answers of the provider as messages over the "
+        "network; by default they take no time",
+    )
     meters: tuple[CloudMeter, ...] = Field(
         (),
         description="meters: the power of hosts, and powers computed from it, such as of the "
