@@ -138,8 +138,7 @@ void Clouds::end_message(std::uint32_t id, Ending how) {
     transfers.end(world_.simulation, message.transfer, how);
     if (world_.records.recording.placements)
         world_.records.messages.push_back({message.serial, message.cloud, message.answers,
-                                           transfer.spec.bytes, transfer.registered,
-                                           world_.now()});
+                                           transfer.spec.bytes, transfer.registered, world_.now()});
     if (message.request == InstanceRequest::describe) {
         if (message.answers) record_description(message);
         else answer_description(message);

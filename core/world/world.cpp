@@ -170,9 +170,7 @@ double World::next_time() {
 }
 
 // Messages arrive also after the last task: instances exist until then.
-bool World::continues() const {
-    return state_.is_open() || waiting_ || state_.messages.live() > 0;
-}
+bool World::continues() const { return state_.is_open() || waiting_ || state_.messages.live() > 0; }
 
 // The time of the next instant, if that is the time of the next event.
 double World::time_of_instant(double next) const {
@@ -585,6 +583,8 @@ void World::forget_history() {
     records.rentals.clear();
     records.migrations.clear();
     records.instance_states.clear();
+    records.messages.clear();
+    records.descriptions.clear();
     records.use.clear();
     records.use.resizes.clear();
     records.use.state_powers.clear();

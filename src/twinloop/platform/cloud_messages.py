@@ -49,9 +49,7 @@ def check_messages(
             continue
         is_known = False
         remedy = find_unknown_names([name], [*places, *hosts[:_SUGGESTED]], "node")[0][1]
-        findings.add(
-            (*address, field), f"unknown node '{name}'", remedy, kind="unknown-reference"
-        )
+        findings.add((*address, field), f"unknown node '{name}'", remedy, kind="unknown-reference")
     if is_known and not are_connected(platform, messages.client, messages.controller):
         findings.add(
             address,

@@ -364,7 +364,9 @@ def are_connected(platform: Platform, first: str, second: str) -> bool:
     links = expand_links(platform)
     if not links or platform.network is None:
         return True
-    if frozenset((first, second)) in {frozenset(route.between) for route in platform.network.routes}:
+    if frozenset((first, second)) in {
+        frozenset(route.between) for route in platform.network.routes
+    }:
         return True
     return second in _reach(first, _list_neighbours(links))
 
