@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -46,9 +47,11 @@ struct MessagePlan {
     std::uint32_t client = none;  // node; none: requests and answers take no time
     std::uint32_t controller = none;
     double request = 0.0;  // bytes of a request
-    double reply = 0.0;    // bytes of an answer
+    double reply =
+        std::numeric_limits<double>::quiet_NaN();  // bytes of an answer; NaN: answers take no time
 
     [[nodiscard]] bool used() const { return client != none; }
+    [[nodiscard]] bool has_answers() const { return used() && !std::isnan(reply); }
 };
 
 struct CloudPlan {

@@ -45,9 +45,9 @@ void Clouds::carry_out(MachineId instance, InstanceRequest request) {
 // --- answers ------------------------------------------------------------------------------------
 
 void Clouds::answer(MachineId instance, std::uint32_t serial, RentalEvent event) {
-    RentedInstance& mine = world_.rented[instance];
+    const RentedInstance& mine = world_.rented[instance];
     // The client knows of an end that it has ordered itself.
-    if (event == RentalEvent::ended || !plan(instance).messages.used()) {
+    if (event == RentalEvent::ended || !plan(instance).messages.has_answers()) {
         inform(instance, event);
         return;
     }
@@ -100,7 +100,7 @@ void Clouds::answer_description(CloudMessage message) {
         if (each.serial == message.serial) message.state = each.state;
     message.answers = true;
     message.answered = world_.now();
-    if ((*world_.scenario->clouds)[message.cloud].messages.used()) begin_message(message);
+    if ((*world_.scenario->clouds)[message.cloud].messages.has_answers()) begin_message(message);
     else record_description(message);
 }
 

@@ -29,7 +29,7 @@ from tests.clouds.test_life_cycle import MODES, both_modes
 from tests.clouds.test_migration import SPREAD, TASKS, make_hosts
 from tests.examples import examples
 from twinloop.description import InputError
-from twinloop.engine import Simulation
+from twinloop.engine import CompiledScenario, Simulation
 from twinloop.scenario import Scenario
 
 #: The controller is at the node of the images: its answers share the port with them.
@@ -37,7 +37,7 @@ MESSAGES = {"client": "office", "controller": "images"}
 
 
 def describe(
-    *args: Any, latency: float = 0.0, size: float = 0.0, reply: float = 0.0, **others: Any
+    *args: Any, latency: float = 0.0, size: float = 0.0, reply: float | None = 0.0, **others: Any
 ) -> Scenario:
     """Describe a cloud whose messages have these sizes (bytes), between an office and a store."""
     return make_scenario(*args, **others).replace(
@@ -133,6 +133,20 @@ def test_an_instance_has_its_host_until_the_request_for_its_end_arrives() -> Non
         assert energy == pytest.approx(IDLE * 25 + (MAX - IDLE) * 20)
 
 
+def test_answers_without_messages_take_no_time() -> None:
+    sim = finish([make_host()], [make_task(0)], latency=1.0, reply=None)
+    assert list_times(sim) == [(1.0, 11.0)]
+    assert list_rentals(sim, "ready", "end") == [(1.0, 12.0)]
+    assert list_messages(sim, "start", "end") == [(0.0, 1.0), (11.0, 12.0)]
+
+
+@pytest.mark.parametrize("size", [0.0, 200 * MB])
+def test_sizes_are_values_of_a_run(size: float) -> None:
+    compiled = CompiledScenario(describe([make_host()], [make_task(0)], size=100 * MB))
+    figures = compiled.run({"platform.clouds[0].messages.size": size})
+    assert figures["wait_mean_s"] == pytest.approx(size / (100 * MB))
+
+
 def test_limits_count_an_instance_until_its_end() -> None:
     tasks = [make_task(0), make_task(1)]
     sim = finish([make_host()], tasks, latency=1.0, limits={"instances": 1})
@@ -209,7 +223,7 @@ READY, START = 6.0, 6.5
 def start_one(mode: str) -> Simulation:
     """A task of the size of the host, and later another one."""
     tasks = [make_task(0, cores=4), make_task(1, submit=100, cores=4)]
-    sim = start(
+    return start(
         [make_host("a", memory="8 GB", store={"capacity": "1 GB"})],
         tasks,
         image=IMAGE,
@@ -217,7 +231,6 @@ def start_one(mode: str) -> Simulation:
         decision_delay="1s",
         model=MODES[mode],
     )
-    return sim
 
 
 @both_modes

@@ -111,7 +111,7 @@ def _build_messages(machines: MachineTable, cloud: Cloud) -> dict[str, Any]:
         "client_node": nodes.index(messages.client) if messages else _NONE,
         "controller_node": nodes.index(messages.controller) if messages else _NONE,
         "request_bytes": messages.size if messages else 0.0,
-        "reply_bytes": messages.reply if messages else 0.0,
+        "reply_bytes": np.nan if not messages or messages.reply is None else messages.reply,
     }
 
 

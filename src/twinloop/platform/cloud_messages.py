@@ -32,7 +32,10 @@ class CloudMessages(Description):
     client: Name = Field(description="node of the client: a host, a store or a switch")
     controller: Name = Field(description="node of the controller: a host, a store or a switch")
     size: _Size = Field(1000.0, description="size of a request of the client (bytes)")
-    reply: _Size = Field(1000.0, description="size of an answer of the controller (bytes)")
+    reply: _Size | None = Field(
+        1000.0,
+        description="size of an answer of the controller (bytes); null: answers take no time",
+    )
 
 
 def check_messages(
