@@ -6,6 +6,7 @@
 
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bind/arrays.hpp"
@@ -67,6 +68,43 @@ nb::dict migrations(const WorldHandle& self) {
     columns["rounds"] = as_array(log, [](const auto& row) { return row.rounds; });
     columns["completed"] =
         as_array(log, [](const auto& row) { return std::uint8_t{row.completed}; });
+    return columns;
+}
+
+// Messages between the clients and the controllers of clouds that have arrived.
+nb::dict messages(const WorldHandle& self) {
+    const auto run = self.hold();
+    const SharedRows<MessageRow>& log = run->state().records.messages;
+    nb::dict columns;
+    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
+    columns["cloud"] = as_array(log, [](const auto& row) { return row.cloud; });
+    columns["answers"] = as_array(log, [](const auto& row) { return std::uint8_t{row.answers}; });
+    columns["bytes"] = as_array(log, [](const auto& row) { return row.bytes; });
+    columns["start"] = as_array(log, [](const auto& row) { return row.start; });
+    columns["end"] = as_array(log, [](const auto& row) { return row.finish; });
+    return columns;
+}
+
+void describe_instance(WorldHandle& self, std::int64_t cloud, std::int64_t rental) {
+    const auto run = self.hold();
+    const WorldState& state = run->state();
+    if (cloud < 0 || std::cmp_greater_equal(cloud, state.clouds.size()))
+        throw nb::index_error("there is no such cloud");
+    if (rental < 0 || std::cmp_greater_equal(rental, state.rentals))
+        throw nb::index_error("there is no such instance");
+    run->describe_instance(static_cast<std::size_t>(cloud), static_cast<std::uint32_t>(rental));
+}
+
+// The answers to `describe_instance` that the client has.
+nb::dict descriptions(const WorldHandle& self) {
+    const auto run = self.hold();
+    const SharedRows<DescriptionRow>& log = run->state().records.descriptions;
+    nb::dict columns;
+    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
+    columns["state"] = as_array(log, [](const auto& row) { return code(row.state); });
+    columns["asked"] = as_array(log, [](const auto& row) { return row.asked; });
+    columns["answered"] = as_array(log, [](const auto& row) { return row.answered; });
+    columns["received"] = as_array(log, [](const auto& row) { return row.received; });
     return columns;
 }
 
@@ -179,6 +217,12 @@ Rental rental_from(const Held<World>& run, std::uint16_t cloud, std::uint16_t ty
     return {cloud, type, image, cores, memory, never, user};
 }
 
+template <InstanceRequest wanted>
+void request(WorldHandle& self, std::int64_t instance) {
+    const auto run = self.hold();
+    require_done(run->clouds().request(instance_at(run, instance), wanted));
+}
+
 using InstanceOrder = const char* (Clouds::*)(MachineId);
 
 template <InstanceOrder order>
@@ -211,9 +255,9 @@ void bind_orders(nb::class_<WorldHandle>& run) {
            "Rent an instance and return its machine and its rental; with a validity (s), only an "
            "allocation that expires unless it is used.")
         .def("use_allocation", &carry_out<&Clouds::use>, nb::arg("instance"))
-        .def("suspend", &carry_out<&Clouds::suspend>, nb::arg("instance"))
-        .def("resume", &carry_out<&Clouds::resume>, nb::arg("instance"))
-        .def("reboot", &carry_out<&Clouds::reboot>, nb::arg("instance"))
+        .def("suspend", &request<InstanceRequest::suspend>, nb::arg("instance"))
+        .def("resume", &request<InstanceRequest::resume>, nb::arg("instance"))
+        .def("reboot", &request<InstanceRequest::reboot>, nb::arg("instance"))
         .def("shut_down", &carry_out<&Clouds::shut_down>, nb::arg("instance"))
         .def(
             "terminate",
@@ -291,6 +335,14 @@ void bind_clouds(nb::class_<WorldHandle>& run) {
             nb::sig("def rentals(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("migrations", &migrations,
              nb::sig("def migrations(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("messages", &messages,
+             nb::sig("def messages(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("describe_instance", &describe_instance, nb::arg("cloud"), nb::arg("rental"),
+             "Ask the controller of a cloud for the state of an instance, by the number of its "
+             "rental.")
+        .def("descriptions", &descriptions,
+             nb::sig("def descriptions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
+             "The answers that the client has received.")
         .def("rental_states", &rental_states,
              nb::sig("def rental_states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("present_instances", &present_instances,

@@ -297,6 +297,9 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
                            nb::cast<double>(given["migration_bandwidth"])};
         cloud.memory_store = nb::cast<StoreId>(given["memory_store"]);
         cloud.suspends_locally = nb::cast<bool>(given["suspends_locally"]);
+        cloud.messages = {
+            nb::cast<NodeId>(given["client_node"]), nb::cast<NodeId>(given["controller_node"]),
+            nb::cast<double>(given["request_bytes"]), nb::cast<double>(given["reply_bytes"])};
         cloud.billing_unit = nb::cast<double>(given["billing_unit"]);
         cloud.unit_price = nb::cast<double>(given["unit_price"]);
         cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"

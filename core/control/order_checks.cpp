@@ -179,6 +179,7 @@ const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& 
 const char* find_release_obstacle(const SchedulerState& scheduler, MachineId instance) {
     if (scheduler.is_provider()) return "only the policy of the scenario gives instances back";
     if (!scheduler.is_rented(instance)) return "the machine is not a rented instance";
+    if (scheduler.is_given_back(instance)) return "the instance has been given back already";
     return scheduler.space().occupants(instance) == 0 ? nullptr : "the instance has tasks";
 }
 

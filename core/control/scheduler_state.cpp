@@ -460,6 +460,10 @@ bool SchedulerState::release(MachineId instance) {
     if (const char* why = find_release_obstacle(*this, instance))
         return refuse({.kind = Order::Kind::release, .machine = instance}, {}, why);
     add_order(Order::Kind::release, no_task, instance);
+    // No task begins on it any more, also if the order takes time.
+    rented_[instance] = given_back;
+    absent_[instance] = 1;
+    reopen(instance);
     return true;
 }
 

@@ -158,6 +158,10 @@ class SchedulerState {
     [[nodiscard]] bool is_rented(MachineId machine) const {
         return machine < rented_.size() && rented_[machine] != 0;
     }
+    // Whether the client has given it back, and it has not ended yet.
+    [[nodiscard]] bool is_given_back(MachineId machine) const {
+        return machine < rented_.size() && rented_[machine] == given_back;
+    }
     // The instances that are rented from a cloud, and their cores and memory.
     struct Rented {
         std::uint32_t instances = 0;
@@ -355,7 +359,9 @@ class SchedulerState {
     std::shared_ptr<const CloudPlans> clouds_ = std::make_shared<const CloudPlans>();
     bool is_provider_ = false;
     std::vector<std::uint8_t> in_cloud_;  // by machine: it is a host of a cloud; empty: none is
-    std::vector<std::uint8_t> rented_;    // by machine, up to the last rented instance
+    static constexpr std::uint8_t given_back = 2;
+    // By machine, up to the last rented instance: 0: it is not rented
+    std::vector<std::uint8_t> rented_;
     std::vector<Rental> last_rentals_;    // likewise
     std::vector<MachineId> free_;         // numbers of instances that are gone
     std::vector<Rented> totals_;          // by cloud

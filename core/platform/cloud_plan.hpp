@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -41,6 +42,18 @@ struct MigrationPlan {
     double bandwidth = never;
 };
 
+// The requests of the client and the answers of the provider, as messages over the network.
+struct MessagePlan {
+    std::uint32_t client = none;  // node; none: requests and answers take no time
+    std::uint32_t controller = none;
+    double request = 0.0;  // bytes of a request
+    double reply =
+        std::numeric_limits<double>::quiet_NaN();  // bytes of an answer; NaN: answers take no time
+
+    [[nodiscard]] bool used() const { return client != none; }
+    [[nodiscard]] bool has_answers() const { return used() && !std::isnan(reply); }
+};
+
 struct CloudPlan {
     std::vector<MachineId> hosts;  // in the order of their numbers in the scheduler of the cloud
     std::vector<ImagePlan> images;
@@ -54,7 +67,8 @@ struct CloudPlan {
     MigrationPlan migration;
     StoreId memory_store = none;    // of suspended instances; none: suspension takes no time
     bool suspends_locally = false;  // in the store of the host instead
-    double billing_unit = never;    // s; every begun one is billed
+    MessagePlan messages;
+    double billing_unit = never;  // s; every begun one is billed
     double unit_price = 0.0;
     bool billed_from_request = true;  // otherwise from the allocation of its host
 

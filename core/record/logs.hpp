@@ -163,6 +163,25 @@ struct MigrationRow {
     bool completed;
 };
 
+// A message between the client and the controller of a cloud.
+struct MessageRow {
+    std::uint32_t serial;
+    std::uint16_t cloud;
+    bool answers;  // from the controller to the client
+    double bytes;
+    double start;
+    double finish;
+};
+
+// The answer to a question for the state of a rented instance.
+struct DescriptionRow {
+    std::uint32_t serial;
+    InstanceState state;
+    double asked;
+    double answered;  // by the controller: the time of the state
+    double received;  // by the client
+};
+
 // A period in which a rented instance was in one state.
 struct InstanceStateRow {
     std::uint32_t serial;

@@ -29,6 +29,8 @@ struct Records {
     SharedRows<RentalRow> rentals;
     SharedRows<MigrationRow> migrations;
     SharedRows<InstanceStateRow> instance_states;
+    SharedRows<MessageRow> messages;
+    SharedRows<DescriptionRow> descriptions;  // always: they were asked for
     SharedRows<MachineId> last_machines;
     std::optional<UsageLog> usage;
 

@@ -52,6 +52,10 @@ void World::decide(std::size_t at) {
     }
 }
 
+void World::describe_instance(std::size_t cloud, std::uint32_t serial) {
+    Clouds(state_).describe(cloud, serial);
+}
+
 void World::carry_out(std::size_t at, std::span<const Order> orders) {
     Clouds clouds(state_);
     const SchedulerState& scheduler = state_.clouds[at].scheduler;

@@ -8,10 +8,11 @@
 namespace twinloop {
 
 const char* Clouds::terminate(MachineId instance, bool violent) {
-    if (!violent && world_.scheduler.space().occupants(instance) > 0)
-        return "the instance has tasks";
-    MachineChanges(world_).interrupt_tasks(instance);
-    finish(instance, RentalEnd::released);
+    if (violent && !world_.scheduler.is_given_back(instance))
+        MachineChanges(world_).interrupt_tasks(instance);
+    if (const char* why = find_release_obstacle(world_.scheduler, instance)) return why;
+    world_.scheduler.release(instance);
+    release(instance);
     return nullptr;
 }
 

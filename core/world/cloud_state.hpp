@@ -15,6 +15,35 @@
 
 namespace twinloop {
 
+// What a client asks the controller of a cloud to do with an instance.
+enum class InstanceRequest : std::uint8_t { run, terminate, suspend, resume, reboot, describe };
+
+// A message between the client and the controller of a cloud that is on its way.
+struct CloudMessage {
+    MachineId instance = no_machine;
+    std::uint32_t serial = none;  // of the rental: the number of the instance is used again
+    std::uint16_t cloud = 0;
+    InstanceRequest request = InstanceRequest::run;
+    bool answers = false;  // from the controller to the client
+    // Of an answer: what has happened to the instance, or its state
+    RentalEvent event = RentalEvent::ready;
+    InstanceState state = InstanceState::destroyed;
+    double asked = unknown;     // of a description: the time of the request
+    double answered = unknown;  // and that of the answer
+    TransferId transfer = none;
+};
+
+struct CloudMessages {
+    std::vector<CloudMessage> slots;
+    std::vector<std::uint32_t> free;
+
+    [[nodiscard]] std::size_t live() const { return slots.size() - free.size(); }
+};
+
+// What the client of a rented instance knows of it. Informed: the answer has come while the
+// instance was stopped by a migration.
+enum class ClientView : std::uint8_t { waits, informed, open, given_back };
+
 // A rented instance, by the number of its machine.
 struct RentedInstance {
     // In records, numbers of machines from this one on are numbers of rentals.
@@ -24,6 +53,7 @@ struct RentedInstance {
     Rental rental;
     InstanceState state = InstanceState::destroyed;
     bool boots = false;  // the work of its boot has begun
+    ClientView view = ClientView::waits;
     MachineId host = no_machine;
     EventId timer = none;
     TransferId transfer = none;

@@ -152,6 +152,8 @@ void Clouds::change_cloud(MachineId instance) {
 void Clouds::stop_for_good(MachineId instance) {
     MachineChanges(world_).interrupt_tasks(instance);
     world_.scheduler.set_present(instance, false);
+    if (ClientView& view = world_.rented[instance].view; view != ClientView::given_back)
+        view = ClientView::waits;
     world_.call = true;
 }
 

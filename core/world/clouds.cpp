@@ -73,6 +73,10 @@ void Clouds::rent(MachineId instance, const Rental& rental, bool from_outside, d
     if (from_outside) ++world_.passing_instances;
     mine.is_held = !std::isnan(validity);
     mine.validity = validity;
+    send(instance, InstanceRequest::run);
+}
+
+void Clouds::accept(MachineId instance) {
     const double delay = plan(instance).decision_delay;
     if (delay > 0) set_timer(instance, world_.now() + delay);
     else if (!enqueue(instance)) finish(instance, RentalEnd::refused);
@@ -108,7 +112,12 @@ bool Clouds::is_served(MachineId instance, TaskId number) const {
     return world_.rented[instance].serial != none && world_.fleet[instance].number == number;
 }
 
-void Clouds::release(MachineId instance) { finish(instance, RentalEnd::released); }
+void Clouds::release(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    if (mine.serial == none) return;  // it has ended, and the client will be informed
+    mine.view = ClientView::given_back;
+    send(instance, InstanceRequest::terminate);
+}
 
 void Clouds::refuse(std::size_t cloud, TaskId number) {
     const MachineId instance = world_.clouds[cloud].machines[number];
@@ -330,8 +339,7 @@ void Clouds::become_ready(MachineId instance) {
     mine.boots = false;
     world_.clouds[world_.rented[instance].rental.cloud].scheduler.set_starting(
         world_.fleet[instance].number, false);
-    world_.scheduler.open_rented(instance);
-    world_.call = true;
+    answer(instance, world_.rented[instance].serial, RentalEvent::ready);
 }
 
 // --- end ----------------------------------------------------------------------------------------
@@ -369,12 +377,10 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
     if (reason == RentalEnd::refused) ++totals.refused;
     if (reason == RentalEnd::lost) ++totals.lost;
     record_period(instance, reason);
-    mine.serial = none;
     const RentalEvent event = reason == RentalEnd::refused ? RentalEvent::refused
                               : reason == RentalEnd::lost  ? RentalEvent::lost
                                                            : RentalEvent::ended;
-    world_.scheduler.end_rented(instance, event);
-    world_.call = true;
+    answer(instance, std::exchange(mine.serial, none), event);
 }
 
 // The first period of an instance has the times of its request and of its boot, the last one its
@@ -474,9 +480,11 @@ void Clouds::stop_tasks(MachineId instance, InstanceState state) {
 }
 
 void Clouds::continue_tasks(MachineId instance) {
-    world_.rented[instance].stopped = false;
+    RentedInstance& mine = world_.rented[instance];
+    mine.stopped = false;
     MachineChanges(world_).resume_tasks(instance);
-    world_.scheduler.set_present(instance, true);
+    if (mine.view == ClientView::open) world_.scheduler.set_present(instance, true);
+    else if (mine.view == ClientView::informed) open_to_client(instance);
     world_.call = true;
 }
 

@@ -17,12 +17,15 @@ class Clouds {
     static constexpr std::uint32_t transfer_member = 0xfffffffdU;
     static constexpr std::uint32_t boot_member = 0xfffffffcU;
     static constexpr std::uint32_t migration_member = 0xfffffffbU;
+    static constexpr std::uint32_t message_member = 0xfffffffaU;
 
     // An order of the client to rent an instance, or to end it. `validity`: it only gets a host,
     // and gives it back after that time (s) unless it is used.
     void rent(MachineId instance, const Rental& rental, bool from_outside = false,
               double validity = unknown);
     void release(MachineId instance);
+    // A question of the client for the state of an instance, by the serial number of its rental.
+    void describe(std::size_t cloud, std::uint32_t serial);
     // An order of the provider: the instance is placed on a host, or refused.
     void allocate(std::size_t cloud, TaskId number);
     void refuse(std::size_t cloud, TaskId number);
@@ -34,6 +37,8 @@ class Clouds {
     // Orders from outside. Each returns the reason why it is not possible; nullptr if it is done.
     // `violent`: its tasks are interrupted as by a failure; otherwise it must have none.
     const char* terminate(MachineId instance, bool violent);
+    // Suspend, resume or reboot: by a message where the cloud has them, which is always possible.
+    const char* request(MachineId instance, InstanceRequest request);
     // Its tasks stop, its memory goes to a store, and it leaves its host. It continues on any host.
     const char* suspend(MachineId instance);
     const char* resume(MachineId instance);
@@ -56,6 +61,7 @@ class Clouds {
     void end_transfer(MachineId instance, Ending how, const Final& figures);
     void end_boot(MachineId instance);
     void end_round(MachineId instance, Ending how, const Final& figures);
+    void end_message(std::uint32_t id, Ending how);
 
     // Hosts are shared by activities from now on.
     void begin_sharing();
@@ -72,6 +78,17 @@ class Clouds {
     void leave_host(MachineId instance, RentalEnd reason);
     void record_period(MachineId instance, RentalEnd reason);
     void start(MachineId instance);
+    // Requests to the controller and answers to the client, which are messages where the cloud has
+    // them.
+    void send(MachineId instance, InstanceRequest request);
+    void answer(MachineId instance, std::uint32_t serial, RentalEvent event);
+    void carry_out(MachineId instance, InstanceRequest request);
+    void inform(MachineId instance, RentalEvent event);
+    void answer_description(CloudMessage message);
+    void record_description(const CloudMessage& message);
+    void begin_message(CloudMessage message);
+    void accept(MachineId instance);
+    void open_to_client(MachineId instance);
     void begin_start(MachineId instance);
     void begin_boot(MachineId instance);
     void begin_boot_work(MachineId instance);

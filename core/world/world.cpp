@@ -75,7 +75,7 @@ void World::connect() {
 // --- the loop -----------------------------------------------------------------------------------
 
 bool World::step() {
-    double next = state_.is_open() || waiting_ ? state_.simulation.next_time() : never;
+    double next = continues() ? state_.simulation.next_time() : never;
     const double time = time_of_instant(next);
     needs_outages_ = time >= state_.outages->until && time < never;
     if (needs_outages_ || (state_.records.usage && state_.records.usage->full())) return false;
@@ -149,6 +149,10 @@ void World::ended(std::uint64_t token, Ending how, const Final& figures) {
         Clouds(state_).end_round(slot, how, figures);
         if (how == Ending::cancelled) return;
         ++state_.events;
+    } else if (member == Clouds::message_member) {
+        Clouds(state_).end_message(slot, how);
+        if (how == Ending::cancelled) return;
+        ++state_.events;
     } else if (member == Clouds::boot_member) {
         if (how == Ending::cancelled) return;
         ++state_.events;
@@ -163,12 +167,16 @@ void World::ended(std::uint64_t token, Ending how, const Final& figures) {
 }
 
 double World::next_time() {
-    return time_of_instant(state_.is_open() || waiting_ ? state_.simulation.next_time() : never);
+    return time_of_instant(continues() ? state_.simulation.next_time() : never);
 }
+
+// Messages arrive also after the last task: instances exist until then.
+bool World::continues() const { return state_.is_open() || waiting_ || state_.messages.live() > 0; }
 
 // The time of the next instant, if that is the time of the next event.
 double World::time_of_instant(double next) const {
-    if (!state_.is_open()) return waiting_ && state_.transitions > 0 ? next : never;
+    if (!state_.is_open() && state_.messages.live() == 0)
+        return waiting_ && state_.transitions > 0 ? next : never;
     if (is_called()) return now();
     return count_helpful() > 0 ? next : never;
 }
@@ -584,6 +592,8 @@ void World::forget_history() {
     records.rentals.clear();
     records.migrations.clear();
     records.instance_states.clear();
+    records.messages.clear();
+    records.descriptions.clear();
     records.use.clear();
     records.use.resizes.clear();
     records.use.state_powers.clear();

@@ -81,6 +81,9 @@ class World final : private Client {
     MachineId add_instance(MachineId host, double cores, double memory, bool beyond);
     const char* move_instance(MachineId instance, MachineId host, bool beyond);
     const char* resize_instance(MachineId instance, double cores, bool beyond);
+    // Asks the controller of a cloud for the state of an instance, by the serial number of its
+    // rental. The records have the answer as soon as the client has it.
+    void describe_instance(std::size_t cloud, std::uint32_t serial);
     // Returns the reason why the machine cannot change to the state; nullptr if it does.
     const char* set_state(MachineId machine, StateId target);
     void remove_machine(MachineId machine);
@@ -174,6 +177,7 @@ class World final : private Client {
     };
 
     void connect();
+    [[nodiscard]] bool continues() const;
     [[nodiscard]] double time_of_instant(double next) const;
     [[nodiscard]] std::size_t count_helpful() const;
     void fail_remaining();

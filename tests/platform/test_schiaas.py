@@ -70,6 +70,10 @@ BROKER = """<simschlouder version="1">
 """
 
 
+#: A command of the controller: latencies of `wire`, the backbone and the link of the host, 1 kB.
+COMMAND = 1 + 0.0005 + 0.001 + 1e3 / 1e6
+
+
 def write(folder: Path, clouds: str = CLOUDS, simgrid: str = SIMGRID, broker: str = BROKER) -> Path:
     """Write the three files; return the path of the clouds."""
     (folder / "platform.xml").write_text(simgrid, encoding="utf-8")
@@ -163,7 +167,7 @@ def test_the_parts_of_a_cloud(tmp_path: Path) -> None:
 def test_nothing_is_left_out_without_a_note(tmp_path: Path) -> None:
     assert notes(read_schiaas(write(tmp_path))) == {
         "assumed: the platform of the clouds is platform.xml beside them": 1,
-        "ignored: attribute 'controller' of <config>": 1,
+        "assumed: commands of a controller are messages of 1 kB to the first host of its cloud": 1,
         "ignored: attribute 'controller' of <scheduler>": 1,
         "ignored: attribute 'delay' of <scheduler>": 1,
         "ignored: attribute 'disk' of <instance_type>": 2,
@@ -171,9 +175,37 @@ def test_nothing_is_left_out_without_a_note(tmp_path: Path) -> None:
         "assumed: memory of an instance type is in MiB": 2,
         "ignored: latencies to a store that differ from those from it, which are used": 1,
         "assumed: transfers between hosts of a cluster do not pass its backbone": 1,
-        "ignored: hosts of the platform that no cloud uses, such as controllers and clients": 1,
-        "ignored: links that no route between the stores and hosts of clouds uses": 1,
     }
+
+
+def test_a_controller_sends_commands_over_its_route(tmp_path: Path) -> None:
+    messages = read_schiaas(write(tmp_path)).clouds[0].messages
+    assert messages is not None
+    found = messages.client, messages.controller, messages.size, messages.reply
+    assert found == ("front", "pm-1.me", 1000, None)
+    run = simulate(write(tmp_path), {"run_time": 30, "cores": 1})
+    times = run.transfers.filter(kind="message").select("from", "to", "start", "end").rows()
+    end = COMMAND + 0.0215 + 10 + 20
+    assert times[0] == ("front", "pm-1.me", 0.0, pytest.approx(COMMAND))
+    assert times[1] == ("front", "pm-1.me", pytest.approx(end), pytest.approx(end + COMMAND))
+    assert len(times) == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "node"), [("disk", "repo"), ("pm-2.me", "pm-2.me"), ("nowhere", None)]
+)
+def test_a_controller_may_be_at_a_store_or_a_host_or_not_be_reached(
+    tmp_path: Path, host: str, node: str | None
+) -> None:
+    clouds = CLOUDS.replace('<config controller="front"', f'<config controller="{host}"')
+    platform = read_schiaas(write(tmp_path, clouds))
+    messages = platform.clouds[0].messages
+    assert (messages and messages.client) == node
+    what = "controllers without a route to the hosts of their cloud: commands take no time"
+    assert (f"ignored: {what}" in notes(platform)) == (node is None)
+    # No node was added for it.
+    assert platform.network is not None
+    assert not {host, "front"} & set(platform.network.switches)
 
 
 def test_unknown_elements_and_attributes_are_noted_with_their_lines(tmp_path: Path) -> None:
@@ -191,10 +223,11 @@ def test_unknown_elements_and_attributes_are_noted_with_their_lines(tmp_path: Pa
 
 def test_image_transfer_takes_what_the_files_say(tmp_path: Path) -> None:
     run = simulate(write(tmp_path), {"run_time": 30, "cores": 1})
-    # 20 ms of `up`, 0.5 ms of the backbone, 1 ms of the host; 400 MB at 40 MB/s; no boot.
-    assert run.instances["ready"].to_list() == pytest.approx([0.0215 + 10], rel=1e-12)
+    # The command; 20 ms of `up`, 0.5 ms of the backbone, 1 ms of the host; 400 MB at 40 MB/s; no
+    # boot.
+    assert run.instances["ready"].to_list() == pytest.approx([COMMAND + 0.0215 + 10], rel=1e-12)
     # 30 reference seconds at a speed of 1.5.
-    assert run.placements["end"].to_list() == pytest.approx([0.0215 + 10 + 20], rel=1e-12)
+    assert run.placements["end"].to_list() == pytest.approx([COMMAND + 0.0215 + 10 + 20], rel=1e-12)
 
 
 def test_files_are_read_and_written_at_the_bandwidth_of_their_direction(tmp_path: Path) -> None:
@@ -202,14 +235,17 @@ def test_files_are_read_and_written_at_the_bandwidth_of_their_direction(tmp_path
     files = [{"name": "in", "size": "20 MB"}, {"name": "out", "size": "20 MB"}]
     task = {"run_time": 3, "cores": 1, "reads": ["in"], "writes": ["out"]}
     run = simulate(write(tmp_path, clouds), task, files=files)
-    times = (run.transfers["end"] - run.transfers["start"]).to_list()
+    moved = run.transfers.filter(run.transfers["kind"] != "message")
+    times = (moved["end"] - moved["start"]).to_list()
     assert times == pytest.approx([0.0215 + 20 / 40, 0.0215 + 20 / 10], rel=1e-9)
 
 
 def test_instances_start_at_least_the_delay_apart_on_the_emptiest_host(tmp_path: Path) -> None:
     clouds = CLOUDS.replace('image_caching="OFF"', 'image_caching="PRE"')
     run = simulate(write(tmp_path, clouds), *[{"run_time": 30, "cores": 1}] * 3)
-    assert run.instances["ready"].to_list() == [0, 5, 10]
+    # Three commands share the bandwidth.
+    first = COMMAND + 2e3 / 1e6
+    assert run.instances["ready"].to_list() == pytest.approx([first, first + 5, first + 10])
     assert run.instances["host"].to_list() == ["pm-1.me", "pm-2.me", "pm-1.me"]
 
 
@@ -245,8 +281,10 @@ def test_simschlouder_adds_boot_limit_and_billing_and_comes_first(tmp_path: Path
     assert (cloud.billing.unit, cloud.billing.price) == (60, 1)
     assert platform.clusters[0].hosts[0].speed == 2  # 3 Gf / 1.5 Gf
     run = simulate(platform, {"run_time": 30, "cores": 4})
-    assert run.instances["ready"].to_list() == pytest.approx([10.0215 + 48 + 6], rel=1e-12)
-    # Released at 79.0215 s: the second minute has begun.
+    assert run.instances["ready"].to_list() == pytest.approx(
+        [COMMAND + 10.0215 + 48 + 6], rel=1e-12
+    )
+    # Ended at 81.0265 s: the second minute has begun.
     assert run.instances["price"].to_list() == [2]
     found = notes(platform)
     assert found["assumed: the price of a billing unit (BTU) is 1"] == 1
@@ -303,7 +341,7 @@ def test_two_clouds_with_parts_of_one_cluster(tmp_path: Path) -> None:
     # Both storages are called `repo`, so they are named by cloud and host.
     assert [store.name for store in platform.stores] == ["east-disk", "west-disk"]
     run = simulate(platform, {"run_time": 30, "cores": 1})
-    assert run.instances["ready"].to_list() == pytest.approx([10.0215], rel=1e-12)
+    assert run.instances["ready"].to_list() == pytest.approx([COMMAND + 10.0215], rel=1e-12)
 
 
 # --- routes ---------------------------------------------------------------------------------------
@@ -555,10 +593,18 @@ def test_all_real_files_are_read(schlouder: Path) -> None:
 
 @pytest.mark.realdata
 @pytest.mark.parametrize(
-    ("name", "latency", "rate", "boot", "speed"),
+    ("name", "latency", "rate", "boot", "speed", "command"),
     [
-        # The up link of the storage, the backbone and the link of a host.
-        ("regular.openstack-icps.v5", 0.025 + 0.0001 + 0.0001, 36e6, 48 + 6, 1.0),
+        # The up link of the storage, the backbone and the link of a host. A command: latencies and
+        # the time of 1 kB.
+        (
+            "regular.openstack-icps.v5",
+            0.025 + 0.0001 + 0.0001,
+            36e6,
+            48 + 6,
+            1.0,
+            (0.001 + 0.0001 + 0.0001, 1e3 / 1e9),
+        ),
         # The links of the storage and to the site, the link of the cluster and that of a host.
         (
             "regular.de-hlrs.v1",
@@ -566,11 +612,18 @@ def test_all_real_files_are_read(schlouder: Path) -> None:
             2.5e6,
             197.71 + 47.775,
             1.787138e9 / 1.779863e9,
+            (3 * 0.00017, 1e3 / 940e6),
         ),
     ],
 )
 def test_a_real_cloud_runs_tasks_at_the_times_of_its_files(
-    schlouder: Path, name: str, latency: float, rate: float, boot: float, speed: float
+    schlouder: Path,
+    name: str,
+    latency: float,
+    rate: float,
+    boot: float,
+    speed: float,
+    command: tuple[float, float],
 ) -> None:
     platform = Platform.load(schlouder / f"simschlouder.{name}.xml")
     size = platform.clouds[0].images[0].size
@@ -579,8 +632,12 @@ def test_a_real_cloud_runs_tasks_at_the_times_of_its_files(
     # The images are pre-staged, and the second instance waits for the inter-boot delay.
     run = simulate(platform, task, task)
     delay = platform.clouds[0].inter_boot_delay
-    assert run.instances["ready"].to_list() == pytest.approx([boot, boot + delay])
-    assert run.placements["end"].min() == pytest.approx(boot + 100 / speed)
+    first = command[0] + 2 * command[1] + boot  # two commands at once
+    expected = pytest.approx([first, first + delay], rel=1e-9)
+    assert run.instances["ready"].to_list() == expected
+    assert run.placements["end"].min() == pytest.approx(first + 100 / speed)
     copied = platform.replace(**{"clouds[0].images[0].caching": "none"})
     run = simulate(copied, task)
-    assert run.instances["ready"].to_list() == pytest.approx([latency + size / rate + boot])
+    assert run.instances["ready"].to_list() == pytest.approx(
+        [sum(command) + latency + size / rate + boot]
+    )

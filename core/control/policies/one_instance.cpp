@@ -59,7 +59,8 @@ class OneInstance final : public Controller {
             if (find_place_obstacle(scheduler, task, {&part, 1}, {}) != nullptr) return;
             scheduler.place(task, {&part, 1});
         }
-        if (scheduler.running().empty()) scheduler.release(instance_);
+        if (scheduler.running().empty() && find_release_obstacle(scheduler, instance_) == nullptr)
+            scheduler.release(instance_);
     }
 
   private:

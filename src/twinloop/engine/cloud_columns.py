@@ -13,6 +13,7 @@ from twinloop.description.errors import InputError
 from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
+from twinloop.engine.network_columns import list_nodes
 from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
 from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
@@ -72,6 +73,7 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
                 "migration_bandwidth": cloud.migration.bandwidth or np.inf,
                 "memory_store": _find_memory_store(platform, cloud),
                 "suspends_locally": cloud.suspend_to == LOCAL,
+                **_build_messages(machines, cloud),
                 "billing_unit": cloud.billing.unit if cloud.billing else np.inf,
                 "unit_price": cloud.billing.price if cloud.billing else 0.0,
                 "billed_from_request": not cloud.billing or cloud.billing.counted_from == "request",
@@ -109,6 +111,17 @@ def _build_image(image: Image, placed: tuple[int, CloudImage] | None) -> dict[st
         "delay": image.boot.delay,
         "work": image.boot.work,
         "limit": image.boot.limit,
+    }
+
+
+def _build_messages(machines: MachineTable, cloud: Cloud) -> dict[str, Any]:
+    messages = cloud.messages
+    nodes = list_nodes(machines) if messages else []
+    return {
+        "client_node": nodes.index(messages.client) if messages else _NONE,
+        "controller_node": nodes.index(messages.controller) if messages else _NONE,
+        "request_bytes": messages.size if messages else 0.0,
+        "reply_bytes": np.nan if not messages or messages.reply is None else messages.reply,
     }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.engine.cloud_images import list_images
-from twinloop.engine.rental_tables import build_migration_rows, name_machines
+from twinloop.engine.rental_tables import build_rental_transfers, name_machines
 from twinloop.platform.network import LOCAL, LocalStore, describe_missing_store, expand_links
 from twinloop.trace.tables import conform_table, make_empty_table
 from twinloop.workload.cleaning_notes import note
@@ -52,8 +52,10 @@ def build_network_columns(
     files = _list_files(workload)
     _check_stores(machines.platform, files["store"])
     without_stores = not machines.platform.stores and files["store"].null_count() == files.height
+    if without_stores and any(cloud.messages for cloud in machines.platform.clouds):
+        files = files.clear()  # they are in no store, but messages need the network
     # Instances of clouds move between hosts, also without a store.
-    if without_stores and (files.height or not machines.platform.clouds):
+    elif without_stores and (files.height or not machines.platform.clouds):
         return None, ()
     stores = _list_stores(machines, files["store"], machines.nodes.height)
     columns, notes = _build_files(workload, files, ids, stores)
@@ -134,15 +136,14 @@ def _list_stores(machines: MachineTable, used: pl.Series, nodes: int) -> list[_S
 
 def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, Any]:
     platform, network = machines.platform, machines.platform.network
-    names = list(machines.nodes["node"])
+    names = list_nodes(machines)
     hosts = [host for _, host in platform.hosts()]
     ports = [hosts[group].ports for group in machines.group]
     switches = network.switches if network is not None else ()
-    local_stores = np.full(len(names), _NONE, dtype=np.int64)
+    local_stores = np.full(len(ports), _NONE, dtype=np.int64)
     for number, each in enumerate(stores):
         if each.is_local:
             local_stores[each.node] = number
-    names += [*(store.name for store in platform.stores), *switches]
     ports += [*(store.ports for store in platform.stores), *(None for _ in switches)]
     index = {name: number for number, name in enumerate(names)}
     links = expand_links(platform)
@@ -181,6 +182,13 @@ def _build_topology(machines: MachineTable, stores: list[_Store]) -> dict[str, A
         ],
         "local_stores": local_stores,
     }
+
+
+def list_nodes(machines: MachineTable) -> list[str]:
+    """List the names of the nodes by their native numbers: machines, stores, then switches."""
+    platform = machines.platform
+    switches = platform.network.switches if platform.network is not None else ()
+    return [*machines.nodes["node"], *(store.name for store in platform.stores), *switches]
 
 
 def _bandwidth(ports: Ports | None, direction: str) -> float:
@@ -315,7 +323,7 @@ def list_stores(
 
 def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """Build the table of transfers of a run, in the order of their ends."""
-    moves = build_migration_rows(compiled, run)
+    moves = build_rental_transfers(compiled, run)
     log = run.transfers()
     if not len(log["task"]):
         return make_empty_table("transfers") if moves is None else moves

@@ -119,8 +119,43 @@ def list_migrations(hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
     )
 
 
-def build_migration_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame | None:
-    """Build the rows of the migrations in the table of transfers; None if there were none."""
+def build_rental_transfers(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame | None:
+    """Build the rows of migrations and messages in the table of transfers; None without any."""
+    parts = [
+        part
+        for part in (_build_migration_rows(compiled, run), _build_message_rows(compiled, run))
+        if part is not None
+    ]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return pl.concat(parts).sort("end", maintain_order=True)
+
+
+def _build_message_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame | None:
+    log = run.messages()
+    if not len(log["rental"]):
+        return None
+    messages = [each.messages for each in compiled.machines.platform.clouds]
+    clients = pl.Series([each and each.client for each in messages], dtype=pl.String)
+    controllers = pl.Series([each and each.controller for each in messages], dtype=pl.String)
+    clouds, answers = log["cloud"].astype(np.int64), pl.Series(log["answers"] != 0)
+    client, controller = clients.gather(clouds), controllers.gather(clouds)
+    rows = pl.DataFrame(
+        {
+            "subject": name_machines((), log["rental"] + _LABEL_BIT),
+            "from": controller.zip_with(answers, client),
+            "to": client.zip_with(answers, controller),
+            "bytes": log["bytes"],
+            "start": log["start"],
+            "end": log["end"],
+        }
+    )
+    # A message that was sent arrives.
+    rows = rows.with_columns(kind=pl.lit("message"), reason=pl.lit("completed"))
+    return conform_table("transfers", rows)
+
+
+def _build_migration_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame | None:
     moves = list_migrations(pl.Series(compiled.names.machines, dtype=pl.String), run)
     if moves.is_empty():
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from twinloop.description.document import Address
 from twinloop.description.problems import ProblemCollector, find_unknown_names
 from twinloop.description.quantities import memory_to_text, number_to_text
+from twinloop.platform.cloud_messages import check_messages
 from twinloop.platform.clouds import Cloud, InstanceType, find_image_store, list_cloud_hosts
 from twinloop.platform.meters import find_double_counts
 from twinloop.platform.network import LOCAL
@@ -52,6 +53,8 @@ def check_clouds(platform: Platform, findings: ProblemCollector) -> None:
         for j, kind in enumerate(cloud.types):
             _check_type(kind, hosts, ("clouds", i, "types", j), findings)
         _check_meters(cloud, hosts, ("clouds", i, "meters"), findings)
+        if cloud.messages is not None:
+            check_messages(platform, cloud.messages, ("clouds", i, "messages"), findings)
 
 
 def _check_clusters(platform: Platform, findings: ProblemCollector) -> None:

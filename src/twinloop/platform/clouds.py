@@ -31,6 +31,7 @@ from twinloop.description.quantities import (
     Positive,
     Seconds,
 )
+from twinloop.platform.cloud_messages import CloudMessages
 from twinloop.platform.meters import CloudMeter, check_meters
 from twinloop.platform.network import SharedStore
 from twinloop.platform.service_level import ServiceLevel
@@ -291,6 +292,11 @@ class Cloud(Description):
         description="store for the memory of suspended instances, `local` for the store of the "
         "host; by default the store of the first image, or else the first store; without a store, "
         "suspension takes no time",
+    )
+    messages: CloudMessages | None = Field(
+        None,
+        description="requests of the client and answers of the provider as messages over the "
+        "network; by default they take no time",
     )
     meters: tuple[CloudMeter, ...] = Field(
         (),

@@ -334,10 +334,7 @@ def _check_reachable(
 ) -> None:
     if not links or platform.network is None:
         return
-    neighbours: dict[str, list[str]] = {}
-    for link in links:
-        for a, b in (link.ends, link.ends[::-1]):
-            neighbours.setdefault(a, []).append(b)
+    neighbours = _list_neighbours(links)
     declared = {frozenset(route.between) for route in platform.network.routes}
     for i, store in enumerate(platform.stores):
         reached = set(_reach(store.name, neighbours))
@@ -350,6 +347,36 @@ def _check_reachable(
                     kind="inconsistent-values",
                 )
                 break
+
+
+def are_connected(platform: Platform, first: str, second: str) -> bool:
+    """Whether two nodes, stores or switches are connected: by links, by a route, or in a star.
+
+    >>> from twinloop.platform import Platform
+    >>> hosts = [{"names": ["a", "b"], "cores": 1}]
+    >>> links = [{"between": ["a", "core"]}]
+    >>> platform = Platform(
+    ...     clusters=[{"hosts": hosts}], network={"switches": ["core"], "links": links}
+    ... )
+    >>> are_connected(platform, "a", "core"), are_connected(platform, "a", "b")
+    (True, False)
+    """
+    links = expand_links(platform)
+    if not links or platform.network is None:
+        return True
+    if frozenset((first, second)) in {
+        frozenset(route.between) for route in platform.network.routes
+    }:
+        return True
+    return second in _reach(first, _list_neighbours(links))
+
+
+def _list_neighbours(links: Sequence[ExpandedLink]) -> dict[str, list[str]]:
+    neighbours: dict[str, list[str]] = {}
+    for link in links:
+        for a, b in (link.ends, link.ends[::-1]):
+            neighbours.setdefault(a, []).append(b)
+    return neighbours
 
 
 def _reach(start: str, neighbours: Mapping[str, Sequence[str]]) -> Iterator[str]:

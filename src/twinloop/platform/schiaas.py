@@ -36,7 +36,13 @@ _CLOUD_HANDLED: Final[dict[str, Collection[str]]] = {
     "storage": ("id", "engine"),
     "storage/config": ("controller",),
     "compute": ("engine",),
-    "compute/config": ("image_storage", "image_caching", "inter_boot_delay", "standard_power"),
+    "compute/config": (
+        "controller",
+        "image_storage",
+        "image_caching",
+        "inter_boot_delay",
+        "standard_power",
+    ),
     "scheduler": ("name", "type"),
     "instance_type": ("id", "core", "memory"),
     "image": ("id", "size"),
@@ -53,6 +59,8 @@ _BROKER_HANDLED: Final[dict[str, Collection[str]]] = {
 _CACHING: Final = {"ON": "first-use", "OFF": "none", "PRE": "pre-staged"}
 _PLACEMENTS: Final = {"balancer": "worst-fit", "consolidator": "best-fit"}
 _MIB: Final = 2**20
+#: Bytes of a command of a controller (`RiceTask.commandDataSize` of SCHIaaS).
+_COMMAND: Final = 1000.0
 
 
 def is_xml(path: str | Path) -> bool:
@@ -180,6 +188,8 @@ class _CloudParts:
     standard_power: float | None
     groups: list[_Group] = field(default_factory=list)
     stores: list[_CloudStore] = field(default_factory=list)
+    #: The node of the host of the controller in the network; None: it has no route to the hosts.
+    controller: str | None = None
 
 
 class _CloudConversion:
@@ -212,6 +222,9 @@ class _CloudConversion:
         clouds = [self._convert_cloud(i, each) for i, each in enumerate(parts)]
         network = _NetworkConversion(self.simgrid, self.notes, parts)
         network.convert()
+        for values, each in zip(clouds, parts, strict=True):
+            if each.controller is not None:
+                values["messages"] = self._convert_commands(each)
         stores = [
             {"name": store.name, "ports": network.ports.get(store.name)}
             for each in parts
@@ -378,6 +391,18 @@ class _CloudConversion:
 
     # --- conversion ------------------------------------------------------------------------------
 
+    def _convert_commands(self, cloud: _CloudParts) -> dict[str, Any]:
+        """Convert the commands of a controller to its hosts; in SCHIaaS they are not answered."""
+        what = "commands of a controller are messages of 1 kB to the first host of its cloud"
+        self.notes.add("assumed", what, cloud.config)
+        first = cloud.groups[0].hosts[0].name
+        return {
+            "client": cloud.controller,
+            "controller": first,
+            "size": _COMMAND,
+            "reply": None,
+        }
+
     def _convert_group(self, group: _Group, cloud: _CloudParts) -> dict[str, Any]:
         """Convert a group; speeds are relative to the standard power of the cloud."""
         first = group.hosts[0]
@@ -512,13 +537,14 @@ class _CloudConversion:
     def _note_unused(self, parts: Sequence[_CloudParts], used: Collection[str]) -> None:
         hosts = {host.name for each in parts for group in each.groups for host in group.hosts}
         hosts |= {store.host for each in parts for store in each.stores}
+        hosts |= {each.config.require("controller") for each in parts if each.controller}
         rest = [host.element for host in self.simgrid.hosts.values() if host.name not in hosts]
         if rest:
             what = "hosts of the platform that no cloud uses, such as controllers and clients"
             self.notes.add("ignored", what, *rest)
         unused = [link.element for link in self.simgrid.links.values() if link.name not in used]
         if unused:
-            what = "links that no route between the stores and hosts of clouds uses"
+            what = "links that no route between the stores, controllers and hosts of clouds uses"
             self.notes.add("ignored", what, *unused)
 
 
@@ -556,6 +582,7 @@ class _NetworkConversion:
     ) -> None:
         self.simgrid = simgrid
         self.notes = notes
+        self.parts = parts
         self.stars = [_Star(each.name, each.stores, each.groups) for each in parts]
         self.links: list[dict[str, Any]] = []
         self.switches: list[str] = []
@@ -595,6 +622,9 @@ class _NetworkConversion:
         for i, star in enumerate(self.stars):
             for other in self.stars[i + 1 :]:
                 self._connect_clouds(star, other)
+        for cloud, star in zip(self.parts, self.stars, strict=True):
+            if (host := cloud.config.get("controller")) is not None:
+                cloud.controller = self._find_controller_node(cloud, star, host)
         self._note_copies()
         self._note_other_ways()
 
@@ -741,6 +771,27 @@ class _NetworkConversion:
             self.notes.add("assumed", what, self.simgrid.root)
         rest = self._find_rest(star, other, a, b)
         self._add_merged(star.ends[a], other.ends[b], rest)
+
+    def _find_controller_node(self, cloud: _CloudParts, star: _Star, host: str) -> str | None:
+        """Find the node of a controller; a host of its own is a switch with a link to the cloud."""
+        for store in star.stores:
+            if store.host == host:
+                return store.name
+        if any(host == each.name for group in star.groups for each in group.hosts):
+            return host
+        group = star.groups[0]
+        is_known = host in self.simgrid.hosts
+        route = self.simgrid.find_route(host, group.hosts[0].name) if is_known else None
+        if route is None:
+            what = "controllers without a route to the hosts of their cloud: commands take no time"
+            self.notes.add("ignored", what, cloud.config)
+            return None
+        arm = star.arms[group]
+        rest = [link for link in self._strip(route, group) if link not in arm]
+        self.used |= {link.name for link in route}
+        node = self._add_switch(host)
+        self._add_merged(node, star.ends[group], rest)
+        return node
 
     def _add_merged(self, a: str, b: str, links: Sequence[SimGridLink]) -> None:
         """Add one link for several in a row: their least bandwidth and the sum of latencies."""

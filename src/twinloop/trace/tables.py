@@ -194,9 +194,10 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "transfers": {
         "kind": text_column(
-            "read or write; image: an instance gets its image; migration: it moves"
+            "read or write; image: an instance gets its image; migration: it moves; message: "
+            "between client and controller of its cloud"
         ),
-        "subject": text_column("the task, or the instance, whose data is moved"),
+        "subject": text_column("the task, or the instance, that it is for"),
         "file": text_column("the file; null: no named file"),
         "from": text_column("node, instance or store it comes from"),
         "to": text_column("node, instance or store it goes to"),
