@@ -333,6 +333,17 @@ nb::dict migrations(const WorldHandle& self) {
     return columns;
 }
 
+nb::dict resizes(const WorldHandle& self) {
+    const auto run = self.hold();
+    const SharedRows<ResizeRow>& log = run->state().records.resizes;
+    nb::dict columns;
+    columns["rental"] = as_array(log, [](const auto& row) { return row.serial; });
+    columns["host"] = as_array(log, [](const auto& row) { return row.host; });
+    columns["cores"] = as_array(log, [](const auto& row) { return row.cores; });
+    columns["time"] = as_array(log, [](const auto& row) { return row.time; });
+    return columns;
+}
+
 // The states of rented instances: those that have ended, then the present ones.
 nb::dict rental_states(const WorldHandle& self) {
     const auto run = self.hold();
@@ -446,6 +457,17 @@ void bind_world(nb::module_& module) {
         .def_prop_ro("events", [](const WorldHandle& self) { return self.hold()->state().events; })
         .def_prop_ro("acting_controller",
                      [](const WorldHandle& self) { return self.hold()->controller().acting(); })
+        .def_prop_ro(
+            "acting_cloud",
+            [](const WorldHandle& self) -> nb::object {
+                const auto run = self.hold();
+                const std::size_t cloud = run->acting_cloud();
+                if (cloud >= run->providers().size()) return nb::none();
+                return nb::make_tuple(cloud, run->providers()[cloud]->acting());
+            },
+            nb::sig("def acting_cloud(self) -> tuple[int, int] | None"),
+            "The cloud whose controllers were called last and have failed, and the index of the "
+            "controller; otherwise None.")
         .def_prop_ro("has_python_policy",
                      [](const WorldHandle& self) { return self.hold()->has_foreign_controller(); })
         .def_prop_ro("shared",
@@ -494,6 +516,8 @@ void bind_world(nb::module_& module) {
              nb::sig("def rentals(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("migrations", &migrations,
              nb::sig("def migrations(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("resizes", &resizes,
+             nb::sig("def resizes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("rental_states", &rental_states,
              nb::sig("def rental_states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))

@@ -134,6 +134,14 @@ struct RentalRow {
     RentalEnd reason;
 };
 
+// A rented instance has got another number of cores.
+struct ResizeRow {
+    std::uint32_t serial;
+    MachineId host;
+    double cores;  // before
+    double time;
+};
+
 // A migration of a rented instance to another host.
 struct MigrationRow {
     std::uint32_t serial;

@@ -28,6 +28,7 @@ struct Records {
     TransferLog transfers;  // with the placements
     SharedRows<RentalRow> rentals;
     SharedRows<MigrationRow> migrations;
+    SharedRows<ResizeRow> resizes;  // of rented instances
     SharedRows<InstanceStateRow> instance_states;
     SharedRows<MachineId> last_machines;
     std::optional<UsageLog> usage;

@@ -31,7 +31,9 @@ struct RentedInstance {
     double requested = 0.0;
     double placed = unknown;
     double ready = unknown;
-    double since = 0.0;  // of its state
+    double sized = unknown;     // since when it has this number of cores
+    double core_seconds = 0.0;  // with other numbers of cores
+    double since = 0.0;         // of its state
     // Of a migration
     MachineId target = no_machine;
     std::uint32_t round = 0;
@@ -61,7 +63,7 @@ struct RentalTotals {
             wait.add(instance.ready - instance.requested);
         }
         if (std::isnan(instance.placed)) return;
-        core_seconds.add(instance.rental.cores * (until - instance.placed));
+        core_seconds.add(instance.core_seconds + instance.rental.cores * (until - instance.sized));
         bill.add(plan.bill(instance.requested, instance.placed, until));
     }
 };

@@ -52,7 +52,7 @@ void Clouds::rent(MachineId instance, const Rental& rental) {
     const EventId timer = mine.timer;
     mine = {};
     mine.timer = timer;
-    mine.serial = world_.rentals++;
+    mine.serial = world_.scheduler.rental_number(instance);
     mine.rental = rental;
     mine.requested = mine.since = world_.now();
     mine.state = InstanceState::requested;
@@ -74,6 +74,7 @@ void Clouds::enqueue(MachineId instance) {
     row.request.user = rental.user;
     const TaskId number = cloud.scheduler.put_task(row);
     cloud.scheduler.set_starting(number, true);
+    cloud.scheduler.set_rental(number, world_.rented[instance].serial);
     if (number >= cloud.machines.size()) cloud.machines.resize(number + std::size_t{1});
     cloud.machines[number] = instance;
     world_.fleet[instance].cloud = rental.cloud;
@@ -115,7 +116,7 @@ void Clouds::allocate(std::size_t at, TaskId number) {
     const MachineId instance = cloud.machines[number];
     RentedInstance& mine = world_.rented[instance];
     enter(instance, InstanceState::allocated);
-    mine.placed = world_.now();
+    mine.placed = mine.sized = world_.now();
     mine.host = plan(instance).hosts[cloud.scheduler.parts(number).front().machine];
     world_.fleet.set_host(instance, mine.host, mine.rental.cores);
     if (world_.is_shared()) {

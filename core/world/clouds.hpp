@@ -24,6 +24,8 @@ class Clouds {
     void refuse(std::size_t cloud, TaskId number);
     // An order of the provider: the instance moves to a host, on which it has a place already.
     void migrate(std::size_t cloud, TaskId number, MachineId target);
+    // An order of the provider: the instance has another number of cores of its host.
+    void resize(std::size_t cloud, TaskId number, double cores);
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
 

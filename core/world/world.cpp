@@ -275,6 +275,7 @@ void World::decide() {
         set_decision_timer();
         return;
     }
+    acting_cloud_ = none;
     try {
         scheduler.decide();
     } catch (...) {
@@ -373,6 +374,7 @@ void World::carry_out(std::span<const Order> orders) {
                 Clouds(state_).release(order.machine);
                 break;
             case Order::Kind::migrate:
+            case Order::Kind::resize:
             case Order::Kind::reserve:
             case Order::Kind::wake:
                 break;
@@ -574,6 +576,7 @@ void World::forget_history() {
     records.instances.forget();
     records.rentals.clear();
     records.migrations.clear();
+    records.resizes.clear();
     records.instance_states.clear();
     records.use.clear();
     records.use.resizes.clear();

@@ -9,6 +9,7 @@ import numpy as np
 
 from twinloop._core import NativePolicy
 from twinloop.description.errors import InputError
+from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
 from twinloop.platform.clouds import list_cloud_hosts
@@ -18,6 +19,7 @@ from twinloop.policy.cloud_clients import CloudClient
 from twinloop.policy.consolidation import Consolidate
 from twinloop.policy.filter_scheduler import OvercommittingPreset
 from twinloop.policy.host_power import AlwaysOn, OnDemand
+from twinloop.policy.interface import Policy
 from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLICIES, resolve_policy
 
 if TYPE_CHECKING:
@@ -32,7 +34,14 @@ if TYPE_CHECKING:
 _NONE: Final = 2**32 - 1
 
 
-def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> list[dict[str, Any]]:
+def build_cloud_columns(
+    machines: MachineTable,
+    providers: Sequence[Sequence[AnyPolicy]],
+    users: Sequence[str],
+    *,
+    first_file: int,
+    seed: int,
+) -> list[dict[str, Any]]:
     """Build the native columns of the clouds; the images are files from `first_file` on."""
     platform = machines.platform
     images = list_images(platform)
@@ -42,7 +51,7 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
     for number, cloud in enumerate(platform.clouds):
         own = clusters.is_in(cloud.clusters or [each.name for each in platform.clusters])
         hosts = own.arg_true().to_numpy().astype(np.int64)
-        controllers = _make_controllers(cloud)
+        controllers = providers[number]
         columns.append(
             {
                 "hosts": hosts,
@@ -79,7 +88,7 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
                 "names": SimpleNamespace(
                     tasks=(),
                     machines=tuple(machines.nodes["node"].gather(hosts)),
-                    users=(),
+                    users=users,
                     groups=(),
                     queues=(),
                     kinds=(),
@@ -102,19 +111,31 @@ def _build_image(image: Image, placed: tuple[int, CloudImage] | None) -> dict[st
     }
 
 
-def _make_controllers(cloud: Cloud) -> tuple[AnyPolicy, ...]:
-    """Make the controllers of a cloud: the placement of instances, then the power of hosts."""
+def make_providers(
+    platform: Platform, *, allow_code: bool = False
+) -> tuple[tuple[AnyPolicy, ...], ...]:
+    """Make the controllers of each cloud; those written in Python only if code is allowed."""
+    return tuple(_make_controllers(cloud, allow_code=allow_code) for cloud in platform.clouds)
+
+
+def _make_controllers(cloud: Cloud, *, allow_code: bool) -> tuple[AnyPolicy, ...]:
+    """Make the controllers of a cloud: of the placement, then of the power of hosts, then moves."""
     chosen = cloud.controllers
-    placement = _make_controller(chosen.placement, POLICIES, "places instances")
-    machines = _make_controller(chosen.machines, CONTROLLERS, "switches hosts")
+    placement = _make_controller(chosen.placement, POLICIES, "places instances", allow_code)
+    machines = _make_controller(chosen.machines, CONTROLLERS, "switches hosts", allow_code)
     if chosen.consolidation is None:
         return placement, machines
     # Hosts that are drained now are switched off when they are empty.
-    moves = _make_controller(chosen.consolidation, CONSOLIDATIONS, "moves instances")
+    moves = _make_controller(chosen.consolidation, CONSOLIDATIONS, "moves instances", allow_code)
     return placement, machines, moves
 
 
-def _make_controller(choice: ControllerChoice, names: Sequence[str], what: str) -> AnyPolicy:
+def _make_controller(
+    choice: ControllerChoice, names: Sequence[str], what: str, allow_code: bool
+) -> AnyPolicy:
+    if CODE_PATTERN.fullmatch(choice.name):
+        with choice.locate_creation():
+            return resolve_policy(choice.name, choice.options, allow_code=allow_code)
     if choice.name not in names:
         remedy = find_unknown_names([choice.name], names, "controller")[0][1]
         error = InputError(
@@ -164,9 +185,15 @@ def _find_switching_cost(platform: Platform, cloud: Cloud) -> dict[str, float]:
 
 
 def resolve_client(
-    policy: AnyPolicy, platform: Platform, settings: dict[str, Any]
+    policy: AnyPolicy,
+    platform: Platform,
+    providers: Sequence[Sequence[AnyPolicy]],
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the native settings of a client with the numbers of its cloud, type and image."""
+    # A client in Python gives its orders with the names.
+    if not isinstance(policy, BuiltInPolicy):
+        return settings
     if not isinstance(policy, CloudClient):
         if platform.clouds and all(
             not each.clusters or len(each.clusters) == len(platform.clusters)
@@ -188,10 +215,8 @@ def resolve_client(
         )
     cloud = _find_named(policy.cloud, platform.clouds, "cloud")
     chosen = platform.clouds[cloud]
-    placement = resolve_policy(
-        chosen.controllers.placement.name, chosen.controllers.placement.options
-    )
-    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset) else 1.0
+    placement = providers[cloud][0]
+    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
     type_ = _find_named(policy.type, chosen.types, "type")
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(

@@ -91,41 +91,63 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
             "price": _compute_prices(clouds, log, run.now),
         }
     )
-    return _split_at_migrations(conform_table("instances", frame), hosts, run)
+    return _split_at_changes(conform_table("instances", frame), hosts, run)
 
 
-def _split_at_migrations(rented: pl.DataFrame, hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
-    """Give an instance a row for each host that it was on; the last one has its end and price."""
-    moves = list_migrations(hosts, run).filter("completed")
-    if moves.is_empty():
+def _split_at_changes(rented: pl.DataFrame, hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
+    """Give an instance a row for each host and size; the last one has its end and price."""
+    changes = _list_changes(hosts, run)
+    if changes.is_empty():
         return rented
-    last = moves.group_by("instance", maintain_order=True).last()
-    moved = rented.join(
-        last.select("instance", last_start="end", last_host="to"), on="instance", how="left"
-    )
-    # All hosts but the last: the first one has the times of the request and of the boot.
+    last = changes.group_by("instance", maintain_order=True).last()
+    changed = rented.join(last.select("instance", last_start="end"), on="instance", how="left")
+    # All rows but the last: the first one has the times of the request and of the boot.
     begins = pl.col("end").shift(1).over("instance")
-    earlier = moves.select("instance", "from", "end", begin=begins).join(
+    # A migration does not tell the size: it is that before the next resize, or the last one.
+    sizes = pl.col("size").backward_fill().over("instance")
+    earlier = changes.with_columns(begins.alias("begin"), sizes.alias("size")).join(
         rented.drop("end", "reason", "price", "host"), on="instance", how="left"
     )
     is_first = pl.col("begin").is_null()
     rows = earlier.with_columns(
         pl.coalesce("begin", "start").alias("start"),
-        pl.col("from").alias("host"),
-        pl.lit("moved").alias("reason"),
+        pl.coalesce("size", "cores").alias("cores"),
         pl.when(is_first).then("requested").alias("requested"),
         pl.when(is_first).then("ready").alias("ready"),
-    ).drop("begin", "from")
-    was_moved = pl.col("last_start").is_not_null()
-    rest = moved.with_columns(
+    ).drop("begin", "size")
+    was_changed = pl.col("last_start").is_not_null()
+    rest = changed.with_columns(
         pl.coalesce("last_start", "start").alias("start"),
-        pl.coalesce("last_host", "host").alias("host"),
-        pl.when(~was_moved).then("requested").alias("requested"),
-        pl.when(~was_moved).then("ready").alias("ready"),
-    ).drop("last_start", "last_host")
+        pl.when(~was_changed).then("requested").alias("requested"),
+        pl.when(~was_changed).then("ready").alias("ready"),
+    ).drop("last_start")
     numbers = pl.col("instance").str.extract(r"(\d+)$").cast(pl.Int64)
     table = pl.concat([conform_table("instances", rows), conform_table("instances", rest)])
     return table.sort(numbers, "start", nulls_last=True, maintain_order=True)
+
+
+def _list_changes(hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
+    """List the changes of instances in order: host and size before, time, and its reason."""
+    moves = list_migrations(hosts, run).filter("completed")
+    log = run.resizes()
+    resizes = pl.DataFrame(
+        {
+            "instance": name_machines((), log["rental"] + _LABEL_BIT),
+            "host": hosts.gather(log["host"].astype(np.int64)),
+            "size": log["cores"],
+            "end": log["time"],
+            "reason": pl.Series(["resized"] * len(log["time"]), dtype=pl.String),
+        }
+    )
+    moved = moves.select(
+        "instance",
+        pl.col("from").alias("host"),
+        pl.lit(None, dtype=pl.Float64).alias("size"),
+        "end",
+        pl.lit("moved").alias("reason"),
+    )
+    # In an instant, an instance arrives before its cloud can decide about it again.
+    return pl.concat([moved, resizes]).sort("end", maintain_order=True)
 
 
 def list_migrations(hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
