@@ -216,7 +216,9 @@ def make_published(**image: Any) -> CompiledScenario:
                 "types": [{"name": "vm", "cores": 4, "memory": "4 GB"}],
                 "limits": {"instances": PUBLISHED["instances"]},
                 "controllers": {"placement": "worst-fit"},
-                **({"images": [{"name": "base", "boot": {"work": BOOT}, **image}]} if image else {}),
+                **(
+                    {"images": [{"name": "base", "boot": {"work": BOOT}, **image}]} if image else {}
+                ),
             }
         ],
     }
@@ -284,7 +286,9 @@ def make_day(method: str | None) -> CompiledScenario:
             "switching-off": {"power": 409.2, "duration": 12},
         },
     }
-    controllers: dict[str, Any] = {"machines": {"name": "on-demand", "options": {"starts": "needed"}}}
+    controllers: dict[str, Any] = {
+        "machines": {"name": "on-demand", "options": {"starts": "needed"}}
+    }
     if method:
         options = {"method": method, "interval": INTERVAL}
         controllers["consolidation"] = {"name": "consolidate", "options": options}

@@ -90,7 +90,7 @@ void describe_instance(WorldHandle& self, std::int64_t cloud, std::int64_t renta
     const WorldState& state = run->state();
     if (cloud < 0 || std::cmp_greater_equal(cloud, state.clouds.size()))
         throw nb::index_error("there is no such cloud");
-    if (rental < 0 || std::cmp_greater_equal(rental, state.rentals))
+    if (rental < 0 || std::cmp_greater_equal(rental, state.scheduler.rental_count()))
         throw nb::index_error("there is no such instance");
     run->describe_instance(static_cast<std::size_t>(cloud), static_cast<std::uint32_t>(rental));
 }
@@ -248,7 +248,7 @@ void bind_orders(nb::class_<WorldHandle>& run) {
                const auto held = self.hold();
                const MachineId instance =
                    held->rent(rental_from(held, cloud, type, image, cores, memory, user), validity);
-               return std::make_tuple(instance, held->state().rentals - 1);
+               return std::make_tuple(instance, held->scheduler().rental_number(instance));
            },
            nb::arg("cloud"), nb::arg("type"), nb::arg("image"), nb::arg("cores"), nb::arg("memory"),
            nb::arg("user") = -1, nb::arg("validity") = unknown,
@@ -274,6 +274,13 @@ void bind_orders(nb::class_<WorldHandle>& run) {
                                                        machine_at(held->scheduler(), host)));
             },
             nb::arg("instance"), nb::arg("host"))
+        .def(
+            "resize",
+            [](WorldHandle& self, std::int64_t instance, double cores) {
+                const auto held = self.hold();
+                require_done(held->clouds().resize_to(instance_at(held, instance), cores));
+            },
+            nb::arg("instance"), nb::arg("cores"))
         .def(
             "leave_cloud",
             [](WorldHandle& self, std::int64_t instance, std::uint16_t cloud, std::uint16_t type,

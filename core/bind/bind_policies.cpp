@@ -11,6 +11,7 @@
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
+#include "bind/rental_orders.hpp"
 #include "control/controller_chain.hpp"
 #include "control/policies/options.hpp"
 
@@ -130,6 +131,10 @@ struct DecisionTypes {
     nb::object kill;
     nb::object reserve;
     nb::object set_state;
+    nb::object rent;
+    nb::object release;
+    nb::object migrate;
+    nb::object resize;
 };
 
 DecisionTypes& decision_types() {
@@ -137,7 +142,9 @@ DecisionTypes& decision_types() {
         const nb::module_ module = nb::module_::import_("twinloop.policy.decisions");
         return new DecisionTypes{module.attr("Place"),   module.attr("Wake"),
                                  module.attr("Preempt"), module.attr("Kill"),
-                                 module.attr("Reserve"), module.attr("SetState")};
+                                 module.attr("Reserve"), module.attr("SetState"),
+                                 module.attr("Rent"),    module.attr("Release"),
+                                 module.attr("Migrate"), module.attr("Resize")};
     }();
     return *types;
 }
@@ -156,6 +163,7 @@ class PythonPolicy final : public Controller {
         if (nb::hasattr(state_, "overcommit")) ratio_ = nb::cast<double>(state_.attr("overcommit"));
         if (nb::hasattr(state_, "decide_when_idle"))
             decides_when_idle_ = nb::cast<bool>(state_.attr("decide_when_idle"));
+        listens_ = nb::hasattr(state_, "instance_changed");
     }
 
     ~PythonPolicy() override = default;
@@ -170,12 +178,18 @@ class PythonPolicy final : public Controller {
         nb::object state =
             run_state.attr("copy_run_state")(state_, run_state.attr("describe_policy")(state_),
                                              nb::make_tuple(nb::make_tuple(view_, view)));
-        return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
+        auto copy = std::make_unique<PythonPolicy>(std::move(state), std::move(view));
+        copy->events_ = events_;
+        return copy;
     }
     [[nodiscard]] bool foreign() const override { return true; }
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
     [[nodiscard]] Overcommit overcommit() const override { return {.cores = ratio_}; }
     [[nodiscard]] bool decides_when_idle() const override { return decides_when_idle_; }
+    // The instances of a client do not exist before it rents them.
+    [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
+        return !scheduler.clouds().empty() || Controller::possible(scheduler, task);
+    }
     [[nodiscard]] View& view() { return nb::cast<View&>(view_); }
     [[nodiscard]] const nb::object& state() const { return state_; }
 
@@ -201,8 +215,16 @@ class PythonPolicy final : public Controller {
         state_.attr("failed")(decision, why);
     }
 
+    // An exception of the program must not leave the world in the middle of a change: the program
+    // is told before its next decision.
+    void rental_changed(const SchedulerState&, MachineId instance, RentalEvent event) override {
+        if (listens_) events_.emplace_back(instance, event);
+    }
+
     void decide(SchedulerState& scheduler) override {
         const Connection connected(view(), scheduler);
+        for (const auto& [instance, event] : std::exchange(events_, {}))
+            state_.attr("instance_changed")(instance, event_name(event));
         const nb::object answer = decide_(view_);
         if (answer.is_none()) return;
         if (!nb::hasattr(answer, "__iter__"))
@@ -229,7 +251,7 @@ class PythonPolicy final : public Controller {
                                   number(decision, "time"));
             } else if (type.is(types.set_state)) {
                 set_state(scheduler, decision);
-            } else {
+            } else if (!order_instance(scheduler, decision)) {
                 throw nb::type_error(("`decide` returned " +
                                       nb::cast<std::string>(nb::repr(decision)) +
                                       ", which is not a decision: see twinloop.policy.decisions")
@@ -295,6 +317,36 @@ class PythonPolicy final : public Controller {
         scheduler.set_state(machine, state_of(scheduler, nb::cast<std::string>(state)));
     }
 
+    // Gives an order about a rented instance; false: it is another kind of decision.
+    bool order_instance(SchedulerState& scheduler, nb::handle decision) {
+        const DecisionTypes& types = decision_types();
+        const nb::handle type = decision.type();
+        if (type.is(types.rent)) {
+            const MachineId instance =
+                scheduler.rent(rental_from(scheduler, decision, view().names));
+            if (instance != no_machine && listens_)
+                state_.attr("instance_changed")(instance, "requested");
+        } else if (type.is(types.release)) {
+            scheduler.release(machine_of(scheduler, nb::object(decision.attr("instance"))));
+        } else if (type.is(types.migrate)) {
+            scheduler.migrate(instance_of(scheduler, decision),
+                              machine_of(scheduler, nb::object(decision.attr("host"))));
+        } else if (type.is(types.resize)) {
+            const double cores = number(decision, "cores");
+            scheduler.resize_instance(instance_of(scheduler, decision), cores);
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    // The instance of an order of a cloud, which is a task there. Any other scheduler refuses the
+    // order.
+    static TaskId instance_of(const SchedulerState& scheduler, nb::handle decision) {
+        const std::int64_t given = index(nb::object(decision.attr("instance")), "an instance");
+        return scheduler.is_provider() ? task_at(scheduler, given) : no_task;
+    }
+
     void place(SchedulerState& scheduler, nb::handle decision) {
         const TaskId task = task_of(scheduler, decision);
         const nb::object machines = decision.attr("machines");
@@ -338,15 +390,29 @@ class PythonPolicy final : public Controller {
 
     // The name of the task or machine of a decision, which has its index.
     [[nodiscard]] std::string describe(nb::handle decision) const {
-        for (const auto& [field, list] : {std::pair("task", "tasks"), {"machine", "machines"}}) {
+        for (const auto& [field, list] :
+             {std::pair("task", "tasks"), {"machine", "machines"}, {"instance", ""}}) {
             if (!nb::hasattr(decision, field)) continue;
             const auto at = index(nb::object(decision.attr(field)), field);
-            const nb::object found = name(nb::cast<View&>(view_).names, list, at);
+            const bool is_instance = std::string_view(field) == "instance" ||
+                                     (std::string_view(field) == "task" && is_provider());
+            const nb::object found =
+                is_instance ? name_instance(at) : name(nb::cast<View&>(view_).names, list, at);
             if (!found.is_none())
                 return std::string(" (") + field + " " + nb::cast<std::string>(nb::repr(found)) +
                        ")";
         }
         return "";
+    }
+
+    [[nodiscard]] bool is_provider() const { return nb::cast<View&>(view_).get().is_provider(); }
+    [[nodiscard]] nb::object name_instance(std::int64_t at) const {
+        const SchedulerState& scheduler = nb::cast<View&>(view_).get();
+        const auto number = static_cast<std::uint32_t>(at);
+        std::uint32_t rental = none;
+        if (scheduler.is_provider()) rental = scheduler.rental_of(number);
+        else if (scheduler.is_rented(number)) rental = scheduler.rental_number(number);
+        return rental == none ? nb::none() : nb::object(nb::cast(instance_name(rental)));
     }
 
     nb::object state_;
@@ -355,6 +421,8 @@ class PythonPolicy final : public Controller {
     nb::handle decision_;  // that is being converted
     double ratio_ = 1.0;
     bool decides_when_idle_ = false;
+    bool listens_ = false;                                   // to changes of instances
+    std::vector<std::pair<MachineId, RentalEvent>> events_;  // since the last decision
     std::vector<std::int64_t> chosen_;
     std::vector<Part> parts_;
 };
@@ -365,6 +433,43 @@ nb::object per_machine(const View& view, Get&& get) {
     std::vector<double> values(scheduler.machines().size());
     for (MachineId m = 0; m < values.size(); ++m) values[m] = get(scheduler, m);
     return as_array(std::move(values));
+}
+
+// What a client and the controllers of a cloud may read about instances.
+void bind_rental_members(nb::class_<View>& view) {
+    view.def_prop_ro(
+            "clouds",
+            [](const View& self) { return nb::getattr(self.names, "clouds", nb::tuple()); },
+            nb::sig("def clouds(self) -> tuple[typing.Any, ...]"),
+            "The descriptions of the clouds, for their client.")
+        .def_prop_ro(
+            "rented",
+            [](const View& self) {
+                const SchedulerState& scheduler = self.get();
+                std::vector<MachineId> instances;
+                for (MachineId m = 0; m < scheduler.machines().size(); ++m)
+                    if (scheduler.is_rented(m)) instances.push_back(m);
+                return instances;
+            },
+            "The machines that are rented instances, also those that have not started yet.")
+        .def(
+            "is_starting",
+            [](const View& self, std::int64_t task) {
+                return self.get().is_starting(task_at(self.get(), task));
+            },
+            nb::arg("task"), "Of a cloud: whether an instance has not reached the end of its boot.")
+        .def(
+            "is_migrating",
+            [](const View& self, std::int64_t task) {
+                return self.get().other_end(task_at(self.get(), task)) != no_task;
+            },
+            nb::arg("task"), "Of a cloud: whether an instance moves to another host.")
+        .def(
+            "used_cores",
+            [](const View& self, std::int64_t task) {
+                return self.get().used_cores(task_at(self.get(), task));
+            },
+            nb::arg("task"), "Of a cloud: the cores of an instance that its tasks use.");
 }
 
 }  // namespace
@@ -393,6 +498,8 @@ StateId state_of(const SchedulerState& scheduler, const std::string& name) {
 }
 
 std::string state_name(const SchedulerState& scheduler, MachineId machine) {
+    if (!scheduler.is_present(machine) && scheduler.is_rented(machine))
+        return scheduler.has_booted(machine) ? "stopped" : "starting";
     if (!scheduler.is_present(machine)) return "down";
     // An instance that runs has the state of its host.
     const MachineId host = scheduler.host_of(machine);
@@ -484,10 +591,11 @@ void bind_policies(nb::module_& module) {
             },
             nb::arg("options"), nb::sig("def __init__(self, options: dict[str, object]) -> None"));
 
-    nb::class_<View>(module, "View", nb::is_final(),
-                     "The state that a policy may read: waiting and running tasks, free capacity. "
-                     "Tasks and machines are indices from 0.")
-        .def_prop_ro(
+    nb::class_<View> view(
+        module, "View", nb::is_final(),
+        "The state that a policy may read: waiting and running tasks, free capacity. "
+        "Tasks and machines are indices from 0.");
+    view.def_prop_ro(
             "now", [](const View& self) { return self.get().now(); }, "The current time (s).")
         .def_prop_ro(
             "waiting",
@@ -629,6 +737,8 @@ void bind_policies(nb::module_& module) {
             [](const View& self, std::int64_t task) {
                 const Tasks& tasks = self.get().tasks();
                 const TaskId found = task_at(self.get(), task);
+                if (const std::uint32_t rental = self.get().rental_of(found); rental != none)
+                    return nb::object(nb::cast(instance_name(rental)));
                 if (tasks.is_own(found)) return nb::object(nb::cast(tasks.name(found)));
                 return name(self.names, "tasks", found);
             },
@@ -637,6 +747,9 @@ void bind_policies(nb::module_& module) {
         .def(
             "machine_name",
             [](const View& self, std::int64_t machine) {
+                const auto number = static_cast<MachineId>(machine);
+                if (self.scheduler != nullptr && self.get().is_rented(number))
+                    return nb::object(nb::cast(instance_name(self.get().rental_number(number))));
                 return name(self.names, "machines", machine);
             },
             nb::arg("machine"), nb::sig("def machine_name(self, machine: int) -> str | None"),
@@ -701,6 +814,7 @@ void bind_policies(nb::module_& module) {
                 return parts;
             },
             nb::arg("task"), "The machines of a running task and its cores on each.");
+    bind_rental_members(view);
 }
 
 }  // namespace twinloop::bind

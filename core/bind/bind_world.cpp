@@ -330,6 +330,17 @@ void bind_world(nb::module_& module) {
         .def_prop_ro("events", [](const WorldHandle& self) { return self.hold()->state().events; })
         .def_prop_ro("acting_controller",
                      [](const WorldHandle& self) { return self.hold()->controller().acting(); })
+        .def_prop_ro(
+            "acting_cloud",
+            [](const WorldHandle& self) -> nb::object {
+                const auto run = self.hold();
+                const std::size_t cloud = run->acting_cloud();
+                if (cloud >= run->providers().size()) return nb::none();
+                return nb::make_tuple(cloud, run->providers()[cloud]->acting());
+            },
+            nb::sig("def acting_cloud(self) -> tuple[int, int] | None"),
+            "The cloud whose controllers were called last and have failed, and the index of the "
+            "controller; otherwise None.")
         .def_prop_ro("has_python_policy",
                      [](const WorldHandle& self) { return self.hold()->has_foreign_controller(); })
         .def_prop_ro("shared",

@@ -19,14 +19,16 @@ struct Order {
         wake,
         rent,
         release,
-        migrate
+        migrate,
+        resize
     };
     Kind kind = Kind::place;
     StateId state = no_state;     // the ordered one
     std::uint8_t controller = 0;  // index of the controller that gave it
     TaskId task = no_task;
     MachineId machine = no_machine;
-    // Index of the parts that the task has left, of the status of the machine, or of the rental.
+    // Index of the parts that the task has left, of the status of the machine, of the rental, or of
+    // the number of cores.
     std::uint32_t first = 0;
     std::uint32_t count = 0;
 };

@@ -164,6 +164,9 @@ const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& 
     const CloudPlan& cloud = scheduler.clouds()[rental.cloud];
     if (rental.type >= cloud.types.size()) return "the cloud does not have this type of instance";
     if (rental.image >= cloud.images.size()) return "the cloud does not have this image";
+    const InstanceType& type = cloud.types[rental.type];
+    if (!type.fits_task && (rental.cores != type.cores || rental.memory != type.memory))
+        return "instances of this type have another size";
     if (!(rental.cores > 0 && std::isfinite(rental.cores)))
         return "an instance needs a positive number of cores";
     if (!(rental.memory >= 0 && std::isfinite(rental.memory)))
@@ -196,6 +199,26 @@ const char* find_move_obstacle(const SchedulerState& scheduler, TaskId instance,
     if (space.cores(host) < size.cores - slack) return "the host has too few free cores";
     if (space.memory(host) < size.memory * (1 - slack))
         return "the host has too little free memory";
+    return nullptr;
+}
+
+const char* find_size_obstacle(const SchedulerState& scheduler, TaskId instance, double cores,
+                               const Overcommit& overcommit) {
+    if (!scheduler.is_provider()) return "only the controllers of a cloud resize instances";
+    if (!(cores > 0 && std::isfinite(cores))) return "an instance needs a positive number of cores";
+    if (scheduler.phase(instance) != Phase::running) return "the instance is on no host";
+    if (scheduler.other_end(instance) != no_task) return "the instance is moving";
+    if (scheduler.is_starting(instance)) return "the instance has not started yet";
+    const double before = scheduler.request(instance).cores;
+    if (cores < std::min(before, scheduler.used_cores(instance)) - slack)
+        return "its tasks use more cores";
+    if (cores <= before) return nullptr;
+    const MachineId host = scheduler.parts(instance).front().machine;
+    if (!scheduler.space().open(host)) return "its host is down or off";
+    if (room(scheduler.space().cores(host), scheduler.machines()[host].cores, overcommit.cores) <
+        cores - before - slack)
+        return "the host has too few free cores";
+    if (!scheduler.is_within_limits(instance, cores)) return "the cloud allows no more cores";
     return nullptr;
 }
 

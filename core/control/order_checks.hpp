@@ -32,6 +32,9 @@ namespace twinloop {
 // The scheduler of a cloud moves an instance, which is a task there, to another host.
 [[nodiscard]] const char* find_move_obstacle(const SchedulerState& scheduler, TaskId instance,
                                              MachineId host);
+// Likewise: it changes the number of cores of an instance.
+[[nodiscard]] const char* find_size_obstacle(const SchedulerState& scheduler, TaskId instance,
+                                             double cores, const Overcommit& overcommit);
 [[nodiscard]] const char* find_wake_obstacle(const SchedulerState& scheduler, double time);
 
 // Whether an instance of this type can hold a task with that request.

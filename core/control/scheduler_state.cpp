@@ -21,9 +21,9 @@ bool Controller::possible(const SchedulerState& scheduler, TaskId task) const {
 
 void Controller::refused(const SchedulerState&, const Order& order, std::span<const Part>,
                          const char* why) {
-    constexpr const char* what[] = {"the placement", "the preemption", "the end",
-                                    "a state",       "a reservation",  "a call",
-                                    "the rent",      "the release",    "the migration"};
+    constexpr const char* what[] = {"the placement", "the preemption", "the end",  "a state",
+                                    "a reservation", "a call",         "the rent", "the release",
+                                    "the migration", "the size"};
     std::string text = "ordered ";
     text += what[static_cast<std::size_t>(order.kind)];
     if (order.task != no_task) text += " of task " + std::to_string(order.task);
@@ -440,6 +440,7 @@ MachineId SchedulerState::rent(const Rental& rental) {
         empty_.set_open(instance, false);
         rented_.resize(machines_.size(), 0);
         last_rentals_.resize(machines_.size());
+        rental_numbers_.resize(machines_.size(), none);
     } else {
         instance = free_.back();
         free_.pop_back();
@@ -449,6 +450,7 @@ MachineId SchedulerState::rent(const Rental& rental) {
     }
     rented_[instance] = 1;
     last_rentals_[instance] = rental;
+    rental_numbers_[instance] = rental_count_++;
     count_rental(rental, 1.0);
     add_order(Order::Kind::rent, no_task, instance);
     orders_.back().first = static_cast<std::uint32_t>(rentals_.size());
@@ -461,7 +463,7 @@ bool SchedulerState::release(MachineId instance) {
         return refuse({.kind = Order::Kind::release, .machine = instance}, {}, why);
     add_order(Order::Kind::release, no_task, instance);
     // No task begins on it any more, also if the order takes time.
-    rented_[instance] = given_back;
+    rented_[instance] = given_back_;
     absent_[instance] = 1;
     reopen(instance);
     return true;
@@ -469,6 +471,7 @@ bool SchedulerState::release(MachineId instance) {
 
 void SchedulerState::open_rented(MachineId instance) {
     absent_[instance] = 0;
+    rented_[instance] = booted_;
     reopen(instance);
     if (controller_ != nullptr) controller_->rental_changed(*this, instance, RentalEvent::ready);
 }
@@ -511,6 +514,27 @@ void SchedulerState::end_rented(MachineId instance, RentalEvent event) {
     if (controller_ != nullptr) controller_->rental_changed(*this, instance, event);
 }
 
+void SchedulerState::resize_rented(MachineId instance, double cores) {
+    Rental& rental = last_rentals_[instance];
+    totals_[rental.cloud].cores += cores - rental.cores;
+    rental.cores = cores;
+    resize(instance, cores);
+}
+
+double SchedulerState::used_cores(TaskId instance) const {
+    if (client_ == nullptr || instance >= client_instances_.size()) return 0.0;
+    const MachineId machine = client_instances_[instance];
+    return client_->machines()[machine].cores - client_->space().cores(machine);
+}
+
+bool SchedulerState::is_within_limits(TaskId instance, double cores) const {
+    if (client_ == nullptr || instance >= client_instances_.size()) return true;
+    const Rental& rental = client_->last_rentals_[client_instances_[instance]];
+    const double all = client_->rented_from(rental.cloud).cores + grown_;
+    return all + cores - request(instance).cores <=
+           client_->clouds()[rental.cloud].max_cores + slack;
+}
+
 TaskId SchedulerState::put_task(const Task& task) {
     if (free_tasks_.empty()) return add_task(task, {});
     const TaskId place = free_tasks_.back();
@@ -531,6 +555,7 @@ bool SchedulerState::migrate(TaskId instance, MachineId host) {
     if (other_ends_.size() < known) other_ends_.resize(known, no_task);
     other_ends_[instance] = there;
     other_ends_[there] = instance;
+    set_rental(there, rental_of(instance));
     const Part part{host, 1, row.request.cores};
     adopt(there, {&part, 1}, now_);
     orders_.push_back({.kind = Order::Kind::migrate,
@@ -538,6 +563,29 @@ bool SchedulerState::migrate(TaskId instance, MachineId host) {
                        .task = instance,
                        .machine = host,
                        .first = there});
+    return true;
+}
+
+bool SchedulerState::resize_instance(TaskId instance, double cores) {
+    const Overcommit overcommit = controller_ == nullptr ? Overcommit() : controller_->overcommit();
+    if (const char* why = find_size_obstacle(*this, instance, cores, overcommit))
+        return refuse({.kind = Order::Kind::resize, .task = instance}, {}, why);
+    Task row = tasks_[instance];
+    if (row.request.cores == cores) return true;
+    grown_ += cores - row.request.cores;
+    // It leaves its place for one of another size: its controllers see the end of one instance and
+    // the start of another with the same number.
+    const double since = states_[instance].start;
+    Part part = parts(instance).front();
+    vacate(instance);
+    row.request.cores = part.cores = cores;
+    tasks_.replace(instance, row);
+    occupy(instance, {&part, 1}, since);
+    orders_.push_back({.kind = Order::Kind::resize,
+                       .controller = acting_,
+                       .task = instance,
+                       .first = static_cast<std::uint32_t>(sizes_.size())});
+    sizes_.push_back(cores);
     return true;
 }
 
@@ -688,11 +736,17 @@ std::vector<TaskId> SchedulerState::introduce_controller() {
     return impossible;
 }
 
-std::span<const Order> SchedulerState::decide() {
+void SchedulerState::clear_orders() {
     orders_.clear();
     vacated_.clear();
     entered_.clear();
     rentals_.clear();
+    sizes_.clear();
+    grown_ = 0.0;
+}
+
+std::span<const Order> SchedulerState::decide() {
+    clear_orders();
     if (wake_ <= now_) wake_ = never;
     controller_->decide(*this);
     return orders_;

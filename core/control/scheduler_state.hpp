@@ -136,6 +136,8 @@ class SchedulerState {
     // Of the scheduler of a cloud, whose tasks are instances: moves one to another host. It keeps
     // its place until the world has moved it, and has another one on that host from now on.
     bool migrate(TaskId instance, MachineId host);
+    // Likewise: gives a running instance another number of cores of its host.
+    bool resize_instance(TaskId instance, double cores);
     // Whether an instance has not reached the end of its boot.
     [[nodiscard]] bool is_starting(TaskId instance) const {
         return instance < starting_.size() && starting_[instance] != 0;
@@ -143,6 +145,15 @@ class SchedulerState {
     // The number of an instance at the other end of its migration; no_task: it is not moving.
     [[nodiscard]] TaskId other_end(TaskId instance) const {
         return instance < other_ends_.size() ? other_ends_[instance] : no_task;
+    }
+
+    // The cores that the tasks of an instance use; known while the controllers of its cloud decide.
+    [[nodiscard]] double used_cores(TaskId instance) const;
+    // Whether the limits of the cloud allow the instance that number of cores.
+    [[nodiscard]] bool is_within_limits(TaskId instance, double cores) const;
+    // The number of the rental of an instance, which is a task here.
+    [[nodiscard]] std::uint32_t rental_of(TaskId instance) const {
+        return instance < task_rentals_.size() ? task_rentals_[instance] : none;
     }
 
     // --- rented instances ------------------------------------------------------------------------
@@ -160,8 +171,17 @@ class SchedulerState {
     }
     // Whether the client has given it back, and it has not ended yet.
     [[nodiscard]] bool is_given_back(MachineId machine) const {
-        return machine < rented_.size() && rented_[machine] == given_back;
+        return machine < rented_.size() && rented_[machine] == given_back_;
     }
+    // Whether a rented instance has reached the end of its boot.
+    [[nodiscard]] bool has_booted(MachineId machine) const {
+        return is_rented(machine) && rented_[machine] == booted_;
+    }
+    // The number of its rental: rentals are numbered from 0.
+    [[nodiscard]] std::uint32_t rental_number(MachineId instance) const {
+        return rental_numbers_[instance];
+    }
+    [[nodiscard]] std::uint32_t rental_count() const { return rental_count_; }
     // The instances that are rented from a cloud, and their cores and memory.
     struct Rented {
         std::uint32_t instances = 0;
@@ -175,8 +195,12 @@ class SchedulerState {
     [[nodiscard]] std::span<const Part> vacated(const Order& order) const {
         return std::span(vacated_).subspan(order.first, order.count);
     }
+    // Forgets the orders, which are carried out.
+    void clear_orders();
     // The rental of an order.
     [[nodiscard]] const Rental& rental(const Order& order) const { return rentals_[order.first]; }
+    // The number of cores of an order.
+    [[nodiscard]] double size(const Order& order) const { return sizes_[order.first]; }
     // The clouds: their hosts are never open for tasks.
     void set_clouds(std::shared_ptr<const CloudPlans> clouds);
     void set_cloud_host(MachineId host, bool in_cloud);
@@ -187,6 +211,17 @@ class SchedulerState {
     // The instance can be used from now on; or it is gone, after its tasks.
     void open_rented(MachineId instance);
     void end_rented(MachineId instance, RentalEvent event);
+    void resize_rented(MachineId instance, double cores);
+    // Of a cloud: the scheduler of its client, and the instances there by their numbers here;
+    // nullptr: they cannot be read now.
+    void set_client(const SchedulerState* client, std::span<const MachineId> instances) {
+        client_ = client;
+        client_instances_ = instances;
+    }
+    void set_rental(TaskId instance, std::uint32_t rental) {
+        if (instance >= task_rentals_.size()) task_rentals_.resize(instance + std::size_t{1}, none);
+        task_rentals_[instance] = rental;
+    }
     // A new task, with the number of one that is gone if there is one.
     TaskId put_task(const Task& task);
     // A task is gone: its number may be used again.
@@ -359,16 +394,24 @@ class SchedulerState {
     std::shared_ptr<const CloudPlans> clouds_ = std::make_shared<const CloudPlans>();
     bool is_provider_ = false;
     std::vector<std::uint8_t> in_cloud_;  // by machine: it is a host of a cloud; empty: none is
-    static constexpr std::uint8_t given_back = 2;
-    // By machine, up to the last rented instance: 0: it is not rented
+    static constexpr std::uint8_t booted_ = 2;
+    static constexpr std::uint8_t given_back_ = 3;
+    // By machine, up to the last rented instance: 0: it is not rented; 1: it starts
     std::vector<std::uint8_t> rented_;
-    std::vector<Rental> last_rentals_;    // likewise
-    std::vector<MachineId> free_;         // numbers of instances that are gone
-    std::vector<Rented> totals_;          // by cloud
-    std::vector<Rental> rentals_;         // by the orders
-    std::vector<TaskId> free_tasks_;      // numbers of tasks that are gone
-    std::vector<std::uint8_t> starting_;  // instances, by task
-    std::vector<TaskId> other_ends_;      // up to the last task that migrated
+    std::vector<Rental> last_rentals_;           // likewise
+    std::vector<std::uint32_t> rental_numbers_;  // likewise
+    std::uint32_t rental_count_ = 0;
+    std::vector<MachineId> free_;              // numbers of instances that are gone
+    std::vector<Rented> totals_;               // by cloud
+    std::vector<Rental> rentals_;              // by the orders
+    std::vector<double> sizes_;                // by the orders
+    double grown_ = 0.0;                       // cores by which these orders have changed instances
+    std::vector<TaskId> free_tasks_;           // numbers of tasks that are gone
+    std::vector<std::uint8_t> starting_;       // instances, by task
+    std::vector<TaskId> other_ends_;           // up to the last task that migrated
+    std::vector<std::uint32_t> task_rentals_;  // of instances, by task
+    const SchedulerState* client_ = nullptr;   // of the scheduler of a cloud, while it decides
+    std::span<const MachineId> client_instances_;  // by task
     // The last result of `find` in the present space. A change of the space forgets it.
     struct Found {
         TaskId task = no_task;

@@ -133,7 +133,8 @@ enum class RentalEnd : std::uint8_t {
     moved,
     suspended,
     shut_down,
-    left  // for another cloud
+    left,  // for another cloud
+    resized
 };
 
 // A period that a rented instance has spent on one host. Times are NaN where it did not come so

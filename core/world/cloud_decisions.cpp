@@ -28,14 +28,20 @@ void World::decide(std::size_t at) {
     SchedulerState& scheduler = cloud.scheduler;
     cloud.call = false;
     scheduler.set_now(now());
-    const bool idle = !scheduler.must_decide() && !providers_[at]->decides_when_idle();
+    // A program is also called when it has asked for it.
+    const bool foreign = providers_[at]->foreign();
+    const bool woken = foreign && scheduler.wake_time() <= now();
+    const bool idle = !scheduler.must_decide() && !providers_[at]->decides_when_idle() && !woken;
     if (!idle) {
+        acting_cloud_ = at;
         try {
+            const ClientAccess access(state_.scheduler, cloud);
             scheduler.decide();
         } catch (...) {
             carry_out(at, scheduler.orders());
             throw;
         }
+        acting_cloud_ = none;
         carry_out(at, scheduler.orders());
     }
     // A controller may ask for calls for ever while nothing else can happen.
@@ -44,7 +50,7 @@ void World::decide(std::size_t at) {
         decisions += state_.simulation.timer_set(each.decision) ? 1U : 0U;
     const bool in_vain = !idle && scheduler.orders().empty() && count_helpful() <= decisions;
     cloud.in_vain = in_vain ? cloud.in_vain + 1 : 0;
-    const double wake = idle || cloud.in_vain > 1000 ? never : scheduler.wake_time();
+    const double wake = (idle && !foreign) || cloud.in_vain > 1000 ? never : scheduler.wake_time();
     if (wake < never) {
         state_.simulation.set_timer(cloud.decision, std::max(wake, now()));
     } else if (state_.simulation.timer_set(cloud.decision)) {
@@ -78,6 +84,9 @@ void World::carry_out(std::size_t at, std::span<const Order> orders) {
             }
             case Order::Kind::migrate:
                 clouds.migrate(at, order.task, order.machine);
+                break;
+            case Order::Kind::resize:
+                clouds.resize(at, order.task, scheduler.size(order));
                 break;
             case Order::Kind::preempt:
             case Order::Kind::rent:

@@ -31,6 +31,20 @@ const char* Clouds::migrate_to(MachineId instance, MachineId host) {
     return nullptr;
 }
 
+const char* Clouds::resize_to(MachineId instance, double cores) {
+    const RentedInstance& mine = world_.rented[instance];
+    if (const char* why = find_rest_obstacle(instance)) return why;
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    const TaskId number = world_.fleet[instance].number;
+    const ClientAccess access(world_.scheduler, cloud);
+    if (const char* why = find_size_obstacle(cloud.scheduler, number, cores, {})) return why;
+    cloud.scheduler.set_now(world_.now());
+    cloud.scheduler.resize_instance(number, cores);
+    resize(mine.rental.cloud, number, cores);
+    cloud.scheduler.clear_orders();
+    return nullptr;
+}
+
 // --- allocations --------------------------------------------------------------------------------
 
 const char* Clouds::use(MachineId instance) {

@@ -152,4 +152,20 @@ struct CloudState {
     double noted_free = 0.0;          // free cores, likewise
 };
 
+// While it exists, the scheduler of a cloud can see how much of an instance is used.
+class ClientAccess {
+  public:
+    ClientAccess(const SchedulerState& client, CloudState& cloud) : cloud_(cloud) {
+        cloud_.scheduler.set_client(&client, cloud.machines);
+    }
+    ClientAccess(const ClientAccess&) = delete;
+    ClientAccess& operator=(const ClientAccess&) = delete;
+    ClientAccess(ClientAccess&&) = delete;
+    ClientAccess& operator=(ClientAccess&&) = delete;
+    ~ClientAccess() { cloud_.scheduler.set_client(nullptr, {}); }
+
+  private:
+    CloudState& cloud_;
+};
+
 }  // namespace twinloop

@@ -65,7 +65,7 @@ void Clouds::rent(MachineId instance, const Rental& rental, bool from_outside, d
     const EventId timer = mine.timer;
     mine = {};
     mine.timer = timer;
-    mine.serial = world_.rentals++;
+    mine.serial = world_.scheduler.rental_number(instance);
     mine.rental = rental;
     mine.requested = mine.since = world_.now();
     mine.state = InstanceState::requested;
@@ -96,6 +96,7 @@ bool Clouds::enqueue(MachineId instance) {
     row.request.user = rental.user;
     const TaskId number = cloud.scheduler.put_task(row);
     cloud.scheduler.set_starting(number, true);
+    cloud.scheduler.set_rental(number, world_.rented[instance].serial);
     if (number >= cloud.machines.size()) cloud.machines.resize(number + std::size_t{1});
     cloud.machines[number] = instance;
     world_.fleet[instance].cloud = rental.cloud;

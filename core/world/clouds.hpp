@@ -31,6 +31,8 @@ class Clouds {
     void refuse(std::size_t cloud, TaskId number);
     // An order of the provider: the instance moves to a host, on which it has a place already.
     void migrate(std::size_t cloud, TaskId number, MachineId target);
+    // An order of the provider: the instance has another number of cores of its host.
+    void resize(std::size_t cloud, TaskId number, double cores);
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
 
@@ -46,6 +48,7 @@ class Clouds {
     const char* reboot(MachineId instance);
     const char* shut_down(MachineId instance);
     const char* migrate_to(MachineId instance, MachineId host);
+    const char* resize_to(MachineId instance, double cores);
     // It is suspended, and resumed in another cloud.
     const char* leave_cloud(MachineId instance, const Rental& next);
     // An allocation that expires is used: the instance starts.

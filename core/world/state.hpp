@@ -84,7 +84,6 @@ struct WorldState {
     SchedulerState scheduler;
     std::vector<CloudState> clouds;
     std::vector<RentedInstance> rented;  // by machine, up to the last rented instance
-    std::uint32_t rentals = 0;           // so far
     CloudMessages messages;              // between clients and controllers of clouds
     MachineId first_rented = no_machine;
     RentalTotals rental_totals;

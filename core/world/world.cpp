@@ -292,6 +292,7 @@ void World::decide() {
         set_decision_timer();
         return;
     }
+    acting_cloud_ = none;
     try {
         scheduler.decide();
     } catch (...) {
@@ -390,6 +391,7 @@ void World::carry_out(std::span<const Order> orders) {
                 Clouds(state_).release(order.machine);
                 break;
             case Order::Kind::migrate:
+            case Order::Kind::resize:
             case Order::Kind::reserve:
             case Order::Kind::wake:
                 break;

@@ -54,6 +54,8 @@ class World final : private Client {
         return has_foreign_controller() || state_.submitter.foreign();
     }
     [[nodiscard]] bool has_foreign_controller() const { return foreign_ || has_foreign_provider_; }
+    // The cloud whose controllers decide at present, or have failed; none: no cloud.
+    [[nodiscard]] std::size_t acting_cloud() const { return acting_cloud_; }
     // The controllers of the clouds.
     [[nodiscard]] std::span<const std::unique_ptr<Controller>> providers() const {
         return providers_;
@@ -207,6 +209,7 @@ class World final : private Client {
     std::vector<std::unique_ptr<Controller>> providers_;  // the controllers of the clouds
     bool foreign_;                                        // as the controller says
     bool has_foreign_provider_ = false;
+    std::size_t acting_cloud_ = none;
     bool decides_when_idle_;
     double decide_at_ = never;  // next time of a decision interval
     bool needs_outages_ = false;

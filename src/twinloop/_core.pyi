@@ -1437,6 +1437,25 @@ class View:
     def placement(self, task: int) -> list[tuple[int, float]]:
         """The machines of a running task and its cores on each."""
 
+    @property
+    def clouds(self) -> tuple[Any, ...]:
+        """The descriptions of the clouds, for their client."""
+
+    @property
+    def rented(self) -> list[int]:
+        """
+        The machines that are rented instances, also those that have not started yet.
+        """
+
+    def is_starting(self, task: int) -> bool:
+        """Of a cloud: whether an instance has not reached the end of its boot."""
+
+    def is_migrating(self, task: int) -> bool:
+        """Of a cloud: whether an instance moves to another host."""
+
+    def used_cores(self, task: int) -> float:
+        """Of a cloud: the cores of an instance that its tasks use."""
+
 KPI_NAMES: tuple[str, ...]
 
 def run_many(scenario: NativeScenario, policy: object, matrix: numpy.typing.NDArray[numpy.float64], value_columns: ValueColumns | None = None, *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]], numpy.typing.NDArray[numpy.float64]]: ...
@@ -1491,6 +1510,12 @@ class ClusterRun:
 
     @property
     def acting_controller(self) -> int: ...
+
+    @property
+    def acting_cloud(self) -> tuple[int, int] | None:
+        """
+        The cloud whose controllers were called last and have failed, and the index of the controller; otherwise None.
+        """
 
     @property
     def has_python_policy(self) -> bool: ...

@@ -106,7 +106,9 @@ class OnePerTask final : public Controller {
     }
     void start(SchedulerState& scheduler, MachineId instance) {
         const TaskId task = take_task(instance);
-        if (task == no_task || scheduler.phase(task) != Phase::waiting) {
+        // It was rented from outside, or is given back already.
+        if (task == no_task) return;
+        if (scheduler.phase(task) != Phase::waiting) {
             unused_.push_back(instance);
             return;
         }

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinloop._core import NativePolicy
 from twinloop.description.errors import InputError
+from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
@@ -22,6 +23,7 @@ from twinloop.policy.cloud_clients import CloudClient, Manual
 from twinloop.policy.consolidation import Consolidate
 from twinloop.policy.filter_scheduler import OvercommittingPreset
 from twinloop.policy.host_power import AlwaysOn, OnDemand
+from twinloop.policy.interface import Policy
 from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLICIES, resolve_policy
 
 if TYPE_CHECKING:
@@ -36,7 +38,14 @@ if TYPE_CHECKING:
 _NONE: Final = 2**32 - 1
 
 
-def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> list[dict[str, Any]]:
+def build_cloud_columns(
+    machines: MachineTable,
+    providers: Sequence[Sequence[AnyPolicy]],
+    users: Sequence[str],
+    *,
+    first_file: int,
+    seed: int,
+) -> list[dict[str, Any]]:
     """Build the native columns of the clouds; the images are files from `first_file` on."""
     platform = machines.platform
     images = list_images(platform)
@@ -46,7 +55,7 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
     for number, cloud in enumerate(platform.clouds):
         own = clusters.is_in(cloud.clusters or [each.name for each in platform.clusters])
         hosts = own.arg_true().to_numpy().astype(np.int64)
-        controllers = _make_controllers(platform, number)
+        controllers = providers[number]
         columns.append(
             {
                 "hosts": hosts,
@@ -86,7 +95,7 @@ def build_cloud_columns(machines: MachineTable, first_file: int, seed: int) -> l
                 "names": SimpleNamespace(
                     tasks=(),
                     machines=tuple(machines.nodes["node"].gather(hosts)),
-                    users=(),
+                    users=users,
                     groups=(),
                     queues=(),
                     kinds=(),
@@ -125,24 +134,42 @@ def _build_messages(machines: MachineTable, cloud: Cloud) -> dict[str, Any]:
     }
 
 
-def _make_controllers(platform: Platform, number: int) -> tuple[AnyPolicy, ...]:
-    """Make the controllers of a cloud: the placement of instances, then the power of hosts."""
+def make_providers(
+    platform: Platform, *, allow_code: bool = False
+) -> tuple[tuple[AnyPolicy, ...], ...]:
+    """Make the controllers of each cloud; those written in Python only if code is allowed."""
+    return tuple(
+        _make_controllers(platform, number, allow_code=allow_code)
+        for number in range(len(platform.clouds))
+    )
+
+
+def _make_controllers(
+    platform: Platform, number: int, *, allow_code: bool
+) -> tuple[AnyPolicy, ...]:
+    """Make the controllers of a cloud: of the placement, then of the power of hosts, then moves."""
     chosen = platform.clouds[number].controllers
     find = partial(_find_position, platform, number)
-    placement = _make_controller(chosen.placement, find("placement"), POLICIES, "places instances")
-    machines = _make_controller(chosen.machines, find("machines"), CONTROLLERS, "switches hosts")
+    make = partial(_make_controller, allow_code=allow_code)
+    placement = make(chosen.placement, find("placement"), POLICIES, "places instances")
+    machines = make(chosen.machines, find("machines"), CONTROLLERS, "switches hosts")
     if chosen.consolidation is None:
         return placement, machines
     # Hosts that are drained now are switched off when they are empty.
-    moves = _make_controller(
-        chosen.consolidation, find("consolidation"), CONSOLIDATIONS, "moves instances"
-    )
+    moves = make(chosen.consolidation, find("consolidation"), CONSOLIDATIONS, "moves instances")
     return placement, machines, moves
 
 
 def _make_controller(
-    choice: ControllerChoice, position: Position, names: Sequence[str], what: str
+    choice: ControllerChoice,
+    position: Position,
+    names: Sequence[str],
+    what: str,
+    *,
+    allow_code: bool,
 ) -> AnyPolicy:
+    if CODE_PATTERN.fullmatch(choice.name):
+        return _resolve_controller(choice, position, allow_code=allow_code)
     if choice.name not in names:
         remedy = find_unknown_names([choice.name], names, "controller")[0][1]
         error = InputError(
@@ -151,7 +178,7 @@ def _make_controller(
             remedy=remedy,
         )
         raise position.locate(error, "name")
-    policy = _resolve_controller(choice, position)
+    policy = _resolve_controller(choice, position, allow_code=allow_code)
     preempts = isinstance(policy, BuiltInPolicy) and policy.native_settings()["preempt"] != "no"
     if preempts:
         error = InputError(
@@ -161,9 +188,11 @@ def _make_controller(
     return policy
 
 
-def _resolve_controller(choice: ControllerChoice, position: Position) -> AnyPolicy:
+def _resolve_controller(
+    choice: ControllerChoice, position: Position, *, allow_code: bool
+) -> AnyPolicy:
     with locate_errors(position):
-        return resolve_policy(choice.name, choice.options)
+        return resolve_policy(choice.name, choice.options, allow_code=allow_code)
 
 
 def _find_position(platform: Platform, number: int, role: str) -> Position:
@@ -204,9 +233,15 @@ def _find_switching_cost(platform: Platform, cloud: Cloud) -> dict[str, float]:
 
 
 def resolve_client(
-    policy: AnyPolicy, platform: Platform, settings: dict[str, Any]
+    policy: AnyPolicy,
+    platform: Platform,
+    providers: Sequence[Sequence[AnyPolicy]],
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the native settings of a client with the numbers of its cloud, type and image."""
+    # A client in Python gives its orders with the names.
+    if not isinstance(policy, BuiltInPolicy):
+        return settings
     if isinstance(policy, Manual) and platform.clouds:
         return settings
     if not isinstance(policy, CloudClient | Manual):
@@ -231,10 +266,8 @@ def resolve_client(
     assert isinstance(policy, CloudClient)
     cloud = _find_named(policy.cloud, platform.clouds, "cloud")
     chosen = platform.clouds[cloud]
-    placement = _resolve_controller(
-        chosen.controllers.placement, _find_position(platform, cloud, "placement")
-    )
-    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset) else 1.0
+    placement = providers[cloud][0]
+    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
     type_ = _find_named(policy.type, chosen.types, "type")
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(

@@ -283,6 +283,11 @@ class CloudService:
         """Stop a running instance; it keeps its disk, and its tasks are interrupted."""
         self._order(instance, "cannot be shut down", "shut_down")
 
+    def resize(self, instance: str, cores: float) -> None:
+        """Give a running instance another number of cores of its host; its tasks go on."""
+        cores = require_positive(cores, f"instance {instance!r}: cores")
+        self._order(instance, "cannot get another size", "resize", cores)
+
     def migrate(self, instance: str, *, host: str | None = None, cloud: str | None = None) -> None:
         """Move a running instance to another host of the cloud, or to another cloud.
 

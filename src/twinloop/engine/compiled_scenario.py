@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from itertools import chain
 from threading import Lock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -86,6 +87,7 @@ class CompiledScenario:
         """Compile a scenario; `workload` replaces its workload if that has already been read."""
         #: The scenario.
         self.scenario = scenario
+        self._allow_code = allow_code
         #: The scheduling policy.
         self.policy: AnyPolicy = scenario.policy.resolve(allow_code=allow_code)
         #: The controllers that act after the policy.
@@ -94,6 +96,8 @@ class CompiledScenario:
         )
         #: The source of submissions, if it is written in Python; None: a built-in one.
         self.python_source = scenario.source.resolve(allow_code=allow_code)
+        #: The controllers of each cloud: placement, machines, consolidation.
+        self.providers: tuple[tuple[AnyPolicy, ...], ...] = ()
         #: The machines that were added in a run, with what a state needs to add them again.
         self.added_machines: tuple[tuple[str, dict[str, Any] | None], ...] = ()
         #: The loaded workload.
@@ -122,8 +126,9 @@ class CompiledScenario:
         if platform.clouds or self.policy.name in CLIENTS:
             from twinloop.engine import cloud_columns
 
+            self.providers = cloud_columns.make_providers(platform, allow_code=self._allow_code)
             try:
-                native = cloud_columns.resolve_client(self.policy, platform, native)
+                native = cloud_columns.resolve_client(self.policy, platform, self.providers, native)
             except InputError as error:
                 first, *path = (error.field or "").split(".")
                 if first == "policy":
@@ -151,6 +156,7 @@ class CompiledScenario:
             queues=queues,
             kinds=kinds,
             resources=arrays.resources,
+            clouds=platform.clouds,
         )
         task_columns = workload_columns.build_task_columns(
             self.workload, arrays, platform, queues, kinds, clocks=clocks
@@ -174,7 +180,13 @@ class CompiledScenario:
         if platform.clouds:
             files = self.workload.files["file"].n_unique()
             self.native_scenario.set_clouds(
-                cloud_columns.build_cloud_columns(self.machines, files, scenario.seed)
+                cloud_columns.build_cloud_columns(
+                    self.machines,
+                    self.providers,
+                    self.names.users,
+                    first_file=files,
+                    seed=scenario.seed,
+                )
             )
         self._admission = Admission(
             lambda c: self.native_scenario.find_impossible(self._native, c) != 0
@@ -697,7 +709,7 @@ class CompiledScenario:
     @property
     def is_native(self) -> bool:
         """Whether policy, controllers and source are built in, so that runs need no Python code."""
-        policies = (self.policy, *self.controllers)
+        policies = (self.policy, *self.controllers, *chain.from_iterable(self.providers))
         is_built_in = all(isinstance(each, BuiltInPolicy) for each in policies)
         return is_built_in and self.python_source is None
 

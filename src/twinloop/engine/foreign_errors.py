@@ -68,7 +68,18 @@ class ForeignErrors:
         if isinstance(error, SourceError):
             what = f"the source {self._compiled.scenario.source.title}"
         else:
-            index = getattr(self._run, "acting_controller", 0)
-            policies = (self._compiled.policy, *self._compiled.controllers)
-            what = f"the {'controller' if index else 'policy'} {policies[index].name}"
+            what = self._name_policy()
         raise make_foreign_error(what, self._run.now, error, trace) from error
+
+    def _name_policy(self) -> str:
+        """Return the name of the policy or controller that was called last."""
+        cloud = getattr(self._run, "acting_cloud", None)
+        if cloud is not None:
+            index, number = cloud
+            # A controller that gives no orders is not called.
+            called = [each for each in self._compiled.providers[index] if each.name != "always-on"]
+            named = self._compiled.machines.platform.clouds[index].name
+            return f"the controller {called[number].name} of the cloud {named}"
+        index = getattr(self._run, "acting_controller", 0)
+        policies = (self._compiled.policy, *self._compiled.controllers)
+        return f"the {'controller' if index else 'policy'} {policies[index].name}"

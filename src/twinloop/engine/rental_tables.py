@@ -27,6 +27,7 @@ STATES: Final = (
 #: Why a period of a rental ended, by native code.
 _ENDS: Final = (
     None, "released", "refused", "lost", "expired", "moved", "suspended", "shut-down", "left",
+    "resized",
 )  # fmt: skip
 
 

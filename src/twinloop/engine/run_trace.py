@@ -25,7 +25,18 @@ from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import find_rows
 
 #: Kinds of orders, by native code.
-ORDERS: Final = ("place", "preempt", "kill", "set-state", "reserve", "wake", "rent", "release")
+ORDERS: Final = (
+    "place",
+    "preempt",
+    "kill",
+    "set-state",
+    "reserve",
+    "wake",
+    "rent",
+    "release",
+    "migrate",
+    "resize",
+)
 
 #: Default number of power windows of a trace.
 DEFAULT_WINDOWS: Final = 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -17,7 +18,7 @@ from pydantic import (
 
 from twinloop.description.description import Description, TextAlternative, WriteContext
 from twinloop.description.document import Address
-from twinloop.description.position import Position
+from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import (
     BANDWIDTH,
@@ -138,7 +139,7 @@ class ControllerChoice(Description):
     {'queue': 'blocking'}
     """
 
-    name: Name = Field(description="name of the controller")
+    name: Name = Field(description="name of the controller, or module:Class")
     options: dict[str, Any] = Field(
         {}, description="options of the controller; the others have their defaults"
     )
@@ -152,6 +153,10 @@ class ControllerChoice(Description):
         values = handler(self)
         short = isinstance(info.context, WriteContext) and list(values) == ["name"]
         return values["name"] if short else values
+
+    def locate_creation(self) -> AbstractContextManager[None]:
+        """Return a context that adds positions to the errors of creating the controller."""
+        return locate_errors(self._position)
 
 
 _SHORT_FORM: Final = TextAlternative("name of the controller")

@@ -2,7 +2,19 @@ from .batch import Conservative, Easy, EasyTime, Fcfs, Ljf, Sjf
 from .built_in import BuiltInPolicy
 from .cloud_clients import Manual, OneInstance, OnePerTask
 from .consolidation import Consolidate
-from .decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
+from .decisions import (
+    Decision,
+    Kill,
+    Migrate,
+    Place,
+    Preempt,
+    Release,
+    Rent,
+    Reserve,
+    Resize,
+    SetState,
+    Wake,
+)
 from .filter_scheduler import (
     BaselineIc1,
     BestFit,
@@ -58,6 +70,7 @@ __all__ = [
     "Kill",
     "Ljf",
     "Manual",
+    "Migrate",
     "OnDemand",
     "OneInstance",
     "OnePerTask",
@@ -68,7 +81,10 @@ __all__ = [
     "Preempt",
     "Priority",
     "RandomFit",
+    "Release",
+    "Rent",
     "Reserve",
+    "Resize",
     "RoundRobin",
     "SetState",
     "Sjf",

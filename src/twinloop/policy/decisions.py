@@ -109,5 +109,81 @@ class SetState:
     state: str
 
 
+@dataclass(slots=True)
+class Rent:
+    """Rent an instance of a cloud. Only the policy of the scenario, the client, orders it.
+
+    >>> Rent(type="large", image="base").cloud
+    0
+    >>> Rent(cores=4).kind
+    'rent'
+    """
+
+    kind: ClassVar[str] = "rent"
+
+    #: Name or position of the cloud, as in `View.clouds`.
+    cloud: int | str = 0
+    #: Name or position of the type of instances in the cloud.
+    type: int | str = 0
+    #: Name or position of the image in the cloud.
+    image: int | str = 0
+    #: Cores of the instance. None: those of the type; a type with `fits: task` has none of its own.
+    cores: float | None = None
+    #: Memory of the instance (bytes). None: that of the type; none is reserved with `fits: task`.
+    memory: float | None = None
+    #: User of the workload to whom the instance is attributed; None: no user.
+    user: str | None = None
+    #: Time for which it will be used (s), for providers that plan with it; None: not known.
+    time: float | None = None
+
+
+@dataclass(slots=True)
+class Release:
+    """Give an instance back, in any state. Only the policy of the scenario, the client, orders it.
+
+    >>> Release(5)
+    Release(instance=5)
+    """
+
+    kind: ClassVar[str] = "release"
+
+    #: Index of the instance, as in `View.rented`.
+    instance: int
+
+
+@dataclass(slots=True)
+class Migrate:
+    """Move an instance to another host. Only the controllers of its cloud order it.
+
+    >>> Migrate(3, host=0)
+    Migrate(instance=3, host=0)
+    """
+
+    kind: ClassVar[str] = "migrate"
+
+    #: Index of the instance, as in `View.running` of a cloud.
+    instance: int
+    #: Index of the host.
+    host: int
+
+
+@dataclass(slots=True)
+class Resize:
+    """Give a running instance another number of cores; only the controllers of its cloud order it.
+
+    >>> Resize(3, cores=8.0)
+    Resize(instance=3, cores=8.0)
+    """
+
+    kind: ClassVar[str] = "resize"
+
+    #: Index of the instance, as in `View.running` of a cloud.
+    instance: int
+    #: The new number of cores.
+    cores: float
+
+
 #: Any decision; `kind` names its type.
-Decision: TypeAlias = Place | Reserve | Wake | Preempt | Kill | SetState
+Decision: TypeAlias = (
+    Place | Reserve | Wake | Preempt | Kill | SetState | Rent | Release | Migrate | Resize
+)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.decisions import Decision
+
+if TYPE_CHECKING:
+    from twinloop.platform.clouds import Cloud
 
 
 class View(Protocol):
@@ -20,6 +23,10 @@ class View(Protocol):
     It contains the quantities that the scheduler of a real cluster can observe: requested run
     times, for example, but not the actual ones (unless a task has no requested time). Tasks and
     machines are indices. A view is valid until `decide` returns.
+
+    For the controllers of a cloud, the machines are its hosts, and the tasks are its instances: the
+    waiting ones have no host yet, the running ones have one. An instance that moves is there twice
+    meanwhile, with one index on each host and one `id`.
 
     >>> def requested_cores(view: View) -> float:
     ...     return sum(view.cores(task) for task in view.waiting)
@@ -66,7 +73,11 @@ class View(Protocol):
 
     @property
     def states(self) -> Sequence[str]:
-        """The state of each machine: "running", "off", "down", or another one of its host."""
+        """The state of each machine: "running", "off", "down", or another one of its host.
+
+        A rented instance is "starting" until the end of its boot, "running", or, in the downtime of
+        a migration, "stopped". An instance that is gone is "down".
+        """
 
     def state(self, machine: int) -> str:
         """The state of one machine."""
@@ -125,6 +136,23 @@ class View(Protocol):
     def placement(self, task: int) -> Sequence[tuple[int, float]]:
         """The machines of a running task, each with the cores of the task on it."""
 
+    @property
+    def clouds(self) -> Sequence[Cloud]:
+        """The descriptions of the clouds, with types and images, for the client; else empty."""
+
+    @property
+    def rented(self) -> Sequence[int]:
+        """The machines that are instances which the client has rented, also before their start."""
+
+    def is_starting(self, task: int) -> bool:
+        """Whether an instance of a cloud, a task there, has not reached the end of its boot."""
+
+    def is_migrating(self, task: int) -> bool:
+        """Whether an instance of a cloud, a task there, moves to another host."""
+
+    def used_cores(self, task: int) -> float:
+        """The cores of an instance of a cloud, a task there, that the tasks on it use."""
+
 
 class Policy(ABC):
     """Base class of scheduling policies written in Python.
@@ -135,6 +163,12 @@ class Policy(ABC):
 
     A decision that cannot be carried out is an error, unless the subclass has a method
     `failed(decision, reason)`: then this method is called.
+
+    The client of a cloud may have a method `instance_changed(instance, event)`. It is called with
+    "requested" when the instance of a `Rent` has got its index, and before the next `decide` with
+    "ready" after its boot, or with "refused", "lost" or "ended" when it is gone (its index may be
+    used again). After a change of the policy in a copy of a run, "found" tells of the instances
+    that the policy before has rented.
 
     >>> from twinloop.policy import Place
     >>> class FirstMachine(Policy):

@@ -14,7 +14,7 @@ from twinloop.policy import CONTROLLERS, POLICIES
 from twinloop.policy.code_identity import identify, is_user_module
 from twinloop.scenario.failures import OLD_ON_FAILURE
 from twinloop.scenario.model import INSTANT_GROUPS
-from twinloop.scenario.parts import PolicyDescription
+from twinloop.scenario.parts import ControllerDescription, PolicyDescription
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
 from twinloop.workload import SourceDescription
@@ -61,10 +61,24 @@ class Identities:
                 hashes[f"controllers[{index}]"] = self._hash_once(each.object, _hash_code)
             elif each.name not in (*POLICIES, *CONTROLLERS):
                 hashes[f"controllers[{index}]"] = self._hash_named("policy", each)
+        hashes |= self._hash_cloud_controllers(scenario)
         if scenario.source.object is not None:
             hashes["source"] = self._hash_once(scenario.source.object, _hash_code)
         elif scenario.source.name is not None:
             hashes["source"] = self._hash_named("source", scenario.source)
+        return hashes
+
+    def _hash_cloud_controllers(self, scenario: Scenario) -> dict[str, str]:
+        """Return the hashes of the controllers of clouds that are written in Python."""
+        hashes: dict[str, str] = {}
+        for number, cloud in enumerate(scenario.platform.clouds):
+            for role, choice in cloud.controllers:
+                if choice is None or not CODE_PATTERN.fullmatch(choice.name):
+                    continue
+                controller = ControllerDescription(name=choice.name, options=choice.options)
+                with choice.locate_creation():
+                    hashed = self._hash_named("policy", controller)
+                hashes[f"platform.clouds[{number}].controllers.{role}"] = hashed
         return hashes
 
     def _hash_named(self, kind: str, description: PolicyDescription | SourceDescription) -> str:

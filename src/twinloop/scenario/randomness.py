@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twinloop.policy import AnyPolicy, BuiltInPolicy
+from twinloop.policy import AnyPolicy, BuiltInPolicy, resolve_policy
 from twinloop.scenario.failures import Failures
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace.formats import parquet
@@ -28,7 +28,14 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     if scenario.source.name is not None:
         return True
     described = (scenario.policy, *scenario.controllers)
-    return any(_is_random_policy(each.resolve(allow_code=allow_code)) for each in described)
+    if any(_is_random_policy(each.resolve(allow_code=allow_code)) for each in described):
+        return True
+    choices = [choice for cloud in scenario.platform.clouds for _, choice in cloud.controllers]
+    return any(
+        _is_random_policy(resolve_policy(each.name, each.options, allow_code=allow_code))
+        for each in choices
+        if each is not None
+    )
 
 
 def _is_random_policy(policy: AnyPolicy) -> bool:
