@@ -470,7 +470,7 @@ bool SchedulerState::release(MachineId instance) {
 
 void SchedulerState::open_rented(MachineId instance) {
     absent_[instance] = 0;
-    rented_[instance] = booted_;
+    rented_[instance] = booted;
     reopen(instance);
     if (controller_ != nullptr) controller_->rental_changed(*this, instance, RentalEvent::ready);
 }

@@ -171,7 +171,7 @@ class SchedulerState {
     }
     // Whether a rented instance has reached the end of its boot.
     [[nodiscard]] bool has_booted(MachineId machine) const {
-        return is_rented(machine) && rented_[machine] == booted_;
+        return is_rented(machine) && rented_[machine] == booted;
     }
     // The number of its rental: rentals are numbered from 0.
     [[nodiscard]] std::uint32_t rental_number(MachineId instance) const {
@@ -380,8 +380,8 @@ class SchedulerState {
     std::shared_ptr<const CloudPlans> clouds_ = std::make_shared<const CloudPlans>();
     bool is_provider_ = false;
     std::vector<std::uint8_t> in_cloud_;  // by machine: it is a host of a cloud; empty: none is
-    static constexpr std::uint8_t booted_ = 2;
-    std::vector<std::uint8_t> rented_;  // by machine, up to the last rented instance: 1, or booted_
+    static constexpr std::uint8_t booted = 2;
+    std::vector<std::uint8_t> rented_;  // by machine, up to the last rented instance: 1, or booted
     std::vector<Rental> last_rentals_;  // likewise
     std::vector<std::uint32_t> rental_numbers_;  // likewise
     std::uint32_t rental_count_ = 0;
