@@ -536,6 +536,7 @@ std::unique_ptr<Controller> policy_from(nb::handle policy, const nb::object& nam
 std::vector<std::unique_ptr<Controller>> providers_from(const ScenarioHandle& scenario,
                                                         std::uint64_t seed) {
     std::vector<std::unique_ptr<Controller>> made;
+    made.reserve(scenario.providers.size());
     for (const auto& [policy, names] : scenario.providers)
         made.push_back(policy_from(policy, names, seed));
     return made;

@@ -463,7 +463,7 @@ bool SchedulerState::release(MachineId instance) {
         return refuse({.kind = Order::Kind::release, .machine = instance}, {}, why);
     add_order(Order::Kind::release, no_task, instance);
     // No task begins on it any more, also if the order takes time.
-    rented_[instance] = given_back_;
+    rented_[instance] = given_back;
     absent_[instance] = 1;
     reopen(instance);
     return true;
@@ -471,7 +471,7 @@ bool SchedulerState::release(MachineId instance) {
 
 void SchedulerState::open_rented(MachineId instance) {
     absent_[instance] = 0;
-    rented_[instance] = booted_;
+    rented_[instance] = booted;
     reopen(instance);
     if (controller_ != nullptr) controller_->rental_changed(*this, instance, RentalEvent::ready);
 }

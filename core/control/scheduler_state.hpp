@@ -171,11 +171,11 @@ class SchedulerState {
     }
     // Whether the client has given it back, and it has not ended yet.
     [[nodiscard]] bool is_given_back(MachineId machine) const {
-        return machine < rented_.size() && rented_[machine] == given_back_;
+        return machine < rented_.size() && rented_[machine] == given_back;
     }
     // Whether a rented instance has reached the end of its boot.
     [[nodiscard]] bool has_booted(MachineId machine) const {
-        return is_rented(machine) && rented_[machine] == booted_;
+        return is_rented(machine) && rented_[machine] == booted;
     }
     // The number of its rental: rentals are numbered from 0.
     [[nodiscard]] std::uint32_t rental_number(MachineId instance) const {
@@ -394,8 +394,8 @@ class SchedulerState {
     std::shared_ptr<const CloudPlans> clouds_ = std::make_shared<const CloudPlans>();
     bool is_provider_ = false;
     std::vector<std::uint8_t> in_cloud_;  // by machine: it is a host of a cloud; empty: none is
-    static constexpr std::uint8_t booted_ = 2;
-    static constexpr std::uint8_t given_back_ = 3;
+    static constexpr std::uint8_t booted = 2;
+    static constexpr std::uint8_t given_back = 3;
     // By machine, up to the last rented instance: 0: it is not rented; 1: it starts
     std::vector<std::uint8_t> rented_;
     std::vector<Rental> last_rentals_;           // likewise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from pathlib import Path
@@ -122,8 +123,9 @@ def _read_file(path: Path, epoch_ms: int | None) -> tuple[NDArray[np.float64], N
         raise InputError(problem, kind="wrong-columns", file=path, line=line, remedy=remedy)
 
     try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        header, *rows = list(csv.reader(path.read_text().splitlines())) or [[]]
+        table = pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row")
+    except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else str(error)
         refuse(f"cannot be read: {reason.splitlines()[0] if reason else 'no data'}")
     clock = next((name for name in ("t", "unix_ms") if name in table.columns), None)
