@@ -1686,6 +1686,16 @@ class ClusterRun:
 
     def migrations(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
+    def messages(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def describe_instance(self, cloud: int, rental: int) -> None:
+        """
+        Ask the controller of a cloud for the state of an instance, by the number of its rental.
+        """
+
+    def descriptions(self) -> dict[str, numpy.typing.NDArray[Any]]:
+        """The answers that the client has received."""
+
     def rental_states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
     def present_instances(self) -> dict[str, numpy.typing.NDArray[Any]]:
@@ -1712,6 +1722,8 @@ class ClusterRun:
     def terminate(self, instance: int, violent: bool = False) -> None: ...
 
     def migrate(self, instance: int, host: int) -> None: ...
+
+    def resize(self, instance: int, cores: float) -> None: ...
 
     def leave_cloud(self, instance: int, cloud: int, type: int, image: int) -> None: ...
 
