@@ -93,6 +93,8 @@ void Clouds::refuse(std::size_t cloud, TaskId number) {
     finish(world_.clouds[cloud].machines[number], RentalEnd::refused);
 }
 
+void Clouds::refuse_transfer(MachineId instance) { finish(instance, RentalEnd::refused); }
+
 void Clouds::lose_instances(MachineId host) {
     const Machine& machine = world_.fleet[host];
     CloudState& cloud = world_.clouds[machine.cloud];
@@ -141,6 +143,10 @@ void Clouds::begin_start(MachineId instance) {
         begin_boot(instance);
         return;
     }
+    if (!transfers.files().has(image.file, image.store)) {
+        finish(instance, RentalEnd::refused);  // the image was deleted in the run
+        return;
+    }
     TransferSpec spec;
     spec.from = transfers.stores[image.store].spec.node;
     spec.to = staging.node_of(mine.host);
@@ -163,7 +169,7 @@ void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) 
     const TransferId id = std::exchange(mine.transfer, none);
     Transfers& transfers = world_.staging.transfers;
     const Transfers::Transfer transfer = transfers[id];
-    transfers.end(world_.simulation, id, how);
+    transfers.end(world_.simulation, id, how, figures.done);
     if (world_.records.recording.placements)
         world_.records.transfers.push_back({no_task, transfer.spec.file, transfer.spec.source,
                                             RentedInstance::label_bit | mine.serial, true,
@@ -337,7 +343,7 @@ void Clouds::begin_round(MachineId instance, double bytes) {
 void Clouds::end_round(MachineId instance, Ending how, const Final& figures) {
     RentedInstance& mine = world_.rented[instance];
     const TransferId id = std::exchange(mine.transfer, none);
-    world_.staging.transfers.end(world_.simulation, id, how);
+    world_.staging.transfers.end(world_.simulation, id, how, figures.done);
     mine.moved_bytes += figures.done;
     if (how == Ending::cancelled) return;
     if (mine.stopped) {

@@ -24,6 +24,8 @@ class Clouds {
     void refuse(std::size_t cloud, TaskId number);
     // An order of the provider: the instance moves to a host, on which it has a place already.
     void migrate(std::size_t cloud, TaskId number, MachineId target);
+    // A store of the transfer of its image was deregistered.
+    void refuse_transfer(MachineId instance);
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
 

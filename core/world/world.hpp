@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "world/state.hpp"
+#include "world/store_requests.hpp"
 
 namespace twinloop {
 
@@ -82,6 +83,8 @@ class World final : private Client {
     // Returns the reason why the machine cannot change to the state; nullptr if it does.
     const char* set_state(MachineId machine, StateId target);
     void remove_machine(MachineId machine);
+    // Files, transfers and stores, see store_requests.hpp.
+    [[nodiscard]] StoreRequests store_requests() { return StoreRequests(state_); }
     // Tells a new controller of the running and the waiting tasks; it decides in this instant. It
     // rejects tasks that it can never place, when they become ready.
     void introduce_controller(Interrupted after_preemption);
