@@ -194,7 +194,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "transfers": {
         "kind": text_column(
-            "read or write; image: an instance gets its image; migration: it moves"
+            "read or write; image: an instance gets its image; migration: it moves; put, get, "
+            "duplicate, move: requests to a store"
         ),
         "subject": text_column("the task, or the instance, whose data is moved"),
         "file": text_column("the file; null: no named file"),
