@@ -230,6 +230,14 @@ void Transfers::count(std::vector<Traffic>& traffic, const TransferSpec& spec, d
     traffic[spec.to].received += bytes;
 }
 
+void Transfers::pass_traffic(NodeId from, NodeId to) {
+    if (from == to || from >= traffic_.size()) return;
+    if (traffic_.size() <= to) traffic_.resize(to + std::size_t{1});
+    traffic_[to].sent += traffic_[from].sent;
+    traffic_[to].received += traffic_[from].received;
+    traffic_[from] = {};
+}
+
 std::vector<Transfers::Traffic> Transfers::traffic(const Simulation& simulation) const {
     std::vector<Traffic> all = traffic_;
     for (const Transfer& each : slots_)

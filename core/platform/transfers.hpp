@@ -98,6 +98,8 @@ class Transfers {
     };
     // By node, with the transfers in progress.
     [[nodiscard]] std::vector<Traffic> traffic(const Simulation& simulation) const;
+    // The bytes of a node that no transfer uses any more are counted for another one.
+    void pass_traffic(NodeId from, NodeId to);
 
   private:
     [[nodiscard]] TransferId open(const TransferSpec& spec, double latency, double registered);

@@ -201,7 +201,9 @@ StoreId StoreRequests::register_store(const NewStore& given) {
     spec.streams = given.streams;
     if (given.again != none) {
         // Files of tasks that name the store are in it again once they have been written.
-        transfers.stores.at(given.again) = DataStore(spec);
+        DataStore& store = transfers.stores.at(given.again);
+        transfers.pass_traffic(store.spec.node, spec.node);
+        store = DataStore(spec);
         return given.again;
     }
     transfers.stores.emplace_back(spec);
