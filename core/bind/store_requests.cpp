@@ -58,6 +58,7 @@ NetworkPlan network_from(const nb::dict& from) {
 void open_network(World& run, const nb::dict& network, const std::vector<std::string>& names,
                   const std::vector<std::int64_t>& like) {
     std::vector<MachineId> likes;
+    likes.reserve(like.size());
     for (const std::int64_t each : like)
         likes.push_back(each < 0 ? no_machine : static_cast<MachineId>(each));
     run.store_requests().open_network(network_from(network), names, likes);
@@ -193,6 +194,7 @@ nb::dict node_use(World& run) {
     nb::dict columns;
     const auto add = [&](const char* name, auto member) {
         std::vector<double> values;
+        values.reserve(use.size());
         for (const StoreRequests::NodeUse& each : use)
             values.push_back(static_cast<double>(each.*member));
         columns[name] = as_array(std::move(values));
