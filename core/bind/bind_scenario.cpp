@@ -16,6 +16,7 @@
 #include "bind/event.hpp"
 #include "bind/input_columns.hpp"
 #include "bind/policies.hpp"
+#include "bind/store_requests.hpp"
 
 namespace twinloop::bind {
 namespace {
@@ -226,24 +227,6 @@ void set_sessions(ScenarioHandle& self, const nb::dict& from) {
 
 // The network, its stores, and the files that tasks read from them and write to them.
 void set_network(ScenarioHandle& self, const nb::dict& from) {
-    auto network = std::make_shared<NetworkPlan>();
-    network->latency = nb::cast<double>(from["latency"]);
-    const auto out = reals(from, "node_out");
-    const auto in = reals(from, "node_in");
-    for (std::size_t i = 0; i < out.size(); ++i) network->nodes.push_back({out[i], in[i]});
-    for (const nb::handle each : nb::cast<nb::list>(from["links"]))
-        network->links.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
-                                  nb::cast<double>(each[2]), nb::cast<double>(each[3]),
-                                  nb::cast<bool>(each[4]), nb::cast<std::uint32_t>(each[5])});
-    for (const nb::handle each : nb::cast<nb::list>(from["routes"]))
-        network->routes.push_back({nb::cast<NodeId>(each[0]), nb::cast<NodeId>(each[1]),
-                                   nb::cast<std::vector<LinkId>>(each[2]),
-                                   nb::cast<double>(each[3]), nb::cast<std::uint32_t>(each[4])});
-    for (const nb::handle each : nb::cast<nb::list>(from["stores"]))
-        network->stores.push_back({nb::cast<NodeId>(each[0]), nb::cast<double>(each[1]),
-                                   nb::cast<double>(each[2]), nb::cast<double>(each[3]),
-                                   nb::cast<std::uint32_t>(each[4])});
-    network->local_stores = column<StoreId, std::int64_t>(from, "local_stores");
     auto files = std::make_shared<FileTable>();
     const auto sizes = reals(from, "file_size");
     const auto stores = column<StoreId, std::int64_t>(from, "file_store");
@@ -255,7 +238,7 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
     files->write_offsets = column<std::size_t, std::int64_t>(from, "write_offsets");
     files->writes = column<FileId, std::int64_t>(from, "writes");
     files->copies = nb::cast<std::vector<std::pair<FileId, StoreId>>>(from["copies"]);
-    self.scenario->network = std::move(network);
+    self.scenario->network = std::make_shared<const NetworkPlan>(network_from(from));
     self.scenario->files = std::move(files);
 }
 

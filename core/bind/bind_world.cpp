@@ -1,5 +1,6 @@
 // Runs of compiled scenarios.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "bind/run_states.hpp"
 #include "bind/sources.hpp"
 #include "bind/world_handle.hpp"
+#include "bind/store_requests.hpp"
 #include "world/kpis.hpp"
 #include "world/power_series.hpp"
 #include "world/world.hpp"
@@ -294,6 +297,149 @@ MachineId machine_of(const Held<World>& run, std::int64_t machine) {
 
 TaskId task_of(const Held<World>& run, std::int64_t task) {
     return task_at(run->scheduler(), task);
+}
+
+// The stores of a run: see `twinloop.engine.store_service`.
+void bind_stores(nb::class_<WorldHandle>& type) {
+    type.def_prop_ro(
+            "has_network",
+            [](const WorldHandle& self) { return self.hold()->state().has_network(); },
+            "Whether its network is open; `open_network` opens that of a run that has no files.")
+        .def(
+            "open_network",
+            [](WorldHandle& self, const nb::dict& network, const std::vector<std::string>& names,
+               const std::vector<std::int64_t>& like) {
+                open_network(*self.hold(), network, names, like);
+            },
+            nb::arg("network"), nb::arg("names"), nb::arg("like"),
+            nb::sig("def open_network(self, network: dict[str, typing.Any], names: "
+                    "collections.abc.Sequence[str], like: collections.abc.Sequence[int]) -> None"))
+        .def_prop_ro(
+            "has_store_changes",
+            [](const WorldHandle& self) { return self.hold()->state().requests.has_changes; },
+            "Whether files, stores or transfers were requested from outside.")
+        .def_prop_ro("store_count",
+                     [](const WorldHandle& self) {
+                         return self.hold()->state().staging.transfers.stores.size();
+                     })
+        .def(
+            "named_stores", [](const WorldHandle& self) { return named_stores(*self.hold()); },
+            "The stores whose names were given in the run.")
+        .def(
+            "store_figures",
+            [](const WorldHandle& self, StoreId store) {
+                return store_figures(*self.hold(), store);
+            },
+            nb::arg("store"),
+            nb::sig("def store_figures(self, store: int) -> dict[str, typing.Any]"))
+        .def(
+            "store_files",
+            [](const WorldHandle& self, StoreId store) { return store_files(*self.hold(), store); },
+            nb::arg("store"),
+            nb::sig("def store_files(self, store: int) -> tuple[numpy.typing.NDArray[numpy.uint32],"
+                    " numpy.typing.NDArray[numpy.float64]]"),
+            "The numbers and the sizes of its files.")
+        .def(
+            "has_file",
+            [](const WorldHandle& self, StoreId store, FileId file) {
+                return self.hold()->state().staging.transfers.files().has(file, store);
+            },
+            nb::arg("store"), nb::arg("file"))
+        .def_prop_ro(
+            "planned_files",
+            [](const WorldHandle& self) {
+                const auto run = self.hold();
+                const auto& files = run->state().scenario->files;
+                return files == nullptr ? std::size_t{0} : files->files.size();
+            },
+            "The number of the files of the scenario; the others follow them.")
+        .def(
+            "new_files",
+            [](const WorldHandle& self) { return self.hold()->state().requests.files->names; },
+            "The names of the files that the scenario does not have.")
+        .def(
+            "find_new_file",
+            [](const WorldHandle& self, const std::string& name) {
+                const FileId found = self.hold()->store_requests().find_file(name);
+                return found == none ? std::int64_t{-1} : std::int64_t{found};
+            },
+            nb::arg("name"), "The number of such a file, or -1.")
+        .def(
+            "name_file",
+            [](WorldHandle& self, const std::string& name) {
+                return self.hold()->store_requests().name_file(name);
+            },
+            nb::arg("name"))
+        .def(
+            "file_size",
+            [](const WorldHandle& self, FileId file) {
+                return self.hold()->store_requests().find_size(file);
+            },
+            nb::arg("file"), "The size of a file; None if it is nowhere.")
+        .def(
+            "register_file",
+            [](WorldHandle& self, StoreId store, FileId file, double bytes) {
+                self.hold()->store_requests().put_file(store, file, bytes);
+            },
+            nb::arg("store"), nb::arg("file"), nb::arg("bytes"))
+        .def(
+            "remove_file",
+            [](WorldHandle& self, StoreId store, FileId file, bool reading) {
+                self.hold()->store_requests().remove_file(store, file, reading);
+            },
+            nb::arg("store"), nb::arg("file"), nb::arg("reading"),
+            "Remove a file; `reading`: also if transfers read it.")
+        .def(
+            "begin_request",
+            [](WorldHandle& self, std::uint8_t kind, FileId file, std::int64_t source,
+               std::int64_t target, std::int64_t machine, double bytes) {
+                return begin_request(*self.hold(), kind, file, source, target, machine, bytes);
+            },
+            nb::arg("kind"), nb::arg("file"), nb::arg("source"), nb::arg("target"),
+            nb::arg("machine"), nb::arg("bytes"))
+        .def(
+            "cancel_request",
+            [](WorldHandle& self, std::uint32_t number) {
+                self.hold()->store_requests().cancel(number);
+            },
+            nb::arg("number"))
+        .def(
+            "request_figures",
+            [](const WorldHandle& self, std::uint32_t number) {
+                return request_figures(*self.hold(), number);
+            },
+            nb::arg("number"),
+            nb::sig("def request_figures(self, number: int) -> dict[str, typing.Any]"))
+        .def(
+            "open_requests",
+            [](const WorldHandle& self) { return self.hold()->state().requests.open; },
+            "The numbers of the requests in progress.")
+        .def(
+            "ended_requests", [](const WorldHandle& self) { return ended_requests(*self.hold()); },
+            nb::sig("def ended_requests(self) -> dict[str, typing.Any]"))
+        .def(
+            "register_store",
+            [](WorldHandle& self, const nb::dict& store) {
+                return register_store(*self.hold(), store);
+            },
+            nb::arg("store"),
+            nb::sig("def register_store(self, store: dict[str, typing.Any]) -> int"))
+        .def(
+            "find_store_use",
+            [](const WorldHandle& self, StoreId store) -> std::optional<std::string> {
+                const char* const use = self.hold()->store_requests().find_use(store);
+                return use == nullptr ? std::nullopt : std::optional<std::string>(use);
+            },
+            nb::arg("store"), "Why the store cannot be deregistered without loss, or None.")
+        .def(
+            "deregister_store",
+            [](WorldHandle& self, StoreId store) {
+                self.hold()->store_requests().deregister_store(store);
+            },
+            nb::arg("store"))
+        .def(
+            "node_use", [](const WorldHandle& self) { return node_use(*self.hold()); },
+            nb::sig("def node_use(self) -> dict[str, typing.Any]"));
 }
 
 }  // namespace
@@ -720,6 +866,7 @@ void bind_world(nb::module_& module) {
             },
             nb::arg("task"), nb::arg("parts"), nb::arg("done"));
     bind_clouds(bound);
+    bind_stores(bound);
 }
 
 }  // namespace twinloop::bind

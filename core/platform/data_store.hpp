@@ -63,6 +63,7 @@ class DataStore {
     [[nodiscard]] bool serves_at_once() const { return waiting.empty() && has_stream(); }
 
     DataStoreSpec spec;
+    bool is_gone = false;      // it was deregistered: it serves no transfer
     std::uint32_t active = 0;  // streams in use
     // For a stream, in the order of their registration. A list allocates nothing while it is empty,
     // as that of most stores of hosts.

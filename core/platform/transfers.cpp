@@ -31,6 +31,12 @@ void Transfers::remove_file(StoreId store, FileId file) {
     files_.remove(file, store);
 }
 
+void Transfers::check_space(StoreId store, double bytes) const {
+    if (stores[store].fits(bytes)) return;
+    throw std::invalid_argument("the store has " + bytes_text(std::max(stores[store].free(), 0.0)) +
+                                " bytes left, and " + bytes_text(bytes) + " are needed");
+}
+
 NodeId Transfers::add_node_like(Simulation& simulation, NodeId like) {
     const auto copy = [&](ResourceId id) {
         return id == none ? none : simulation.add_resource(simulation.capacity(id));
@@ -65,10 +71,10 @@ TransferId Transfers::begin(Simulation& simulation, const TransferSpec& spec) {
     check_not_negative("size", spec.bytes);
     const Network::Path& path = network.path(spec.from, spec.to);
     if (!path.reachable) throw std::invalid_argument("there is no route");
-    if (spec.target != none && !stores[spec.target].fits(spec.bytes))
-        throw std::invalid_argument("the store has " +
-                                    bytes_text(std::max(stores[spec.target].free(), 0.0)) +
-                                    " bytes left, and " + bytes_text(spec.bytes) + " are needed");
+    for (const StoreId store : stores_of(spec))
+        if (store != none && stores[store].is_gone)
+            throw std::invalid_argument("the store was deregistered");
+    if (spec.target != none) check_space(spec.target, spec.bytes);
     const TransferId id = open(spec, network.latency(path), simulation.now());
     Transfer& transfer = slots_[id];
     for (const StoreId store : stores_of(spec))
@@ -147,7 +153,7 @@ TransferId Transfers::restore(Simulation& simulation, const TransferSpec& spec,
                               const SavedTransfer& saved) {
     const TransferId id = open(spec, saved.latency, saved.registered);
     Transfer& transfer = slots_[id];
-    transfer.moved = spec.bytes - saved.left;
+    transfer.moved = transfer.counted = spec.bytes - saved.left;
     transfer.waits = saved.start == never;
     for (const StoreId store : stores_of(spec)) {
         if (store == none) continue;
@@ -161,6 +167,9 @@ TransferId Transfers::restore(Simulation& simulation, const TransferSpec& spec,
 bool Transfers::reroute(Simulation& simulation, TransferId id, const TransferSpec& spec) {
     const Network::Path& path = network.path(spec.from, spec.to);
     if (!path.reachable) return false;
+    const double done = slots_[id].spec.bytes - simulation.remaining(slots_[id].activity);
+    count(traffic_, slots_[id].spec, done - slots_[id].counted);
+    slots_[id].counted = done;
     slots_[id].spec.from = spec.from;
     slots_[id].spec.to = spec.to;
     simulation.move(slots_[id].activity, find_route(spec, path));
@@ -187,9 +196,11 @@ void Transfers::take_streams(TransferId id) {
     slots_[id].waits = false;
 }
 
-void Transfers::end(Simulation& simulation, TransferId id, Ending how) {
+void Transfers::end(Simulation& simulation, TransferId id, Ending how, double done) {
     const Transfer transfer = slots_[id];
     const TransferSpec& spec = transfer.spec;
+    const double moved = how == Ending::finished ? spec.bytes : transfer.moved + done;
+    count(traffic_, spec, moved - transfer.counted);
     slots_[id] = {};
     free_.push_back(id);
     for (const StoreId store : stores_of(spec)) {
@@ -207,6 +218,33 @@ void Transfers::end(Simulation& simulation, TransferId id, Ending how) {
     }
     for (const StoreId store : stores_of(spec))
         if (store != none) admit(simulation, store);
+}
+
+// A transfer between a host and its own store passes no port.
+void Transfers::count(std::vector<Traffic>& traffic, const TransferSpec& spec, double bytes) {
+    if (spec.from == spec.to || !(bytes > 0)) return;
+    if (const std::size_t size = std::max(spec.from, spec.to) + std::size_t{1};
+        traffic.size() < size)
+        traffic.resize(size);
+    traffic[spec.from].sent += bytes;
+    traffic[spec.to].received += bytes;
+}
+
+void Transfers::pass_traffic(NodeId from, NodeId to) {
+    if (from == to || from >= traffic_.size()) return;
+    if (traffic_.size() <= to) traffic_.resize(to + std::size_t{1});
+    traffic_[to].sent += traffic_[from].sent;
+    traffic_[to].received += traffic_[from].received;
+    traffic_[from] = {};
+}
+
+std::vector<Transfers::Traffic> Transfers::traffic(const Simulation& simulation) const {
+    std::vector<Traffic> all = traffic_;
+    for (const Transfer& each : slots_)
+        if (each.used)
+            count(all, each.spec,
+                  each.spec.bytes - simulation.remaining(each.activity) - each.counted);
+    return all;
 }
 
 // Begins the transfers that wait for a stream of the store and may begin now. Each of them may have

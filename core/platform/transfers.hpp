@@ -46,6 +46,8 @@ class Transfers {
     [[nodiscard]] const FilePlaces& files() const { return files_; }
     void put_file(StoreId store, FileId file, double bytes);
     void remove_file(StoreId store, FileId file);
+    // Throws `std::invalid_argument` if the store has no space for that many bytes.
+    void check_space(StoreId store, double bytes) const;
     void reserve_files(std::size_t files) { files_.reserve(files); }
 
     // A node with ports and links of its own, with the bandwidths and latencies of another one.
@@ -70,8 +72,9 @@ class Transfers {
     [[nodiscard]] bool reroute(Simulation& simulation, TransferId transfer,
                                const TransferSpec& spec);
     // The activity of a transfer has ended: gives back its streams and its promise, stores the file
-    // if it has finished, and lets transfers that waited begin.
-    void end(Simulation& simulation, TransferId transfer, Ending how);
+    // if it has finished, and lets transfers that waited begin. `done`: bytes that a cancelled one
+    // has moved in this run.
+    void end(Simulation& simulation, TransferId transfer, Ending how, double done = 0.0);
 
     struct Transfer {
         TransferSpec spec;
@@ -80,10 +83,23 @@ class Transfers {
         double registered = 0.0;
         bool waits = false;  // for a stream
         bool used = false;
-        double moved = 0.0;  // bytes, before the present run
+        double moved = 0.0;    // bytes, before the present run
+        double counted = 0.0;  // bytes, before the present run or of an earlier route
     };
     [[nodiscard]] const Transfer& operator[](TransferId id) const { return slots_[id]; }
     [[nodiscard]] std::size_t live() const { return slots_.size() - free_.size(); }
+    // The number of slots: those of the transfers in progress are `used`.
+    [[nodiscard]] std::size_t slots() const { return slots_.size(); }
+
+    // The bytes that a node has sent to other nodes and received from them in this run.
+    struct Traffic {
+        double sent = 0.0;
+        double received = 0.0;
+    };
+    // By node, with the transfers in progress.
+    [[nodiscard]] std::vector<Traffic> traffic(const Simulation& simulation) const;
+    // The bytes of a node that no transfer uses any more are counted for another one.
+    void pass_traffic(NodeId from, NodeId to);
 
   private:
     [[nodiscard]] TransferId open(const TransferSpec& spec, double latency, double registered);
@@ -95,11 +111,13 @@ class Transfers {
     [[nodiscard]] bool may_begin(TransferId id) const;
     void take_streams(TransferId id);
     void admit(Simulation& simulation, StoreId store);
+    static void count(std::vector<Traffic>& traffic, const TransferSpec& spec, double bytes);
 
     FilePlaces files_;
     std::vector<Transfer> slots_;
     std::vector<TransferId> free_;
     std::vector<ResourceId> route_;  // reused
+    std::vector<Traffic> traffic_;   // by node, up to the last one with any; of past routes
 };
 
 }  // namespace twinloop

@@ -1,5 +1,6 @@
 // Instances that rest: their memory is saved to a store, or they are shut down, and they go on
 // later, on any host of their cloud or of another one.
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -60,6 +61,33 @@ void Clouds::complete_suspension(MachineId instance) {
     }
     leave_host(instance, RentalEnd::suspended);
     enter(instance, InstanceState::suspended);
+}
+
+// The store is gone: the instance goes on where it is.
+void Clouds::abandon_suspension(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    world_.simulation.cancel(world_.staging.transfers[mine.transfer].activity);
+    mine.memory_store = none;
+    mine.next.reset();
+    world_.rental_totals.downtime.add(world_.now() - mine.stopped_at);
+    world_.clouds[mine.rental.cloud].scheduler.set_starting(world_.fleet[instance].number, false);
+    enter(instance, InstanceState::running);
+    continue_tasks(instance);
+}
+
+bool Clouds::is_memory_in(StoreId store) const {
+    return std::ranges::any_of(world_.rented, [&](const RentedInstance& each) {
+        return each.serial != none && each.has_memory && each.memory_store == store;
+    });
+}
+
+void Clouds::lose_memory(StoreId store) {
+    for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
+        const RentedInstance& mine = world_.rented[instance];
+        if (mine.serial == none || !mine.has_memory || mine.memory_store != store) continue;
+        MachineChanges(world_).interrupt_tasks(instance);
+        finish(instance, RentalEnd::lost);
+    }
 }
 
 void Clouds::forget_memory(MachineId instance) {

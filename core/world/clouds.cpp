@@ -128,6 +128,12 @@ void Clouds::refuse(std::size_t cloud, TaskId number) {
     else finish(instance, RentalEnd::refused);
 }
 
+void Clouds::refuse_transfer(MachineId instance) {
+    if (world_.rented[instance].state == InstanceState::suspend_transfer)
+        abandon_suspension(instance);
+    else finish(instance, RentalEnd::refused);
+}
+
 void Clouds::lose_instances(MachineId host) {
     const Machine& machine = world_.fleet[host];
     CloudState& cloud = world_.clouds[machine.cloud];
@@ -143,12 +149,7 @@ void Clouds::lose_instances(MachineId host) {
     }
     if (!(*world_.scenario->clouds)[machine.cloud].suspends_locally) return;
     const StoreId store = Staging(world_).local_store(host);
-    for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
-        const RentedInstance& mine = world_.rented[instance];
-        if (mine.serial == none || !mine.has_memory || mine.memory_store != store) continue;
-        MachineChanges(world_).interrupt_tasks(instance);
-        finish(instance, RentalEnd::lost);
-    }
+    lose_memory(store);
 }
 
 // --- start --------------------------------------------------------------------------------------
@@ -219,6 +220,10 @@ void Clouds::begin_start(MachineId instance) {
         begin_boot(instance);
         return;
     }
+    if (!transfers.files().has(image.file, image.store)) {
+        finish(instance, RentalEnd::refused);  // the image was deleted in the run
+        return;
+    }
     TransferSpec spec;
     spec.from = transfers.stores[image.store].spec.node;
     spec.to = staging.node_of(mine.host);
@@ -246,7 +251,7 @@ void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) 
     Transfers& transfers = world_.staging.transfers;
     const Transfers::Transfer transfer = transfers[id];
     const bool is_write = mine.state == InstanceState::suspend_transfer;
-    transfers.end(world_.simulation, id, how);
+    transfers.end(world_.simulation, id, how, figures.done);
     if (world_.records.recording.placements)
         world_.records.transfers.push_back(
             {no_task, transfer.spec.file, is_write ? transfer.spec.target : transfer.spec.source,
@@ -456,7 +461,7 @@ void Clouds::begin_round(MachineId instance, double bytes) {
 void Clouds::end_round(MachineId instance, Ending how, const Final& figures) {
     RentedInstance& mine = world_.rented[instance];
     const TransferId id = std::exchange(mine.transfer, none);
-    world_.staging.transfers.end(world_.simulation, id, how);
+    world_.staging.transfers.end(world_.simulation, id, how, figures.done);
     mine.moved_bytes += figures.done;
     if (how == Ending::cancelled) return;
     if (mine.stopped) {

@@ -33,6 +33,11 @@ class Clouds {
     void migrate(std::size_t cloud, TaskId number, MachineId target);
     // An order of the provider: the instance has another number of cores of its host.
     void resize(std::size_t cloud, TaskId number, double cores);
+    // A store of the transfer of its image was deregistered.
+    void refuse_transfer(MachineId instance);
+    // The memory of suspended instances in a store that is gone.
+    [[nodiscard]] bool is_memory_in(StoreId store) const;
+    void lose_memory(StoreId store);
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
 
@@ -109,6 +114,7 @@ class Clouds {
     [[nodiscard]] const char* find_rest_obstacle(MachineId instance) const;
     void begin_transfer(MachineId instance, TransferSpec spec);
     void complete_suspension(MachineId instance);
+    void abandon_suspension(MachineId instance);
     void change_cloud(MachineId instance);
     void begin_resumption(MachineId instance);
     void complete_resumption(MachineId instance);

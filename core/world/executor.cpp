@@ -178,8 +178,12 @@ void Executor::change_speed(std::uint32_t slot) {
 }
 
 void Executor::reroute(std::uint32_t slot) {
+    if (!is_transfer(world_.executions[slot].step) || staging_.reroute(slot)) return;
+    refuse_transfer(slot);
+}
+
+void Executor::refuse_transfer(std::uint32_t slot) {
     Execution& execution = world_.executions[slot];
-    if (!is_transfer(execution.step) || staging_.reroute(slot)) return;
     staging_.refuse(slot);
     if (execution.halted > 0) {
         execution.left = 0.0;

@@ -39,6 +39,8 @@ class Executor {
     void change_speed(std::uint32_t slot);
     // Its machine, an instance, has moved to another host: files take another route.
     void reroute(std::uint32_t slot);
+    // There is no route for its transfer any more, or no store: the task fails.
+    void refuse_transfer(std::uint32_t slot);
     // A transfer of an execution has finished.
     void end_transfer(std::uint32_t slot);
     // The task of an execution is interrupted; it has left these machines already, or will now.

@@ -250,7 +250,7 @@ MachineId MachineChanges::add(const MachineSpec& spec, std::span<const double> a
     MachineSpec seen = spec;
     seen.cores *= world_.values.effective_capacity;
     world_.scheduler.add_machine(seen, amounts, like);
-    if (world_.has_files()) Staging(world_).add_machine(machine, like);
+    if (world_.has_network()) Staging(world_).add_machine(machine, like);
     world_.call = true;
     return machine;
 }

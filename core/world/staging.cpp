@@ -107,7 +107,7 @@ void Staging::end(std::uint32_t slot, Ending how, const Final& figures) {
     const TransferId id = std::exchange(state.cursors[slot].transfer, none);
     const Transfers::Transfer transfer = state.transfers[id];
     const StoreId before = state.transfers.files().first(transfer.spec.file);
-    state.transfers.end(world_.simulation, id, how);
+    state.transfers.end(world_.simulation, id, how, figures.done);
     // A file is in one store: an older one elsewhere is replaced.
     if (transfer.spec.target != none && how == Ending::finished && before != none &&
         before != transfer.spec.target)
@@ -172,7 +172,10 @@ NodeId Staging::node_of(MachineId machine) const {
 StoreId Staging::local_store(MachineId machine) const {
     const MachineId host = host_of(machine);
     const StagingState::AddedNode* const added = find_added(host);
-    return added == nullptr ? world_.scenario->network->local_store(host) : added->store;
+    StoreId store = none;
+    if (added != nullptr) store = added->store;
+    else if (world_.scenario->network) store = world_.scenario->network->local_store(host);
+    return store != none && world_.staging.transfers.stores[store].is_gone ? none : store;
 }
 
 void Staging::add_machine(MachineId machine, MachineId like) {

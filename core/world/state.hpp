@@ -17,6 +17,7 @@
 #include "work/submitter.hpp"
 #include "world/cloud_state.hpp"
 #include "world/scenario.hpp"
+#include "world/store_state.hpp"
 
 namespace twinloop {
 
@@ -78,6 +79,7 @@ struct WorldState {
     double begin;
     Simulation simulation;
     StagingState staging;  // empty if no files are transferred
+    StoreRequestState requests;
     Fleet fleet;
     // The hosts whose use is recorded, by resource; no_machine: of the network, or a lease.
     std::vector<MachineId> recorded;
@@ -126,7 +128,8 @@ struct WorldState {
     [[nodiscard]] double now() const { return simulation.now(); }
     // Whether tasks are left, or may still come, or orders from outside are being carried out.
     [[nodiscard]] bool is_open() const {
-        return open > 0 || submitter.continues() || passing_instances > 0;
+        return open > 0 || submitter.continues() || passing_instances > 0 ||
+               !requests.open.empty();
     }
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }
@@ -134,6 +137,8 @@ struct WorldState {
     [[nodiscard]] bool has_files() const {
         return scenario->files != nullptr && scenario->files->is_used();
     }
+    // Whether its network is open: it has nodes for the machines.
+    [[nodiscard]] bool has_network() const { return staging.transfers.unlimited != none; }
     [[nodiscard]] ResourceId resource_of(MachineId machine) const {
         return fleet[machine].resource;
     }

@@ -81,7 +81,8 @@ bool World::step() {
     if (needs_outages_ || (state_.records.usage && state_.records.usage->full())) return false;
     if (time == never) {
         fail_remaining();
-        return false;
+        // Requests that waited for a stream of a task may have got it.
+        return !state_.requests.open.empty() && next_time() < never;
     }
     check_progress(time);
     state_.scheduler.set_now(time);
@@ -151,6 +152,10 @@ void World::ended(std::uint64_t token, Ending how, const Final& figures) {
         ++state_.events;
     } else if (member == Clouds::message_member) {
         Clouds(state_).end_message(slot, how);
+        if (how == Ending::cancelled) return;
+        ++state_.events;
+    } else if (member == StoreRequests::member) {
+        StoreRequests(state_).end(slot, how, figures);
         if (how == Ending::cancelled) return;
         ++state_.events;
     } else if (member == Clouds::boot_member) {
@@ -588,6 +593,7 @@ void World::forget_history() {
     Records& records = state_.records;
     records.placements.clear();
     records.transfers.clear();
+    state_.requests.forgotten = state_.requests.ended;
     records.orders.clear();
     records.states.forget();
     records.instances.forget();

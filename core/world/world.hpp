@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "world/state.hpp"
+#include "world/store_requests.hpp"
 
 namespace twinloop {
 
@@ -99,6 +100,8 @@ class World final : private Client {
     [[nodiscard]] std::vector<Notice> take_notices() { return std::exchange(state_.notices, {}); }
     // Processes instants up to that time, or up to the first one with a notice: true.
     bool run_until_notice(double time);
+    // Files, transfers and stores, see store_requests.hpp.
+    [[nodiscard]] StoreRequests store_requests() { return StoreRequests(state_); }
     // Tells a new controller of the running and the waiting tasks; it decides in this instant. It
     // rejects tasks that it can never place, when they become ready.
     void introduce_controller(Interrupted after_preemption);

@@ -27,6 +27,7 @@ from .run import simulate
 from .run_outputs import RunOutputs
 from .simulation import Simulation
 from .simulation_state import SimulationState
+from .store_service import StoreService, StoreTransfer
 
 __all__ = [
     "Activity",
@@ -52,6 +53,8 @@ __all__ = [
     "Simulation",
     "SimulationState",
     "StalledError",
+    "StoreService",
+    "StoreTransfer",
     "Timeout",
     "Timer",
     "all_of",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from twinloop.platform.network import Ports
     from twinloop.workload import Workload
 
+#: The kinds of transfers that stores serve on request, by native code.
+KINDS: Final = ("put", "get", "duplicate", "move")
 #: Native value for "no limit" of a count, and for "none" of an index.
 _NONE = 2**32 - 1
 
@@ -321,16 +324,103 @@ def list_stores(
     return names
 
 
+def build_store_columns(machines: MachineTable, added: int) -> tuple[dict[str, Any], list[str]]:
+    """Build the native columns of the network and all stores, and list the names of the stores.
+
+    For a run in which no task has files: its stores are used from outside.
+
+    Args:
+        machines: The machines, the last of which were added in the run.
+        added: Their number.
+    """
+    nodes = machines.nodes.height - added
+    planned = replace(
+        machines,
+        nodes=machines.nodes[:nodes],
+        speed=machines.speed[:nodes],
+        group=machines.group[:nodes],
+        instances=(),
+    )
+    stores = _list_stores(planned, pl.Series([LOCAL]), nodes)
+    return _build_topology(planned, stores), [each.name for each in stores]
+
+
+def list_run_stores(compiled: CompiledScenario, run: ClusterRun) -> list[str]:
+    """List the names of the stores of a run by their native numbers."""
+    named = dict(run.named_stores())
+    planned = iter(list_stores(compiled) if len(named) < run.store_count else ())
+    return [
+        named[number] if number in named else next(planned) for number in range(run.store_count)
+    ]
+
+
+def list_planned_files(compiled: CompiledScenario, run: ClusterRun) -> pl.Series:
+    """List the names of the files of the scenario that a run has, by their native numbers."""
+    if not run.planned_files:
+        return pl.Series([], dtype=pl.String)
+    images = [each.image.name for each in list_images(compiled.machines.platform)]
+    return pl.Series([*list_files(compiled.workload), *images], dtype=pl.String)
+
+
+def list_run_files(compiled: CompiledScenario, run: ClusterRun) -> pl.Series:
+    """List the names of the files of a run by their native numbers: the new ones at the end."""
+    planned = list_planned_files(compiled, run)
+    new = run.new_files()
+    return pl.concat([planned, pl.Series(new, dtype=pl.String)]) if new else planned
+
+
 def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """Build the table of transfers of a run, in the order of their ends."""
-    moves = build_rental_transfers(compiled, run)
+    parts = (
+        _build_file_rows(compiled, run),
+        build_rental_transfers(compiled, run),
+        _build_request_rows(compiled, run),
+    )
+    tables = [each for each in parts if each is not None]
+    if len(tables) > 1:
+        return pl.concat(tables).sort("end", maintain_order=True)
+    return tables[0] if tables else make_empty_table("transfers")
+
+
+def _build_request_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame | None:
+    """Build the rows of the transfers that were requested of stores; None if there were none."""
+    if not run.has_store_changes:
+        return None
+    log = run.ended_requests()
+    if not len(log["kind"]):
+        return None
+    stores = pl.Series([*list_run_stores(compiled, run), None], dtype=pl.String)
+    machines = pl.Series([*compiled.names.machines, None], dtype=pl.String)
+    # -1 is the last one: none.
+    ends = {
+        name: names.gather(np.where(log[name] < 0, len(names) - 1, log[name]))
+        for name, names in (("source", stores), ("target", stores), ("machine", machines))
+    }
+    kinds = pl.Series(KINDS, dtype=pl.String).gather(log["kind"].astype(np.int64))
+    frame = pl.DataFrame(ends).select(
+        kinds.alias("kind"),
+        list_run_files(compiled, run).gather(log["file"].astype(np.int64)).alias("file"),
+        pl.coalesce("source", "machine").alias("from"),
+        pl.when(kinds == "get").then("machine").otherwise("target").alias("to"),
+        pl.Series("bytes", log["bytes"]),
+        pl.Series("start", log["start"]),
+        pl.Series("end", log["end"]),
+        pl.when(pl.Series(log["finished"] != 0))
+        .then(pl.lit("completed"))
+        .otherwise(pl.lit("cancelled"))
+        .alias("reason"),
+    )
+    return conform_table("transfers", frame)
+
+
+def _build_file_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame | None:
+    """Build the rows of the files of tasks and the images of instances; None if there were none."""
     log = run.transfers()
     if not len(log["task"]):
-        return make_empty_table("transfers") if moves is None else moves
-    images = [each.image.name for each in list_images(compiled.machines.platform)]
-    # The memory of an instance is no file.
-    files = pl.Series([*list_files(compiled.workload), *images, None], dtype=pl.String)
-    stores = pl.Series(list_stores(compiled), dtype=pl.String)
+        return None
+    # The memory of an instance is no file: the last name.
+    files = pl.concat([list_planned_files(compiled, run), pl.Series([None], dtype=pl.String)])
+    stores = pl.Series(list_run_stores(compiled, run), dtype=pl.String)
     machines = name_machines(compiled.names.machines, log["machine"])
     # The transfer of an image is that of an instance.
     is_image = log["task"] == _NONE
@@ -367,5 +457,4 @@ def build_transfer_table(compiled: CompiledScenario, run: ClusterRun) -> pl.Data
         pl.Series("end", log["end"]),
         pl.when(finished).then(pl.lit("completed")).otherwise(pl.lit("cancelled")).alias("reason"),
     )
-    table = conform_table("transfers", frame)
-    return table if moves is None else pl.concat([table, moves]).sort("end", maintain_order=True)
+    return conform_table("transfers", frame)

@@ -24,6 +24,10 @@ from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState
 from twinloop.engine.state_restore import restore_state
+from twinloop.engine.store_directory import StoreDirectory
+from twinloop.engine.store_service import StoreService
+from twinloop.engine.store_tables import build_node_table, build_store_table
+from twinloop.platform.network import SharedStore
 from twinloop.policy import AnyPolicy
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -68,6 +72,7 @@ class Simulation:
         self._compiled = scenario
         self._added_ids: set[str] = set()
         self._monitor: Monitor | None = None
+        self._directory = StoreDirectory(self)
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
@@ -131,6 +136,24 @@ class Simulation:
     def transfers(self) -> pl.DataFrame:
         """The transfers of files that have ended; none if the platform has no stores."""
         return build_transfer_table(self._compiled, self._run)
+
+    @property
+    def stores(self) -> pl.DataFrame:
+        """A row per data store: capacity (bytes; null: unlimited), used, promised, free, files."""
+        return build_store_table(self._directory)
+
+    def find_file(self, file: str) -> list[str]:
+        """Return the names of the data stores that have a file."""
+        return self._directory.find_stores_of(file)
+
+    @property
+    def network_nodes(self) -> pl.DataFrame:
+        """A row per host and data store: bytes sent and received, rates (bytes/s), transfers.
+
+        Transfers between a host and its own store pass no network and are not counted. The store
+        of a host has no row of its own.
+        """
+        return build_node_table(self._directory, self._compiled.machines)
 
     @property
     def tasks(self) -> pl.DataFrame:
@@ -289,6 +312,7 @@ class Simulation:
         other._compiled = self._compiled
         other._added_ids = set()
         other._monitor = None
+        other._directory = StoreDirectory(other)
         if policy is not None:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
@@ -538,6 +562,77 @@ class Simulation:
         with self._refusals(machine, "cannot be restored"):
             self._run.restore(index)
 
+    def store(self, name: str) -> StoreService:
+        """Return the service of a data store: of the platform, of a host, or a registered one.
+
+        Args:
+            name: Its name; that of the host, for the store of a host.
+
+        >>> from twinloop.engine import Simulation
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(policy="fcfs", workload={"tasks": [
+        ...     {"id": "a", "run_time": 1}]}, platform={
+        ...     "clusters": [{"hosts": [{"names": ["n1"], "cores": 1, "ports": "10 MB/s"}]}],
+        ...     "stores": [{"name": "disk"}]}))
+        >>> sim.store("disk").register("data", 50e6)
+        >>> get = sim.store("disk").get("data", target="n1")
+        >>> _ = sim.run()
+        >>> get.end
+        5.0
+        """
+        return StoreService(self, self._directory, name)
+
+    def register_store(
+        self,
+        name: str,
+        *,
+        like: str | None = None,
+        capacity: float | str | None = None,
+        read: float | str | None = None,
+        write: float | str | None = None,
+        streams: int | None = None,
+        ports: float | str | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Register a data store without files; this takes no time.
+
+        A store that was deregistered is registered again under its name.
+
+        Args:
+            name: Its name, which no machine, switch or other store has.
+            like: A store whose capacity, bandwidths and streams it has, except those given here;
+                its node has ports and links of its own, equal to those of this store.
+            capacity: Its capacity (bytes, or a text such as `1 TB`); by default unlimited.
+            read: The bandwidth of all reads; by default unlimited.
+            write: The bandwidth of all writes; by default unlimited.
+            streams: The number of transfers at once; by default unlimited.
+            ports: The ports of its node; by default unlimited. A network with links needs `like`.
+        """
+        require_name(name, "name")
+        given = {"capacity": capacity, "read": read, "write": write, "streams": streams,
+                 "ports": ports}  # fmt: skip
+        store = SharedStore.from_dict(
+            {"name": name} | {key: value for key, value in given.items() if value is not None}
+        )
+        self._directory.register_store(store, like)
+
+    def deregister_store(self, name: str, *, violent: bool = False) -> None:
+        """Deregister a data store, with its files.
+
+        It is refused if there are transfers from it or to it, images of a cloud in it, or files of
+        tasks that have not ended, unless it is violent: its transfers are then cancelled. Tasks
+        that need it fail, and instances are refused, as without a route.
+        """
+        store = self._directory.find_store(name)
+        use = self._run.find_store_use(store)
+        if use is not None and not violent:
+            raise InputError(
+                f"cannot be deregistered: {use}",
+                kind="invalid-operation",
+                field=f"store {name!r}",
+                remedy="wait, or give `violent=True`: tasks and instances that need it then fail",
+            )
+        self._run.deregister_store(store)
+
     @staticmethod
     @contextmanager
     def _refusals(machine: str, what: str) -> Iterator[None]:
@@ -562,6 +657,8 @@ class Simulation:
     def _check_new_name(self, name: str) -> None:
         require_name(name, "name")
         used = self._compiled.machines.find_use_of_name(name)
+        if used is None and name in (each for _, each in self._run.named_stores()):
+            used = "a data store"
         if used is not None:
             raise InputError(
                 f"is already the name of {used}", kind="duplicate-name", field=f"machine {name!r}"

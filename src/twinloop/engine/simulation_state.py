@@ -19,7 +19,7 @@ from twinloop.description.files import write_atomically
 from twinloop.description.saved_json import read_stored_json
 from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.native_codes import STATUS_CODES, STATUSES
-from twinloop.engine.network_columns import list_files, list_stores
+from twinloop.engine.network_columns import list_files, list_run_stores
 from twinloop.engine.state_schema import (
     TASK_TYPES,
     StateSchema,
@@ -94,6 +94,12 @@ class SimulationState:
                 "a simulation with its instances",
                 kind="invalid-operation",
             )
+        if run.has_store_changes:
+            raise InputError(
+                "the state of a simulation whose stores were changed from outside cannot be saved: "
+                "use copy(), which continues a simulation with its files and transfers",
+                kind="invalid-operation",
+            )
         names, saved = compiled.names.machines, run.saved_state()
         ids = join_ids(compiled, saved["added"])
         tasks = _build_tasks(run, ids, names, saved["tasks"])
@@ -107,7 +113,9 @@ class SimulationState:
             host = int(run.hosts()[number])
             machines[number]["added"] = {"host": names[host] if host >= 0 else None}
         files = list_files(compiled.workload) if saved["stores"] else []
-        stores = list_stores(compiled) if saved["stores"] else []
+        stores = list_run_stores(compiled, run) if saved["stores"] else []
+        # Stores that were opened for requests alone have no files.
+        opened = {number for number, _ in run.named_stores()}
         for row in executions:
             if "transfer" in row:
                 row["transfer"]["store"] = stores[row["transfer"]["store"]]
@@ -123,7 +131,8 @@ class SimulationState:
             shared=run.shared,
             stores={
                 name: [files[file] for file in held]
-                for name, held in zip(stores, saved["stores"], strict=False)
+                for number, (name, held) in enumerate(zip(stores, saved["stores"], strict=True))
+                if number not in opened
             },
             added=tuple(_name_parents(row, ids) for row in saved["added"]),
             source=_name_tasks(saved["submissions"], ids),
