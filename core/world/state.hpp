@@ -128,8 +128,7 @@ struct WorldState {
     [[nodiscard]] double now() const { return simulation.now(); }
     // Whether tasks are left, or may still come, or orders from outside are being carried out.
     [[nodiscard]] bool is_open() const {
-        return open > 0 || submitter.continues() || passing_instances > 0 ||
-               !requests.open.empty();
+        return open > 0 || submitter.continues() || passing_instances > 0 || !requests.open.empty();
     }
     [[nodiscard]] const ModelOptions& options() const { return scenario->options; }
     [[nodiscard]] const Task& task(TaskId id) const { return scheduler.tasks()[id]; }

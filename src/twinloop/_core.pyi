@@ -1500,71 +1500,6 @@ class ClusterRun:
     def __init__(self, scenario: NativeScenario, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: ValueColumns | None = None, *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), usage_rows: float = float('inf'), seed: int = 0, source: object | None = None) -> None: ...
 
     @property
-    def has_network(self) -> bool:
-        """
-        Whether its network is open; `open_network` opens that of a run that has no files.
-        """
-
-    def open_network(self, network: dict[str, Any], names: Sequence[str], like: Sequence[int]) -> None: ...
-
-    @property
-    def has_store_changes(self) -> bool:
-        """Whether files, stores or transfers were requested from outside."""
-
-    @property
-    def store_count(self) -> int: ...
-
-    def named_stores(self) -> list[tuple[int, str]]:
-        """The stores whose names were given in the run."""
-
-    def store_figures(self, store: int) -> dict[str, Any]: ...
-
-    def store_files(self, store: int) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.float64]]:
-        """The numbers and the sizes of its files."""
-
-    def has_file(self, store: int, file: int) -> bool: ...
-
-    @property
-    def planned_files(self) -> int:
-        """The number of the files of the scenario; the others follow them."""
-
-    def new_files(self) -> list[str]:
-        """The names of the files that the scenario does not have."""
-
-    def find_new_file(self, name: str) -> int:
-        """The number of such a file, or -1."""
-
-    def name_file(self, name: str) -> int: ...
-
-    def file_size(self, file: int) -> float | None:
-        """The size of a file; None if it is nowhere."""
-
-    def register_file(self, store: int, file: int, bytes: float) -> None: ...
-
-    def remove_file(self, store: int, file: int, reading: bool) -> None:
-        """Remove a file; `reading`: also if transfers read it."""
-
-    def begin_request(self, kind: int, file: int, source: int, target: int, machine: int, bytes: float) -> int: ...
-
-    def cancel_request(self, number: int) -> None: ...
-
-    def request_figures(self, number: int) -> dict[str, Any]: ...
-
-    def open_requests(self) -> list[int]:
-        """The numbers of the requests in progress."""
-
-    def ended_requests(self) -> dict[str, Any]: ...
-
-    def register_store(self, store: dict[str, Any]) -> int: ...
-
-    def find_store_use(self, store: int) -> str | None:
-        """Why the store cannot be deregistered without loss, or None."""
-
-    def deregister_store(self, store: int) -> None: ...
-
-    def node_use(self) -> dict[str, Any]: ...
-
-    @property
     def now(self) -> float: ...
 
     @property
@@ -1806,6 +1741,71 @@ class ClusterRun:
         """The changes since the last call: kind, subject, time, value."""
 
     def run_until_notice(self, time: float) -> bool: ...
+
+    @property
+    def has_network(self) -> bool:
+        """
+        Whether its network is open; `open_network` opens that of a run that has no files.
+        """
+
+    def open_network(self, network: dict[str, Any], names: Sequence[str], like: Sequence[int]) -> None: ...
+
+    @property
+    def has_store_changes(self) -> bool:
+        """Whether files, stores or transfers were requested from outside."""
+
+    @property
+    def store_count(self) -> int: ...
+
+    def named_stores(self) -> list[tuple[int, str]]:
+        """The stores whose names were given in the run."""
+
+    def store_figures(self, store: int) -> dict[str, Any]: ...
+
+    def store_files(self, store: int) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.float64]]:
+        """The numbers and the sizes of its files."""
+
+    def has_file(self, store: int, file: int) -> bool: ...
+
+    @property
+    def planned_files(self) -> int:
+        """The number of the files of the scenario; the others follow them."""
+
+    def new_files(self) -> list[str]:
+        """The names of the files that the scenario does not have."""
+
+    def find_new_file(self, name: str) -> int:
+        """The number of such a file, or -1."""
+
+    def name_file(self, name: str) -> int: ...
+
+    def file_size(self, file: int) -> float | None:
+        """The size of a file; None if it is nowhere."""
+
+    def register_file(self, store: int, file: int, bytes: float) -> None: ...
+
+    def remove_file(self, store: int, file: int, reading: bool) -> None:
+        """Remove a file; `reading`: also if transfers read it."""
+
+    def begin_request(self, kind: int, file: int, source: int, target: int, machine: int, bytes: float) -> int: ...
+
+    def cancel_request(self, number: int) -> None: ...
+
+    def request_figures(self, number: int) -> dict[str, Any]: ...
+
+    def open_requests(self) -> list[int]:
+        """The numbers of the requests in progress."""
+
+    def ended_requests(self) -> dict[str, Any]: ...
+
+    def register_store(self, store: dict[str, Any]) -> int: ...
+
+    def find_store_use(self, store: int) -> str | None:
+        """Why the store cannot be deregistered without loss, or None."""
+
+    def deregister_store(self, store: int) -> None: ...
+
+    def node_use(self) -> dict[str, Any]: ...
 
 class SourceError(RuntimeError):
     pass

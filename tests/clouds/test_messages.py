@@ -30,6 +30,7 @@ from tests.clouds.test_migration import SPREAD, TASKS, make_hosts
 from tests.examples import examples
 from twinloop.description import InputError
 from twinloop.engine import CompiledScenario, Simulation
+from twinloop.engine.rental_tables import STATES as INSTANCE_STATES
 from twinloop.scenario import Scenario
 
 #: The controller is at the node of the images: its answers share the port with them.
@@ -292,18 +293,20 @@ def list_descriptions(sim: Simulation) -> list[tuple[Any, ...]]:
 
 
 def test_a_description_is_the_state_when_the_question_reaches_the_controller() -> None:
-    # Native codes: 0 requested, 4 startup, 5 running, 8 destroyed.
+    requested, startup, running, destroyed = map(
+        INSTANCE_STATES.index, ("requested", "startup", "running", "destroyed")
+    )
     sim = start_one("timers")
     for time in (0.25, 3.0, 5.75, 16.75, 30.0):
         sim.run_until(time)
         sim._run.describe_instance(0, 0)
     sim.run()
     assert list_descriptions(sim) == [
-        (0, 0, 1.25),
-        (0, 4, 4.0),
-        (0, 5, 6.75),
-        (0, 8, 17.75),
-        (0, 8, 31.0),
+        (0, requested, 1.25),
+        (0, startup, 4.0),
+        (0, running, 6.75),
+        (0, destroyed, 17.75),
+        (0, destroyed, 31.0),
     ]
     assert is_clear(sim)
 

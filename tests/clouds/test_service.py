@@ -462,3 +462,86 @@ def test_a_copy_in_mid_suspension_continues_in_the_same_way() -> None:
         assert twin.tasks["end"].to_list() == [55.5]
     sim.run()
     assert sim.instances.equals(twin.instances)
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def test_requests_of_the_service_travel_as_messages() -> None:
+    scenario = make_scenario(
+        [make_host("a b", memory=8 * GB)],
+        [make_task(0, run_time=20.0)],
+        image={**IMAGE, "boot": {}},
+        latency=0.5,
+        policy="manual",
+        messages={"client": "images", "controller": "a", "size": 0, "reply": 0},
+    )
+    sim = Simulation(scenario)
+    cloud = sim.cloud("cloud")
+    name = cloud.request(cores=1, memory=GB)
+    cloud.ask(name)
+    # The request, latency and copy of the image, and the answer.
+    sim.run_until(2.4)
+    assert (cloud.describe(name).state, sim.running) == ("running", [])
+    sim.run_until(2.5)
+    assert sim.running == ["t0"]
+    cloud.suspend(name)
+    sim.run_until(2.9)
+    assert cloud.describe(name).state == "running"
+    sim.run_until(3.0)
+    assert cloud.describe(name).state == "suspend-transfer"
+    # Not possible in this state: it has no effect.
+    cloud.reboot(name)
+    sim.run_until(20)
+    assert cloud.describe(name)[1:3] == ("suspended", 13.5)
+    cloud.resume(name)
+    sim.run()
+    # It has run for 0.5 s at 3 s, and goes on at 20 + 0.5 + 10.5 s.
+    assert sim.tasks["end"].to_list() == [50.5]
+    assert cloud.answers.select("instance", "state", "asked", "answered", "received").rows() == [
+        (name, "queued", 0.0, 0.5, 1.0)
+    ]
+    cloud.terminate(name)
+    assert cloud.use.instances == 1
+    sim.run_until(51.0)
+    assert cloud.use.instances == 0
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+def test_a_running_instance_gets_another_size() -> None:
+    sim, cloud = open_cloud((make_task(0, cores=2), make_task(1, cores=2)))
+    name = cloud.request(cores=2)
+    sim.run_until(4)
+    cloud.resize(name, 4)
+    sim.run_until(20)
+    assert sim.tasks["start"].to_list() == [0.0, 4.0]
+    with pytest.raises(InputError, match="cannot get another size: the host has too few free cor"):
+        cloud.resize(name, 5)
+    cloud.resize(name, 1)
+    assert cloud.use.allocated_cores == 1
+    assert sim.instances.select("cores", "start", "end", "reason").rows() == [
+        (2.0, 0.0, 4.0, "resized"), (4.0, 4.0, 20.0, "resized"), (1.0, 20.0, None, None),
+    ]  # fmt: skip
+
+
+# --- the store of the memory ---------------------------------------------------------------------
+
+
+def test_memory_in_a_store_is_lost_with_the_store() -> None:
+    sim, cloud = open_cloud(**MEMORY)
+    names = [cloud.request(cores=1, memory=GB) for _ in range(2)]
+    sim.run_until(10)
+    cloud.suspend(names[0])
+    sim.run_until(30)
+    cloud.suspend(names[1])
+    sim.run_until(31)
+    with pytest.raises(InputError):
+        sim.deregister_store("images")
+    sim.deregister_store("images", violent=True)
+    # The first one is lost; the second one goes on where it was.
+    assert cloud.instances.select("instance", "state").rows() == [(names[1], "running")]
+    assert cloud.use.allocated_cores == 1
+    with pytest.raises(InputError, match="cannot be suspended"):
+        cloud.suspend(names[1])

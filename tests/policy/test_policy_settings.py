@@ -12,7 +12,7 @@ from twinloop.policy.filter_scheduler import Filter, FilterPreset
 
 KEYS = {
     "kind", "order", "backfill", "compress", "depth", "age", "half_life", "share_by", "preempt",
-    "filters", "weighers", "subset", "skip", "queue", "pick", "seed",
+    "filters", "weighers", "subset", "skip", "queue", "waits", "pick", "seed",
 }  # fmt: skip
 
 FIT = [("vcpu", 1.0), ("ram", 1.0), ("resource", 1.0)]

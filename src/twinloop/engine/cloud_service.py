@@ -129,6 +129,37 @@ class CloudService:
         row = self._find_instance(instance)
         return Instance(**{name: row[name] for name in Instance._fields})
 
+    def ask(self, instance: str) -> None:
+        """Ask the controller for the state of an instance; see `answers`.
+
+        With `messages` of the cloud, question and answer travel over the network, and the answer is
+        the state when the question arrives; otherwise it is there at once.
+        """
+        prefix, _, number = instance.rpartition("-")
+        known = prefix == "instance" and number.isdecimal()
+        try:
+            self._run.describe_instance(self._number, int(number) - 1 if known else -1)
+        except IndexError:
+            raise InputError(
+                f"there is no instance {instance!r}", kind="unknown-reference"
+            ) from None
+
+    @property
+    def answers(self) -> pl.DataFrame:
+        """The answers to `ask` that have arrived, with the times of question, answer, arrival."""
+        log = self._run.descriptions()
+        return pl.DataFrame(
+            {
+                "instance": pl.Series(
+                    [f"instance-{number + 1}" for number in log["rental"]], dtype=pl.String
+                ),
+                "state": pl.Series(STATES, dtype=pl.String).gather(log["state"].astype(np.int64)),
+                "asked": log["asked"],
+                "answered": log["answered"],
+                "received": log["received"],
+            }
+        )
+
     def _list_instances(self) -> pl.DataFrame:
         now = self._run.present_instances()
         hosts = pl.Series([*self._compiled.names.machines, None], dtype=pl.String)
