@@ -95,8 +95,8 @@ extern "C" void limit_clouds(std::int64_t count, const double* submit, const dou
                              const double* memory, const double* run_time, std::int64_t hosts,
                              double host_cores, double host_memory, double bandwidth,
                              double latency, double image, double boot, double* finish) {
-    Cloud cloud{submit,  cores, memory, run_time, bandwidth, latency, image, boot, {}, {}, {},
-                {}, {}, {}};
+    Cloud cloud{submit, cores, memory, run_time, bandwidth, latency, image,
+                boot,   {},    {},     {},       {},        {},      {}};
     cloud.hosts.assign(static_cast<std::size_t>(hosts), {host_cores, host_memory});
     cloud.host_of.resize(static_cast<std::size_t>(count));
     std::int64_t next = 0;
