@@ -108,7 +108,9 @@ class Filler {
     // The same where no flow waits for another one: each link that is the narrowest one of a flow
     // is so for all of its flows. Then no order matters. Otherwise nothing is done.
     [[nodiscard]] bool fill_at_once() {
-        if (group_.limited()) return false;
+        // Of many flows, some nearly always wait for others: the search would be in vain.
+        constexpr std::size_t many = 64;
+        if (group_.limited() || flows_.size() > many) return false;
         narrow_.resize(links_.size());
         for (std::uint32_t index = 0; index < links_.size(); ++index) {
             links_[index].full_weight = links_[index].weight;
