@@ -68,6 +68,7 @@ class CloudService:
         names = [each.name for each in clouds]
         self._compiled = compiled
         self._run = run
+        run.present_instances()  # refused while a policy decides, as other uses are
         self._number = _find_index(name, names, "cloud")
         self._cloud: Cloud = clouds[self._number]
 
@@ -429,6 +430,11 @@ class Instance(NamedTuple):
     ready: float | None
     #: The number of its tasks.
     tasks: int
+
+
+# The module that users import them from, shown in representations.
+for _kind in (CloudUse, Instance):
+    _kind.__module__ = "twinloop.engine"
 
 
 def _find_index(name: str | None, names: Sequence[str], what: str) -> int:

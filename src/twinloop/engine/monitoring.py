@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from twinloop.engine.compiled_scenario import CompiledScenario
 
 #: The kinds of notices, by native code.
-KINDS: Final = ("instance", "machine", "queue", "capacity")
 NoticeKind: TypeAlias = Literal["instance", "machine", "queue", "capacity"]
+KINDS: Final[tuple[NoticeKind, ...]] = ("instance", "machine", "queue", "capacity")
 
 
 class Notice(NamedTuple):
@@ -32,6 +32,10 @@ class Notice(NamedTuple):
     time: float
     #: The new state, or the new number.
     value: str | float
+
+
+# The module that users import it from, shown in representations.
+Notice.__module__ = "twinloop.engine"
 
 
 class Monitor:
@@ -58,8 +62,8 @@ class Monitor:
                 field="kinds",
                 remedy=f"one of: {', '.join(KINDS)}",
             )
-        self._observers.append((chosen, function))
         self._run.watch(True)
+        self._observers.append((chosen, function))
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -114,7 +118,7 @@ class Monitor:
                     function(notice)
 
     def _name(self, kind: int, subject: int, time: float, value: float) -> Notice:
-        name = KINDS[kind]
+        name: NoticeKind = KINDS[kind]
         if name == "instance":
             return Notice(name, f"instance-{subject + 1}", time, STATES[int(value)])
         if name == "machine":

@@ -55,7 +55,7 @@ class OneInstance(CloudClient):
 
 
 class Manual(QueueingPreset):
-    """Instances that are requested through `Simulation.cloud`: tasks run on the first one that fits.
+    """Instances that are requested through `Simulation.cloud`: tasks run on the first that fits.
 
     It rents nothing, so that tasks wait for an instance, or a machine in no cloud, with room.
 

@@ -194,9 +194,9 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "transfers": {
         "kind": text_column(
-            "read or write; image: an instance gets its image; migration: it moves; suspend, resume: "
-            "its memory is saved and restored; message: between client and controller of its cloud; "
-            "put, get, duplicate, move: requests to a store"
+            "read or write; image: an instance gets its image; migration: it moves; suspend, "
+            "resume: its memory is saved and restored; message: between client and controller of "
+            "its cloud; put, get, duplicate, move: requests to a store"
         ),
         "subject": text_column("the task, or the instance, that it is for"),
         "file": text_column("the file; null: no named file"),
