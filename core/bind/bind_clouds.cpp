@@ -21,6 +21,7 @@ nb::dict rentals(const WorldHandle& self) {
     const auto run = self.hold();
     const WorldState& state = run->state();
     std::vector<RentalRow> rows;
+    rows.reserve(state.records.rentals.size());
     for (std::size_t i = 0; i < state.records.rentals.size(); ++i)
         rows.push_back(state.records.rentals[i]);
     for (const RentedInstance& each : state.rented)
@@ -113,6 +114,7 @@ nb::dict rental_states(const WorldHandle& self) {
     const auto run = self.hold();
     const WorldState& state = run->state();
     std::vector<InstanceStateRow> rows;
+    rows.reserve(state.records.instance_states.size());
     for (std::size_t i = 0; i < state.records.instance_states.size(); ++i)
         rows.push_back(state.records.instance_states[i]);
     for (const RentedInstance& each : state.rented)
@@ -298,6 +300,7 @@ void bind_orders(nb::class_<WorldHandle>& run) {
             [](WorldHandle& self, const std::vector<std::int64_t>& given) {
                 const auto held = self.hold();
                 std::vector<MachineId> members;
+                members.reserve(given.size());
                 for (const std::int64_t each : given) members.push_back(instance_at(held, each));
                 held->clouds().join(members);
             },

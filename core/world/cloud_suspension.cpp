@@ -1,6 +1,7 @@
 // Instances that rest: their memory is saved to a store, or they are shut down, and they go on
 // later, on any host of their cloud or of another one.
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -55,8 +56,8 @@ void Clouds::complete_suspension(MachineId instance) {
     if (mine.memory_store != none)
         world_.staging.transfers.stores[mine.memory_store].add_file(mine.saved_bytes);
     mine.has_memory = true;
-    if (mine.next) {
-        change_cloud(instance);
+    if (const std::optional<Rental> next = std::exchange(mine.next, std::nullopt)) {
+        change_cloud(instance, *next);
         return;
     }
     leave_host(instance, RentalEnd::suspended);
@@ -108,7 +109,7 @@ const char* Clouds::resume(MachineId instance) {
 }
 
 void Clouds::begin_resumption(MachineId instance) {
-    RentedInstance& mine = world_.rented[instance];
+    const RentedInstance& mine = world_.rented[instance];
     enter(instance, InstanceState::resume_transfer);
     if (mine.memory_store == none) {
         complete_resumption(instance);
@@ -137,7 +138,7 @@ void Clouds::complete_resumption(MachineId instance) {
 
 // It has got no host, or cannot use the one that it has: it rests as before.
 void Clouds::rest(MachineId instance) {
-    RentedInstance& mine = world_.rented[instance];
+    const RentedInstance& mine = world_.rented[instance];
     CloudState& cloud = world_.clouds[mine.rental.cloud];
     if (mine.host != no_machine) {
         leave_host(instance, RentalEnd::suspended);
@@ -164,11 +165,11 @@ const char* Clouds::leave_cloud(MachineId instance, const Rental& next) {
 }
 
 // The rental in the old cloud ends and is billed there; another one of the same instance begins.
-void Clouds::change_cloud(MachineId instance) {
+void Clouds::change_cloud(MachineId instance, const Rental& next) {
     RentedInstance& mine = world_.rented[instance];
     world_.rental_totals.bill.add(RentalTotals::price(plan(instance), mine, world_.now()));
     leave_host(instance, RentalEnd::left);
-    mine.rental = *std::exchange(mine.next, std::nullopt);
+    mine.rental = next;
     world_.scheduler.change_rental(instance, mine.rental);
     mine.requested = world_.now();
     mine.placed = unknown;

@@ -307,7 +307,7 @@ void Clouds::set_boot_rate(MachineId instance, double rate) {
 }
 
 void Clouds::stop_boot(MachineId instance) {
-    RentedInstance& mine = world_.rented[instance];
+    const RentedInstance& mine = world_.rented[instance];
     if (mine.rate > 0) set_boot_rate(instance, 0.0);
 }
 
@@ -495,7 +495,7 @@ void Clouds::continue_tasks(MachineId instance) {
 }
 
 void Clouds::arrive(MachineId instance) {
-    RentedInstance& mine = world_.rented[instance];
+    const RentedInstance& mine = world_.rented[instance];
     CloudState& cloud = world_.clouds[mine.rental.cloud];
     record_migration(instance, true);
     const TaskId left = world_.fleet[instance].number;
@@ -512,7 +512,7 @@ void Clouds::arrive(MachineId instance) {
 }
 
 void Clouds::abandon_migration(MachineId instance) {
-    RentedInstance& mine = world_.rented[instance];
+    const RentedInstance& mine = world_.rented[instance];
     CloudState& cloud = world_.clouds[mine.rental.cloud];
     if (mine.transfer != none)
         world_.simulation.cancel(world_.staging.transfers[mine.transfer].activity);

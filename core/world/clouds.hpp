@@ -115,7 +115,7 @@ class Clouds {
     void begin_transfer(MachineId instance, TransferSpec spec);
     void complete_suspension(MachineId instance);
     void abandon_suspension(MachineId instance);
-    void change_cloud(MachineId instance);
+    void change_cloud(MachineId instance, const Rental& next);
     void begin_resumption(MachineId instance);
     void complete_resumption(MachineId instance);
     void rest(MachineId instance);
