@@ -191,8 +191,8 @@ struct InstanceStateRow {
     double finish;
 };
 
-// A change that observers of a run are told: the state of an instance or a machine, or the queue or
-// the capacity of a cloud.
+// A change that the observers of a run receive: the state of an instance or a machine, or the queue
+// or the capacity of a cloud.
 struct Notice {
     enum class Kind : std::uint8_t { instance, machine, queue, capacity };
     Kind kind;

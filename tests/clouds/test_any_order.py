@@ -247,4 +247,4 @@ def end_all(sim: Simulation) -> None:
 
 
 TestCloudOrders = CloudOrders.TestCase
-TestCloudOrders.settings = examples(12, stateful_step_count=30)
+TestCloudOrders.settings = examples(5, stateful_step_count=25)

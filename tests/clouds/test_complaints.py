@@ -30,7 +30,7 @@ from twinloop import metrics
 from twinloop.engine import CompiledScenario
 
 
-@examples(20)
+@examples(8)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60)), min_size=1, max_size=10))
 def test_finish_times_follow_from_the_run_times(rows: list[tuple[int, int]]) -> None:
     # Enough room for all: image and boot of each take their time, then each task its run time.

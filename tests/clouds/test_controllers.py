@@ -187,7 +187,7 @@ class SlowCloud:
         return result
 
 
-@examples(30)
+@examples(12)
 @given(rows=ROWS, sizes=SIZES, fit=st.sampled_from(FITS), queue=st.sampled_from(QUEUES))
 def test_queues_and_placements_equal_those_of_a_slow_cloud(
     rows: list[Row], sizes: list[tuple[int, int]], fit: str, queue: str

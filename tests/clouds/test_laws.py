@@ -103,7 +103,7 @@ def list_instances(sim: Simulation) -> list[dict[str, Any]]:
     return [] if table is None else table.rows(named=True)
 
 
-@examples(20)
+@examples(8)
 @given(CLOUDS)
 def test_each_completed_task_has_one_instance_that_contains_its_placement(
     case: RandomCloud,
@@ -127,7 +127,7 @@ def test_each_completed_task_has_one_instance_that_contains_its_placement(
     assert is_clear(sim)
 
 
-@examples(20)
+@examples(8)
 @given(CLOUDS)
 def test_no_host_has_more_cores_or_memory_allocated_than_it_has(case: RandomCloud) -> None:
     rows = [each for each in list_instances(case.run()) if each["start"] is not None]
@@ -141,7 +141,7 @@ def test_no_host_has_more_cores_or_memory_allocated_than_it_has(case: RandomClou
         assert sum(other["memory"] for other in beside) <= MEMORY * GB
 
 
-@examples(20)
+@examples(8)
 @given(CLOUDS)
 def test_the_energy_is_the_idle_power_and_a_share_of_the_work(case: RandomCloud) -> None:
     sim = case.run()
@@ -157,7 +157,7 @@ def test_the_energy_is_the_idle_power_and_a_share_of_the_work(case: RandomCloud)
     assert sim.kpis()["energy_j"] == pytest.approx(joules)
 
 
-@examples(15)
+@examples(7)
 @given(CLOUDS, st.integers(0, 30))
 def test_a_copy_in_the_middle_ends_like_the_original(case: RandomCloud, steps: int) -> None:
     sim = Simulation(case.make_scenario())
@@ -172,7 +172,7 @@ def test_a_copy_in_the_middle_ends_like_the_original(case: RandomCloud, steps: i
     assert twin._run.energy().tolist() == sim._run.energy().tolist()
 
 
-@examples(15)
+@examples(7)
 @given(CLOUDS, st.lists(st.tuples(TIMES, st.integers(0, 2)), max_size=4))
 def test_after_failures_all_tasks_complete_and_nothing_is_held(
     case: RandomCloud, failures: list[tuple[float, int]]
@@ -199,7 +199,7 @@ def test_after_failures_all_tasks_complete_and_nothing_is_held(
     assert len({row["host"] for row in placed}) == len(case.speeds)
 
 
-@examples(15)
+@examples(7)
 @given(CLOUDS)
 def test_overcommitted_hosts_complete_all_work(case: RandomCloud) -> None:
     placement = {"name": "pack-ic", "options": {"overcommit": 2.0}}
@@ -223,7 +223,7 @@ def test_overcommitted_hosts_complete_all_work(case: RandomCloud) -> None:
         assert row["end"] - row["ready"] >= case.tasks[i][1] / speed - 1e-9
 
 
-@examples(15)
+@examples(7)
 @given(CLOUDS)
 def test_decisions_after_each_event_and_after_each_instant_complete_the_same_tasks(
     case: RandomCloud,

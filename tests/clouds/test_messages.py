@@ -327,7 +327,7 @@ def test_a_description_is_immediate_without_messages() -> None:
 TIMES = st.integers(0, 40).map(lambda quarters: quarters / 4)
 
 
-@examples(20)
+@examples(8)
 @given(
     tasks=st.lists(st.tuples(TIMES, TIMES.map(lambda t: t + 0.25)), min_size=1, max_size=6),
     latency=st.sampled_from([0.0, 0.25, 1.0, 7.5]),
@@ -366,7 +366,7 @@ def test_latency_alone_shifts_instances_by_one_and_tasks_by_two_of_it(
     assert is_clear(found)
 
 
-@examples(25)
+@examples(8)
 @given(cloud=CLOUDS, sizes=st.tuples(*[st.sampled_from([0, 1, 100 * MB])] * 2))
 def test_no_host_is_exceeded_and_every_message_arrives(
     cloud: RandomCloud, sizes: tuple[float, float]

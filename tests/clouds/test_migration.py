@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.clouds.cases import (
@@ -21,6 +21,7 @@ from tests.clouds.cases import (
     make_task,
     start,
 )
+from tests.examples import examples
 from twinloop import metrics
 from twinloop.engine import CompiledScenario, Simulation
 
@@ -54,7 +55,7 @@ def move(**migration: Any) -> Simulation:
     return finish(make_hosts(), TASKS, controllers=SPREAD, migration=migration)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(10)
 @given(
     dirty=st.integers(0, 150),
     threshold=st.integers(0, 300),

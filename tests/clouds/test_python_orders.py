@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
@@ -24,6 +24,7 @@ from tests.clouds.cases import (
     make_task,
 )
 from tests.clouds.controllers import Client, Observer, Scripted
+from tests.examples import examples
 from twinloop.description.class_registry import CodeNotAllowed
 from twinloop.engine import CompiledScenario, Simulation
 
@@ -458,7 +459,7 @@ def make_tasks(requests: list[tuple[int, int, int, int]]) -> list[dict[str, Any]
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(REQUESTS, st.integers(1, 3))
 def test_first_fit_in_python_equals_the_native_one(requests: Any, hosts: int) -> None:
     names = " ".join("abc"[:hosts])
@@ -472,7 +473,7 @@ def test_first_fit_in_python_equals_the_native_one(requests: Any, hosts: int) ->
     assert tables[0] == tables[1]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(8)
 @given(REQUESTS, st.floats(0, 60))
 def test_a_copy_with_controllers_in_python_continues_equally(requests: Any, time: float) -> None:
     orders = [(5, "resize", 0, 2), (20, "migrate", 0, 1), (30, "migrate", 0, 2)]

@@ -7,10 +7,10 @@ from contextlib import suppress
 from functools import cache
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.examples import examples
 from twinloop.description.errors import InputError
 from twinloop.engine import CompiledScenario, Simulation, StoreTransfer
 from twinloop.scenario import Scenario
@@ -259,4 +259,4 @@ class StorePrograms(RuleBasedStateMachine):
 
 
 TestStorePrograms = StorePrograms.TestCase
-TestStorePrograms.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+TestStorePrograms.settings = examples(6, stateful_step_count=25)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +9,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.engine.arguments import require_number, require_positive
+from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.rental_tables import STATES
 
 if TYPE_CHECKING:
@@ -339,12 +338,12 @@ class CloudService:
         there = clouds[number]
         type_ = _find_index(row["type"], [each.name for each in there.types], "type")
         image = _find_index(row["image"], [each.name for each in there.images], "image")
-        with _refusals(f"instance {instance!r}", f"cannot move to cloud {cloud!r}"):
+        with explain_refusals(f"instance {instance!r}", f"cannot move to cloud {cloud!r}"):
             self._run.leave_cloud(row["machine"], number, type_, image)
 
     def _order(self, instance: str, what: str, method: str, *arguments: Any) -> None:
         machine = self._find_instance(instance)["machine"]
-        with _refusals(f"instance {instance!r}", what):
+        with explain_refusals(f"instance {instance!r}", what):
             getattr(self._run, method)(machine, *arguments)
 
     def _rent(
@@ -371,7 +370,7 @@ class CloudService:
         chosen = _find_index(image, [each.name for each in self._cloud.images], "image")
         users = list(self._compiled.names.users)
         owner = -1 if user is None else _find_index(user, users, "user")
-        with _refusals(f"cloud '{self.name}'", "cannot rent an instance"):
+        with explain_refusals(f"cloud '{self.name}'", "cannot rent an instance"):
             machine, rental = self._run.rent(
                 self._number, number, chosen, size, bytes_, owner, validity
             )
@@ -381,7 +380,7 @@ class CloudService:
 
     def register_host(self, machine: str) -> None:
         """Add a machine of a cluster that belongs to no cloud, and has no tasks, to the cloud."""
-        with _refusals(f"machine {machine!r}", "cannot be registered"):
+        with explain_refusals(f"machine {machine!r}", "cannot be registered"):
             self._run.register_host(self._find_host(machine), self._number)
 
     def deregister_host(self, machine: str, *, violent: bool = False) -> None:
@@ -397,7 +396,7 @@ class CloudService:
                 kind="invalid-operation",
                 field=f"machine {machine!r}",
             )
-        with _refusals(f"machine {machine!r}", "cannot be deregistered"):
+        with explain_refusals(f"machine {machine!r}", "cannot be deregistered"):
             self._run.deregister_host(self._find_host(machine), violent)
 
     def _find_host(self, name: str) -> int:
@@ -446,14 +445,3 @@ def _find_index(name: str | None, names: Sequence[str], what: str) -> int:
             f"there is no {what} {name!r}", kind="unknown-reference", remedy=f"one of: {known}"
         )
     return list(names).index(name)
-
-
-@contextmanager
-def _refusals(field: str, what: str) -> Iterator[None]:
-    """Name the subject and the operation in the reason why that is not possible."""
-    try:
-        yield
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{what}: {error}", kind="invalid-operation", field=field) from None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from twinloop.engine.monitoring import Monitor, Notice
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.new_rows import make_row
 from twinloop.engine.platform_columns import MachineTable
+from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
 from twinloop.engine.simulation_state import SimulationState
 from twinloop.engine.state_restore import restore_state
@@ -393,7 +393,7 @@ class Simulation:
             )
         index, view = self._find_machine(machine), self.view
         if index in self._compiled.machines.instances:
-            with self._refusals(machine, "cannot get another size"):
+            with explain_refusals(f"machine {machine!r}", "cannot get another size"):
                 self._run.resize_instance(index, cores, overcommit)
             return
         used = float(view.capacity[index] - view.free_cores[index])
@@ -420,7 +420,7 @@ class Simulation:
         """
         index = self._find_machine(machine)
         require_name(state, f"machine {machine!r}: state")
-        with self._refusals(machine, f"cannot change to {state!r}"):
+        with explain_refusals(f"machine {machine!r}", f"cannot change to {state!r}"):
             self._run.set_state(index, state)
 
     def add_machine(
@@ -522,7 +522,7 @@ class Simulation:
         if memory is not None:
             limit = require_positive(memory, f"{path}: memory", finite=False)
         index = self._find_machine(host)
-        with self._refusals(name, f"cannot be on {host!r}"):
+        with explain_refusals(f"machine {name!r}", f"cannot be on {host!r}"):
             self._run.add_instance(index, cores, limit, overcommit)
         self._rename(self._compiled.machines.with_instance(name, cores, limit, index), name)
 
@@ -532,7 +532,7 @@ class Simulation:
         On a host of another speed, tasks continue with the work that is left.
         """
         index, target = self._find_machine(instance), self._find_machine(host)
-        with self._refusals(instance, f"cannot move to {host!r}"):
+        with explain_refusals(f"machine {instance!r}", f"cannot move to {host!r}"):
             self._run.move_instance(index, target, overcommit)
 
     def remove_machine(self, machine: str) -> None:
@@ -559,7 +559,7 @@ class Simulation:
         index = self._find_machine(machine)
         if not self._run.is_down(index):
             raise InputError("is not down", kind="invalid-operation", field=f"machine {machine!r}")
-        with self._refusals(machine, "cannot be restored"):
+        with explain_refusals(f"machine {machine!r}", "cannot be restored"):
             self._run.restore(index)
 
     def store(self, name: str) -> StoreService:
@@ -632,19 +632,6 @@ class Simulation:
                 remedy="wait, or give `violent=True`: tasks and instances that need it then fail",
             )
         self._run.deregister_store(store)
-
-    @staticmethod
-    @contextmanager
-    def _refusals(machine: str, what: str) -> Iterator[None]:
-        """Name the machine and the operation in the reason why that is not possible."""
-        try:
-            yield
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{what}: {error}", kind="invalid-operation", field=f"machine {machine!r}"
-            ) from None
 
     def _refuse_in_clouds(self, method: str) -> None:
         if self._compiled.machines.platform.clouds:

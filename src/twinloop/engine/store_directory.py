@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -212,21 +210,6 @@ class StoreDirectory:
         """Return the name of one file."""
         name: str = self.name_files([number])[0]
         return name
-
-    # --- errors ----------------------------------------------------------------------------------
-
-    @staticmethod
-    @contextmanager
-    def refusals(store: str, what: str) -> Iterator[None]:
-        """Name the store and the operation in the reason why that is not possible."""
-        try:
-            yield
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"cannot {what}: {error}", kind="invalid-operation", field=f"store {store!r}"
-            ) from None
 
 
 def _describe_figures(store: LocalStore) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.engine.arguments import require_number
 from twinloop.engine.network_columns import KINDS
+from twinloop.engine.refusals import explain_refusals
 
 if TYPE_CHECKING:
     from twinloop.engine.simulation import Simulation
@@ -225,7 +226,7 @@ class StoreService:
             size: Its size (bytes).
         """
         number = self._name_file(file, size)
-        with self._directory.refusals(self._name, f"register {file!r}"):
+        with explain_refusals(f"store {self._name!r}", f"cannot register {file!r}"):
             self._directory.run.register_file(self._find(), number, float(size))
 
     def deregister(self, file: str) -> None:
@@ -238,7 +239,7 @@ class StoreService:
 
     def _remove(self, file: str, *, reading: bool) -> None:
         number = self._find_file(file)
-        with self._directory.refusals(self._name, f"delete {file!r}"):
+        with explain_refusals(f"store {self._name!r}", f"cannot delete {file!r}"):
             self._directory.run.remove_file(self._find(), number, reading)
 
     # --- transfers -------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ class StoreService:
         target: int = -1,
         machine: int = -1,
     ) -> StoreTransfer:
-        with self._directory.refusals(self._name, f"{kind} {file!r}"):
+        with explain_refusals(f"store {self._name!r}", f"cannot {kind} {file!r}"):
             request = self._directory.run.begin_request(
                 KINDS.index(kind), number, source, target, machine, size
             )
