@@ -9,7 +9,8 @@ from .clouds import (
     InstanceType,
     Migration,
 )
-from .meters import CloudMeter, MeterExpression, order_meters
+from .meter_expression import MeterExpression
+from .meters import CloudMeter, order_meters
 from .network import (
     LocalStore,
     NetworkDescription,
