@@ -204,4 +204,4 @@ sanitize-python: $(VENV)/.created
 	  --config-settings=cmake.build-type=RelWithDebInfo --config-settings=install.strip=false \
 	  --config-settings=cmake.define.TWINLOOP_SANITIZE=ON .
 	env $(SANITIZE_ENV) LD_PRELOAD="$(RUNTIMES)" \
-	  $(SANITIZED)/venv/bin/python -m pytest --capture=sys tests/engine tests/cluster $(ARGS)
+	  $(SANITIZED)/venv/bin/python -m pytest --capture=sys tests/engine tests/cluster tests/clouds $(ARGS)
