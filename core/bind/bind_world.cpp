@@ -71,8 +71,8 @@ nb::dict outcomes(const WorldHandle& self) {
     const auto run = self.hold();
     const auto& all = run->tasks();
     std::vector<double> submit(all.size()), ready(all.size()), start(all.size()),
-        last_start(all.size()), end(all.size()), done(all.size()), used(all.size()),
-        energy(all.size());
+        last_start(all.size()), end(all.size()), last_end(all.size()), done(all.size()),
+        used(all.size()), energy(all.size());
     std::vector<std::int64_t> attempts(all.size());
     std::vector<std::uint8_t> status(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -81,6 +81,7 @@ nb::dict outcomes(const WorldHandle& self) {
         start[i] = all[i].start;
         last_start[i] = all[i].last_start;
         end[i] = all[i].end;
+        last_end[i] = all[i].last_end;
         done[i] = all[i].done;
         used[i] = all[i].used;
         energy[i] = run->energy_of(static_cast<TaskId>(i));
@@ -93,6 +94,7 @@ nb::dict outcomes(const WorldHandle& self) {
     columns["start"] = as_array(std::move(start));
     columns["last_start"] = as_array(std::move(last_start));
     columns["end"] = as_array(std::move(end));
+    columns["last_end"] = as_array(std::move(last_end));
     columns["done"] = as_array(std::move(done));
     columns["used"] = as_array(std::move(used));
     columns["energy"] = as_array(std::move(energy));

@@ -72,8 +72,8 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
         if (all.is_forgotten(outcome)) continue;
         const Task& row = rows[task];
         ++counts[static_cast<std::size_t>(outcome.status)];
-        // One that was interrupted and never came to its end has that of its last execution.
-        const double end = std::isnan(outcome.end) ? outcome.last_end : outcome.end;
+        // One that was interrupted and did not run again has the end of its last execution.
+        const double end = std::isnan(outcome.last_end) ? outcome.end : outcome.last_end;
         const bool undone = outcome.status != Status::none && outcome.status != Status::completed;
         if (row.deadline < never && (end > row.deadline || undone)) ++misses;
         // One that has not run yet, or that still runs, is in none of the others.

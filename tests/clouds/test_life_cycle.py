@@ -19,6 +19,7 @@ from tests.clouds.cases import (
     make_task,
     start,
 )
+from twinloop import metrics
 from twinloop.engine import Simulation
 
 #: Contention without effect makes the machines shared resources.
@@ -212,6 +213,22 @@ def test_tasks_whose_instance_is_beyond_the_limits_of_the_cloud_are_rejected(
     tasks = [make_task(0), make_task(1)]
     sim = finish([make_host(memory="8 GB")], tasks, policy=policy, types=types, limits=limits)
     assert sim.tasks["status"].to_list() == ["rejected", "rejected"]
+
+
+def test_a_task_that_is_killed_after_its_instance_was_lost_ended_with_its_last_execution() -> None:
+    refusing = {"placement": {"name": "first-fit", "options": {"queue": "refuse"}}}
+    sim = start([make_host("a")], [make_task(0, run_time=50)], decision_delay=10,
+                controllers=refusing)  # fmt: skip
+    sim.run_until(30)
+    sim.fail("a")
+    sim.run()
+    # It ran from 10 s to 30 s; at 40 s, its second instance is refused.
+    assert sim.tasks["end"].to_list() == [40.0]
+    expected = {"makespan_s": 30.0, "turnaround_mean_s": 30.0, "slowdown_mean": 1.5}
+    trace = sim.trace()
+    assert trace.tasks["run_time"].to_list() == [20.0]
+    for figures in (sim.kpis(), metrics.figures(trace).to_dict()):
+        assert {name: figures[name] for name in expected} == pytest.approx(expected)
 
 
 def test_a_task_whose_instance_is_refused_is_killed() -> None:

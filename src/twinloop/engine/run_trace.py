@@ -211,7 +211,7 @@ def _build_task_table(
         pl.Series("deadline", tasks.deadline).replace(np.inf, None),
         pl.Series("requested_cores", tasks.cores),
         pl.Series("requested_time", tasks.requested_time).fill_nan(None),
-        pl.Series("run_time", outcomes["end"] - outcomes["last_start"]).fill_nan(None),
+        _find_run_times(outcomes),
         status_names(outcomes["status"]),
         pl.Series("energy", outcomes["energy"])
         if has_power
@@ -222,6 +222,17 @@ def _build_task_table(
             for name in ("exit_code", "pid", *COUNTER_COLUMNS)
         ),
         pl.lit(None, dtype=pl.Float64).alias("memory_used"),
+    )
+
+
+def _find_run_times(outcomes: dict[str, Any]) -> pl.Series:
+    """Return the durations of the last executions of the tasks that have ended.
+
+    A task may end later than its last execution: it was interrupted, and then killed as it waited.
+    """
+    run_times = outcomes["last_end"] - outcomes["last_start"]
+    return pl.Series("run_time", np.where(np.isnan(outcomes["end"]), np.nan, run_times)).fill_nan(
+        None
     )
 
 
