@@ -100,24 +100,26 @@ struct RentalTotals {
     Sum bill;
 
     // A rental ends, or its figures up to that time are asked for.
-    void add(const CloudPlan& plan, const RentedInstance& instance, double until) {
+    void add(const CloudPlan& plan, const RentedInstance& instance, double until,
+             bool is_refused = false) {
         ++instances;
         if (!std::isnan(instance.wait)) {
             ++ready;
             wait.add(instance.wait);
         }
         add_period(instance, until);
-        bill.add(price(plan, instance, until));
+        bill.add(price(plan, instance, until, is_refused));
     }
     // The instance leaves its host.
     void add_period(const RentedInstance& instance, double until) {
         if (!std::isnan(instance.period))
             core_seconds.add(instance.rental.cores * (until - instance.period));
     }
+    // One that had no host, or was refused before it could be used, costs nothing.
     [[nodiscard]] static double price(const CloudPlan& plan, const RentedInstance& instance,
-                                      double until) {
-        return std::isnan(instance.placed) ? 0.0
-                                           : plan.bill(instance.requested, instance.placed, until);
+                                      double until, bool is_refused = false) {
+        if (std::isnan(instance.placed) || (is_refused && std::isnan(instance.wait))) return 0.0;
+        return plan.bill(instance.requested, instance.placed, until);
     }
 };
 

@@ -212,8 +212,7 @@ void Clouds::begin_start(MachineId instance) {
     const ImagePlan& image = this->image(instance);
     const Staging staging(world_);
     Transfers& transfers = world_.staging.transfers;
-    const StoreId local =
-        image.caching == Caching::none ? StoreId{none} : staging.local_store(mine.host);
+    StoreId local = image.caching == Caching::none ? StoreId{none} : staging.local_store(mine.host);
     const bool has_disk = std::exchange(mine.has_disk, false) && mine.last_host == mine.host;
     if (has_disk || image.file == none ||
         (local != none && transfers.files().has(image.file, local))) {
@@ -224,6 +223,9 @@ void Clouds::begin_start(MachineId instance) {
         finish(instance, RentalEnd::refused);  // the image was deleted in the run
         return;
     }
+    // Without space for another copy, the instance gets one of its own, which the store of the host
+    // does not keep.
+    if (local != none && !transfers.stores[local].fits(image.bytes)) local = none;
     TransferSpec spec;
     spec.from = transfers.stores[image.store].spec.node;
     spec.to = staging.node_of(mine.host);
@@ -235,7 +237,7 @@ void Clouds::begin_start(MachineId instance) {
     try {
         begin_transfer(instance, spec);
     } catch (const std::invalid_argument&) {
-        // There is no route, or the local store has no space.
+        // There is no route.
         finish(instance, RentalEnd::refused);
     }
 }
@@ -379,7 +381,7 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
     }
     enter(instance, InstanceState::destroyed);
     RentalTotals& totals = world_.rental_totals;
-    totals.add(plan(instance), mine, world_.now());
+    totals.add(plan(instance), mine, world_.now(), reason == RentalEnd::refused);
     if (reason == RentalEnd::refused) ++totals.refused;
     if (reason == RentalEnd::lost) ++totals.lost;
     record_period(instance, reason);
@@ -395,7 +397,8 @@ void Clouds::record_period(MachineId instance, RentalEnd reason) {
     RentedInstance& mine = world_.rented[instance];
     if (!world_.records.recording.placements) return;
     const bool ends = reason <= RentalEnd::expired || reason == RentalEnd::left;
-    const double price = RentalTotals::price(plan(instance), mine, world_.now());
+    const double price =
+        RentalTotals::price(plan(instance), mine, world_.now(), reason == RentalEnd::refused);
     const double requested = mine.is_later ? unknown : mine.requested;
     const double ready = mine.is_later ? unknown : mine.ready;
     world_.records.rentals.push_back({mine.serial, mine.rental, mine.host, requested, mine.period,

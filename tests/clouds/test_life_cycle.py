@@ -134,6 +134,17 @@ def test_an_image_in_the_store_of_the_host_is_not_transferred(
     assert sim.transfers.height == transfers
 
 
+def test_an_image_without_space_in_the_store_of_the_host_is_copied_and_not_kept() -> None:
+    # The store has space for one copy. The second instance starts while the first copy is made:
+    # both have 50 MB/s from 0.5 s to 1.5 s. The boot takes 1 + 4 s on one core.
+    host = make_host("a", store={"capacity": "150 MB"})
+    tasks = [make_task(0), make_task(1, submit=0.5), make_task(2, submit=20)]
+    sim = finish([host], tasks, image={**IMAGE, "caching": "first-use"})
+    assert [at for at, _ in list_times(sim)] == pytest.approx([6.5, 7.0, 25.0])
+    assert sim.transfers["end"].to_list() == pytest.approx([1.5, 2.0])
+    assert is_clear(sim)
+
+
 def test_the_first_use_of_an_image_is_one_of_each_host() -> None:
     host = make_host("a b", store={"capacity": "1 GB"})
     tasks = [make_task(i, submit=20 * (i // 2), cores=4) for i in range(4)]
