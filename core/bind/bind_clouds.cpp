@@ -296,15 +296,19 @@ void bind_orders(nb::class_<WorldHandle>& run) {
             },
             nb::arg("instance"), nb::arg("cloud"), nb::arg("type"), nb::arg("image"))
         .def(
-            "join",
-            [](WorldHandle& self, const std::vector<std::int64_t>& given) {
+            "rent_together",
+            [](WorldHandle& self, std::uint32_t count, std::uint16_t cloud, std::uint16_t type,
+               std::uint16_t image, double cores, double memory, std::int32_t user) {
                 const auto held = self.hold();
-                std::vector<MachineId> members;
-                members.reserve(given.size());
-                for (const std::int64_t each : given) members.push_back(instance_at(held, each));
-                held->clouds().join(members);
+                const std::uint32_t first = held->scheduler().rental_count();
+                (void)held->rent_together(
+                    rental_from(held, cloud, type, image, cores, memory, user), count);
+                return first;
             },
-            nb::arg("instances"), "Let instances start together.")
+            nb::arg("count"), nb::arg("cloud"), nb::arg("type"), nb::arg("image"), nb::arg("cores"),
+            nb::arg("memory"), nb::arg("user") = -1,
+            "Rent equal instances that start together and return the first of their rentals, which "
+            "are consecutive.")
         .def(
             "register_host",
             [](WorldHandle& self, std::int64_t host, std::size_t cloud) {

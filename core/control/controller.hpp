@@ -14,6 +14,7 @@
 namespace twinloop {
 
 class SchedulerState;
+class Space;
 struct Order;
 
 // Ratios; infinite: without a limit.
@@ -61,6 +62,10 @@ class Controller {
 
     // Whether the task could be placed if all machines were free.
     [[nodiscard]] virtual bool possible(const SchedulerState&, TaskId) const;
+    // How many tasks like this one could be placed at the same time, with this free capacity: at
+    // most `most`, which is also the answer of a program.
+    [[nodiscard]] virtual std::size_t count_places(const SchedulerState&, const Space&, TaskId,
+                                                   std::size_t most) const;
     // Whether a task without a request for nodes may be spread over several machines.
     [[nodiscard]] virtual bool spreads() const { return true; }
     // Whether it may place more cores on a machine than the machine has.

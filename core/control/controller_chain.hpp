@@ -42,6 +42,10 @@ class ControllerChain final : public Controller {
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
         return controllers_.front()->possible(scheduler, task);
     }
+    [[nodiscard]] std::size_t count_places(const SchedulerState& scheduler, const Space& space,
+                                           TaskId task, std::size_t most) const override {
+        return controllers_.front()->count_places(scheduler, space, task, most);
+    }
     [[nodiscard]] bool spreads() const override { return controllers_.front()->spreads(); }
     [[nodiscard]] bool overcommits() const override;
     [[nodiscard]] Overcommit overcommit() const override {

@@ -158,7 +158,8 @@ const char* find_resize_obstacle(const SchedulerState& scheduler, MachineId inst
     return nullptr;
 }
 
-const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& rental) {
+const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& rental,
+                                 std::uint32_t count) {
     if (scheduler.is_provider()) return "only the policy of the scenario rents instances";
     if (rental.cloud >= scheduler.clouds().size()) return "there is no such cloud";
     const CloudPlan& cloud = scheduler.clouds()[rental.cloud];
@@ -172,9 +173,11 @@ const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& 
     if (!(rental.memory >= 0 && std::isfinite(rental.memory)))
         return "the memory of the instance is not valid";
     const SchedulerState::Rented& now = scheduler.rented_from(rental.cloud);
-    if (now.instances >= cloud.max_instances) return "the cloud allows no more instances";
-    if (now.cores + rental.cores > cloud.max_cores + slack) return "the cloud allows no more cores";
-    if (now.memory + rental.memory > cloud.max_memory * (1 + slack))
+    if (now.instances >= cloud.max_instances || count > cloud.max_instances - now.instances)
+        return "the cloud allows no more instances";
+    if (now.cores + count * rental.cores > cloud.max_cores + slack)
+        return "the cloud allows no more cores";
+    if (now.memory + count * rental.memory > cloud.max_memory * (1 + slack))
         return "the cloud allows no more memory";
     return nullptr;
 }

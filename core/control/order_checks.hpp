@@ -26,7 +26,7 @@ namespace twinloop {
                                                double cores, bool beyond);
 // A client rents an instance of a cloud, and gives it back.
 [[nodiscard]] const char* find_rental_obstacle(const SchedulerState& scheduler,
-                                               const Rental& rental);
+                                               const Rental& rental, std::uint32_t count = 1);
 [[nodiscard]] const char* find_release_obstacle(const SchedulerState& scheduler,
                                                 MachineId instance);
 // The scheduler of a cloud moves an instance, which is a task there, to another host.

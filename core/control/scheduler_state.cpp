@@ -19,6 +19,17 @@ bool Controller::possible(const SchedulerState& scheduler, TaskId task) const {
     return scheduler.find(task, scheduler.empty_space(), never, parts);
 }
 
+std::size_t Controller::count_places(const SchedulerState& scheduler, const Space& space,
+                                     TaskId task, std::size_t most) const {
+    if (foreign()) return most;
+    Space left = space;
+    std::vector<Part> parts;
+    std::size_t count = 0;
+    for (; count < most && scheduler.find(task, left, never, parts); ++count)
+        left.take(scheduler.needs(task), parts);
+    return count;
+}
+
 void Controller::refused(const SchedulerState&, const Order& order, std::span<const Part>,
                          const char* why) {
     constexpr const char* what[] = {"the placement", "the preemption", "the end",  "a state",
@@ -423,6 +434,14 @@ void SchedulerState::set_clouds(std::shared_ptr<const CloudPlans> clouds) {
             reopen(host);
             empty_.set_open(host, false);
         }
+}
+
+void SchedulerState::set_together(TaskId task, const Together& together) {
+    if (task >= together_.size()) {
+        if (together.group == none) return;
+        together_.resize(task + std::size_t{1});
+    }
+    together_[task] = together;
 }
 
 MachineId SchedulerState::rent(const Rental& rental) {

@@ -222,6 +222,28 @@ class SchedulerState {
         if (instance >= task_rentals_.size()) task_rentals_.resize(instance + std::size_t{1}, none);
         task_rentals_[instance] = rental;
     }
+    // Instances that start together are placed together or not at all: the number of those from
+    // this one on, and those before and after it that are in the queue.
+    struct Together {
+        std::uint32_t group = none;
+        std::uint32_t count = 1;
+        TaskId before = no_task;
+        TaskId after = no_task;
+    };
+    [[nodiscard]] Together together(TaskId task) const {
+        return task < together_.size() ? together_[task] : Together();
+    }
+    void set_together(TaskId task, const Together& together);
+    // Whether it is placed with the one before it.
+    [[nodiscard]] bool follows(TaskId task) const {
+        const Together mine = together(task);
+        return mine.before != no_task && phase(mine.before) == Phase::waiting &&
+               together(mine.before).group == mine.group;
+    }
+    // Whether empty hosts have room for so many instances of this size.
+    [[nodiscard]] bool can_hold(TaskId task, std::size_t count) const {
+        return controller_->count_places(*this, empty_, task, count) >= count;
+    }
     // A new task, with the number of one that is gone if there is one.
     TaskId put_task(const Task& task);
     // A task is gone: its number may be used again.
@@ -408,6 +430,7 @@ class SchedulerState {
     double grown_ = 0.0;                       // cores by which these orders have changed instances
     std::vector<TaskId> free_tasks_;           // numbers of tasks that are gone
     std::vector<std::uint8_t> starting_;       // instances, by task
+    std::vector<Together> together_;           // likewise; empty without such instances
     std::vector<TaskId> other_ends_;           // up to the last task that migrated
     std::vector<std::uint32_t> task_rentals_;  // of instances, by task
     const SchedulerState* client_ = nullptr;   // of the scheduler of a cloud, while it decides

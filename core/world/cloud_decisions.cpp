@@ -110,6 +110,16 @@ MachineId World::rent(const Rental& rental, double validity) {
     return instance;
 }
 
+std::vector<MachineId> World::rent_together(const Rental& rental, std::uint32_t count) {
+    if (const char* why = find_rental_obstacle(state_.scheduler, rental, count))
+        throw std::invalid_argument(why);
+    std::vector<MachineId> instances;
+    instances.reserve(count);
+    for (std::uint32_t i = 0; i < count; ++i) instances.push_back(state_.scheduler.rent(rental));
+    Clouds(state_).rent_together(instances, rental);
+    return instances;
+}
+
 void World::watch(bool watched) {
     state_.watched = watched;
     // Changes are those from now on.

@@ -57,10 +57,37 @@ const char* Clouds::use(MachineId instance) {
     return nullptr;
 }
 
-void Clouds::join(std::span<const MachineId> members) {
+void Clouds::rent_together(std::span<const MachineId> instances, const Rental& rental) {
     const auto group = static_cast<std::uint32_t>(world_.groups.size());
-    world_.groups.push_back({{members.begin(), members.end()}, members.size()});
-    for (const MachineId member : members) world_.rented[member].group = group;
+    world_.groups.push_back({{instances.begin(), instances.end()}, instances.size()});
+    for (const MachineId instance : instances) {
+        open(instance, rental, true, unknown);
+        world_.rented[instance].group = group;
+    }
+    // If one is refused at once, all of them are.
+    for (const MachineId instance : instances)
+        if (world_.rented[instance].group == group) send(instance, InstanceRequest::run);
+}
+
+void Clouds::tell_group(std::uint32_t group) {
+    const std::vector<MachineId>& members = world_.groups[group].members;
+    SchedulerState& scheduler =
+        world_.clouds[world_.rented[members.front()].rental.cloud].scheduler;
+    auto count = static_cast<std::uint32_t>(members.size());
+    TaskId before = no_task;
+    for (const MachineId member : members) {
+        if (world_.rented[member].state == InstanceState::queued) {
+            const TaskId number = world_.fleet[member].number;
+            if (before != no_task) {
+                SchedulerState::Together last = scheduler.together(before);
+                last.after = number;
+                scheduler.set_together(before, last);
+            }
+            scheduler.set_together(number, {group, count, before, no_task});
+            before = number;
+        }
+        --count;
+    }
 }
 
 void Clouds::start_group(std::uint32_t group) {
@@ -83,6 +110,8 @@ void Clouds::leave_group(MachineId instance, RentalEnd reason) {
         }
     } else if (world_.rented[instance].host == no_machine && --mine.waiting == 0) {
         start_group(group);
+    } else if (!mine.members.empty()) {
+        tell_group(group);
     }
 }
 

@@ -58,6 +58,11 @@ void Clouds::stop_timer(MachineId instance) {
 // --- requests -----------------------------------------------------------------------------------
 
 void Clouds::rent(MachineId instance, const Rental& rental, bool from_outside, double validity) {
+    open(instance, rental, from_outside, validity);
+    send(instance, InstanceRequest::run);
+}
+
+void Clouds::open(MachineId instance, const Rental& rental, bool from_outside, double validity) {
     world_.first_rented = std::min(world_.first_rented, instance);
     world_.fleet.open_rented(instance);
     if (instance >= world_.rented.size()) world_.rented.resize(instance + std::size_t{1});
@@ -73,7 +78,6 @@ void Clouds::rent(MachineId instance, const Rental& rental, bool from_outside, d
     if (from_outside) ++world_.passing_instances;
     mine.is_held = !std::isnan(validity);
     mine.validity = validity;
-    send(instance, InstanceRequest::run);
 }
 
 void Clouds::accept(MachineId instance) {
@@ -102,7 +106,14 @@ bool Clouds::enqueue(MachineId instance) {
     world_.fleet[instance].cloud = rental.cloud;
     world_.fleet[instance].number = number;
     cloud.scheduler.set_now(world_.now());
+    cloud.scheduler.set_together(number, {});
     if (!cloud.scheduler.is_possible(number)) return false;
+    if (const std::uint32_t group = world_.rented[instance].group; group != none) {
+        const std::vector<MachineId>& members = world_.groups[group].members;
+        if (instance == members.front() && !cloud.scheduler.can_hold(number, members.size()))
+            return false;
+        tell_group(group);
+    }
     cloud.scheduler.submit(number, rental.seconds);
     cloud.call = true;
     return true;

@@ -23,6 +23,8 @@ class Clouds {
     // and gives it back after that time (s) unless it is used.
     void rent(MachineId instance, const Rental& rental, bool from_outside = false,
               double validity = unknown);
+    // Equal instances that start together.
+    void rent_together(std::span<const MachineId> instances, const Rental& rental);
     void release(MachineId instance);
     // A question of the client for the state of an instance, by the serial number of its rental.
     void describe(std::size_t cloud, std::uint32_t serial);
@@ -58,8 +60,6 @@ class Clouds {
     const char* leave_cloud(MachineId instance, const Rental& next);
     // An allocation that expires is used: the instance starts.
     const char* use(MachineId instance);
-    // Instances that start together.
-    void join(std::span<const MachineId> members);
     // A host without cloud joins one, or leaves it; `violent`: its instances are lost.
     const char* register_host(MachineId host, std::size_t cloud);
     const char* deregister_host(MachineId host, bool violent);
@@ -121,6 +121,9 @@ class Clouds {
     void rest(MachineId instance);
     void forget_memory(MachineId instance);
     void stop_for_good(MachineId instance);
+    void open(MachineId instance, const Rental& rental, bool from_outside, double validity);
+    // The members of a group that wait are placed together.
+    void tell_group(std::uint32_t group);
     void start_group(std::uint32_t group);
     void leave_group(MachineId instance, RentalEnd reason);
 

@@ -95,6 +95,7 @@ class World final : private Client {
     [[nodiscard]] Clouds clouds();
     // Rents an instance. Throws `std::invalid_argument` with the reason if that is not possible.
     MachineId rent(const Rental& rental, double validity);
+    std::vector<MachineId> rent_together(const Rental& rental, std::uint32_t count);
     // Whether changes are noted; and the changes since the last call.
     void watch(bool watched);
     [[nodiscard]] std::vector<Notice> take_notices() { return std::exchange(state_.notices, {}); }

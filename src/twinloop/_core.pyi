@@ -1727,8 +1727,10 @@ class ClusterRun:
 
     def leave_cloud(self, instance: int, cloud: int, type: int, image: int) -> None: ...
 
-    def join(self, instances: Sequence[int]) -> None:
-        """Let instances start together."""
+    def rent_together(self, count: int, cloud: int, type: int, image: int, cores: float, memory: float, user: int = -1) -> int:
+        """
+        Rent equal instances that start together and return the first of their rentals, which are consecutive.
+        """
 
     def register_host(self, host: int, cloud: int) -> None: ...
 

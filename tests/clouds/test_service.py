@@ -115,13 +115,56 @@ def test_instances_requested_together_start_together() -> None:
     blocker = cloud.request(cores=3)
     names = cloud.request_together(3, cores=1)
     sim.run_until(20)
-    # One core is free; two wait for the end of the first instance.
-    assert cloud.instances["state"].to_list()[1:] == ["allocated", "queued", "queued"]
+    # One core is free, which none of them takes.
+    assert cloud.instances["state"].to_list()[1:] == ["queued", "queued", "queued"]
     cloud.terminate(blocker)
     sim.run_until(30)
     for name in names:
         # 1 s of delay and 4 core-seconds on one core.
         assert cloud.describe(name).ready == 25.0
+
+
+def test_more_instances_than_empty_hosts_can_hold_are_refused_at_once() -> None:
+    sim, cloud = open_cloud(hosts="a b", billing={"unit": "1h", "price": 1.0})
+    cloud.request_together(3, cores=3)  # two hosts of four cores
+    other = cloud.request(cores=1)
+    sim.run_until(100)
+    assert sim.instances["reason"].to_list() == ["refused", "refused", "refused", None]
+    assert sim.instances["price"].to_list() == [0.0, 0.0, 0.0, 1.0]
+    assert cloud.describe(other).state == "running"
+
+
+@pytest.mark.parametrize("queue", ["blocking", "skip", "smallest-first"])
+def test_groups_do_not_hold_hosts_that_others_of_them_need(queue: str) -> None:
+    placement = {"placement": {"name": "first-fit", "options": {"queue": queue}}}
+    sim, cloud = open_cloud(controllers=placement, hosts="a b")
+    blockers = [cloud.request(cores=4), cloud.request(cores=1)]
+    groups = [cloud.request_together(2, cores=4), cloud.request_together(2, cores=3)]
+    sim.run_until(50)
+    cloud.terminate(blockers[0])
+    sim.run_until(100)
+    # One of two empty hosts has room for one member of the first group, and each for one of the
+    # second one: only a queue that lets others pass, or sorts by size, starts it.
+    states = {name: cloud.describe(name).state for group in groups for name in group}
+    passes = queue != "blocking"
+    assert [states[name] for name in groups[0]] == ["queued", "queued"]
+    assert [states[name] for name in groups[1]] == ["running" if passes else "queued"] * 2
+    cloud.terminate(blockers[1])
+    for name in groups[1] if passes else ():
+        cloud.terminate(name)
+    sim.run_until(200)
+    assert [cloud.describe(name).state for name in groups[0]] == ["running", "running"]
+
+
+def test_a_group_without_one_of_its_members_waits_for_the_others_only() -> None:
+    sim, cloud = open_cloud(hosts="a")
+    cloud.request(cores=1)
+    names = cloud.request_together(4, cores=1)
+    sim.run_until(50)
+    assert {cloud.describe(name).state for name in names} == {"queued"}
+    cloud.terminate(names[1])  # three free cores
+    sim.run_until(100)
+    assert {cloud.describe(names[i]).state for i in (0, 2, 3)} == {"running"}
 
 
 def test_instances_requested_together_are_refused_together() -> None:

@@ -124,7 +124,7 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     ),
     "rent": (0, 0, 0, 1.0, 1.0),
     "leave_cloud": (0, 0, 0, 0),
-    "join": ([],),
+    "rent_together": (2, 0, 0, 0, 1.0, 0.0),
     "watch": (True,),
     "run_until_notice": (1.0,),
     "find_new_file": ("data",),

@@ -41,6 +41,8 @@ class FilterPolicy final : public Controller {
     }
 
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override;
+    [[nodiscard]] std::size_t count_places(const SchedulerState& scheduler, const Space& space,
+                                           TaskId task, std::size_t most) const override;
     [[nodiscard]] bool spreads() const override { return false; }
     [[nodiscard]] bool overcommits() const override { return rules().overcommits(); }
     [[nodiscard]] Overcommit overcommit() const override { return rules().overcommit(); }
@@ -60,6 +62,7 @@ class FilterPolicy final : public Controller {
     void serve_or_refuse(SchedulerState& scheduler);
     void serve_smallest(SchedulerState& scheduler);
     bool try_to_place(SchedulerState& scheduler, TaskId task);
+    bool try_to_place_one(SchedulerState& scheduler, TaskId task);
 
     using Size = std::tuple<double, double, std::uint64_t, TaskId>;
     [[nodiscard]] static Size size(const SchedulerState& scheduler, TaskId task) {
@@ -142,9 +145,15 @@ void FilterPolicy::serve_in_order(SchedulerState& scheduler) {
 }
 
 void FilterPolicy::serve_or_refuse(SchedulerState& scheduler) {
-    while (scheduler.waiting_count() > 0)
-        if (!try_to_place(scheduler, scheduler.first_waiting()))
-            scheduler.kill(scheduler.first_waiting());
+    std::uint32_t refused = none;  // a group
+    while (scheduler.waiting_count() > 0) {
+        const TaskId task = scheduler.first_waiting();
+        const std::uint32_t group = scheduler.together(task).group;
+        if ((group != none && group == refused) || !try_to_place(scheduler, task)) {
+            scheduler.kill(task);
+            refused = group;
+        }
+    }
 }
 
 void FilterPolicy::serve_smallest(SchedulerState& scheduler) {
@@ -195,7 +204,21 @@ Room FilterPolicy::released_room(const SchedulerState& scheduler) const {
     return most;
 }
 
+// Instances that start together are placed with the first one of them.
 bool FilterPolicy::try_to_place(SchedulerState& scheduler, TaskId task) {
+    const SchedulerState::Together mine = scheduler.together(task);
+    if (mine.group == none) return try_to_place_one(scheduler, task);
+    if (scheduler.follows(task) ||
+        count_places(scheduler, scheduler.space(), task, mine.count) < mine.count ||
+        !try_to_place_one(scheduler, task))
+        return false;
+    // Each takes one of the places, so that there is one for the next.
+    for (TaskId next = mine.after; next != no_task; next = scheduler.together(next).after)
+        try_to_place_one(scheduler, next);
+    return true;
+}
+
+bool FilterPolicy::try_to_place_one(SchedulerState& scheduler, TaskId task) {
     const FilterRules::Demand demand = FilterRules::demand(scheduler, task);
     const std::vector<MachineId>& chosen = hosts_.choose(scheduler, task, demand);
     if (chosen.empty()) return false;
@@ -219,6 +242,16 @@ bool FilterPolicy::possible(const SchedulerState& scheduler, TaskId task) const 
             --missing == 0)
             return true;
     return false;
+}
+
+std::size_t FilterPolicy::count_places(const SchedulerState& scheduler, const Space& space,
+                                       TaskId task, std::size_t most) const {
+    const FilterRules::Demand demand = FilterRules::demand(scheduler, task);
+    double places = 0.0;
+    for (MachineId m = 0; m < scheduler.machines().size() && places < most; ++m)
+        if (rules().accepts(scheduler, space, m, task, demand, scheduler.now()))
+            places += rules().count_places(scheduler, space, m, demand);
+    return places < most ? static_cast<std::size_t>(places) : most;
 }
 
 }  // namespace

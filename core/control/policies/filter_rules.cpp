@@ -52,6 +52,7 @@ FilterRules::Demand FilterRules::demand(const SchedulerState& scheduler, TaskId 
     const double cores = request.cores * share;
     return {{cores - slack, request.memory * share * (1 - slack)},
             cores,
+            request.memory * share,
             request.mhz,
             share,
             request.nodes > 0 ? static_cast<std::size_t>(request.nodes) : 1};
@@ -62,6 +63,23 @@ Room FilterRules::room(const SchedulerState& scheduler, const Space& space,
     const MachineSpec& spec = scheduler.machines()[machine];
     return {room_of(space.cores(machine), spec.cores, vcpu_),
             room_of(space.memory(machine), spec.memory, ram_)};
+}
+
+double FilterRules::count_places(const SchedulerState& scheduler, const Space& space,
+                                 MachineId machine, const Demand& demand) const {
+    if (!has_room(scheduler, space, machine, demand)) return 0.0;
+    const auto count = [](double room, double each, double rounding) {
+        return each > 0 ? std::max(std::floor((room + rounding) / each), 1.0) : never;
+    };
+    const MachineSpec& spec = scheduler.machines()[machine];
+    double places = instances_ - space.occupants(machine);
+    if (vcpu_)
+        places = std::min(
+            places, count(unused(space.cores(machine), spec.cores, *vcpu_), demand.cores, slack));
+    if (ram_)
+        places = std::min(places, count(unused(space.memory(machine), spec.memory, *ram_),
+                                        demand.memory, demand.memory * slack));
+    return places;
 }
 
 bool FilterRules::accepts(const SchedulerState& scheduler, const Space& space, MachineId machine,

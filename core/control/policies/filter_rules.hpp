@@ -18,6 +18,7 @@ class FilterRules {
     struct Demand {
         Room room;
         double cores = 0.0;
+        double memory = 0.0;
         double mhz = 0.0;
         double share = 1.0;  // of the task
         std::size_t machines = 1;
@@ -48,6 +49,9 @@ class FilterRules {
                                 MachineId machine, const Demand& demand) const {
         return takes_tasks(space, machine) && room(scheduler, space, machine).holds(demand.room);
     }
+    // How many tasks of this demand can be there at the same time, beside those that are.
+    [[nodiscard]] double count_places(const SchedulerState& scheduler, const Space& space,
+                                      MachineId machine, const Demand& demand) const;
     // Whether room is the only condition: `accepts` is always true.
     [[nodiscard]] bool only_room(const SchedulerState& scheduler) const {
         return scheduler.unrestricted() && !capacity_ &&

@@ -230,9 +230,11 @@ class CloudService:
         image: str | None = None,
         user: str | None = None,
     ) -> list[str]:
-        """Request several equal instances, which start when all of them have a host.
+        """Request several equal instances, which start together.
 
-        An instance that has a host holds it until the others have one. If one is refused, all are.
+        The policies of `placement` that search hosts by filters, such as first-fit, place all of
+        them at once or none. Others place one by one, and an instance holds its host until all
+        have one. If one is refused, all are, also if empty hosts have no room for all of them.
         """
         if count < 1:
             raise InputError(f"must be positive, not {count}", kind="out-of-range", field="count")
@@ -243,11 +245,10 @@ class CloudService:
                 kind="invalid-operation",
                 field="count",
             )
-        rented = [self._rent(cores, memory, type, image, user) for _ in range(count)]
-        present = {each["machine"] for each in self._list_instances().rows(named=True)}
-        if all(machine in present for machine, _ in rented):
-            self._run.join([machine for machine, _ in rented])
-        return [name for _, name in rented]
+        numbers = self._resolve_rental(cores, memory, type, image, user)
+        with explain_refusals(f"cloud '{self.name}'", "cannot rent these instances"):
+            first = self._run.rent_together(count, self._number, *numbers)
+        return [f"instance-{rental + 1}" for rental in range(first, first + count)]
 
     def allocate(
         self,
@@ -355,6 +356,20 @@ class CloudService:
         user: str | None,
         validity: float = float("nan"),
     ) -> tuple[int, str]:
+        numbers = self._resolve_rental(cores, memory, type, image, user)
+        with explain_refusals(f"cloud '{self.name}'", "cannot rent an instance"):
+            machine, rental = self._run.rent(self._number, *numbers, validity)
+        return machine, f"instance-{rental + 1}"
+
+    def _resolve_rental(
+        self,
+        cores: float | None,
+        memory: float | None,
+        type: str | None,
+        image: str | None,
+        user: str | None,
+    ) -> tuple[int, int, float, float, int]:
+        """Return numbers of type and image, cores, memory (bytes), and number of the user."""
         number = _find_index(type, [each.name for each in self._cloud.types], "type")
         kind = self._cloud.types[number]
         if cores is None:
@@ -370,11 +385,7 @@ class CloudService:
         chosen = _find_index(image, [each.name for each in self._cloud.images], "image")
         users = list(self._compiled.names.users)
         owner = -1 if user is None else _find_index(user, users, "user")
-        with explain_refusals(f"cloud '{self.name}'", "cannot rent an instance"):
-            machine, rental = self._run.rent(
-                self._number, number, chosen, size, bytes_, owner, validity
-            )
-        return machine, f"instance-{rental + 1}"
+        return number, chosen, size, bytes_, owner
 
     # --- hosts -----------------------------------------------------------------------------------
 
