@@ -37,7 +37,7 @@ PUBLISHED_SECONDS = 2.0
 FLEET, LIVE, DAY, INTERVAL = 1_000, 10_000, 86_400.0, 600.0
 LIFETIME = 4 * 3600.0  # mean (s)
 CONSOLIDATION_SECONDS = 5.0
-METHODS = ("draining", "best-fit-decreasing", "cost")
+METHODS = ("draining", "first-fit", "best-fit-decreasing", "cost")
 
 
 def make_tasks(tasks: int, hosts: int) -> Workload:

@@ -73,6 +73,7 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
         moves.method = chosen<ConsolidationMethod>(
             options, "method",
             {{"draining", ConsolidationMethod::draining},
+             {"first-fit", ConsolidationMethod::first_fit},
              {"best-fit-decreasing", ConsolidationMethod::best_fit_decreasing},
              {"cost", ConsolidationMethod::cost}});
         moves.interval = nb::cast<double>(options["interval"]);

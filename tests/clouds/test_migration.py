@@ -16,6 +16,7 @@ from tests.clouds.cases import (
     STATES,
     finish,
     is_clear,
+    list_rentals,
     make_host,
     make_scenario,
     make_task,
@@ -158,6 +159,33 @@ def test_a_migration_ends_with_the_task() -> None:
         sim.machines["free_cores"].to_list()
         == start(make_hosts(), TASKS).machines["free_cores"].to_list()
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "hosts"),
+    [
+        # `b` has 3 of 4 cores allocated, above the threshold.
+        ("draining", {"instance-1": ["a"], "instance-2": ["b"], "instance-3": ["b"]}),
+        # The instance of 2 cores does not fit beside the one of 3 cores.
+        ("first-fit", {"instance-1": ["a"], "instance-2": ["b"], "instance-3": ["b", "a"]}),
+    ],
+)
+def test_first_fit_moves_single_instances_to_the_first_hosts(
+    method: str, hosts: dict[str, list[str]]
+) -> None:
+    options = {"method": method, "interval": 60}
+    controllers = {
+        "placement": "worst-fit",
+        "consolidation": {"name": "consolidate", "options": options},
+    }
+    tasks = [
+        make_task(i, run_time=200, cores=cores, memory="1 GB") for i, cores in enumerate((3, 2, 1))
+    ]
+    sim = finish(make_hosts(), tasks, controllers=controllers)
+    found: dict[str, list[str]] = {}
+    for instance, host in list_rentals(sim, "instance", "host"):
+        found.setdefault(instance, []).append(host)
+    assert found == hosts
 
 
 def test_a_host_is_not_drained_if_others_have_no_room() -> None:

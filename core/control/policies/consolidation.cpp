@@ -28,7 +28,10 @@ class Consolidation final : public Controller {
         continue_moves(scheduler);
         if (scheduler.now() >= next_) {
             // Instances that wait will load the hosts.
-            if (scheduler.waiting_count() == 0) consolidate(scheduler);
+            if (scheduler.waiting_count() == 0) {
+                if (options_.method == ConsolidationMethod::first_fit) move_to_front(scheduler);
+                else consolidate(scheduler);
+            }
             while (next_ <= scheduler.now()) next_ += options_.interval;
         }
         scheduler.wake(next_);
@@ -77,6 +80,31 @@ class Consolidation final : public Controller {
                 for (const Move& move : moves_) scheduler.migrate(move.instance, move.host);
         }
         continue_moves(scheduler);
+    }
+
+    // Instances of the last hosts move to the first ones with room, one by one: hosts may be
+    // emptied in part, and in several decisions.
+    void move_to_front(SchedulerState& scheduler) {
+        free_ = scheduler.space();
+        hosts_.clear();
+        for (MachineId host = 0; host < scheduler.machines().size(); ++host)
+            if (free_.open(host) && free_.occupants(host) > 0) hosts_.push_back(host);
+        kept_.assign(scheduler.machines().size(), 0);
+        for (std::size_t at = hosts_.size(); at-- > 0;) {
+            const MachineId from = hosts_[at];
+            if (kept_[from] != 0 || !is_settled(scheduler, from)) continue;
+            for (const TaskId instance : scheduler.tasks_on(from)) {
+                const Request& size = scheduler.request(instance);
+                const auto to = std::find_if(
+                    hosts_.begin(), hosts_.begin() + static_cast<long>(at),
+                    [&](MachineId host) { return free_.holds(host, size.cores, size.memory, {}); });
+                if (to == hosts_.begin() + static_cast<long>(at)) continue;
+                const Part part{*to, 1, size.cores};
+                free_.take(scheduler.needs(instance), {&part, 1});
+                kept_[*to] = 1;
+                scheduler.migrate(instance, *to);
+            }
+        }
     }
 
     // Copies to or from one host slow down each other, and so prolong the downtime: a host takes

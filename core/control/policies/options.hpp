@@ -65,7 +65,7 @@ struct ClientOptions {
 };
 
 // Moves instances away from hosts with a low load.
-enum class ConsolidationMethod : std::uint8_t { draining, best_fit_decreasing, cost };
+enum class ConsolidationMethod : std::uint8_t { draining, first_fit, best_fit_decreasing, cost };
 struct ConsolidationOptions {
     ConsolidationMethod method = ConsolidationMethod::draining;
     double interval = 600.0;  // between decisions (s)

@@ -18,6 +18,8 @@ class Consolidate(BuiltInPolicy):
     instances are not drained in the same decision; while instances wait, none is.
 
     - `draining`: hosts by load, each instance to the first host with room.
+    - `first-fit`: all hosts, also those above `threshold`, the last one of the platform first; each
+      instance for itself to the first host before it with room, so that hosts are emptied in part.
     - `best-fit-decreasing`: hosts by load, the largest instance first, to the host with the fewest
       free cores.
     - `cost`: the same, hosts by the memory that has to be copied, and only if the energy that is
@@ -31,7 +33,7 @@ class Consolidate(BuiltInPolicy):
 
     name: ClassVar[str] = "consolidate"
     method: Annotated[
-        Literal["draining", "best-fit-decreasing", "cost"],
+        Literal["draining", "first-fit", "best-fit-decreasing", "cost"],
         Field(description="which hosts are drained, and where their instances go"),
     ] = "draining"
     interval: Annotated[Seconds, Field(gt=0, description="time between two decisions (s)")] = 600.0
