@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from twinloop.metrics.instance_use import find_run_end
 from twinloop.metrics.measurement_window import to_float
 
 if TYPE_CHECKING:
@@ -44,10 +45,7 @@ def compute_rentals(trace: Trace, window: MeasurementWindow) -> Rentals | None:
     if not window.is_unbounded:
         asked = rented.filter(pl.col("requested").is_between(window.begin, window.end, "left"))
         rented = rented.filter(pl.col("instance").is_in(asked["instance"].implode()))
-    last = pl.max_horizontal(
-        pl.lit(to_float(trace.placements["end"].max())), pl.lit(to_float(rented["end"].max()))
-    )
-    length = (pl.col("end").fill_null(last) - pl.col("start")).fill_null(0.0)
+    length = (pl.col("end").fill_null(find_run_end(trace)) - pl.col("start")).fill_null(0.0)
     prices = rented["price"].drop_nulls()
     stops = trace.instance_states.filter(
         (pl.col("state") == "stopped") & pl.col("instance").is_in(rented["instance"].implode())
