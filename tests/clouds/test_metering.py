@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import twinloop as tl
 from tests.clouds.cases import POWER, make_host, make_scenario, make_task
 from twinloop import metrics
-from twinloop.engine import Simulation
+from twinloop.engine import CompiledScenario, Simulation
 from twinloop.scenario import Scenario
 
 #: The first example of docs/clouds.md: both images arrive at 9 s; the boots use a core from 11 s to
@@ -117,3 +119,26 @@ def test_the_wait_of_a_task_that_runs_is_known_to_service_levels() -> None:
     sim.run_until(20)
     found = metrics.service_levels(sim.trace())
     assert found.select("count", "exceeded").rows() == [(3, 1), (3, 3)]
+
+
+@pytest.mark.parametrize(("billed", "bill"), [("east", 0.01), ("west", 0.0), (None, None)])
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_cloud_that_bills_and_has_no_instance_has_a_bill_of_zero(
+    billed: str | None, bill: float | None, is_used: bool
+) -> None:
+    """Without instances, such as for a task that fits on no host, nothing is billed."""
+    billing = {"billing": {"unit": 60, "price": 0.01}}
+    clouds = [
+        {"name": name, "clusters": [name], **(billing if name == billed else {})}
+        for name in ("east", "west")
+    ]
+    clusters = [{"name": name, "hosts": [{"cores": 4}]} for name in ("east", "west")]
+    tasks = [make_task(0, cores=1 if is_used else 9)]
+    platform = {"clusters": clusters, "clouds": clouds}
+    scenario = Scenario(platform=platform, workload={"tasks": tasks}, policy="one-per-task")
+    found = metrics.figures(tl.simulate(scenario)).to_dict()
+    native = CompiledScenario(scenario).run()
+    expected = bill if is_used or bill is None else 0.0
+    assert found["bill"] == expected
+    assert native["bill"] == (pytest.approx(math.nan, nan_ok=True) if bill is None else expected)
+    assert found["instances"] == native["instances"] == int(is_used)
