@@ -216,9 +216,29 @@ def test_native_kpis_during_a_run_equal_the_metrics(case, time):
     simulation = Simulation(case.scenario)
     simulation.run_until(max(time, simulation.now))
     tasks = simulation.state.tasks
-    # The trace does not hold executions that still go on, but holds the one before.
+    # The KPIs count a task that runs again with the end of its execution before.
     assume(not (tasks["phase"].eq("running") & tasks["attempts"].gt(1)).any())
     check_figures(simulation.kpis(), simulation.trace())
+
+
+@few
+@given(cases(), TIMES)
+def test_a_task_that_runs_has_the_cpu_time_of_one_that_fails_now(case, time):
+    simulation = Simulation(case.scenario)
+    simulation.run_until(max(time, simulation.now))
+    running, trace = simulation.running, simulation.trace()
+    is_open = trace.placements["end"].is_null()
+    assert set(trace.placements.filter(is_open)["task"]) <= set(running)
+    failed = simulation.copy()
+    for machine in failed.machines.filter("up")["machine"]:
+        failed.fail(machine)
+    expected = failed.trace()
+    assert not expected.placements["end"].null_count()
+    columns = ["task", "attempt", "machine", "cores", "start"]
+    assert trace.placements.select(columns).equals(expected.placements.select(columns))
+    ours, theirs = (each.tasks["cpu_time"] for each in (trace, expected))
+    assert ours.is_null().equals(theirs.is_null())
+    np.testing.assert_allclose(ours.drop_nulls(), theirs.drop_nulls(), rtol=1e-9, atol=1e-9)
 
 
 def check_figures(native, trace):

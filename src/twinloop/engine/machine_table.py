@@ -33,7 +33,7 @@ def build_machine_table(names: Sequence[str], view: View, run: ClusterRun) -> pl
             "up": [not run.is_down(m) and not run.is_removed(m) for m in range(count)]
             + [True] * instances,
             "state": [*run.machine_states(), *(["rented"] * instances)],
-            "energy": np.concatenate([run.energy(), np.full(instances, np.nan)]),
+            "energy": pl.Series([*run.energy().tolist(), *([None] * instances)], dtype=pl.Float64),
             "host": known.gather(hosts % len(known)),
         }
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from twinloop.engine.power_columns import build_power_columns
 from twinloop.engine.state_columns import build_state_columns
 from twinloop.platform import Platform
+from twinloop.platform.cloud_checks import is_instance_name
 from twinloop.platform.parts import Window
 
 #: Native value for "no limit".
@@ -105,6 +106,8 @@ class MachineTable:
     def find_use_of_name(self, name: str) -> str | None:
         """Return what has this name: a machine, a data store or a switch; None if nothing has."""
         network = self.platform.network
+        if self.platform.clouds and is_instance_name(name):
+            return "an instance of a cloud"
         if name in self.nodes["node"]:
             return "a machine"
         if any(store.name == name for store in self.platform.stores):

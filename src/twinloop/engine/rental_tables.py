@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinloop.platform.clouds import Cloud, Image, InstanceType
 
 #: In records, numbers of machines from this one on are numbers of rentals.
-_LABEL_BIT: Final = np.uint32(2**31)
+LABEL_BIT: Final = np.uint32(2**31)
 #: The states of a rented instance, by native code.
 STATES: Final = (
     "requested", "queued", "allocated", "initial-transfer", "startup", "running", "migrating",
@@ -38,14 +38,14 @@ def name_machines(machines: Sequence[str], labels: NDArray[np.uint32]) -> pl.Ser
     ['b', 'instance-5']
     """
     names = pl.Series([*machines, None], dtype=pl.String)
-    rented = labels >= _LABEL_BIT
+    rented = labels >= LABEL_BIT
     if not rented.any():
         return names.gather(labels.astype(np.int64))
     frame = pl.DataFrame(
         {
             "rented": rented,
             "machine": names.gather(np.where(rented, 0, labels).astype(np.int64)),
-            "number": labels.astype(np.int64) - int(_LABEL_BIT) + 1,
+            "number": labels.astype(np.int64) - int(LABEL_BIT) + 1,
         }
     )
     return frame.select(
@@ -69,7 +69,7 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
     users = pl.Series([*compiled.names.users, None], dtype=pl.String)
     frame = pl.DataFrame(
         {
-            "instance": name_machines((), log["rental"] + _LABEL_BIT),
+            "instance": name_machines((), log["rental"] + LABEL_BIT),
             "host": hosts.gather(np.minimum(log["host"], hosts.len() - 1).astype(np.int64)),
             "cores": log["cores"],
             "memory": pl.Series(log["memory"]).replace(0.0, None),
@@ -108,7 +108,7 @@ def list_migrations(hosts: pl.Series, run: ClusterRun) -> pl.DataFrame:
     log = run.migrations()
     return pl.DataFrame(
         {
-            "instance": name_machines((), log["rental"] + _LABEL_BIT),
+            "instance": name_machines((), log["rental"] + LABEL_BIT),
             "from": hosts.gather(log["from"].astype(np.int64)),
             "to": hosts.gather(log["to"].astype(np.int64)),
             "start": log["start"],
@@ -143,7 +143,7 @@ def _build_message_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.DataF
     client, controller = clients.gather(clouds), controllers.gather(clouds)
     rows = pl.DataFrame(
         {
-            "subject": name_machines((), log["rental"] + _LABEL_BIT),
+            "subject": name_machines((), log["rental"] + LABEL_BIT),
             "from": controller.zip_with(answers, client),
             "to": client.zip_with(answers, controller),
             "bytes": log["bytes"],
@@ -188,7 +188,7 @@ def build_rental_states(run: ClusterRun) -> pl.DataFrame | None:
     order = np.lexsort((log["start"], log["rental"]))
     frame = pl.DataFrame(
         {
-            "instance": name_machines((), log["rental"][order] + _LABEL_BIT),
+            "instance": name_machines((), log["rental"][order] + LABEL_BIT),
             "start": log["start"][order],
             "end": pl.Series(log["end"][order]).fill_nan(None),
             "state": pl.Series(STATES, dtype=pl.String).gather(

@@ -14,8 +14,9 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.native_codes import REASONS, STATUSES
 from twinloop.engine.network_columns import build_transfer_table
-from twinloop.engine.rental_tables import build_rental_states, name_machines
+from twinloop.engine.rental_tables import LABEL_BIT, build_rental_states, name_machines
 from twinloop.engine.run_tasks import RunTasks
+from twinloop.engine.running_executions import add_running_use, list_running
 from twinloop.engine.table_size import MAX_ROWS, check_rows
 from twinloop.engine.usage_table import build_usage_table
 from twinloop.trace import Manifest, Trace
@@ -60,7 +61,10 @@ def trace_from_run(
     tables = {
         "tasks": remove_forgotten(
             _build_task_table(
-                compiled, outcomes, run_tasks, has_power=compiled.machines.has_power_models
+                compiled,
+                {**outcomes, "used": add_running_use(compiled, run, outcomes)},
+                run_tasks,
+                has_power=compiled.machines.has_power_models,
             ),
             run,
         ),
@@ -216,7 +220,7 @@ def _build_task_table(
         pl.Series("energy", outcomes["energy"])
         if has_power
         else pl.lit(None, dtype=pl.Float64).alias("energy"),
-        pl.when(ran).then(pl.Series("used", outcomes["used"])).alias("cpu_time"),
+        pl.when(ran).then(pl.Series("used", outcomes["used"]).fill_nan(None)).alias("cpu_time"),
         *(
             pl.lit(None, dtype=pl.Int64).alias(name)
             for name in ("exit_code", "pid", *COUNTER_COLUMNS)
@@ -241,6 +245,9 @@ def _build_placement_table(
 ) -> tuple[pl.DataFrame, MachineRows]:
     """Build the table of executions, and return the row in `nodes` of the machine of each one."""
     log = run.placements()
+    running = list_running(compiled, run, LABEL_BIT)
+    if running:
+        log = {name: np.concatenate([values, running[name]]) for name, values in log.items()}
     order = sort_records(log["task"], log["attempt"], log["machine"])
     log = {name: values[order] for name, values in log.items()}
     # A record is an execution on `count` consecutive machines, which are a row each. All values are
@@ -253,7 +260,7 @@ def _build_placement_table(
     requested = tasks.cores[task]
     share = np.divide(cores, requested, out=np.ones_like(cores), where=requested > 0)
     names = pl.Series(compiled.names.machines, dtype=pl.String)
-    reasons = pl.Series(REASONS, dtype=pl.String)
+    reasons = pl.Series([*REASONS, None], dtype=pl.String)
     numbers = {
         "attempt": log["attempt"].astype(np.int64),
         "cores": cores,
@@ -270,6 +277,8 @@ def _build_placement_table(
         *(repeat_records(values, counts).alias(name) for name, values in numbers.items()),
         reason=repeat_records(reasons.gather(log["reason"].astype(np.int64)), counts),
     )
+    if running:
+        table = table.with_columns(pl.col("end").fill_nan(None))
     rows = machine.astype(np.uint16) if names.len() <= 2**16 else machine
     return table.select(*TABLES["placements"]), rows
 
@@ -297,9 +306,11 @@ def repeat_records(values: Any, counts: NDArray[np.uint32]) -> pl.Expr:
 
     A column with one value, such as the first attempt of all tasks, is stored as this value.
     """
-    if len(values) and (values == values[0]).all():
+    is_series = isinstance(values, pl.Series)
+    is_first = values.eq_missing(values[:1]) if is_series else values == values[:1]
+    if len(values) and is_first.all():
         return pl.lit(pl.Series(values)[:1]).first()
-    if isinstance(values, pl.Series):
+    if is_series:
         records = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
         return pl.lit(values.gather(pl.Series(records)))
     return pl.lit(pl.Series(np.repeat(values, counts)))
@@ -401,6 +412,7 @@ def _collect_facts(compiled: CompiledScenario, run: ClusterRun, tasks: RunTasks)
         "machines": compiled.machines.host_nodes.height,
         "events": run.events,
         "skipped": records - len(compiled.arrays),
+        "end_s": run.now,
         "makespan_s": figures["makespan_s"],
         "energy_j": float(run.energy()[compiled.machines.hosts].sum())
         if compiled.machines.has_power_models

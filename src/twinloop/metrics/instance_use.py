@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ import polars as pl
 from twinloop.metrics.measurement_window import to_float
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from twinloop.platform.platform import Platform
     from twinloop.trace.trace import Trace
 
@@ -198,7 +197,9 @@ def _find_boot_use(
 
 
 def find_run_end(trace: Trace) -> float:
-    """Return the end of a run: the last time of its tables (s); 0 for an empty trace.
+    """Return the end of a run (s): the last time of its tables; 0 for an empty trace.
+
+    A simulation that has not ended, or whose last event is in no table, has stored its time.
 
     >>> from twinloop.trace import Trace
     >>> find_run_end(Trace(power=pl.DataFrame({"t": [7.0], "dt": [7.0], "watts": [1.0]})))
@@ -207,4 +208,8 @@ def find_run_end(trace: Trace) -> float:
     columns = [trace.power["t"]]
     for table in (trace.placements, trace.instances, trace.instance_states, trace.node_states):
         columns += [table["start"], table["end"]]
-    return max((to_float(column.max()) or 0.0 for column in columns), default=0.0)
+    stored = trace.manifest.facts.get("run")
+    last = to_float(stored.get("end_s")) if isinstance(stored, Mapping) else None
+    # An edit may have shifted or cut the tables.
+    ends = [] if last is None or trace.manifest.edits else [last]
+    return max([0.0, *ends, *(to_float(column.max()) or 0.0 for column in columns)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from twinloop.metrics.instance_use import find_run_end
 from twinloop.metrics.measurement_window import to_float
 
 if TYPE_CHECKING:
@@ -36,19 +38,26 @@ class Rentals:
     downtime: float
 
 
+def _list_clouds(trace: Trace) -> list[Mapping[str, Any]]:
+    """Return the descriptions of the clouds in the scenario of a run; without one, none."""
+    platform = (trace.manifest.scenario or {}).get("platform")
+    clouds = platform.get("clouds") if isinstance(platform, Mapping) else None
+    return [cloud for cloud in clouds or () if isinstance(cloud, Mapping)]
+
+
 def compute_rentals(trace: Trace, window: MeasurementWindow) -> Rentals | None:
     """Compute the figures of the instances requested in the window; None without clouds."""
     rented = trace.instances.drop_nulls("cloud")
-    if rented.is_empty():
+    clouds = _list_clouds(trace)
+    if rented.is_empty() and not clouds:
         return None
     if not window.is_unbounded:
         asked = rented.filter(pl.col("requested").is_between(window.begin, window.end, "left"))
         rented = rented.filter(pl.col("instance").is_in(asked["instance"].implode()))
-    last = pl.max_horizontal(
-        pl.lit(to_float(trace.placements["end"].max())), pl.lit(to_float(rented["end"].max()))
-    )
-    length = (pl.col("end").fill_null(last) - pl.col("start")).fill_null(0.0)
+    length = (pl.col("end").fill_null(find_run_end(trace)) - pl.col("start")).fill_null(0.0)
     prices = rented["price"].drop_nulls()
+    # A cloud that bills may have had no instance.
+    is_billed = any(cloud.get("billing") is not None for cloud in clouds)
     stops = trace.instance_states.filter(
         (pl.col("state") == "stopped") & pl.col("instance").is_in(rented["instance"].implode())
     )
@@ -58,7 +67,7 @@ def compute_rentals(trace: Trace, window: MeasurementWindow) -> Rentals | None:
         lost=int((rented["reason"] == "lost").sum()),
         wait=to_float((rented["ready"] - rented["requested"]).mean()),
         core_seconds=float(rented.select((length * pl.col("cores")).sum()).item()),
-        bill=float(prices.sum()) if prices.len() else None,
+        bill=float(prices.sum()) if prices.len() or is_billed else None,
         migrations=int((rented["reason"] == "moved").sum()),
         downtime=float((stops["end"].fill_null(stops["start"]) - stops["start"]).sum()),
     )

@@ -180,6 +180,9 @@ def figures(
     """
     trace = require_trace(trace)
     all_tasks = per_task(trace, bound=bound)
+    if trace.manifest.kind == "simulated":
+        # As in the KPIs of a simulation so far, a task counts from its end on.
+        all_tasks = all_tasks.with_columns(ran=pl.col("ran") & pl.col("end").is_not_null())
     window = MeasurementWindow.from_tasks(all_tasks, warm_up, until)
     tasks = window.filter_tasks(all_tasks)
     ran = tasks.filter("ran")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ def check_clouds(platform: Platform, findings: ProblemCollector) -> None:
     findings.add_repeats(
         ((cloud.name, ("clouds", i, "name")) for i, cloud in enumerate(platform.clouds)), "cloud"
     )
+    if platform.clouds:
+        _check_names(platform, findings)
     _check_clusters(platform, findings)
     for i, cloud in enumerate(platform.clouds):
         if cloud.suspend_to != LOCAL:
@@ -55,6 +58,40 @@ def check_clouds(platform: Platform, findings: ProblemCollector) -> None:
         _check_meters(cloud, hosts, ("clouds", i, "meters"), findings)
         if cloud.messages is not None:
             check_messages(platform, cloud.messages, ("clouds", i, "messages"), findings)
+
+
+def is_instance_name(name: str) -> bool:
+    """Return whether an instance of a cloud can have this name.
+
+    >>> is_instance_name("instance-12"), is_instance_name("instance-012")
+    (True, False)
+    """
+    return re.fullmatch("instance-[1-9][0-9]*", name) is not None
+
+
+def _check_names(platform: Platform, findings: ProblemCollector) -> None:
+    """Check that no node, store or switch has the name of an instance."""
+    named: list[tuple[str, Address]] = [
+        (store.name, ("stores", i, "name")) for i, store in enumerate(platform.stores)
+    ]
+    if platform.network is not None:
+        switches = enumerate(platform.network.switches)
+        named += [(name, ("network", "switches", i)) for i, name in switches]
+    # Generated names have those of their cluster and group.
+    named += [
+        (name, ("clusters", i, "hosts", j, "names", k))
+        for i, cluster in enumerate(platform.clusters)
+        for j, host in enumerate(cluster.hosts)
+        for k, name in enumerate(host.names)
+    ]
+    for name, address in named:
+        if is_instance_name(name):
+            findings.add(
+                address,
+                f"'{name}' is the name of an instance of a cloud",
+                "choose a name that is not `instance-` and a number",
+                kind="duplicate-name",
+            )
 
 
 def _check_clusters(platform: Platform, findings: ProblemCollector) -> None:

@@ -370,7 +370,7 @@ TERMS: Final = (
     ),
     Term(
         "utilisation",
-        "The core-seconds in use divided by the core-seconds of all cores in the same time.",
+        "The core-seconds given to tasks divided by those of all cores in the same time.",
     ),
     Term(
         "verdict",

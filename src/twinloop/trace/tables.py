@@ -122,7 +122,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "cores": Column(pl.Float64, "cores", "cores it was given there"),
         "memory": _bytes_column("memory it was given there"),
         "start": seconds_column("begin of the execution"),
-        "end": seconds_column("end of the execution"),
+        "end": seconds_column("end of the execution; null: unknown, or after the end of the run"),
         "reason": text_column("why it ended, one of STATUSES or 'preempted', 'migrated'"),
     },
     "usage": {
