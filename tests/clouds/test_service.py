@@ -107,6 +107,30 @@ def test_the_last_instance_of_a_client_is_not_given_back_by_another() -> None:
     assert sim.cloud("cloud").instances["cores"].to_list() == [2.0]
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["terminate", "suspend", "resume", "reboot", "shut_down", "describe", "ask", "use_allocation",
+     "register_host", "deregister_host"],
+)  # fmt: skip
+def test_a_name_that_is_no_text_is_refused(method: str) -> None:
+    _, cloud = open_cloud()
+    cloud.request(cores=1)
+    for name in (3, None, 1.5, b"instance-1", ["instance-1"]):
+        with pytest.raises(InputError, match=r"(instance|machine): must be a text, not "):
+            getattr(cloud, method)(name)
+    assert cloud.use.instances == 1
+
+
+def test_there_is_no_answer_about_an_unknown_instance() -> None:
+    _, cloud = open_cloud()
+    for _ in range(3):
+        cloud.request(cores=1)
+    for name in (f"instance-{10**20}", "instance-٣", "instance-0", "instance-01", "i-1", "3"):
+        with pytest.raises(InputError, match="there is no instance"):
+            cloud.ask(name)
+    assert cloud.answers.is_empty()
+
+
 # --- several instances ---------------------------------------------------------------------------
 
 
@@ -124,14 +148,55 @@ def test_instances_requested_together_start_together() -> None:
         assert cloud.describe(name).ready == 25.0
 
 
+def test_a_number_of_instances_that_the_hosts_never_hold_is_refused() -> None:
+    _, cloud = open_cloud()
+    for count, message in (
+        (1.5, "count: must be a whole number, not 1.5"),
+        ("2", "count: must be a whole number, not '2'"),
+        (None, "count: must be a whole number, not None"),
+        (True, "count: must be a whole number, not True"),
+        (0, "count: must be positive, not 0"),
+        (3, "count: the hosts of the cloud hold no more than 2 such instances, not 3"),
+        (2**40, "hold no more than 2 such instances"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cloud.request_together(count, cores=3)
+    assert cloud.use.instances == 0
+    assert len(cloud.request_together(2, cores=3)) == 2
+
+
+@pytest.mark.parametrize("limits", [{"instances": 3}, {"cores": 3}, {"memory": 3 * GB}])
+def test_a_request_beyond_the_limits_leaves_none_of_its_instances(limits: dict[str, Any]) -> None:
+    _, cloud = open_cloud(limits=limits)
+    cloud.request(cores=1, memory=GB)
+    with pytest.raises(InputError, match="the cloud allows no more than"):
+        cloud.request_together(3, cores=1, memory=GB)
+    assert cloud.use.instances == 1
+    cloud.request_together(2, cores=1, memory=GB)
+    assert cloud.use.instances == 3
+
+
+def test_the_instances_that_hosts_hold_are_bounded_by_memory_and_overcommitment() -> None:
+    _, cloud = open_cloud()
+    with pytest.raises(InputError, match="hold no more than 4 such"):
+        cloud.request_together(5, cores=1, memory=4 * GB)
+    with pytest.raises(InputError, match="must be at most 100000, not 1000000"):
+        cloud.request_together(10**6, cores=1e-9)
+    packed = {"placement": {"name": "pack-ic", "options": {"overcommit": 2}}}
+    _, cloud = open_cloud(controllers=packed)
+    with pytest.raises(InputError, match="hold no more than 4 such"):
+        cloud.request_together(5, cores=4)
+    assert len(cloud.request_together(4, cores=4)) == 4
+
+
 def test_instances_requested_together_are_refused_together() -> None:
     refusing = {"placement": {"name": "first-fit", "options": {"queue": "refuse"}}}
     sim, cloud = open_cloud(controllers=refusing)
     cloud.request(cores=3)
-    cloud.request_together(3, cores=3)
+    cloud.request_together(2, cores=3)
     sim.run_until(1)
     assert cloud.use.instances == 1
-    assert sim.instances["reason"].to_list() == [None, "refused", "refused", "refused"]
+    assert sim.instances["reason"].to_list() == [None, "refused", "refused"]
     assert cloud.use.allocated_cores == 3
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.engine.arguments import require_number, require_positive
+from twinloop.engine.arguments import (
+    require_count,
+    require_name,
+    require_number,
+    require_positive,
+)
+from twinloop.engine.cloud_columns import find_overcommit
 from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.rental_tables import STATES
 
@@ -18,6 +25,10 @@ if TYPE_CHECKING:
     from twinloop._core import ClusterRun
     from twinloop.engine.compiled_scenario import CompiledScenario
     from twinloop.platform.clouds import Cloud
+
+_INSTANCE: Final = re.compile(r"instance-([1-9][0-9]{0,9})")
+#: Instances of one request; more of them are more requests.
+_MOST_TOGETHER: Final = 100_000
 
 
 class CloudUse(NamedTuple):
@@ -135,10 +146,9 @@ class CloudService:
         With `messages` of the cloud, question and answer travel over the network, and the answer is
         the state when the question arrives; otherwise it is there at once.
         """
-        prefix, _, number = instance.rpartition("-")
-        known = prefix == "instance" and number.isdecimal()
+        named = _INSTANCE.fullmatch(require_name(instance, "instance"))
         try:
-            self._run.describe_instance(self._number, int(number) - 1 if known else -1)
+            self._run.describe_instance(self._number, int(named[1]) - 1 if named else -1)
         except IndexError:
             raise InputError(
                 f"there is no instance {instance!r}", kind="unknown-reference"
@@ -189,6 +199,7 @@ class CloudService:
         return frame.filter(pl.Series(now["cloud"] == self._number))
 
     def _find_instance(self, name: str) -> dict[str, Any]:
+        require_name(name, "instance")
         rows = self._list_instances().filter(instance=name)
         if rows.is_empty():
             raise InputError(
@@ -234,14 +245,24 @@ class CloudService:
 
         An instance that has a host holds it until the others have one. If one is refused, all are.
         """
-        if count < 1:
-            raise InputError(f"must be positive, not {count}", kind="out-of-range", field="count")
-        limit = self._cloud.limits.instances
-        if limit is not None and count > limit - self.use.instances:
+        count = require_count(count, "count")
+        number = _find_index(type, [each.name for each in self._cloud.types], "type")
+        size, bytes_ = self._find_size(cores, memory, number)
+        self._check_limits(count, size, bytes_)
+        if count > (most := self._count_places(size, bytes_)):
+            # They would wait for each other for ever.
             raise InputError(
-                f"the cloud allows no more than {limit} instances at once",
+                f"the hosts of the cloud hold no more than {most} such instances, not {count}",
                 kind="invalid-operation",
                 field="count",
+                remedy="request fewer or smaller ones",
+            )
+        if count > _MOST_TOGETHER:
+            raise InputError(
+                f"must be at most {_MOST_TOGETHER}, not {count}",
+                kind="out-of-range",
+                field="count",
+                remedy="make several requests",
             )
         rented = [self._rent(cores, memory, type, image, user) for _ in range(count)]
         present = {each["machine"] for each in self._list_instances().rows(named=True)}
@@ -356,17 +377,7 @@ class CloudService:
         validity: float = float("nan"),
     ) -> tuple[int, str]:
         number = _find_index(type, [each.name for each in self._cloud.types], "type")
-        kind = self._cloud.types[number]
-        if cores is None:
-            cores = kind.cores
-        if cores is None:
-            raise InputError(
-                f"must be given, because type '{kind.name}' has no size of its own",
-                kind="missing-field",
-                field="cores",
-            )
-        size = require_positive(cores, "cores")
-        bytes_ = require_number(memory if memory is not None else kind.memory or 0.0, "memory")
+        size, bytes_ = self._find_size(cores, memory, number)
         chosen = _find_index(image, [each.name for each in self._cloud.images], "image")
         users = list(self._compiled.names.users)
         owner = -1 if user is None else _find_index(user, users, "user")
@@ -376,10 +387,51 @@ class CloudService:
             )
         return machine, f"instance-{rental + 1}"
 
+    def _find_size(
+        self, cores: float | None, memory: float | None, type_: int
+    ) -> tuple[float, float]:
+        kind = self._cloud.types[type_]
+        if cores is None:
+            cores = kind.cores
+        if cores is None:
+            raise InputError(
+                f"must be given, because type '{kind.name}' has no size of its own",
+                kind="missing-field",
+                field="cores",
+            )
+        size = require_positive(cores, "cores")
+        return size, require_number(memory if memory is not None else kind.memory or 0.0, "memory")
+
+    def _check_limits(self, count: int, cores: float, memory: float) -> None:
+        """Refuse all instances of a request if the limits of the cloud do not allow the last."""
+        limits, present = self._cloud.limits, self._list_instances()
+        for what, limit, used, each in (
+            ("instances", limits.instances, present.height, 1.0),
+            ("cores", limits.cores, float(present["cores"].sum()), cores),
+            ("bytes of memory", limits.memory, float(present["memory"].sum()), memory),
+        ):
+            if limit is not None and used + count * each > limit * (1 + 1e-9):
+                raise InputError(
+                    f"the cloud allows no more than {limit:g} {what} at once",
+                    kind="invalid-operation",
+                    field="count",
+                )
+
+    def _count_places(self, cores: float, memory: float) -> int:
+        """Count the instances of a size that all hosts hold together, if they have no others."""
+        now = self._run.cloud_hosts(self._number)
+        ratio = find_overcommit(self._compiled.providers[self._number][0])
+        # The tolerance of sums of cores, as in the native test of free cores.
+        places = np.floor(now["cores"] * ratio / cores * (1 + 1e-9))
+        if memory > 0:
+            places = np.minimum(places, np.floor(now["memory"] / memory * (1 + 1e-9)))
+        return int(min(places.sum(), 2.0**53))
+
     # --- hosts -----------------------------------------------------------------------------------
 
     def register_host(self, machine: str) -> None:
         """Add a machine of a cluster that belongs to no cloud, and has no tasks, to the cloud."""
+        require_name(machine, "machine")
         with explain_refusals(f"machine {machine!r}", "cannot be registered"):
             self._run.register_host(self._find_host(machine), self._number)
 
@@ -390,7 +442,8 @@ class CloudService:
             machine: Its name.
             violent: Whether its instances are lost with their tasks; otherwise it must have none.
         """
-        if machine not in self.hosts["host"]:
+        require_name(machine, "machine")
+        if machine not in self.hosts["host"].to_list():
             raise InputError(
                 f"is not a host of cloud '{self.name}'",
                 kind="invalid-operation",
