@@ -471,6 +471,17 @@ def test_another_cloud_must_allow_the_instance() -> None:
     assert sim.tasks["end"].to_list() == [51.0]
 
 
+def test_an_instance_does_not_move_to_the_cloud_where_it_is() -> None:
+    sim, cloud = open_cloud(billing={"unit": 10, "price": 1})
+    name = cloud.request(cores=1)
+    sim.run_until(1)
+    with pytest.raises(InputError, match=r"cannot move to cloud 'cloud': it is there \(give the"):
+        cloud.migrate(name, cloud="cloud")
+    sim.run_until(5)
+    cloud.terminate(name)
+    assert sim.instances.select("reason", "price").rows() == [("released", 1.0)]
+
+
 # --- hosts ---------------------------------------------------------------------------------------
 
 

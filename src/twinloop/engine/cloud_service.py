@@ -356,6 +356,13 @@ class CloudService:
         row = self._find_instance(instance)
         clouds = self._compiled.machines.platform.clouds
         number = _find_index(cloud, [each.name for each in clouds], "cloud")
+        if number == self._number:
+            raise InputError(
+                f"cannot move to cloud {cloud!r}: it is there",
+                kind="invalid-operation",
+                field=f"instance {instance!r}",
+                remedy="give the `host` to move it within its cloud",
+            )
         there = clouds[number]
         type_ = _find_index(row["type"], [each.name for each in there.types], "type")
         image = _find_index(row["image"], [each.name for each in there.images], "image")
