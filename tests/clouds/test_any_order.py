@@ -19,6 +19,7 @@ from twinloop import metrics
 from twinloop.description.errors import InputError
 from twinloop.engine import Notice, Simulation
 from twinloop.scenario import Scenario
+from twinloop.trace.quality import check
 
 IMAGE_BYTES = 100e6
 STORE_BYTES = 6 * GB
@@ -220,7 +221,10 @@ class CloudOrders(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "sim"):
+            # The quality gate finds nothing wrong in what a run wrote, in mid-run and in the end.
+            check(self.sim.trace()).raise_for_errors()
             end_all(self.sim)
+            check(self.sim.trace()).raise_for_errors()
 
 
 def end_all(sim: Simulation) -> None:

@@ -107,6 +107,30 @@ def test_the_last_instance_of_a_client_is_not_given_back_by_another() -> None:
     assert sim.cloud("cloud").instances["cores"].to_list() == [2.0]
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["terminate", "suspend", "resume", "reboot", "shut_down", "describe", "ask", "use_allocation",
+     "register_host", "deregister_host"],
+)  # fmt: skip
+def test_a_name_that_is_no_text_is_refused(method: str) -> None:
+    _, cloud = open_cloud()
+    cloud.request(cores=1)
+    for name in (3, None, 1.5, b"instance-1", ["instance-1"]):
+        with pytest.raises(InputError, match=r"(instance|machine): must be a text, not "):
+            getattr(cloud, method)(name)
+    assert cloud.use.instances == 1
+
+
+def test_there_is_no_answer_about_an_unknown_instance() -> None:
+    _, cloud = open_cloud()
+    for _ in range(3):
+        cloud.request(cores=1)
+    for name in (f"instance-{10**20}", "instance-٣", "instance-0", "instance-01", "i-1", "3"):
+        with pytest.raises(InputError, match="there is no instance"):
+            cloud.ask(name)
+    assert cloud.answers.is_empty()
+
+
 # --- several instances ---------------------------------------------------------------------------
 
 
@@ -167,14 +191,59 @@ def test_a_group_without_one_of_its_members_waits_for_the_others_only() -> None:
     assert {cloud.describe(names[i]).state for i in (0, 2, 3)} == {"running"}
 
 
+def test_the_number_of_instances_is_a_whole_one_within_bounds() -> None:
+    _, cloud = open_cloud()
+    for count, message in (
+        (1.5, "count: must be a whole number, not 1.5"),
+        ("2", "count: must be a whole number, not '2'"),
+        (None, "count: must be a whole number, not None"),
+        (True, "count: must be a whole number, not True"),
+        (0, "count: must be positive, not 0"),
+        (2**40, "must be at most 100000, not 1099511627776"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cloud.request_together(count, cores=3)
+    assert cloud.use.instances == 0
+
+
+@pytest.mark.parametrize("what", ["instances", "cores", "memory"])
+def test_a_request_beyond_the_limits_leaves_none_of_its_instances(what: str) -> None:
+    _, cloud = open_cloud(limits={what: 3 * GB if what == "memory" else 3})
+    cloud.request(cores=1, memory=GB)
+    with pytest.raises(InputError, match=f"the cloud allows no more {what}"):
+        cloud.request_together(3, cores=1, memory=GB)
+    assert cloud.use.instances == 1
+    cloud.request_together(2, cores=1, memory=GB)
+    assert cloud.use.instances == 3
+
+
+@pytest.mark.parametrize(
+    ("placement", "memory", "most"),
+    [
+        ("first-fit", 4.0, 4),  # two hosts of 8 GB
+        ({"name": "pack-ic", "options": {"overcommit": 2}}, 0.0, 16),
+        # A batch policy does not count places itself.
+        ("easy", 4.0, 4),
+    ],
+)
+def test_memory_and_overcommitment_bound_what_empty_hosts_can_hold(
+    placement: Any, memory: float, most: int
+) -> None:
+    for count, reasons in ((most + 1, ["refused"] * (most + 1)), (most, [None] * most)):
+        sim, cloud = open_cloud(controllers={"placement": placement})
+        cloud.request_together(count, cores=1, memory=memory * GB)
+        sim.run_until(1)
+        assert sim.instances["reason"].to_list() == reasons
+
+
 def test_instances_requested_together_are_refused_together() -> None:
     refusing = {"placement": {"name": "first-fit", "options": {"queue": "refuse"}}}
     sim, cloud = open_cloud(controllers=refusing)
     cloud.request(cores=3)
-    cloud.request_together(3, cores=3)
+    cloud.request_together(2, cores=3)
     sim.run_until(1)
     assert cloud.use.instances == 1
-    assert sim.instances["reason"].to_list() == [None, "refused", "refused", "refused"]
+    assert sim.instances["reason"].to_list() == [None, "refused", "refused"]
     assert cloud.use.allocated_cores == 3
 
 
@@ -447,6 +516,17 @@ def test_another_cloud_must_allow_the_instance() -> None:
     assert east.describe(name).state == "running"
     sim.run()
     assert sim.tasks["end"].to_list() == [51.0]
+
+
+def test_an_instance_does_not_move_to_the_cloud_where_it_is() -> None:
+    sim, cloud = open_cloud(billing={"unit": 10, "price": 1})
+    name = cloud.request(cores=1)
+    sim.run_until(1)
+    with pytest.raises(InputError, match=r"cannot move to cloud 'cloud': it is there \(give the"):
+        cloud.migrate(name, cloud="cloud")
+    sim.run_until(5)
+    cloud.terminate(name)
+    assert sim.instances.select("reason", "price").rows() == [("released", 1.0)]
 
 
 # --- hosts ---------------------------------------------------------------------------------------

@@ -102,6 +102,13 @@ def test_an_intensity_that_is_none_is_refused(wrong: pl.DataFrame | float) -> No
         carbon(powered([1.0]), wrong)
 
 
+def test_prices_are_bounded_so_that_costs_stay_finite() -> None:
+    for field in ("core_hour", "kwh"):
+        assert Prices(**{field: 1e15})
+        with pytest.raises(InputError, match=f"{field}: must be at most"):
+            Prices(**{field: 1e308})
+
+
 def test_cost_worked_out_by_hand() -> None:
     # 40 core-seconds and 4,000 J.
     price = cost(hand_made(), Prices(core_hour=9.0, kwh=36.0))

@@ -72,6 +72,62 @@ def recorded() -> Trace:
     )
 
 
+def rented() -> Trace:
+    """A simulated run: a is on n1, then on n2, b is released, c is refused, d is
+    suspended, and e waits in another cloud.
+    """
+    names = ["a", "a", "b", "c", "d", "e", "e"]
+    return Trace(
+        tasks=pl.DataFrame(
+            {"id": ["t"], "submit": [0.0], "requested_cores": [1.0], "run_time": [1.0]}
+        ),
+        nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": 4.0, "memory": 8e9}),
+        instances=pl.DataFrame(
+            {
+                "instance": names,
+                "host": ["n1", "n2", "n2", None, "n2", "n2", None],
+                "cores": [4.0, 4.0, 2.0, 9.0, 2.0, 1.0, 1.0],
+                "memory": [8e9, 8e9, 1e9, 1e9, 1e9, 1e9, 1e9],
+                "start": [1.0, 6.0, 2.0, None, 5.0, 5.0, None],
+                "end": [6.0, None, 4.0, 3.0, 9.0, 8.0, None],
+                "reason": ["moved", None, "released", "refused", "suspended", "left", None],
+                "cloud": ["east"] * 6 + ["west"],
+                "requested": [0.0, None, 0.0, 3.0, 5.0, 5.0, None],
+                "ready": [3.0, None, None, None, 5.0, 5.0, None],
+            }
+        ),
+        instance_states=pl.DataFrame(
+            {
+                "instance": ["a", "a", "a", "b", "b", "d", "d"],
+                "start": [0.0, 1.0, 3.0, 0.0, 2.0, 5.0, 9.0],
+                "end": [1.0, 3.0, None, 2.0, 4.0, 9.0, None],
+                "state": [
+                    "queued", "initial-transfer", "running", "queued", "startup", "running",
+                    "suspended",
+                ],
+            }
+        ),
+        transfers=pl.DataFrame(
+            {
+                "kind": ["image", "migration", "message"],
+                "subject": ["a", "a", "b"],
+                "from": ["images", "n1", "hub"],
+                "to": ["a", "n2", "n2"],
+                "bytes": 1e6,
+                "start": [1.0, 4.0, 0.0],
+                "end": [3.0, 6.0, 0.5],
+                "reason": "completed",
+            }
+        ),
+        manifest=Manifest(
+            kind="simulated",
+            scenario={
+                "platform": {"stores": [{"name": "images"}], "network": {"switches": ["hub"]}}
+            },
+        ),
+    )  # fmt: skip
+
+
 def log() -> Trace:
     """A log of jobs without samples, as an SWF file gives it; its header has four lines."""
     return Trace(

@@ -13,11 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.trace.samples import add, change, drop, fragments, log, put, recorded
+from tests.trace.samples import add, change, drop, fragments, log, put, recorded, rented
 from twinloop.description import Cleaning, InputError
+from twinloop.engine.instance_table import ENDS as LEASE_ENDS
+from twinloop.engine.rental_tables import ENDS as RENTAL_ENDS
+from twinloop.engine.rental_tables import STATES
 from twinloop.trace import Trace, read
 from twinloop.trace.quality import RULES, QualityError, check
 from twinloop.trace.quality.prepared_tables import PreparedTables
+from twinloop.trace.tables import INSTANCE_ENDS, INSTANCE_PERIOD_ENDS, INSTANCE_STATES
 
 TASKS, USAGE = "invocations.jsonl.gz", "proc_metrics.jsonl"
 NAN, INF = float("nan"), float("inf")
@@ -34,6 +38,11 @@ def cyclic(trace: Trace) -> Trace:
         trace = change(trace, "tasks", row, parents=[parent])
     # Without times, because otherwise a parent would also end too late.
     return put(trace, "placements", trace.placements.clear())
+
+
+def again(trace: Trace, table: str, row: int) -> Trace:
+    """One row twice."""
+    return put(trace, table, pl.concat([trace.tables[table], trace.tables[table][row]]))
 
 
 def restarted(trace: Trace) -> Trace:
@@ -54,6 +63,8 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
         (lambda: change(recorded(), "power", 0, watts=None), "power row 1"),
         (lambda: change(recorded(), "node_states", 0, state=None), "node_states row 1"),
         (lambda: change(log(), "tasks", 1, submit=None), "log.swf:6"),
+        (lambda: change(rented(), "instances", 3, instance=None), "instances row 4"),
+        (lambda: change(rented(), "transfers", 0, kind=None), "transfers row 1"),
         (lambda: change(fragments(), "usage", 2, cpu=None), "fragments.parquet:3"),
         (lambda: drop(change(recorded(), "placements", 2, end=None), "usage", 5, 6), f"{TASKS}:3"),
     ],
@@ -69,6 +80,7 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
         (lambda: change(recorded(), "usage", 4, cpu=-0.1), f"{USAGE}:5"),
         (lambda: change(recorded(), "power", 1, watts=-1.0), "power row 2"),
         (lambda: change(log(), "tasks", 2, requested_memory=-5.0), "log.swf:8"),
+        (lambda: change(rented(), "instances", 1, price=-1.0), "instances row 2"),
         (
             lambda: change(log(), "tasks", 1, resources=[{"name": "gpu", "amount": -1.0}]),
             "log.swf:6",
@@ -78,6 +90,10 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
         (lambda: change(log(), "tasks", 2, status="COMPLETED"), "log.swf:8"),
         (lambda: change(recorded(), "placements", 1, reason="tired"), f"{TASKS}:2"),
         (lambda: change(recorded(), "task_files", 0, access="eats"), f"{TASKS}:1"),
+        (lambda: change(rented(), "instances", 4, reason="bored"), "instances row 5"),
+        (lambda: change(rented(), "instance_states", 2, state="up"), "instance_states row 3"),
+        (lambda: change(rented(), "transfers", 1, kind="walk"), "transfers row 2"),
+        (lambda: change(rented(), "transfers", 2, reason="late"), "transfers row 3"),
     ],
     "unique-names": [
         (
@@ -99,6 +115,12 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
             "log.swf:8",
         ),
         (lambda: change(recorded(), "node_states", 0, end=-1.0), "node_states row 1"),
+        (lambda: change(rented(), "instances", 4, requested=5.5), "instances row 5"),
+        (lambda: change(rented(), "instances", 0, ready=0.5), "instances row 1"),
+        (lambda: change(rented(), "instances", 0, ready=6.5), "instances row 1"),
+        (lambda: change(rented(), "instances", 3, requested=4.0), "instances row 4"),
+        (lambda: change(rented(), "instance_states", 1, end=0.5), "instance_states row 2"),
+        (lambda: change(rented(), "transfers", 1, end=3.0), "transfers row 2"),
     ],
     "samples-in-order": [
         (lambda: swapped(recorded(), "usage", 1, 2), f"{USAGE}:3"),
@@ -137,6 +159,13 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
         (lambda: change(recorded(), "node_states", 0, node="n9"), "node_states row 1"),
         (lambda: change(recorded(), "power", 1, node="n9"), "power row 2"),
         (lambda: change(recorded(), "placements", 1, machine="n9"), f"{TASKS}:2"),
+        (lambda: change(rented(), "instances", 2, host="n9"), "instances row 3"),
+        (lambda: change(rented(), "transfers", 0, **{"from": "tapes"}), "transfers row 1"),
+        (lambda: change(rented(), "transfers", 2, to="n9"), "transfers row 3"),
+        (
+            lambda: add(rented(), "instance_states", instance="z", start=1.0, state="running"),
+            "instance_states row 8",
+        ),
     ],
     "pids-apart": [
         (lambda: change(recorded(), "placements", 2, machine="n1", cores=2.0), f"{TASKS}:3")
@@ -216,6 +245,26 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
             "log.swf:8",
         )
     ],
+    "instance-periods": [
+        (lambda: again(rented(), "instances", 0), "instances row 8"),
+        (lambda: again(rented(), "instances", 1), "instances row 8"),
+        (lambda: again(rented(), "instances", 3), "instances row 8"),
+        (lambda: again(rented(), "instances", 6), "instances row 8"),
+        (lambda: change(rented(), "instances", 0, end=7.0), "instances row 2"),
+        (lambda: change(rented(), "instances", 0, end=None), "instances row 2"),
+        (lambda: change(rented(), "instances", 0, reason="lost"), "instances row 2"),
+    ],
+    "instance-states-within": [
+        (lambda: again(rented(), "instance_states", 2), "instance_states row 8"),
+        (lambda: change(rented(), "instance_states", 0, start=-1.0), "instance_states row 1"),
+        (lambda: change(rented(), "instance_states", 1, end=4.0), "instance_states row 3"),
+        (lambda: change(rented(), "instance_states", 4, end=5.0), "instance_states row 5"),
+        (lambda: change(rented(), "instance_states", 4, end=None), "instance_states row 5"),
+    ],
+    "instance-fits-host": [
+        (lambda: change(rented(), "instances", 2, cores=100.0), "instances row 3"),
+        (lambda: change(rented(), "instances", 2, memory=9e9), "instances row 3"),
+    ],
 }
 
 
@@ -254,7 +303,7 @@ def broken(trace: Trace) -> set[str]:
     return {finding.rule for finding in (*audit.errors, *audit.warnings)}
 
 
-@pytest.mark.parametrize("make", [recorded, log, fragments])
+@pytest.mark.parametrize("make", [recorded, log, fragments, rented])
 def test_clean_traces_break_no_rule(make: Callable[[], Trace]) -> None:
     assert broken(make()) == set()
     assert check(make()).ok
@@ -336,6 +385,36 @@ def test_a_gap_of_one_sampling_period_is_allowed(dt: float, gaps: int) -> None:
 def test_the_same_process_id_may_be_used_on_two_nodes_or_one_after_the_other() -> None:
     trace = change(change(recorded(), "tasks", 1, pid=11), "usage", 3, pid=11)
     assert check(trace)["pids-apart"].broken == 0
+
+
+def test_words_of_instances_are_those_of_runs() -> None:
+    assert set(INSTANCE_STATES) == set(STATES) - {"destroyed"}
+    assert {*INSTANCE_ENDS, *INSTANCE_PERIOD_ENDS} == {*RENTAL_ENDS, *LEASE_ENDS} - {None}
+
+
+def test_a_task_of_a_simulation_may_not_have_been_submitted_yet() -> None:
+    trace = change(rented(), "tasks", 0, submit=None)
+    assert check(trace).errors == ()
+    assert count(trace.with_manifest(kind="log"), "complete") == 1
+
+
+def test_instances_that_are_not_rented_may_return_and_have_states_of_their_own() -> None:
+    trace = rented().replace(
+        instances=pl.DataFrame(
+            {
+                "instance": ["a", "a"],
+                "host": ["n1", "n1"],
+                "start": [1.0, 5.0],
+                "end": [3.0, None],
+                "reason": ["removed", None],
+            }
+        ),
+        instance_states=pl.DataFrame(
+            {"instance": ["a"], "start": [2.0], "end": [3.0], "state": ["napping"]}
+        ),
+    )
+    trace = trace.replace(transfers=trace.transfers.clear())
+    assert check(trace).errors == ()
 
 
 def test_a_cycle_is_named_and_all_tasks_blocked_by_it_are_counted() -> None:

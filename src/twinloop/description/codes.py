@@ -337,6 +337,28 @@ _TABLE: Final = (
         "Tasks of zero length end at once in a simulation; check the resolution of the log.",
         severity="warning",
     ),
+    ProblemCode(
+        "TL0041",
+        "instance-periods",
+        "The periods of an instance do not overlap, and none follows its end.",
+        "Remove rows that repeat an instance; merge runs with a prefix per run.",
+        severity="error",
+    ),
+    ProblemCode(
+        "TL0042",
+        "instance-states-within",
+        "The states of an instance do not overlap, and lie between its request and its end.",
+        "Remove rows that repeat a state, and the states of other instances of the same name.",
+        severity="error",
+    ),
+    ProblemCode(
+        "TL0043",
+        "instance-fits-host",
+        "An instance has no more cores and memory than its host.",
+        "Correct the instance or the node; a host whose size was changed during the run needs "
+        "nothing.",
+        severity="warning",
+    ),
     # Files and folders
     ProblemCode(
         "TL0101",

@@ -27,6 +27,8 @@ _MAX_TEXT = 80
 #: lose their precision.
 MAX_TIME: Final = 1e15
 MAX_POWER: Final = 1e15
+#: Larger prices are rejected: bills and sums of them must stay finite.
+MAX_PRICE: Final = 1e15
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,9 @@ def _check_whole(value: Any) -> Any:
 Number = Annotated[float, BeforeValidator(_check_number)]
 NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_check_number)]
 Positive = Annotated[float, Field(gt=0), BeforeValidator(_check_number)]
+Price = Annotated[float, Field(ge=0, le=MAX_PRICE), BeforeValidator(_check_number)]
+#: Work in seconds of a reference core, with the bound of a time.
+CoreSeconds = Annotated[float, Field(ge=0, le=MAX_TIME), BeforeValidator(_check_number)]
 #: A factor on work that can only increase it.
 Inflation = Annotated[float, Field(ge=1), BeforeValidator(_check_number)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_check_number)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from twinloop.description.errors import InputError
@@ -33,6 +33,20 @@ def require_positive(value: Any, field: str, *, finite: bool = True) -> float:
             field=field,
         )
     return number
+
+
+def require_count(value: Any, field: str) -> int:
+    """Return a positive whole number as an int.
+
+    >>> require_count(2.5, "count")
+    Traceback (most recent call last):
+    twinloop.InputError: count: must be a whole number, not 2.5 [TL0205]
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InputError(f"must be a whole number, not {value!r}", kind="wrong-type", field=field)
+    if value < 1:
+        raise InputError(f"must be positive, not {value}", kind="out-of-range", field=field)
+    return int(value)
 
 
 def require_name(value: Any, field: str) -> str:

@@ -266,8 +266,7 @@ def resolve_client(
     assert isinstance(policy, CloudClient)
     cloud = _find_named(policy.cloud, platform.clouds, "cloud")
     chosen = platform.clouds[cloud]
-    placement = providers[cloud][0]
-    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
+    ratio = find_overcommit(providers[cloud][0])
     type_ = _find_named(policy.type, chosen.types, "type")
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(
@@ -283,6 +282,11 @@ def resolve_client(
         "image": _find_named(policy.image, chosen.images, "image"),
         "overcommit": ratio,
     }
+
+
+def find_overcommit(placement: AnyPolicy) -> float:
+    """Return the multiple of the cores of a host that a placement allocates at most."""
+    return placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
 
 
 def _find_named(name: str | None, parts: Sequence[Any], what: str) -> int:

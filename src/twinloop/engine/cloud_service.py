@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.engine.arguments import require_number, require_positive
+from twinloop.engine.arguments import (
+    require_count,
+    require_name,
+    require_number,
+    require_positive,
+)
 from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.rental_tables import STATES
 
@@ -18,6 +24,10 @@ if TYPE_CHECKING:
     from twinloop._core import ClusterRun
     from twinloop.engine.compiled_scenario import CompiledScenario
     from twinloop.platform.clouds import Cloud
+
+_INSTANCE: Final = re.compile(r"instance-([1-9][0-9]{0,9})")
+#: Instances of one request; more of them are more requests.
+_MOST_TOGETHER: Final = 100_000
 
 
 class CloudUse(NamedTuple):
@@ -135,10 +145,9 @@ class CloudService:
         With `messages` of the cloud, question and answer travel over the network, and the answer is
         the state when the question arrives; otherwise it is there at once.
         """
-        prefix, _, number = instance.rpartition("-")
-        known = prefix == "instance" and number.isdecimal()
+        named = _INSTANCE.fullmatch(require_name(instance, "instance"))
         try:
-            self._run.describe_instance(self._number, int(number) - 1 if known else -1)
+            self._run.describe_instance(self._number, int(named[1]) - 1 if named else -1)
         except IndexError:
             raise InputError(
                 f"there is no instance {instance!r}", kind="unknown-reference"
@@ -189,6 +198,7 @@ class CloudService:
         return frame.filter(pl.Series(now["cloud"] == self._number))
 
     def _find_instance(self, name: str) -> dict[str, Any]:
+        require_name(name, "instance")
         rows = self._list_instances().filter(instance=name)
         if rows.is_empty():
             raise InputError(
@@ -236,14 +246,13 @@ class CloudService:
         them at once or none. Others place one by one, and an instance holds its host until all
         have one. If one is refused, all are, also if empty hosts have no room for all of them.
         """
-        if count < 1:
-            raise InputError(f"must be positive, not {count}", kind="out-of-range", field="count")
-        limit = self._cloud.limits.instances
-        if limit is not None and count > limit - self.use.instances:
+        count = require_count(count, "count")
+        if count > _MOST_TOGETHER:
             raise InputError(
-                f"the cloud allows no more than {limit} instances at once",
-                kind="invalid-operation",
+                f"must be at most {_MOST_TOGETHER}, not {count}",
+                kind="out-of-range",
                 field="count",
+                remedy="make several requests",
             )
         numbers = self._resolve_rental(cores, memory, type, image, user)
         with explain_refusals(f"cloud '{self.name}'", "cannot rent these instances"):
@@ -336,6 +345,13 @@ class CloudService:
         row = self._find_instance(instance)
         clouds = self._compiled.machines.platform.clouds
         number = _find_index(cloud, [each.name for each in clouds], "cloud")
+        if number == self._number:
+            raise InputError(
+                f"cannot move to cloud {cloud!r}: it is there",
+                kind="invalid-operation",
+                field=f"instance {instance!r}",
+                remedy="give the `host` to move it within its cloud",
+            )
         there = clouds[number]
         type_ = _find_index(row["type"], [each.name for each in there.types], "type")
         image = _find_index(row["image"], [each.name for each in there.images], "image")
@@ -391,6 +407,7 @@ class CloudService:
 
     def register_host(self, machine: str) -> None:
         """Add a machine of a cluster that belongs to no cloud, and has no tasks, to the cloud."""
+        require_name(machine, "machine")
         with explain_refusals(f"machine {machine!r}", "cannot be registered"):
             self._run.register_host(self._find_host(machine), self._number)
 
@@ -401,7 +418,8 @@ class CloudService:
             machine: Its name.
             violent: Whether its instances are lost with their tasks; otherwise it must have none.
         """
-        if machine not in self.hosts["host"]:
+        require_name(machine, "machine")
+        if machine not in self.hosts["host"].to_list():
             raise InputError(
                 f"is not a host of cloud '{self.name}'",
                 kind="invalid-operation",

@@ -25,7 +25,7 @@ STATES: Final = (
     "stopped", "suspend-transfer", "suspended", "resume-transfer", "shutdown", "destroyed",
 )  # fmt: skip
 #: Why a period of a rental ended, by native code.
-_ENDS: Final = (
+ENDS: Final = (
     None, "released", "refused", "lost", "expired", "moved", "suspended", "shut-down", "left",
     "resized",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
             "memory": pl.Series(log["memory"]).replace(0.0, None),
             "start": pl.Series(log["placed"]).fill_nan(None),
             "end": pl.Series(log["ended"]).fill_nan(None),
-            "reason": pl.Series(_ENDS, dtype=pl.String).gather(log["reason"].astype(np.int64)),
+            "reason": pl.Series(ENDS, dtype=pl.String).gather(log["reason"].astype(np.int64)),
             "cloud": pl.Series([each.name for each in clouds]).gather(
                 log["cloud"].astype(np.int64)
             ),

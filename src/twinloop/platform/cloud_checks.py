@@ -100,7 +100,7 @@ def _check_clusters(platform: Platform, findings: ProblemCollector) -> None:
     owners: dict[str, str] = {}
     for i, cloud in enumerate(platform.clouds):
         address: Address = ("clouds", i, "clusters")
-        unknown = dict(find_unknown_names(cloud.clusters, known, "cluster"))
+        unknown = dict(find_unknown_names(cloud.clusters or (), known, "cluster"))
         for j, name in enumerate(cloud.clusters or known):
             place = (*address, j) if cloud.clusters else address
             if j in unknown:

@@ -26,10 +26,11 @@ from twinloop.description.quantities import (
     MEMORY,
     Bandwidth,
     Bytes,
+    CoreSeconds,
     Count,
     Name,
-    NotNegative,
     Positive,
+    Price,
     Seconds,
 )
 from twinloop.platform.cloud_messages import CloudMessages
@@ -68,7 +69,7 @@ class Boot(Description):
     2.0
     """
 
-    work: NotNegative = Field(0.0, description="work (reference core-seconds)")
+    work: CoreSeconds = Field(0.0, description="work (reference core-seconds)")
     limit: Positive = Field(1.0, description="maximum number of cores that the work uses")
     delay: Seconds = Field(0.0, description="fixed time before the work (s)")
 
@@ -210,7 +211,7 @@ class Billing(Description):
     """
 
     unit: _PositiveSeconds = Field(3600.0, description="unit of time (s); a begun unit is billed")
-    price: NotNegative = Field(description="price of one unit of one instance")
+    price: Price = Field(description="price of one unit of one instance")
     # `from` is a keyword, so that the field cannot be written as an ordinary one.
     __annotations__["from"] = "Literal['request', 'start']"
     vars()["from"] = Field(
@@ -263,8 +264,8 @@ class Cloud(Description):
     """
 
     name: Name = Field(description="name of the cloud")
-    clusters: tuple[Name, ...] = Field(
-        (), description="names of its clusters; by default all clusters of the platform"
+    clusters: tuple[Name, ...] | None = Field(
+        None, description="names of its clusters; by default all clusters of the platform"
     )
     images: tuple[Image, ...] = Field(
         default_factory=lambda: (Image(name="none"),),
@@ -320,6 +321,9 @@ class Cloud(Description):
     @model_validator(mode="after")
     def _check_parts(self) -> Cloud:
         findings = ProblemCollector()
+        if self.clusters is not None and not self.clusters:
+            remedy = "leave it out for all clusters of the platform"
+            findings.add(("clusters",), "must not be empty", remedy, kind="wrong-count")
         for field, what in (("images", "image"), ("types", "instance type"), ("meters", "meter")):
             parts = enumerate(getattr(self, field))
             findings.add_repeats(

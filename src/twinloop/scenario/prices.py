@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from twinloop.description import Description
-from twinloop.description.quantities import Name, NotNegative
+from twinloop.description.quantities import Name, Price
 
 
 class Prices(Description):
@@ -15,6 +15,6 @@ class Prices(Description):
     Prices(core_hour=0.02, kwh=0.25, currency='EUR')
     """
 
-    core_hour: NotNegative = Field(0.0, description="price of one core for one hour")
-    kwh: NotNegative = Field(0.0, description="price of one kilowatt-hour")
+    core_hour: Price = Field(0.0, description="price of one core for one hour")
+    kwh: Price = Field(0.0, description="price of one kilowatt-hour")
     currency: Name = Field("EUR", description="currency of the prices, for reports")

@@ -157,8 +157,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "start": seconds_column("since when it was on this host with this size"),
         "end": seconds_column("until when; null: until the end of the run"),
         "reason": text_column(
-            "why this period ended: moved, resized or removed; of a rented instance: released, "
-            "refused or lost"
+            "why this period ended: moved, resized or removed; of a rented instance also "
+            "suspended, shut-down or left, and at its end released, refused, lost or expired"
         ),
         "cloud": text_column("cloud from which it was rented"),
         "type": text_column("type of the instance in that cloud"),
@@ -174,7 +174,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "end": seconds_column("end of the state; null: until the end of the run"),
         "state": text_column(
             "down, off, suspended...; of a rented instance: requested, queued, allocated, "
-            "initial-transfer, startup, running, migrating, stopped"
+            "initial-transfer, startup, running, migrating, stopped, suspend-transfer, "
+            "resume-transfer, shutdown"
         ),
     },
     "power": {
@@ -220,6 +221,23 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "access": text_column("read or write"),
     },
 }
+
+#: Why a period of an instance on one host with one size can end, and its life.
+INSTANCE_PERIOD_ENDS: Final = ("moved", "resized", "suspended", "shut-down", "left")
+INSTANCE_ENDS: Final = ("removed", "released", "refused", "lost", "expired")
+
+#: The states of a rented instance.
+INSTANCE_STATES: Final = (
+    "requested", "queued", "allocated", "initial-transfer", "startup", "running", "migrating",
+    "stopped", "suspend-transfer", "suspended", "resume-transfer", "shutdown",
+)  # fmt: skip
+
+#: The kinds of transfers, and how they can end.
+TRANSFER_KINDS: Final = (
+    "read", "write", "image", "migration", "suspend", "resume", "message", "put", "get",
+    "duplicate", "move",
+)  # fmt: skip
+TRANSFER_ENDS: Final = ("completed", "cancelled")
 
 #: How a task can end. `lost`: unknown, because its machine failed; `rejected`: it fits no machine.
 STATUSES: Final = ("completed", "failed", "cancelled", "killed", "rejected", "lost")

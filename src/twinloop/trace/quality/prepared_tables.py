@@ -94,6 +94,11 @@ class PreparedTables:
         )
 
     @cached_property
+    def rented_instances(self) -> pl.DataFrame:
+        """The names of the instances that were rented from a cloud."""
+        return self.table("instances").drop_nulls("cloud").select("instance").unique()
+
+    @cached_property
     def edges(self) -> pl.DataFrame:
         """A row per task and parent: `row`, `parent`, `parent_row` (null: no such task)."""
         tasks = self.table("tasks").select("row", parent="parents").drop_nulls()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -104,12 +104,39 @@ def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
         ("usage", "machine", machines),
         ("node_states", "node", nodes),
         ("instances", "host", nodes),
+        ("instance_states", "instance", machines),
         ("power", "node", nodes),
     ):
         references = prepared.table(table).select("row", column).drop_nulls()
         if references.height:
             rows = references.join(known, left_on=column, right_on="node", how="anti").select("row")
             yield Violations(table, references.height, rows, f"no node is called '{{{column}}}'")
+    places = _list_places(prepared)
+    if places is None:
+        return
+    ends = pl.concat([places, machines]).unique()
+    for column in ("from", "to"):
+        references = prepared.table("transfers").select("row", column).drop_nulls()
+        if references.height:
+            rows = references.join(ends, left_on=column, right_on="node", how="anti").select("row")
+            message = f"no node, instance or store is called '{{{column}}}'"
+            yield Violations("transfers", references.height, rows, message)
+
+
+def _list_places(prepared: PreparedTables) -> pl.DataFrame | None:
+    """List the stores and switches of a simulated platform; None if it is not known.
+
+    No table lists them; in a merged trace they are unknown.
+    """
+    platform = (prepared.manifest.scenario or {}).get("platform")
+    if not isinstance(platform, Mapping):
+        return None
+    network = platform.get("network")
+    switches = network.get("switches") if isinstance(network, Mapping) else None
+    stores = [each.get("name") for each in platform.get("stores") or ()]
+    stored = prepared.trace.files["store"].drop_nulls().unique()
+    names = pl.Series([*stores, *(switches or ())], dtype=pl.String)
+    return pl.DataFrame({"node": pl.concat([names, stored])})
 
 
 def check_pids_apart(prepared: PreparedTables) -> Iterator[Violations]:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from twinloop.trace.quality import coverage, plausibility, references, time_order, values
+from twinloop.trace.quality import (
+    coverage,
+    instance_lives,
+    plausibility,
+    references,
+    time_order,
+    values,
+)
 from twinloop.trace.quality.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -51,4 +58,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("requested-cores-positive", values.check_requested_cores_positive),
     Rule("within-requested-time", plausibility.check_within_requested_time),
     Rule("zero-length", plausibility.check_zero_length),
+    Rule("instance-periods", instance_lives.check_instance_periods),
+    Rule("instance-states-within", instance_lives.check_instance_states_within),
+    Rule("instance-fits-host", instance_lives.check_instance_fits_host),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import polars as pl
 
@@ -29,6 +30,31 @@ def check_lifecycle_order(prepared: PreparedTables) -> Iterator[Violations]:
         rows = select_rows(states, pl.col("end") < pl.col("start")).select("row")
         message = "state '{state}' of node '{node}' ends at {end} s, but starts at {start} s"
         yield Violations("node_states", states.height, rows, message)
+    yield from _check_instance_order(prepared)
+    for table, what in (
+        ("instance_states", "state '{state}' of instance '{instance}'"),
+        ("transfers", "the transfer ({kind}) of '{subject}'"),
+    ):
+        frame = prepared.table(table)
+        if frame.height:
+            rows = select_rows(frame, pl.col("end") < pl.col("start")).select("row")
+            message = f"{what} ends at {{end}} s, but starts at {{start}} s"
+            yield Violations(table, frame.height, rows, message)
+
+
+def _check_instance_order(prepared: PreparedTables) -> Iterator[Violations]:
+    instances = prepared.table("instances")
+    if not instances.height:
+        return
+    # A step that the instance did not reach has no time.
+    steps = ("requested", "start", "ready", "end")
+    message = pl.lit(None, dtype=pl.String)
+    for first, then in combinations(steps, 2):
+        found = f"instance '{{instance}}': {then} at {{{then}}} s, but {first} at {{{first}}} s"
+        is_early = (pl.col(then) < pl.col(first)).fill_null(False)
+        message = pl.when(message.is_null() & is_early).then(pl.lit(found)).otherwise(message)
+    rows = instances.select("row", message=message).drop_nulls()
+    yield Violations("instances", instances.height, rows, "")
 
 
 def check_samples_in_order(prepared: PreparedTables) -> Iterator[Violations]:

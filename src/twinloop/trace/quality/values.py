@@ -10,21 +10,34 @@ import polars as pl
 
 from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import Violations, name_conditions, select_rows
-from twinloop.trace.tables import STATUSES, TABLES
+from twinloop.trace.tables import (
+    INSTANCE_ENDS,
+    INSTANCE_PERIOD_ENDS,
+    INSTANCE_STATES,
+    STATUSES,
+    TABLES,
+    TRANSFER_ENDS,
+    TRANSFER_KINDS,
+)
 
 REASONS = (*STATUSES, "preempted", "migrated")
 
 _REQUIRED = {
-    "tasks": ("id", "submit"),
+    "tasks": ("id",),
     "placements": ("task",),
     "usage": ("t", "dt", "cpu"),
     "nodes": ("node",),
     "node_states": ("node", "start", "state"),
+    "instances": ("instance",),
+    "instance_states": ("instance", "start", "state"),
+    "transfers": ("kind", "start"),
     "power": ("t", "dt", "watts"),
     "decisions": ("t",),
     "files": ("file",),
     "task_files": ("task", "file"),
 }
+# In a simulation, a task may not have been submitted yet.
+_REQUIRED_UNLESS_SIMULATED = {"tasks": ("submit",)}
 _REQUIRED_WHEN_RECORDED = {"placements": ("start", "end")}
 _REQUIRED_IN_CTS = {
     "tasks": ("pid",),
@@ -45,6 +58,14 @@ _MAY_BE_NEGATIVE = {
     ("usage", "dt"),
     ("node_states", "start"),
     ("node_states", "end"),
+    ("instances", "start"),
+    ("instances", "end"),
+    ("instances", "requested"),
+    ("instances", "ready"),
+    ("instance_states", "start"),
+    ("instance_states", "end"),
+    ("transfers", "start"),
+    ("transfers", "end"),
     ("power", "t"),
     ("power", "dt"),
     ("decisions", "t"),
@@ -73,6 +94,8 @@ def check_complete(prepared: PreparedTables) -> Iterator[Violations]:
     """Check the rule `complete`."""
     for table, columns in _REQUIRED.items():
         frame = prepared.raw(table)
+        if prepared.manifest.kind != "simulated":
+            columns += _REQUIRED_UNLESS_SIMULATED.get(table, ())
         if prepared.is_recorded:
             columns += _REQUIRED_WHEN_RECORDED.get(table, ())
         if prepared.is_cts:
@@ -154,8 +177,15 @@ def check_known_words(prepared: PreparedTables) -> Iterator[Violations]:
         ("tasks", "status", STATUSES),
         ("placements", "reason", REASONS),
         ("task_files", "access", ("read", "write")),
+        ("instances", "reason", (*INSTANCE_PERIOD_ENDS, *INSTANCE_ENDS)),
+        ("instance_states", "state", INSTANCE_STATES),
+        ("transfers", "kind", TRANSFER_KINDS),
+        ("transfers", "reason", TRANSFER_ENDS),
     ):
         known = prepared.table(table).filter(pl.col(column).is_not_null())
+        if table == "instance_states":
+            # The platform defines the states of instances that are not rented.
+            known = known.join(prepared.rented_instances, on="instance", how="semi")
         if known.height:
             rows = select_rows(known, ~pl.col(column).is_in(words))
             message = f"{column} is '{{{column}}}', not one of: {', '.join(words)}"
