@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.engine.arguments import require_number, require_positive
+from twinloop.engine.node_changes import NodeChange
 from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.rental_tables import STATES
 
@@ -62,11 +63,14 @@ class CloudService:
     #: The module that users import it from, shown in errors and representations.
     __module__ = "twinloop.engine"
 
-    def __init__(self, compiled: CompiledScenario, run: ClusterRun, name: str) -> None:
+    def __init__(
+        self, compiled: CompiledScenario, run: ClusterRun, name: str, changes: list[NodeChange]
+    ) -> None:
         clouds = compiled.machines.platform.clouds
         names = [each.name for each in clouds]
         self._compiled = compiled
         self._run = run
+        self._changes = changes
         run.present_instances()  # refused while a policy decides, as other uses are
         self._number = _find_index(name, names, "cloud")
         self._cloud: Cloud = clouds[self._number]
@@ -382,6 +386,7 @@ class CloudService:
         """Add a machine of a cluster that belongs to no cloud, and has no tasks, to the cloud."""
         with explain_refusals(f"machine {machine!r}", "cannot be registered"):
             self._run.register_host(self._find_host(machine), self._number)
+        self._changes.append(NodeChange(self._run.now, machine, {"cloud": self.name}))
 
     def deregister_host(self, machine: str, *, violent: bool = False) -> None:
         """Remove a host from the cloud; it can be registered again, here or in another cloud.
@@ -398,6 +403,7 @@ class CloudService:
             )
         with explain_refusals(f"machine {machine!r}", "cannot be deregistered"):
             self._run.deregister_host(self._find_host(machine), violent)
+        self._changes.append(NodeChange(self._run.now, machine, {"cloud": None}))
 
     def _find_host(self, name: str) -> int:
         return _find_index(name, self._compiled.names.machines, "machine")
