@@ -15,6 +15,7 @@ from twinloop.engine.arguments import (
     require_number,
     require_positive,
 )
+from twinloop.engine.node_changes import NodeChange
 from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.rental_tables import STATES
 
@@ -72,11 +73,14 @@ class CloudService:
     #: The module that users import it from, shown in errors and representations.
     __module__ = "twinloop.engine"
 
-    def __init__(self, compiled: CompiledScenario, run: ClusterRun, name: str) -> None:
+    def __init__(
+        self, compiled: CompiledScenario, run: ClusterRun, name: str, changes: list[NodeChange]
+    ) -> None:
         clouds = compiled.machines.platform.clouds
         names = [each.name for each in clouds]
         self._compiled = compiled
         self._run = run
+        self._changes = changes
         run.present_instances()  # refused while a policy decides, as other uses are
         self._number = _find_index(name, names, "cloud")
         self._cloud: Cloud = clouds[self._number]
@@ -410,6 +414,7 @@ class CloudService:
         require_name(machine, "machine")
         with explain_refusals(f"machine {machine!r}", "cannot be registered"):
             self._run.register_host(self._find_host(machine), self._number)
+        self._changes.append(NodeChange(self._run.now, machine, {"cloud": self.name}))
 
     def deregister_host(self, machine: str, *, violent: bool = False) -> None:
         """Remove a host from the cloud; it can be registered again, here or in another cloud.
@@ -427,6 +432,7 @@ class CloudService:
             )
         with explain_refusals(f"machine {machine!r}", "cannot be deregistered"):
             self._run.deregister_host(self._find_host(machine), violent)
+        self._changes.append(NodeChange(self._run.now, machine, {"cloud": None}))
 
     def _find_host(self, name: str) -> int:
         return _find_index(name, self._compiled.names.machines, "machine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.instance_table import build_instance_table
 from twinloop.engine.native_codes import REASONS, STATUSES
 from twinloop.engine.network_columns import build_transfer_table
+from twinloop.engine.node_changes import NodeChange, build_node_periods
 from twinloop.engine.rental_tables import LABEL_BIT, build_rental_states, name_machines
 from twinloop.engine.run_tasks import RunTasks
 from twinloop.engine.running_executions import add_running_use, list_running
@@ -51,10 +53,12 @@ def trace_from_run(
     step: float | None = None,
     per_node: bool = False,
     most_rows: float = MAX_ROWS,
+    changes: Iterable[NodeChange] = (),
 ) -> Trace:
     """Build the trace of a run that recorded its placements.
 
-    `wall` is the wall time of the run (s); `step` is the length of the windows of power (s).
+    `wall` is the wall time of the run (s); `step` is the length of the windows of power (s);
+    `changes` are those of its nodes.
     """
     outcomes, run_tasks = run.outcomes(), RunTasks.from_run(compiled, run)
     placements, machine_rows = _build_placement_table(compiled, run, run_tasks)
@@ -71,6 +75,7 @@ def trace_from_run(
         "placements": placements,
         "nodes": compiled.machines.host_nodes,
         **_build_state_tables(compiled, run),
+        "node_periods": build_node_periods(compiled, run, changes),
         "instances": build_instance_table(compiled, run),
         "decisions": _build_decision_table(compiled, run, run_tasks),
         "usage": build_usage_table(compiled, run, run_tasks),

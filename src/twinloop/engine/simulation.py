@@ -19,6 +19,7 @@ from twinloop.engine.machine_table import build_machine_table
 from twinloop.engine.monitoring import Monitor, Notice
 from twinloop.engine.network_columns import build_transfer_table
 from twinloop.engine.new_rows import make_row
+from twinloop.engine.node_changes import NodeChange
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.refusals import explain_refusals
 from twinloop.engine.run_trace import remove_forgotten, status_names, trace_from_run
@@ -73,6 +74,7 @@ class Simulation:
         self._added_ids: set[str] = set()
         self._monitor: Monitor | None = None
         self._directory = StoreDirectory(self)
+        self._changes: list[NodeChange] = []
         self._run: ClusterRun = scenario.start(
             placements=True, use=scenario.machines.has_power_models, decisions=True
         )
@@ -210,7 +212,7 @@ class Simulation:
         >>> east.use.allocated_cores
         3.0
         """
-        return CloudService(self._compiled, self._run, name)
+        return CloudService(self._compiled, self._run, name, self._changes)
 
     def poll(self, interval: float, function: Callable[[float], object]) -> None:
         """Call a function with the time, after each interval (s) from now on, until the run ends.
@@ -270,7 +272,7 @@ class Simulation:
         Tasks that were added during the run are rows of its tables, after those of the workload;
         `facts["run"]["added"]` of its manifest has their number by origin.
         """
-        return trace_from_run(self._compiled, self._run)
+        return trace_from_run(self._compiled, self._run, changes=self._changes)
 
     @property
     def state(self) -> SimulationState:
@@ -313,6 +315,7 @@ class Simulation:
         other._added_ids = set()
         other._monitor = None
         other._directory = StoreDirectory(other)
+        other._changes = self._changes.copy()
         if policy is not None:
             other._compiled = self._compiled.with_policy(
                 policy, until=self.now, allow_code=allow_code
@@ -406,6 +409,7 @@ class Simulation:
                 remedy="wait for their end, or call `fail`",
             )
         self._run.set_cores(index, cores)
+        self._changes.append(NodeChange(self.now, machine, {"cores": cores}))
 
     def set_state(self, machine: str, state: str) -> None:
         """Order a state of a machine: on, off, or another state of its host.
@@ -482,6 +486,7 @@ class Simulation:
             resources = {each["name"]: each["amount"] for each in row["resources"] or ()}
             amounts = [resources.get(each, 0.0) for each in self._compiled.names.resources]
         self._run.add_machine(**given, amounts=amounts, like=model)
+        self._changes.append(NodeChange(self.now, name, adds=True))
         description = {**given, "amounts": amounts, "like": like}
         self._rename(machines.with_machine(name, **given, like=model), name, description)
 
@@ -540,7 +545,10 @@ class Simulation:
 
         The instances of a machine are removed with it.
         """
-        self._run.remove_machine(self._find_machine(machine))
+        index = self._find_machine(machine)
+        self._run.remove_machine(index)
+        if index not in self._compiled.machines.instances:
+            self._changes.append(NodeChange(self.now, machine, removes=True))
 
     def fail(self, machine: str) -> None:
         """Fail a machine; its tasks are interrupted as set in `failures` of the scenario.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from twinloop.description.class_registry import CodeNotAllowed
@@ -91,8 +92,8 @@ def meter_readings(
     frames = [pl.DataFrame(schema=_SCHEMA)]
     if described.clouds:
         timelines = build_host_timelines(trace, described)
-        for cloud, loaded in zip(described.clouds, functions, strict=True):
-            frames += _read_cloud(trace, described, cloud, timelines, loaded)
+        for number, loaded in enumerate(functions):
+            frames += _read_cloud(trace, described, number, timelines, loaded)
     return pl.concat(frames)
 
 
@@ -116,21 +117,32 @@ class _CloudSteps:
     rows: Rows
     places: Rows
 
+    #: Whether the host belongs to the cloud at each of the rows.
+    is_member: npt.NDArray[np.bool_]
+
     @classmethod
-    def of(cls, timelines: HostTimelines, hosts: list[str], times: Floats) -> _CloudSteps:
-        rows = np.flatnonzero(timelines.select_hosts(hosts))
+    def of(cls, timelines: HostTimelines, number: int, times: Floats) -> _CloudSteps | None:
+        """Create the steps of a cloud, by its number; None if the run has no length."""
+        is_member = timelines.cloud == number
+        hosts = np.unique(timelines.host[is_member])
+        rows = np.flatnonzero(np.isin(timelines.host, hosts))
         own = timelines.t[rows]
+        if np.unique(own).size < 2:
+            return None
         first, last = own.min(), own.max()
         t = np.unique(np.concatenate([own, times[(times > first) & (times < last)]]))
-        return cls(timelines, t, rows, np.searchsorted(t, own))
+        return cls(timelines, t, rows, np.searchsorted(t, own), is_member[rows])
 
     def sum_hosts(self, values: Floats, hosts: list[str] | None = None) -> Floats:
-        """Return the sum over the hosts of a step function, at the steps of the cloud."""
-        rows, places = self.rows, self.places
+        """Return the sum over the hosts of a step function, at the steps of the cloud.
+
+        A host counts while it belongs to the cloud.
+        """
+        rows, places, is_member = self.rows, self.places, self.is_member
         if hosts is not None:
             chosen = self.timelines.select_hosts(hosts)[rows]
-            rows, places = rows[chosen], places[chosen]
-        level, host = values[rows], self.timelines.host[rows]
+            rows, places, is_member = rows[chosen], places[chosen], is_member[chosen]
+        level, host = np.where(is_member, values[rows], 0.0), self.timelines.host[rows]
         is_first = np.diff(host, prepend=-1) != 0
         change = np.where(is_first, level, np.diff(level, prepend=0.0))
         total: Floats = np.cumsum(np.bincount(places, change, self.t.size))
@@ -141,28 +153,28 @@ class _CloudSteps:
 def _read_cloud(
     trace: Trace,
     platform: Platform,
-    cloud: Cloud,
+    number: int,
     timelines: HostTimelines,
     functions: Mapping[str, Any],
 ) -> list[pl.DataFrame]:
+    cloud = platform.clouds[number]
     hosts: dict[str, list[str]] = {}
     for cluster, host in list_cloud_hosts(platform, cloud):
         hosts.setdefault(cluster.name, []).extend(host.node_names(cluster.name))
-    names = [name for each in hosts.values() for name in each]
-    _check_power(cloud, timelines, names)
+    _check_power(cloud, number, timelines)
     degrees: tuple[Floats, Floats] | None = None
     times = np.empty(0)
     if any("temperature" in meter.uses for meter in cloud.meters):
         degrees = _load_degrees(trace, cloud, float(timelines.t.min(initial=0.0)))
         times = degrees[0]
-    steps = _CloudSteps.of(timelines, names, times)
-    if steps.t.size < 2:
+    steps = _CloudSteps.of(timelines, number, times)
+    if steps is None:
         return []
-    own_cores = timelines.cores[timelines.hosts.is_in(names).to_numpy()]
     values: dict[str, Floats] = {"it": steps.sum_hosts(timelines.watts)}
     if any("load" in meter.uses for meter in cloud.meters):
-        limit = timelines.cores[timelines.host]
-        values["load"] = steps.sum_hosts(np.minimum(timelines.use, limit)) / own_cores.sum()
+        cores = steps.sum_hosts(timelines.cores)
+        used = steps.sum_hosts(np.minimum(timelines.use, timelines.cores))
+        values["load"] = np.divide(used, cores, out=np.zeros(cores.size), where=cores > 0)
     if degrees is not None:
         place = np.searchsorted(degrees[0], steps.t[:-1], side="right") - 1
         values["temperature"] = degrees[1][place]
@@ -196,13 +208,13 @@ def _make_frame(cloud: str, meter: str, kind: str, t: Floats, watts: Floats) -> 
     )
 
 
-def _check_power(cloud: Cloud, timelines: HostTimelines, names: list[str]) -> None:
-    unknown = timelines.hosts.filter(
-        timelines.hosts.is_in(names) & pl.Series(np.isnan(timelines.idle))
-    )
-    if unknown.len():
+def _check_power(cloud: Cloud, number: int, timelines: HostTimelines) -> None:
+    hosts = np.unique(timelines.host[timelines.cloud == number])
+    unknown = hosts[np.isnan(timelines.idle[hosts])]
+    if unknown.size:
+        name = timelines.hosts[int(unknown[0])]
         raise InputError(
-            f"host '{unknown[0]}' of cloud '{cloud.name}' has no power model: the power of the "
+            f"host '{name}' of cloud '{cloud.name}' has no power model: the power of the "
             "cloud is unknown",
             kind="missing-data",
             field="power",

@@ -21,6 +21,7 @@ from twinloop.metrics.energy_and_carbon import find_power_intervals
 from twinloop.metrics.instance_use import InstanceUse, find_instance_use, find_run_end
 from twinloop.metrics.weighted_intervals import Floats, Rows
 from twinloop.platform import Platform
+from twinloop.platform.clouds import list_cloud_hosts
 from twinloop.platform.states import OFF, RUNNING, list_transitions, transition_name
 
 if TYPE_CHECKING:
@@ -42,15 +43,17 @@ class HostTimelines:
     The last step of a host is the end of the run and has no length.
     """
 
-    #: Names of the hosts, their clusters, cores and idle powers (W; NaN: without a power model).
+    #: Names of the hosts, their clusters and idle powers (W; NaN: without a power model).
     hosts: pl.Series
     clusters: pl.Series
-    cores: Floats
     idle: Floats
     #: Of each step: row of its host, time (s), length (s).
     host: Rows
     t: Floats
     length: Floats
+    #: Of each step: the cores of the host, and the number of its cloud in the platform (-1: none).
+    cores: Floats
+    cloud: Rows
     #: Of each step: cores in use, number of instances, power (W; NaN: without a power model).
     use: Floats
     instances: Rows
@@ -89,16 +92,25 @@ def build_host_timelines(trace: Trace, platform: Platform | None = None) -> Host
     described = load_platform(trace) if platform is None else platform
     fleet = _Fleet.of(trace, described)
     end = find_run_end(trace)
+    changes = _find_changes(trace, described, fleet, end)
     grid: _Grid | None = None
     for is_measured in (False, True):
         use = _find_use(trace, described, fleet, is_measured=is_measured)
-        grid = _Grid.of(fleet, use, _find_states(trace, fleet, end), _find_begin(trace), end)
+        grid = _Grid.of(
+            fleet, use, _find_states(trace, fleet, end), changes, _find_begin(trace), end
+        )
         watts = grid.compute_watts(fleet)
         if trace.manifest.kind != "recorded" and _is_recorded_energy(trace, grid, watts):
             return grid.to_timelines(fleet, watts, "model")
     recorded = _find_recorded_power(trace, fleet)
     grid = _Grid.of(
-        fleet, use, _find_states(trace, fleet, end), _find_begin(trace), end, recorded=recorded
+        fleet,
+        use,
+        _find_states(trace, fleet, end),
+        changes,
+        _find_begin(trace),
+        end,
+        recorded=recorded,
     )
     return grid.to_timelines(fleet, grid.read_watts(fleet, recorded), "recorded")
 
@@ -166,10 +178,12 @@ class _Fleet:
     names: pl.Series
     clusters: pl.Series
     groups: tuple[Host, ...]
-    #: Row of the group, cores and idle power (NaN: no power model) of each host.
+    #: Row of the group, cores, idle power (NaN: no power model) and number of the cloud (-1: none)
+    #: of each host, as described.
     group: Rows
     cores: Floats
     idle: Floats
+    cloud: Rows
     speeds: Mapping[str, float]
 
     @classmethod
@@ -184,6 +198,11 @@ class _Fleet:
         factor = float(_get_model(trace).get("speed_factor") or 1.0)
         speeds = _find_speeds(trace, platform)
         clusters = [cluster.name for cluster, _ in groups]
+        owners = {
+            cluster.name: number
+            for number, cloud in enumerate(platform.clouds)
+            for cluster, _ in list_cloud_hosts(platform, cloud)
+        }
         return cls(
             pl.Series("host", [name for each in names for name in each], dtype=pl.String),
             pl.Series("cluster", clusters, dtype=pl.String).gather(group),
@@ -191,6 +210,7 @@ class _Fleet:
             group,
             np.array([host.cores for _, host in groups], dtype=np.float64)[group],
             np.array(idle)[group],
+            np.array([owners.get(name, -1) for name in clusters], dtype=np.int64)[group],
             {
                 name: speed * factor
                 for each, speed in zip(names, speeds, strict=True)
@@ -230,6 +250,20 @@ def _check_hosts(hosts: pl.Series, fleet: _Fleet) -> None:
             field="platform",
             remedy="give the platform of this run",
         )
+
+
+def _find_changes(trace: Trace, platform: Platform, fleet: _Fleet, end: float) -> pl.DataFrame:
+    """Return the periods of the hosts that were changed: row of the host, times, cores, cloud."""
+    table = trace.node_periods.with_columns(pl.col("end").fill_null(end))
+    numbers = {cloud.name: number for number, cloud in enumerate(platform.clouds)}
+    return (
+        table.with_columns(
+            host=pl.Series(fleet.find_rows(table["node"]), dtype=pl.Int64),
+            cloud=pl.col("cloud").replace_strict(numbers, default=-1, return_dtype=pl.Int64),
+        )
+        .filter(pl.col("host") >= 0)
+        .select("host", "start", "end", "cores", "cloud")
+    )
 
 
 def _find_states(trace: Trace, fleet: _Fleet, end: float) -> pl.DataFrame:
@@ -286,6 +320,8 @@ class _Grid:
     host: Rows
     t: Floats
     length: Floats
+    cores: Floats
+    cloud: Rows
     use: Floats
     instances: Rows
     #: Power of the state of the host (W); NaN while it is running.
@@ -304,6 +340,7 @@ class _Grid:
         fleet: _Fleet,
         found: InstanceUse,
         states: pl.DataFrame,
+        changes: pl.DataFrame,
         begin: float,
         end: float,
         recorded: pl.DataFrame | None = None,
@@ -324,6 +361,7 @@ class _Grid:
                     (fleet.find_rows(found.use["host"]), found.use),
                     (states["host"].to_numpy(), states),
                     (recorded["host"].to_numpy(), recorded),
+                    (changes["host"].to_numpy(), changes),
                 )
             ),
         ]
@@ -338,7 +376,7 @@ class _Grid:
         step[order] = np.cumsum(is_new) - 1
         limits = np.cumsum([part[0].size for part in parts for _ in range(2)])[:-1]
         _, _, *steps = np.split(step, limits)
-        placed, used, states_at, recorded_at = (
+        placed, used, states_at, recorded_at, changed_at = (
             (steps[i], steps[i + 1]) for i in range(0, len(steps), 2)
         )
         host, t = hosts[is_new], times[is_new]
@@ -346,15 +384,26 @@ class _Grid:
         length = np.where(is_last, 0.0, np.diff(t, append=t[-1:]))
         cores = found.use["cores"].to_numpy()
         use = _add_up(used, cores, host.size)
+        change = _forward_fill(changed_at, host.size)
+        is_absent = np.isin(host, changes["host"].to_numpy()) & (change < 0)
+        is_known = change >= 0
+        own_cores, cloud = fleet.cores[host], fleet.cloud[host]
+        own_cores[is_known] = changes["cores"].to_numpy()[change[is_known]]
+        cloud[is_known] = changes["cloud"].to_numpy()[change[is_known]]
+        own_cores[is_absent], cloud[is_absent] = 0.0, -1
         use[np.abs(use) <= _ROUNDING * fleet.cores[host]] = 0.0
         ones = np.ones(found.periods.height)
         period = found.use["period"].cast(pl.Int64).fill_null(-1).to_numpy()
         states_row = _forward_fill(states_at, host.size)
         state_watts = np.append(states["watts"].to_numpy(), np.nan)[states_row]
+        # Before it was added and after its removal, a host has no power.
+        state_watts[is_absent] = 0.0
         return cls(
             host,
             t,
             length,
+            own_cores,
+            cloud,
             use,
             np.rint(_add_up(placed, ones, host.size)).astype(np.int64),
             state_watts,
@@ -369,7 +418,8 @@ class _Grid:
     def compute_watts(self, fleet: _Fleet) -> Floats:
         """Return the power of each step by the power models; NaN for hosts without one."""
         watts = np.full(self.host.size, np.nan)
-        share = np.clip(self.use / fleet.cores[self.host], 0.0, 1.0)
+        share = np.divide(self.use, self.cores, out=np.zeros(self.use.size), where=self.cores > 0)
+        share = np.clip(share, 0.0, 1.0)
         group = fleet.group[self.host]
         for number, each in enumerate(fleet.groups):
             if each.power is not None:
@@ -399,11 +449,12 @@ class _Grid:
         return HostTimelines(
             fleet.names,
             fleet.clusters,
-            fleet.cores,
             fleet.idle,
             self.host,
             self.t,
             self.length,
+            self.cores,
+            self.cloud,
             self.use,
             self.instances,
             watts,
@@ -474,8 +525,8 @@ def _find_recorded_power(trace: Trace, fleet: _Fleet) -> pl.DataFrame:
             "task changed while it ran, or the power was measured",
             kind="missing-data",
             field="power",
-            remedy="record the power of each node: simulate with --power-per-node "
-            "(power_per_node=True) and a short --power-step (power_step=)",
+            remedy="record the power of each node: use twinloop.simulate with power_per_node=True "
+            "and a short power_step= (--power-per-node, --power-step), not a stepwise Simulation",
         )
     return (
         rows.with_columns(host=pl.Series(fleet.find_rows(rows["node"])))

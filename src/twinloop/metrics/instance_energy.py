@@ -17,8 +17,7 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.electricity import load_intensities
 from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, CarbonIntensity
 from twinloop.metrics.host_timelines import HostTimelines, build_host_timelines, load_platform
-from twinloop.metrics.weighted_intervals import Floats
-from twinloop.platform.clouds import list_cloud_hosts
+from twinloop.metrics.weighted_intervals import Floats, Rows
 from twinloop.scenario import Prices
 from twinloop.trace.trace import Trace, require_trace
 
@@ -153,21 +152,23 @@ def _attribute(timelines: HostTimelines, grams: Floats | None) -> pl.DataFrame:
     )
 
 
-def _sum_unattributed(timelines: HostTimelines, weight: Floats) -> Floats:
-    """Return the amount of each host that no instance has, with a weight per step.
+def _sum_unattributed(timelines: HostTimelines, weight: Floats, place: Rows, size: int) -> Floats:
+    """Return the amount of each place that no instance has, with a weight per step.
 
     It is that of the times without instances, and the part above idle of tasks on the host itself.
+    `place` is the number of the place of each step, such as its host.
     """
     watts, _ = _split_power(timelines)
     empty = timelines.instances == 0
-    total: Floats = np.zeros(timelines.idle.size)
-    total += np.bincount(timelines.host[empty], (watts * weight)[empty], total.size)
+    total: Floats = np.zeros(size)
+    total += np.bincount(place[empty], (watts * weight)[empty], total.size)
     own = timelines.use_period < 0
     if own.any():
         begin, stop = (steps[own] for steps in timelines.use_steps)
         per_core = _Shares.of(timelines, weight).per_core
         amount = timelines.use_cores[own] * (per_core[stop] - per_core[begin])
-        total += np.bincount(timelines.host[begin], amount, total.size)
+        # A host that is registered in a cloud has no tasks of its own.
+        total += np.bincount(place[begin], amount, total.size)
     return total
 
 
@@ -222,59 +223,72 @@ def _sum_by_place(
     by: str,
 ) -> pl.DataFrame:
     """Return a row for each host or cloud, with the energy that no instance has."""
-    known = ~np.isnan(timelines.idle)
-    joules = np.where(known, _sum_unattributed(timelines, timelines.length), np.nan)
-    carbon = np.full(known.size, np.nan)
+    clouds = pl.Series([*(cloud.name for cloud in platform.clouds), None], dtype=pl.String)
+    # No cloud has the last number.
+    cloud = np.where(timelines.cloud < 0, len(platform.clouds), timelines.cloud)
+    if by == "host":
+        place, names = timelines.host, timelines.hosts
+    else:
+        place, names = cloud, clouds
+    is_known = np.ones(names.len(), dtype=np.bool_)
+    has_length = (timelines.length > 0) | (by == "host")
+    is_known[place[np.isnan(timelines.idle[timelines.host]) & has_length]] = False
+    joules = _sum_unattributed(timelines, timelines.length, place, names.len())
+    carbon = np.full(names.len(), np.nan)
     if grams is not None:
-        carbon = np.where(known, _sum_unattributed(timelines, grams / JOULES_PER_KWH), np.nan)
-    clouds = {
-        name: cloud.name
-        for cloud in platform.clouds
-        for cluster, host in list_cloud_hosts(platform, cloud)
-        for name in host.node_names(cluster.name)
-    }
-    hosts = pl.DataFrame(
+        carbon = _sum_unattributed(timelines, grams / JOULES_PER_KWH, place, names.len())
+    number = pl.int_range(names.len(), dtype=pl.Int64, eager=True)
+    places = pl.DataFrame(
         {
-            "host": timelines.hosts,
-            "cloud": pl.Series([clouds.get(name) for name in timelines.hosts], dtype=pl.String),
-            "unattributed_j": joules,
-            "unattributed_g": carbon,
+            "place": number,
+            by: names,
+            "unattributed_j": np.where(is_known, joules, np.nan),
+            "unattributed_g": np.where(is_known, carbon, np.nan),
         }
     ).with_columns(pl.col("unattributed_j", "unattributed_g").fill_nan(None))
-    amounts = hosted.group_by("host").agg(
-        pl.col("instance").n_unique().cast(pl.Int64).alias("instances"), *_sum_known(*_AMOUNTS)
+    amounts = (
+        hosted.with_columns(place=pl.Series(place[timelines.period_steps[0]], dtype=pl.Int64))
+        .group_by("place")
+        .agg(_sum_known(*_AMOUNTS))
+    )
+    # A place without instances has none of the energy, if that is known.
+    is_unused = pl.col("energy_j").is_null() & ~pl.col("place").is_in(amounts["place"].implode())
+    joined = places.join(amounts, on="place", how="left", maintain_order="left").with_columns(
+        pl.when(pl.col(f"unattributed_{unit}").is_null())
+        .then(None)
+        .when(is_unused)
+        .then(0.0)
+        .otherwise(name)
+        .alias(name)
+        for name, unit in zip(_AMOUNTS, "jjjg", strict=True)
     )
     # The bill of an instance that moved belongs to its last host.
     price = pl.col("price").drop_nulls()
-    sum_prices = pl.when(price.len() > 0).then(price.sum()).alias("bill")
-    bills = trace.instances.drop_nulls("host").group_by("host").agg(sum_prices)
-    unused = {"instances": 0} | {
-        name: pl.when(pl.col("unattributed_j").is_not_null()).then(0.0)
-        for name in ("energy_j", "idle_j", "variable_j")
-    }
-    unused["carbon_g"] = pl.when(pl.col("unattributed_g").is_not_null()).then(0.0)
-    is_unused = pl.col("instances").is_null()
-    joined = (
-        hosts.join(amounts, on="host", how="left", maintain_order="left")
-        .with_columns(
-            pl.when(is_unused).then(value).otherwise(name).alias(name)
-            for name, value in unused.items()
-        )
-        .join(bills, on="host", how="left", maintain_order="left")
+    rented = trace.instances if by == "cloud" else trace.instances.drop_nulls("host")
+    counts = rented.group_by(by).agg(
+        pl.col("instance").n_unique().cast(pl.Int64).alias("instances"),
+        pl.when(price.len() > 0).then(price.sum()).alias("bill"),
     )
+    found = joined.join(counts, on=by, how="left", nulls_equal=True, maintain_order="left")
+    found = found.with_columns(pl.col("instances").fill_null(0))
+    last = ("bill", "unattributed_j", "unattributed_g")
     if by == "host":
-        return joined.select(
-            "host", "cloud", "instances", *_AMOUNTS, "bill", "unattributed_j", "unattributed_g"
+        member = timelines.cloud >= 0
+        # The last one of its clouds remains.
+        own = np.full(names.len(), len(platform.clouds))
+        own[timelines.host[member]] = timelines.cloud[member]
+        return found.with_columns(cloud=clouds.gather(own)).select(
+            "host", "cloud", "instances", *_AMOUNTS, *last
         )
-    rented = trace.instances.group_by("cloud").agg(
-        pl.col("instance").n_unique().cast(pl.Int64).alias("instances"), sum_prices
-    )
+    is_billed = [cloud.billing is not None for cloud in platform.clouds] + [False]
+    present = np.unique(place[timelines.length > 0])
     return (
-        joined.group_by("cloud", maintain_order=True)
-        .agg(_sum_known(*_AMOUNTS, "unattributed_j", "unattributed_g"))
-        .join(rented, on="cloud", how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(pl.col("instances").fill_null(0))
-        .select("cloud", "instances", *_AMOUNTS, "bill", "unattributed_j", "unattributed_g")
+        found.with_columns(
+            bill=pl.when(pl.Series(is_billed)).then(pl.col("bill").fill_null(0.0)).otherwise("bill")
+        )
+        # Hosts that belong to no cloud have a row, if there are any.
+        .filter(pl.col("place").is_in(present) | pl.col("cloud").is_not_null())
+        .select("cloud", "instances", *_AMOUNTS, *last)
     )
 
 

@@ -134,12 +134,22 @@ def _find_crowded(periods: pl.DataFrame, hosts: pl.DataFrame) -> pl.Series:
 
 def _add_hosts(found: pl.DataFrame, hosts: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     first = to_float(trace.tasks["submit"].min()) or 0.0
-    seconds = max(0.0, find_run_end(trace) - first)
+    end = find_run_end(trace)
     capacity = pl.col("capacity_core_s")
+    length = pl.min_horizontal(pl.col("end").fill_null(end), end) - pl.max_horizontal(
+        "start", pl.lit(first)
+    )
+    changed = (
+        trace.node_periods.rename({"node": "host"})
+        .group_by("host")
+        .agg(changed_core_s=(pl.col("cores") * length.clip(0.0)).sum())
+    )
+    whole = pl.col("cores") * max(0.0, end - first)
     return (
         hosts.join(found, on="host", how="left", maintain_order="left")
+        .join(changed, on="host", how="left", maintain_order="left")
         .with_columns(pl.col("leased_core_s", "used_core_s", "shortfall_core_s").fill_null(0.0))
-        .with_columns(capacity_core_s=pl.col("cores") * seconds)
+        .with_columns(capacity_core_s=pl.coalesce("changed_core_s", whole))
         .select(
             *("host", "cluster", "cores", "capacity_core_s", "leased_core_s", "used_core_s"),
             (pl.col("leased_core_s") / capacity).fill_nan(None).alias("leased"),

@@ -149,6 +149,13 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "end": seconds_column("end of the state; null: until the end of the run"),
         "state": text_column("up, down, off, booting, draining, maintenance..."),
     },
+    "node_periods": {
+        "node": text_column("a node that was changed in the run; other nodes have no row"),
+        "start": seconds_column("begin of a period without a change"),
+        "end": seconds_column("end of it, by a change or the removal; null: the end of the run"),
+        "cores": Column(pl.Float64, "cores", "cores it had"),
+        "cloud": text_column("cloud it was registered in; null: none"),
+    },
     "instances": {
         "instance": text_column("name of the instance; it has a row for each host and size"),
         "host": text_column("node it was on"),

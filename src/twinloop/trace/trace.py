@@ -86,6 +86,11 @@ class Trace:
         return self._tables["node_states"].clone()
 
     @property
+    def node_periods(self) -> pl.DataFrame:
+        """A row per period between changes of a node: of its cores, of its cloud, its removal."""
+        return self._tables["node_periods"].clone()
+
+    @property
     def instances(self) -> pl.DataFrame:
         """A row per period that an instance spent on one host with one size, or per rental."""
         return self._tables["instances"].clone()

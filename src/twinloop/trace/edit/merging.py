@@ -37,6 +37,7 @@ _NAME_COLUMNS: Final = {
         ("placements", "machine"),
         ("usage", "machine"),
         ("node_states", "node"),
+        ("node_periods", "node"),
         ("instances", "instance"),
         ("instances", "host"),
         ("instance_states", "instance"),
@@ -47,12 +48,13 @@ _NAME_COLUMNS: Final = {
         ("transfers", "from"),
         ("transfers", "to"),
     ),
-    "clouds": (("instances", "cloud"),),
+    "clouds": (("instances", "cloud"), ("node_periods", "cloud")),
     "files": (("files", "file"), ("task_files", "file"), ("transfers", "file")),
 }
 #: Tables whose duplicate rows are removed if the logs are of one site.
 _SITE_TABLES: Final = (
-    "nodes", "node_states", "instances", "instance_states", "power", "transfers", "files",
+    "nodes", "node_states", "node_periods", "instances", "instance_states", "power", "transfers",
+    "files",
 )  # fmt: skip
 #: Tables whose columns have names of several kinds: these are collected from the other tables.
 _MIXED_TABLES: Final = ("decisions", "transfers")

@@ -14,6 +14,7 @@ TIME_COLUMNS: Final = {
     "placements": ("start", "end"),
     "usage": ("t",),
     "node_states": ("start", "end"),
+    "node_periods": ("start", "end"),
     "instances": ("start", "end", "requested", "ready"),
     "instance_states": ("start", "end"),
     "transfers": ("start", "end"),

@@ -103,6 +103,7 @@ def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
         ("placements", "machine", machines),
         ("usage", "machine", machines),
         ("node_states", "node", nodes),
+        ("node_periods", "node", nodes),
         ("instances", "host", nodes),
         ("instance_states", "instance", machines),
         ("power", "node", nodes),
