@@ -282,6 +282,39 @@ def test_a_loss_in_any_state_leaves_nothing(state: str, mode: str) -> None:
     assert is_clear(sim)
 
 
+# --- orders of the service ------------------------------------------------------------------------
+
+
+def test_a_reboot_takes_effect_when_its_message_arrives() -> None:
+    # The request arrives at 0.5 s; image 0.5 + 1 s, boot 1 + 2 s, answer 0.5 s.
+    sim = start(
+        [make_host("a")], [make_task(0, run_time=20, cores=2)], image=IMAGE, latency=0.5,
+        policy="manual",
+    )  # fmt: skip
+    cloud = sim.cloud("cloud")
+    name = cloud.request(cores=2)
+    sim.run_until(7.5)
+    assert sim.tasks["start"].to_list() == [5.5]
+    cloud.reboot(name)
+    cloud.ask(name)
+    sim.run_until(7.75)
+    assert (cloud.describe(name).state, sim.running) == ("running", ["t0"])
+    # It arrives at 8 s; the boot from the disk of the host takes 3 s, the answer 0.5 s.
+    sim.run_until(8.0)
+    assert (cloud.describe(name).state, sim.running) == ("startup", [])
+    sim.run()
+    trace = sim.trace()
+    assert trace.placements.select("start", "end").rows() == [(5.5, 8.0), (11.5, 31.5)]
+    states = trace.instance_states.select("state", "start", "end").rows()
+    assert states[2:] == [
+        ("startup", 2.0, 5.0), ("running", 5.0, 8.0), ("startup", 8.0, 11.0),
+        ("running", 11.0, None),
+    ]  # fmt: skip
+    assert sim.transfers.filter(kind="image").height == 1
+    assert cloud.answers.rows() == [(name, "startup", 7.5, 8.0, 8.5)]
+    assert is_clear(sim)
+
+
 # --- descriptions ---------------------------------------------------------------------------------
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from twinloop.description.errors import InputError
@@ -15,18 +17,18 @@ if TYPE_CHECKING:
     from twinloop._core import ClusterRun
     from twinloop.engine.compiled_scenario import CompiledScenario
 
-#: The kinds of notices, by native code.
-NoticeKind: TypeAlias = Literal["instance", "machine", "queue", "capacity"]
-KINDS: Final[tuple[NoticeKind, ...]] = ("instance", "machine", "queue", "capacity")
+#: The kinds of notices; all but the last one have a native code.
+NoticeKind: TypeAlias = Literal["instance", "machine", "queue", "capacity", "host"]
+KINDS: Final[tuple[NoticeKind, ...]] = ("instance", "machine", "queue", "capacity", "host")
 
 
 class Notice(NamedTuple):
     """A change in a running simulation."""
 
     #: instance and machine: a new state; queue: instances that wait for a host; capacity: free
-    #: cores of a cloud.
+    #: cores of a cloud; host: free cores of a host of a cloud.
     kind: NoticeKind
-    #: The name of the instance, the machine or the cloud.
+    #: The name of the instance, the machine, the cloud or the host.
     subject: str
     #: The time of the change (s).
     time: float
@@ -46,6 +48,9 @@ class Monitor:
         self._run = run
         self._pollers: list[_Poller] = []
         self._observers: list[tuple[frozenset[str], Callable[[Notice], object]]] = []
+        # The calls of observers that are due: an observer that raises an error delays the others.
+        self._calls: deque[Callable[[], object]] = deque()
+        self._free_cores: dict[str, float] | None = None
 
     def poll(self, interval: float, function: Callable[[float], object]) -> None:
         """Call a function with the time, after each interval from now on."""
@@ -62,7 +67,12 @@ class Monitor:
                 field="kinds",
                 remedy=f"one of: {', '.join(KINDS)}",
             )
-        self._run.watch(True)
+        if self._observers:
+            self._collect()  # the changes until now are for the other observers
+        else:
+            self._run.watch(True)
+        if "host" in chosen and self._free_cores is None:
+            self._free_cores = self._find_free_cores()
         self._observers.append((chosen, function))
 
     # --- time ------------------------------------------------------------------------------------
@@ -79,6 +89,7 @@ class Monitor:
 
     def step(self) -> bool:
         """Process the next instant or the next poll; return False if nothing is left."""
+        self._call_observers()
         following = self._run.next_time()
         poll = self._next_poll()
         if following < float("inf") and poll < following:
@@ -86,7 +97,8 @@ class Monitor:
             self._call_pollers(poll)
             return True
         more = self.compiled.advance(self._run, self._run.step)
-        self._deliver()
+        self._collect()
+        self._call_observers()
         if more and self._run.now >= poll:
             self._call_pollers(poll)
         return more
@@ -98,8 +110,10 @@ class Monitor:
 
     def _run_to(self, time: float) -> None:
         if self._observers:
+            self._call_observers()
             while self.compiled.advance(self._run, lambda: self._run.run_until_notice(time)):
-                self._deliver()
+                self._collect()
+                self._call_observers()
         self.compiled.advance(self._run, lambda: self._run.run_until(time))
 
     def _next_poll(self) -> float:
@@ -110,12 +124,35 @@ class Monitor:
             if each.next <= time:
                 each.call()
 
-    def _deliver(self) -> None:
-        for kind, subject, time, value in self._run.take_notices():
-            notice = self._name(kind, subject, time, value)
+    def _collect(self) -> None:
+        """Note the calls of observers for the changes since the last time."""
+        notices = [self._name(*each) for each in self._run.take_notices()]
+        if self._free_cores is not None:
+            before, self._free_cores = self._free_cores, self._find_free_cores()
+            notices += [
+                Notice("host", name, self._run.now, free)
+                for name, free in self._free_cores.items()
+                if before.get(name) != free
+            ]
+        for notice in notices:
             for kinds, function in self._observers:
                 if notice.kind in kinds:
-                    function(notice)
+                    self._calls.append(partial(function, notice))
+
+    def _call_observers(self) -> None:
+        while self._calls:
+            self._calls.popleft()()
+
+    def _find_free_cores(self) -> dict[str, float]:
+        """Find the free cores of the hosts of all clouds; 0 while a host does not run."""
+        names = self.compiled.names.machines
+        found: dict[str, float] = {}
+        for number in range(len(self.compiled.machines.platform.clouds)):
+            now = self._run.cloud_hosts(number)
+            free = now["free_cores"] * (now["running"] != 0)
+            for host, cores in zip(now["machine"], free, strict=True):
+                found[names[host]] = float(cores)
+        return found
 
     def _name(self, kind: int, subject: int, time: float, value: float) -> Notice:
         name: NoticeKind = KINDS[kind]

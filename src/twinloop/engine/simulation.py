@@ -239,7 +239,9 @@ class Simulation:
         """Call a function with each change of an instance, a machine or a cloud from now on.
 
         It is called after the instant of the change, in the order of the changes, and may change
-        the simulation. Copies of the simulation have no observers.
+        the simulation. An error that it raises is raised by the call that advances the simulation,
+        which can be advanced further. Copies of the simulation have no observers. The kind `host`,
+        the free cores of each host of a cloud, looks at all hosts after every change.
 
         >>> from twinloop.engine import Simulation
         >>> from twinloop.scenario import Scenario
