@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections.abc import Mapping
 from itertools import pairwise
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import twinloop as tl
+from twinloop.cli import app
 from twinloop.description.errors import InputError
 from twinloop.platform import Platform, read_schiaas
 from twinloop.platform.network import expand_links
@@ -90,6 +93,25 @@ def simulate(platform: Platform | Path, *tasks: Mapping[str, object], **more: ob
 
 def notes(platform: Platform) -> dict[str, int]:
     return {f"{note.kind}: {note.what}": note.count for note in platform.notes}
+
+
+def test_a_run_has_the_notes_of_the_files_of_its_platform(tmp_path: Path) -> None:
+    """In Python, in the manifest, and for the command, whose JSON has them as `cleaned`."""
+    path = write(tmp_path)
+    expected = read_schiaas(path).notes
+    assert expected
+    assert simulate(path, {"run_time": 10.0}).manifest.cleaned == expected
+    scenario = {"platform": str(path), "workload": {"tasks": [{"id": "a", "run_time": 10}]}}
+    (tmp_path / "run.yaml").write_text(json.dumps(scenario | {"policy": "one-per-task"}))
+    arguments = ["simulate", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "run")]
+    printed = CliRunner().invoke(app, [*arguments, "--json"])
+    assert json.loads(printed.stdout)["cleaned"] == [
+        note.model_dump(mode="json") for note in expected
+    ]
+    assert tl.read(tmp_path / "run").manifest.cleaned == expected
+    shown = CliRunner().invoke(app, [*arguments, "--overwrite"]).stdout
+    for note in expected:
+        assert f"\n  {note}\n" in shown
 
 
 # --- units ----------------------------------------------------------------------------------------

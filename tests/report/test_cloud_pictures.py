@@ -244,7 +244,7 @@ def test_many_instances_are_summed_with_a_note_and_few_bytes() -> None:
     assert together.endswith("450 hosts in 38 groups of adjacent hosts")
     assert shown == "450 of 500 hosts are drawn: the others had no instance"
     rates = plot_transfers(trace)
-    assert list(rates.data[0].y)[-1] == "412 others"
+    assert rates.layout.yaxis.ticktext[-1] == "412 others"
     assert len(figure.to_json()) + len(rates.to_json()) < 4e6
     # Each transfer leaves the store and enters a host.
     step = float(np.diff(rates.data[0].x).mean()) * sum_seconds(rates)
@@ -313,20 +313,76 @@ def test_power_that_cannot_be_split_is_an_error_with_the_reason() -> None:
 
 
 def sum_bytes(figure: Any) -> dict[str, float]:
-    """Bytes of each row of the heat map of transfers."""
+    """Bytes of each row of the heat map of transfers; without a bandwidth."""
     cells = figure.data[0]
     step = float(np.diff(cells.x).mean()) * sum_seconds(figure)
-    return {name: float(row.sum()) * step for name, row in zip(cells.y, cells.z, strict=True)}
+    names = figure.layout.yaxis.ticktext
+    return {names[at]: float(row.sum()) * step for at, row in zip(cells.y, cells.z, strict=True)}
 
 
 def test_rows_of_transfers_have_the_bytes_over_each_port() -> None:
+    """Of 100 MB/s, 12 s in use are 1.2 GB; an image has the whole port after its latency."""
     figure = plot_transfers(make_run())
-    assert sum_bytes(figure) == pytest.approx(
-        {"out of images": 1.2e9, "into rack-pm-001": 8e8, "into rack-pm-002": 4e8}, rel=1e-4
+    (cells,) = figure.data
+    assert sum_bytes(figure) == pytest.approx({
+        "out of images (100 MB/s)": 12.0, "into rack-pm-001 (100 MB/s)": 8.0,
+        "into rack-pm-002 (100 MB/s)": 4.0,
+    }, rel=1e-4)  # fmt: skip
+    assert float(cells.z.max()) == pytest.approx(1.0)
+    assert (cells.zmin, cells.zmax) == (0.0, 1.0)
+    notes = figure.layout.meta["notes"]
+    assert "3 transfers with 1.2 GB" in notes[0]
+    assert not any("100 %" in each for each in notes)
+
+
+def test_a_transfer_is_drawn_after_its_latency_and_its_wait_for_a_stream() -> None:
+    """One stream: the second image waits 5 s for the first; each has 1 s of latency, then 4 s.
+
+    Each image has the whole port to itself, from 1 to 5 s and from 6 to 10 s.
+    """
+    text = SCENARIO.replace("{name: images,", "{name: images, streams: 1,")
+    text = text.replace("machines: on-demand", "placement: round-robin")
+    trace = tl.simulate(
+        tl.Scenario.from_text(text.replace("- {id: c, cores: 4, run_time: 20}", ""))
     )
-    # 400 MB in 5 s, with the latency.
-    assert float(figure.data[0].z.max()) == pytest.approx(8e7)
-    assert "3 transfers with 1.2 GB" in figure.layout.meta["notes"][0]
+    assert trace.transfers.select("start", "end").rows() == [(0.0, 5.0), (0.0, 10.0)]
+    figure = plot_transfers(trace)
+    (cells,) = figure.data
+    x = np.asarray(cells.x) * sum_seconds(figure)
+    assert figure.layout.yaxis.ticktext[0] == "out of images (100 MB/s)"
+    drawn = ((x > 1.0) & (x < 5.0)) | (x > 6.0)
+    width = float(np.diff(x).mean())
+    inside = np.abs(x[:, None] - [1.0, 5.0, 6.0]).min(axis=1) > width
+    assert cells.z[0][inside] == pytest.approx(drawn[inside].astype(float))
+
+
+def test_transfers_at_the_same_time_have_a_scale_that_ends_at_the_bandwidth() -> None:
+    """Two transfers of 150 bytes that share 10 bytes/s from 10 to 20 s: each has 7.5 on average."""
+    platform = make_network([])
+    platform["stores"] = [{"name": "disk", "ports": 10}]
+    moved = pl.DataFrame({"from": "disk", "to": ["a", "b"], "bytes": 150.0, "start": [0.0, 10.0],
+                          "end": [20.0, 30.0]})  # fmt: skip
+    figure = plot_transfers(
+        Trace(transfers=moved, manifest=Manifest(scenario={"platform": platform}))
+    )
+    shares, rates = figure.data
+    names = list(figure.layout.yaxis.ticktext)
+    assert names == ["out of disk (10 B/s)", "into a", "into b"]
+    assert [list(each.y) for each in (shares, rates)] == [[0], [1, 2]]
+    assert float(shares.z.max()) == pytest.approx(1.5)
+    assert shares.zmax == 1.0
+    assert any("colours end at 100 %" in each for each in figure.layout.meta["notes"])
+    # Ports without a bandwidth are below, with their rate.
+    assert float(rates.z.max()) == pytest.approx(7.5)
+
+
+def test_a_route_has_the_latency_of_its_links_or_its_own() -> None:
+    links = [{"between": ["c", "s"], "latency": 1.0}, {"between": ["s", "disk"], "latency": 2.0}]
+    routes = [{"between": ["b", "disk"], "latency": 0.5}]
+    described = Platform.from_dict(make_network(links, latency=4.0, routes=routes))
+    network = NetworkRoutes(described)
+    ways = [("disk", "a"), ("a", "b"), ("a", "a"), ("disk", "b"), ("s", "t")]
+    assert [network.find_latency(*way) for way in ways] == [7.0, 6.0, 0.0, 0.5, None]
 
 
 def make_network(links: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

@@ -92,8 +92,31 @@ def test_capacity_decreases_once_while_nodes_are_down() -> None:
     )
     trace = run_fcfs([(0.0, 100.0, 1)]).replace(node_states=states)
     there = plot_utilisation(trace).data[-1]
-    assert there.x.tolist() == [0.0, 10.0, 15.0, 35.0, 100.0, 100.0]
-    assert there.y[:-2].tolist() == [8.0, 4.0, 0.0, 4.0]
+    assert there.x.tolist() == [0.0, 10.0, 15.0, 35.0, 100.0]
+    assert there.y.tolist() == [8.0, 4.0, 0.0, 4.0, 4.0]
+
+
+def test_nodes_are_available_only_while_they_run() -> None:
+    """Two of three nodes are off at first, one until the end; both ends of the curve are levels."""
+    rows = [
+        ("n0", 0.0, 5.0, "switching-on"),
+        ("n1", 0.0, 30.0, "off"),
+        ("n1", 30.0, 40.0, "switching-on"),
+        ("n1", 80.0, 90.0, "switching-off"),
+        ("n1", 90.0, None, "off"),
+        ("n2", 0.0, None, "asleep"),  # a state that only its platform describes
+        ("n0", 50.0, 60.0, "draining"),  # its tasks go on
+    ]
+    states = pl.DataFrame(rows, schema=["node", "start", "end", "state"], orient="row")
+    trace = Trace(
+        nodes=pl.DataFrame({"node": ["n0", "n1", "n2"], "cores": 16.0}),
+        placements=pl.DataFrame({"task": ["a"], "cores": 2.0, "start": 10.0, "end": 100.0}),
+        node_states=states,
+    )
+    there = plot_utilisation(trace).data[-1]
+    assert list(zip(there.x, there.y, strict=True)) == [
+        (10.0, 16.0), (40.0, 32.0), (80.0, 16.0), (100.0, 16.0),
+    ]  # fmt: skip
 
 
 def test_waits_of_children_begin_when_they_are_ready() -> None:

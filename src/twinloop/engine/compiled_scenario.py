@@ -110,7 +110,8 @@ class CompiledScenario:
         #: The workload.
         self.workload = self.loaded.workload
         self.arrays = self.loaded.arrays
-        self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
+        #: What was assumed and left out, in the files of the platform and the workload too.
+        self.cleaned: tuple[Cleaning, ...] = self._read_notes()
         #: The policies before this one, in copies of runs that changed it: name and last time (s).
         self.earlier_policies: tuple[dict[str, Any], ...] = ()
         self._hash: str | None = None
@@ -230,6 +231,9 @@ class CompiledScenario:
             self.cleaned += (note("noticed", what, arrays.ids.filter(pl.Series(rows))),)
         return after.astype(np.uint8)
 
+    def _read_notes(self) -> tuple[Cleaning, ...]:
+        return (*self.scenario.platform.notes, *self.workload.cleaned)
+
     def _note_names(self, queue: Any) -> None:
         """Add notes on queues and users that do not exist in the platform or the workload."""
         platform, arrays = self.machines.platform, self.arrays
@@ -287,7 +291,7 @@ class CompiledScenario:
         """Compile the scenario with other values and the same workload."""
         variant = copy(self)
         variant.scenario = set_model_values(self.scenario, values)
-        variant.cleaned = self.workload.cleaned
+        variant.cleaned = self._read_notes()
         variant._variants, variant._overridden, variant._load_cache = {}, {}, None
         variant._compile()
         return variant

@@ -107,7 +107,7 @@ class Plots:
         return plot_power_states(self._trace)
 
     def transfers(self) -> Figure:
-        """Rate of transfers over each port and link, as a heat map; see `plot_transfers`."""
+        """Bandwidth in use of each port and link, as a heat map; see `plot_transfers`."""
         return plot_transfers(self._trace)
 
     def carbon(self, intensity: float | pl.DataFrame | None = None) -> Figure:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from twinloop.trace.trace import format_count as format_count
 
-__all__ = ["format_count", "format_duration", "format_number", "format_size", "shorten_name"]
+__all__ = [
+    "format_bandwidth",
+    "format_count",
+    "format_duration",
+    "format_number",
+    "format_size",
+    "shorten_name",
+]
 
 _DURATIONS = ((86400.0 * 365.25, "y"), (86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -36,6 +43,18 @@ def format_size(count: float | None) -> str:
     while abs(count) >= 1024 and power < len(_BYTES) - 1:
         count, power = count / 1024, power + 1
     return f"{format_number(count)} {_BYTES[power]}"
+
+
+def format_bandwidth(rate: float) -> str:
+    """Format a bandwidth (bytes/s) in decimal units, as descriptions have it.
+
+    >>> format_bandwidth(125e6), format_bandwidth(1.25e9), format_bandwidth(20.0)
+    ('125 MB/s', '1.25 GB/s', '20 B/s')
+    """
+    for size, unit in ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
+        if rate >= size:
+            return f"{format_number(rate / size)} {unit}"
+    return f"{format_number(rate)} B/s"
 
 
 def format_number(value: float | None) -> str:

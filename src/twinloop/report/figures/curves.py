@@ -102,7 +102,7 @@ def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
 def plot_utilisation(trace: Trace) -> Figure:
     """Plot the cores in use and the available cores over time.
 
-    Nodes that are down, off, booting or under maintenance are not available.
+    Nodes that are down, off, switching on or off, or under maintenance are not available.
 
     >>> trace = Trace(
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
@@ -142,18 +142,20 @@ def sum_cores_in_use(executions: pl.DataFrame) -> Steps:
 
 
 def sum_available_cores(trace: Trace, first: float, last: float) -> Steps | None:
-    """Sum the cores of the available nodes over time; None if the capacity is unknown."""
+    """Sum the cores of the available nodes from `first` to `last`; None: the capacity is unknown.
+
+    The level at `last` is the one until then, since nothing is drawn after it.
+    """
     total = get_capacity(trace)
     if total is None:
         return None
     absences = find_absences(trace, last)
     start, end = (absences[name].clip(first, last).to_numpy() for name in ("start", "end"))
-    unavailable = Steps.of(WeightedIntervals.of(start, end, absences["cores"].to_numpy()))
-    t = np.concatenate([[first], unavailable.t, [last]])
-    level = total - np.concatenate(
-        [[0.0], unavailable.level, unavailable.level[-1:] if unavailable.t.size else [0.0]]
-    )
-    return Steps(t, level)
+    t, absent = WeightedIntervals.of(start, end, absences["cores"].to_numpy()).steps()
+    inside = (t > first) & (t < last)
+    at_first = absent[t <= first][-1:].sum()
+    level = total - np.concatenate([[at_first], absent[inside]])
+    return Steps(np.concatenate([[first], t[inside], [last]]), np.append(level, level[-1]))
 
 
 def plot_power(trace: Trace) -> Figure:

@@ -8,13 +8,15 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
+from twinloop.platform.states import RUNNING
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
 from twinloop.trace.capacity import compute_capacity
 from twinloop.trace.recorded_runs import collect_runs
 
-#: The states in which a node is not available.
-UNAVAILABLE_STATES: Final = ("down", "off", "booting", "maintenance")
+#: The states in which a node is available. It runs no task in any other state, such as off, down,
+#: switching-on, or a state that its platform describes.
+AVAILABLE_STATES: Final = ("up", "on", RUNNING, "draining")
 
 
 def select_executions(trace: Trace) -> pl.DataFrame:
@@ -80,7 +82,7 @@ def find_absences(trace: Trace, until: float) -> pl.DataFrame:
     """
     states = (
         trace.node_states.filter(
-            pl.col("state").is_in(UNAVAILABLE_STATES) & pl.col("start").is_finite()
+            ~pl.col("state").is_in(AVAILABLE_STATES) & pl.col("start").is_finite()
         )
         .with_columns(end=pl.when(pl.col("end").is_finite()).then("end").otherwise(until))
         .filter(pl.col("end") > pl.col("start"))

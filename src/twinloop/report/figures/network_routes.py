@@ -41,7 +41,12 @@ class NetworkRoutes:
                 self._neighbours.setdefault(here, []).append((there, link))
         by_name = {link.name: link for link in links}
         self._declared: dict[tuple[str, str], list[ExpandedLink]] = {}
+        self._latency = platform.network.latency if platform.network is not None else 0.0
+        self._latencies: dict[tuple[str, str], float] = {}
         for route in platform.network.routes if platform.network is not None else ():
+            if route.latency is not None:
+                for ends in (route.between, route.between[::-1]):
+                    self._latencies[ends] = route.latency
             if not route.links:  # only the latency is declared
                 continue
             way = [by_name[name] for name in route.links]
@@ -72,10 +77,41 @@ class NetworkRoutes:
         rest = () if next_node == target else self._trace_back(next_node, target)
         return None if rest is None else (*_label(source, [link]), *rest)
 
-    def _trace_back(self, source: str, target: str) -> tuple[str, ...] | None:
+    def find_latency(self, source: str, target: str) -> float | None:
+        """Find the latency of the route from one node to another (s); None if there is no route.
+
+        >>> platform = Platform(
+        ...     clusters=[{"name": "rack", "hosts": [{"name": "pm", "cores": 1}]}],
+        ...     stores=[{"name": "disk"}],
+        ...     network={"latency": 2, "links": [{"between": ["rack", "disk"], "latency": 0.5}]},
+        ... )
+        >>> NetworkRoutes(platform).find_latency("disk", "rack-pm-001")
+        2.5
+        """
+        if source == target:  # no port is passed
+            return 0.0
+        if (source, target) in self._latencies:
+            return self._latencies[source, target]
+        if (source, target) in self._declared:
+            return self._latency + sum(each.link.latency for each in self._declared[source, target])
+        if not self.has_links:
+            return self._latency
+        # As in `find`, all nodes behind one switch share the search of the switch.
+        links = self._neighbours.get(source, [])
+        if len(links) != 1:
+            arrival = self._find_arrivals(source).get(target)
+            return None if arrival is None else self._latency + arrival.cost[0]
+        ((next_node, link),) = links
+        arrival = self._find_arrivals(next_node).get(target)
+        return None if arrival is None else self._latency + link.link.latency + arrival.cost[0]
+
+    def _find_arrivals(self, source: str) -> Mapping[str, _Arrival]:
         if source not in self._arrivals:
             self._arrivals[source] = self._search(source)
-        arrivals = self._arrivals[source]
+        return self._arrivals[source]
+
+    def _trace_back(self, source: str, target: str) -> tuple[str, ...] | None:
+        arrivals = self._find_arrivals(source)
         way: list[ExpandedLink] = []
         node = target
         while node != source:
@@ -105,6 +141,11 @@ class NetworkRoutes:
                 elif new == known.cost and there not in done:
                     arrivals[there] = known._replace(is_unique=False)
         return arrivals
+
+
+def list_labels(link: ExpandedLink) -> tuple[str, ...]:
+    """Return the labels of both directions of a link: `from → to`, or its name if half-duplex."""
+    return tuple(_label(end, [link])[0] for end in link.ends)
 
 
 def _label(source: str, way: list[ExpandedLink]) -> tuple[str, ...]:

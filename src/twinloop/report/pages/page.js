@@ -28,7 +28,8 @@ function applyTheme({ data, layout }, paper) {
       linecolor: colour("--rule", "#cccccc"),
       zerolinecolor: colour("--rule", "#cccccc"),
     };
-    const map = data.find((trace) => trace.type === "heatmap");
+    // A map has its names as categories, or labels of its axis.
+    const map = old.ticktext ? undefined : data.find((trace) => trace.type === "heatmap");
     const names = name !== "yaxis" ? undefined : map ? map.y : old.ticktext;
     if (left < fullMargin && Array.isArray(names)) {
       changed.ticktext = names.map((each) => shortenName(each, Math.floor(left / 7)));

@@ -185,8 +185,9 @@ def _align_margins(figures: Mapping[str, Figure], over_time: Collection[str]) ->
 
 def _shorten_names(figure: Figure) -> int:
     """Shorten the names to the left of a figure, and return the length of the longest."""
-    maps = [series for series in figure.data if series.type == "heatmap"]
-    names = maps[0].y if maps else figure.layout.yaxis.ticktext or ()
+    ticks = figure.layout.yaxis.ticktext
+    maps = [] if ticks else [series for series in figure.data if series.type == "heatmap"]
+    names = maps[0].y if maps else ticks or ()
     short = [shorten_name(unescape(name), _MAX_NAME_LENGTH) for name in names]
     labels = [escape_label(name) for name in short]
     if not maps:

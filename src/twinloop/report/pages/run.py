@@ -62,7 +62,7 @@ _FIGURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int, str], ...]] = (
     ("power_states", plot_power_states, 360,
      "The same power, by what the hosts were doing; each area is the energy of a state."),
     ("transfers", plot_transfers, 0,
-     "The darker, the more bytes per second; on a dark row, transfers may share the bandwidth."),
+     "The darker, the more of the bandwidth is in use; on a dark row, transfers share it."),
     ("carbon", plot_carbon, 380,
      "The same power causes more emissions while the carbon intensity below is high."),
     ("waits", plot_waits, 320,
