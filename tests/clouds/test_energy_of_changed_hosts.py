@@ -145,7 +145,7 @@ TASKS = st.lists(
 )
 
 
-@examples(15, deadline=None)
+@examples(10, deadline=None)
 @given(rows=TASKS, order=st.sampled_from(sorted(ORDERS)), first=TIMES, then=TIMES)
 def test_energy_is_conserved_across_hosts_clouds_and_meters(
     rows: list[tuple[float, float, int]], order: str, first: float, then: float
