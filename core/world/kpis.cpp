@@ -114,7 +114,7 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
             rented.add((*scenario.clouds)[each.rental.cloud], each, world.now());
     const bool rentals = !scenario.clouds->empty();
     const bool bills = std::ranges::any_of(
-        *scenario.clouds, [](const CloudPlan& each) { return each.unit_price > 0; });
+        *scenario.clouds, [](const CloudPlan& each) { return each.billing_unit < never; });
     const auto count = [&](Status status) { return counts[static_cast<std::size_t>(status)]; };
     const double late = lateness.value();
     const double span = last_recorded - first_recorded;

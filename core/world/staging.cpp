@@ -116,9 +116,9 @@ void Staging::end(std::uint32_t slot, Ending how, const Final& figures) {
     const bool reads = transfer.spec.source != none;
     world_.records.transfers.push_back({world_.executions[slot].task, transfer.spec.file,
                                         reads ? transfer.spec.source : transfer.spec.target,
-                                        state.cursors[slot].machine, reads, how == Ending::finished,
-                                        transfer.moved + figures.done, transfer.registered,
-                                        world_.now()});
+                                        world_.label(state.cursors[slot].machine), reads,
+                                        how == Ending::finished, transfer.moved + figures.done,
+                                        transfer.registered, world_.now()});
 }
 
 void Staging::cancel(std::uint32_t slot) {

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 import twinloop as tl
-from tests.clouds.cases import finish, list_rentals, list_times, make_host, make_task, start
+from tests.clouds.cases import (
+    PORTS,
+    finish,
+    list_rentals,
+    list_times,
+    make_host,
+    make_scenario,
+    make_task,
+    start,
+)
+from twinloop import metrics
+from twinloop.engine import CompiledScenario
+from twinloop.scenario import Scenario
 
 
 def test_the_machines_can_be_read_while_instances_are_rented() -> None:
@@ -108,3 +120,36 @@ def test_a_run_is_the_same_in_steps() -> None:
     while steps.step():
         pass
     assert steps.tasks.equals(whole.tasks)
+
+
+def test_the_transfers_of_tasks_are_those_of_their_instances() -> None:
+    # Both instances read 100 MB at 50 MB/s each from 0 s to 2 s; the first one runs for 3 s and
+    # writes at 100 MB/s from 5 s to 6 s, the second one for 8 s, and writes from 10 s to 11 s.
+    scenario = Scenario(
+        platform={
+            "clusters": [{"name": "rack", "hosts": [make_host()]}],
+            "stores": [{"name": "data", "ports": PORTS}],
+            "clouds": [{"name": "cloud"}],
+        },
+        workload={
+            "files": [{"name": name, "size": "100 MB"} for name in ("mesh", "r0", "r1")],
+            "tasks": [
+                make_task(i, run_time=run_time, cores=4, reads=["mesh"], writes=[f"r{i}"])
+                for i, run_time in enumerate((3.0, 8.0))
+            ],
+        },
+        policy="one-per-task",
+    )
+    transfers = tl.simulate(scenario).transfers.select("kind", "from", "to", "start", "end")
+    assert transfers.rows() == [
+        ("read", "data", "instance-1", 0.0, 2.0),
+        ("read", "data", "instance-2", 0.0, 2.0),
+        ("write", "instance-1", "data", 5.0, 6.0),
+        ("write", "instance-2", "data", 10.0, 11.0),
+    ]
+
+
+def test_a_price_of_zero_is_a_bill_of_zero() -> None:
+    scenario = make_scenario([make_host()], [make_task(0)], billing={"unit": "1h", "price": 0})
+    assert CompiledScenario(scenario).run()["bill"] == 0.0
+    assert metrics.figures(tl.simulate(scenario)).to_dict()["bill"] == 0.0
