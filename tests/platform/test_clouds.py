@@ -267,6 +267,18 @@ def test_a_cloud_survives_plain_values_and_text(values: dict[str, Any]) -> None:
             "types[1].memory",
             "type 'small' needs 2 cores with 1 TB of memory, but no host of the cloud has both",
         ),
+        (
+            "limits",
+            {"cores": 1},
+            "types[1].cores",
+            "type 'small' needs 2 cores, but the limits of the cloud allow 1 for all instances",
+        ),
+        (
+            "limits",
+            {"cores": 2, "memory": "1 GB"},
+            "types[1].memory",
+            "type 'small' needs 4 GB of memory, but the limits of the cloud allow 1 GB for all",
+        ),
         ("types[0]", {"name": "x"}, "types[0].cores", "is missing (give either `cores` or"),
         (
             "types[0].cores",
