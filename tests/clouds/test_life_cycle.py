@@ -216,14 +216,37 @@ def test_a_task_that_fits_on_no_host_is_rejected_and_rents_nothing(wanted: dict[
 
 
 @pytest.mark.parametrize("limits", [{"cores": 1}, {"memory": "1 GB"}])
-@pytest.mark.parametrize("policy", ["one-per-task", "one-instance"])
 def test_tasks_whose_instance_is_beyond_the_limits_of_the_cloud_are_rejected(
-    policy: str, limits: dict[str, Any]
+    limits: dict[str, Any],
 ) -> None:
-    types = [{"name": "large", "cores": 2, "memory": "2 GB"}]
-    tasks = [make_task(0), make_task(1)]
-    sim = finish([make_host(memory="8 GB")], tasks, policy=policy, types=types, limits=limits)
-    assert sim.tasks["status"].to_list() == ["rejected", "rejected"]
+    tasks = [make_task(0, cores=2, memory=2 * GB), make_task(1, memory=GB)]
+    sim = finish([make_host(memory="8 GB")], tasks, limits=limits)
+    assert sim.tasks["status"].to_list() == ["rejected", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("types", "why"),
+    [
+        (
+            [{"name": "small", "cores": 1}],
+            "they do not fit on an instance of type 'small' of cloud 'cloud'",
+        ),
+        (
+            [{"name": "own", "fits": "task"}],
+            "an instance of type 'own' for them is larger than the hosts or the limits of cloud "
+            "'cloud' allow",
+        ),
+    ],
+)
+def test_rejected_tasks_are_noted_with_the_type_and_the_cloud(
+    types: list[dict[str, Any]], why: str
+) -> None:
+    tasks = [make_task(i, cores=5) for i in range(4)]
+    sim = finish([make_host()], [*tasks, make_task(4)], types=types)
+    first = ", ".join(sim.tasks["id"][:3])
+    assert [str(each) for each in sim.trace().manifest.cleaned] == [
+        f"noticed 4: tasks rejected: {why} ({first}, ...)"
+    ]
 
 
 def test_a_task_that_is_killed_after_its_instance_was_lost_ended_with_its_last_execution() -> None:

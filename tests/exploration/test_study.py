@@ -242,6 +242,8 @@ def test_foreign_folders_and_invalid_inputs_are_errors(tmp_path: Path) -> None:
         tl.explore(BASE, {"policy": ["no-such-policy"]})
     with pytest.raises(tl.InputError, match="'makespam_s' is not a KPI"):
         tl.explore(BASE, {"policy": ["fifo"]}).rank("makespam_s")
+    with pytest.raises(tl.InputError, match=r"known: tasks, .*bill, .*carbon_g, cost\)"):
+        tl.explore(BASE, {"policy": ["fifo"]}, by="zzz")
     with pytest.raises(tl.InputError, match="'mean:makespan_s' has the direction 'mean', which"):
         tl.explore(BASE, {"policy": ["fifo"]}, by="mean:makespan_s")
 

@@ -381,8 +381,9 @@ def test_a_route_has_the_latency_of_its_links_or_its_own() -> None:
     routes = [{"between": ["b", "disk"], "latency": 0.5}]
     described = Platform.from_dict(make_network(links, latency=4.0, routes=routes))
     network = NetworkRoutes(described)
-    ways = [("disk", "a"), ("a", "b"), ("a", "a"), ("disk", "b"), ("s", "t")]
-    assert [network.find_latency(*way) for way in ways] == [7.0, 6.0, 0.0, 0.5, None]
+    ways = [("disk", "a"), ("a", "b"), ("a", "a"), ("disk", "b"), ("s", "t"), ("added", "a")]
+    assert [network.find_latency(*way) for way in ways] == [7.0, 6.0, 0.0, 0.5, None, None]
+    assert network.find("added", "a") is None
 
 
 def make_network(links: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

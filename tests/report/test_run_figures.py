@@ -128,7 +128,7 @@ def test_sessions_of_the_busiest_user_and_their_dependencies() -> None:
     }))  # fmt: skip
     figure = plot_sessions(log)
     links, bars, middles = figure.data
-    assert figure.layout.title.text == "Sessions of user ann"
+    assert figure.layout.title.text == "Sessions of user 'ann'"
     # Session 2 begins at 3 h: the first had finished, the second (1 h to 3.5 h) had not.
     assert list(bars.x) == [0.0, 0.25, None, 1.0, 3.5, None, 3.0, 3.5, None]
     assert list(links.x) == [0.25, 1.0, None, 0.25, 3.0, None]

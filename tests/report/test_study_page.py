@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import twinloop as tl
 from tests.report.page_reader import EVIL, PageReader, check_loads_nothing, read_figures
 from tests.report.sample_results import make_scenario, make_study
 from twinloop.description import InputError
@@ -22,7 +23,7 @@ from twinloop.report.pages.ranking_groups import (
     group_equal_places,
     name_group,
 )
-from twinloop.report.pages.study import describe_recommendation
+from twinloop.report.pages.study import describe_recommendation, rank_configurations
 
 
 def write_page(of: Study, folder: Path) -> tuple[str, PageReader]:
@@ -72,6 +73,27 @@ def test_the_front_is_that_of_the_study_and_labels_have_all_figures() -> None:
     assert label["95th percentile wait (s), mean"] == pytest.approx(row["wait_p95_s"], rel=1e-5)
     assert label["on the front"] == ("yes" if row["name"] in best["name"] else "no")
     assert points.hovertemplate.count("customdata[") == len(make_study().kpis)
+
+
+def test_labels_have_the_levels_and_energies_have_the_unit_of_the_headline() -> None:
+    """A busy host has 100 W: one for 7.2 h, or two for 3.6 h, need 720 Wh."""
+    host = {"cores": 1, "power": {"model": "linear", "idle": "50 W", "max": "100 W"}}
+    tasks = [{"id": name, "run_time": 3.6 * 3600} for name in "ab"]
+    scenario = tl.Scenario(
+        platform={"clusters": [{"hosts": [host]}]}, workload={"tasks": tasks}, policy="fifo"
+    )
+    factors = {
+        "number of hosts": {"field": "platform.clusters[0].hosts[0].count", "levels": [1, 2]},
+        "scheduling policy": {"field": "policy", "levels": ["conservative", "easy"]},
+    }
+    study = tl.explore(scenario, factors, by="energy_j")
+    figure = plot_pareto(study, "energy_j", "makespan_s")
+    names = next(trace for trace in figure.data if trace.name == "names")
+    assert [each.strip() for each in names.text] == ["2, conservative +1 equal"]
+    assert list(names.x) == pytest.approx([0.72])
+    assert figure.layout.xaxis.title.text == "energy (kWh), less is better"
+    answer = describe_recommendation(study, rank_configurations(study))[0]
+    assert "best by energy: 0.72 kWh" in answer
 
 
 def test_effects_are_the_means_of_the_runs_with_that_level() -> None:

@@ -124,13 +124,13 @@ def set_value(data: Any, address: Address, value: Any, parent: Address = ()) -> 
     )
 
 
-def suggest_name(name: str, known: Sequence[str]) -> str:
-    """Return the remedy for an unknown name: the closest known name, or a list of them.
+def suggest_name(name: str, known: Sequence[str], *, listed: int = 20) -> str:
+    """Return the remedy for an unknown name: the closest known name, or a list of so many of them.
 
     >>> suggest_name("core", ["cores", "memory"])
     "did you mean 'cores'?"
     """
     if close := get_close_matches(name, known, n=1, cutoff=0.6):
         return f"did you mean '{close[0]}'?"
-    shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    shown = ", ".join(known[:listed]) + (", ..." if len(known) > listed else "")
     return f"known: {shown}" if known else "no name is known"

@@ -23,7 +23,7 @@ class Cleaning(BaseModel):
     `skipped`: rows that could not be read. `removed`: rows that an operation on the log, or a
     repair, deleted. `repaired`: rows changed. `invented`: values filled in. `assumed`: a unit or
     a meaning that the source does not define. `ignored`: data that a Trace has no column for.
-    `noticed`: an anomaly, left unchanged.
+    `noticed`: an anomaly, left unchanged. As text, examples of more rows end with "...".
 
     >>> print(Cleaning(kind="skipped", what="lines with too few fields", count=2,
     ...                examples=("log.swf:7", "log.swf:9")))
@@ -38,5 +38,7 @@ class Cleaning(BaseModel):
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        examples = f" ({', '.join(self.examples)})" if self.examples else ""
+        is_shortened = len(self.examples) == EXAMPLES < self.count
+        shown = (*self.examples, "...") if is_shortened else self.examples
+        examples = f" ({', '.join(shown)})" if shown else ""
         return escape_name(f"{self.kind} {self.count:,}: {self.what}{examples}")

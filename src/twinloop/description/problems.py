@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -207,7 +208,7 @@ def _explain(
         case "finding":
             return context["problem"], context["remedy"], context["kind"]
         case "missing" | "union_tag_not_found":
-            return "is missing", None, "missing-field"
+            return "is missing", _describe_field(cls, address[-1]), "missing-field"
         case "extra_forbidden":
             known = list(cls.model_fields) if cls is not None else []
             owner = f"the {cls.noun()}" if cls is not None else "the description"
@@ -216,7 +217,8 @@ def _explain(
         case "literal_error" | "union_tag_invalid":
             expected = _split_expected(context.get("expected", context.get("expected_tags", "")))
             given = context.get("tag", details["input"])
-            remedy = suggest_name(given, expected) if isinstance(given, str) else None
+            close = get_close_matches(given, expected, n=1) if isinstance(given, str) else []
+            remedy = f"did you mean '{close[0]}'?" if close else None
             problem = f"must be one of {', '.join(expected)}, not {quote_value(given)}"
             return problem, remedy, "not-a-choice"
         case "too_short":
@@ -231,6 +233,13 @@ def _explain(
         case kind:
             requirement = _describe_requirement(kind, context, details["msg"])
             return f"{requirement}, not {value}", None, classify_validation_error(kind)
+
+
+def _describe_field(cls: Any, name: str | int) -> str | None:
+    """Describe a missing field by the first part of its description; None without one."""
+    field = cls.model_fields.get(name) if cls is not None else None
+    description = "" if field is None else (field.description or "").partition("; ")[0]
+    return f"give `{name}`, {description}" if description else None
 
 
 def classify_validation_error(error_type: str) -> str:

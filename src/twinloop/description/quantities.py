@@ -110,6 +110,8 @@ class Unit:
 
     def _suggest_unit(self, unit: str) -> str:
         """Return the remedy for an unknown unit; a unit of another kind is no misspelling."""
+        if f"{unit}/s" in self.factors:  # an amount in place of a rate
+            return f"did you mean '{unit}/s'?"
         if any(unit in other.factors for other in UNITS):
             return self._make_remedy()
         alike = [known for known in self.factors if known.casefold() == unit.casefold()]

@@ -289,6 +289,28 @@ def find_overcommit(placement: AnyPolicy) -> float:
     return placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
 
 
+def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:
+    """Describe why a client rents no instance for a task that is too large; None: it is no client.
+
+    >>> from twinloop.platform import Platform
+    >>> from twinloop.policy.cloud_clients import OnePerTask
+    >>> cloud = {"name": "east", "types": [{"name": "small", "cores": 1}]}
+    >>> platform = Platform(clusters=[{"hosts": [{"cores": 4}]}], clouds=[cloud])
+    >>> describe_misfit(OnePerTask(), platform)
+    "they do not fit on an instance of type 'small' of cloud 'east'"
+    """
+    if not isinstance(policy, CloudClient):
+        return None
+    cloud = platform.clouds[_find_named(policy.cloud, platform.clouds, "cloud")]
+    kind = cloud.types[_find_named(policy.type, cloud.types, "type")]
+    if kind.fits is None:
+        return f"they do not fit on an instance of type '{kind.name}' of cloud '{cloud.name}'"
+    return (
+        f"an instance of type '{kind.name}' for them is larger than the hosts or the limits of "
+        f"cloud '{cloud.name}' allow"
+    )
+
+
 def _find_named(name: str | None, parts: Sequence[Any], what: str) -> int:
     names = [each.name for each in parts]
     if name is None:

@@ -223,9 +223,14 @@ class CompiledScenario:
         large = self._admission.find_too_large(self.scenario.model.effective_capacity)
         mask = over | large
         after = workload_columns.add_descendants(arrays, mask)
+        misfit = "they fit on no machine that they may use"
+        if platform.clouds:
+            from twinloop.engine import cloud_columns
+
+            misfit = cloud_columns.describe_misfit(self.policy, platform) or misfit
         for what, rows in (
             ("tasks rejected: they request more than their queue allows", over),
-            ("tasks rejected: they fit on no machine that they may use", large & ~over),
+            (f"tasks rejected: {misfit}", large & ~over),
             ("tasks rejected: a task that they depend on was rejected", after & ~mask),
         ):
             self.cleaned += (note("noticed", what, arrays.ids.filter(pl.Series(rows))),)

@@ -55,6 +55,7 @@ def check_clouds(platform: Platform, findings: ProblemCollector) -> None:
                 )
         for j, kind in enumerate(cloud.types):
             _check_type(kind, hosts, ("clouds", i, "types", j), findings)
+            _check_limits(kind, cloud, ("clouds", i, "types", j), findings)
         _check_meters(cloud, hosts, ("clouds", i, "meters"), findings)
         if cloud.messages is not None:
             check_messages(platform, cloud.messages, ("clouds", i, "messages"), findings)
@@ -213,6 +214,25 @@ def _check_type(
         "reduce the type, or add larger hosts",
         kind="out-of-range",
     )
+
+
+def _check_limits(
+    kind: InstanceType, cloud: Cloud, address: Address, findings: ProblemCollector
+) -> None:
+    """Check that one instance of a type is within the limits of its cloud."""
+    for field, needed, limit, format_size in (
+        ("cores", kind.cores, cloud.limits.cores, number_to_text),
+        ("memory", kind.memory, cloud.limits.memory, _format),
+    ):
+        if needed is not None and limit is not None and needed > limit:
+            unit = " cores" if field == "cores" else " of memory"
+            findings.add(
+                (*address, field),
+                f"type '{kind.name}' needs {format_size(needed)}{unit}, but the limits of the "
+                f"cloud allow {format_size(limit)} for all instances together",
+                "reduce the type, or raise the limits",
+                kind="out-of-range",
+            )
 
 
 def _check_meters(

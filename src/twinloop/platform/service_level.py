@@ -32,6 +32,13 @@ def _read_share(value: Any) -> Any:
         if match is not None:
             return float(match[1]) / 100
     elif isinstance(value, int | float) and not isinstance(value, bool):
+        if 1 < value <= 100:
+            number = number_to_text(float(value))
+            raise InputError(
+                f"must be at most 1, not {number}",
+                kind="out-of-range",
+                remedy=f"did you mean {number} %?",
+            )
         return float(value)
     raise InputError(
         f"must be a share, not {quote_value(value)}",

@@ -27,6 +27,7 @@ _NAMES: Final = {
     "deadline_misses": "deadlines missed",
 }
 _SHARES: Final = frozenset({"utilisation"})
+_JOULES_PER_KWH: Final = 3.6e6
 
 
 def name_kpi(kpi: str) -> str:
@@ -53,12 +54,13 @@ def label_kpi(kpi: str) -> str:
 def get_unit(kpi: str) -> str:
     """Return the unit of a KPI in tables and figures; an empty string if it has none.
 
-    >>> get_unit("makespan_s"), get_unit("utilisation"), get_unit("mine")
-    ('s', '%', '')
+    >>> get_unit("makespan_s"), get_unit("utilisation"), get_unit("energy_j"), get_unit("mine")
+    ('s', '%', 'kWh', '')
     """
     if kpi in _SHARES:
         return "%"
-    return FIGURES[kpi].unit if kpi in FIGURES else ""
+    unit = FIGURES[kpi].unit if kpi in FIGURES else ""
+    return "kWh" if unit == "J" else unit
 
 
 def label_mean(kpi: str) -> str:
@@ -74,12 +76,16 @@ def label_mean(kpi: str) -> str:
 def scale_value(kpi: str, value: Any) -> Any:
     """Convert a value, or an array of values, to the unit of `label_kpi`; None remains None.
 
-    >>> scale_value("utilisation", 0.25), scale_value("makespan_s", 3.0)
-    (25.0, 3.0)
+    >>> scale_value("utilisation", 0.25), scale_value("energy_j", 9e6)
+    (25.0, 2.5)
     >>> scale_value("utilisation", None) is None
     True
     """
-    return value * 100 if kpi in _SHARES and value is not None else value
+    if value is None:
+        return None
+    if kpi in _SHARES:
+        return value * 100
+    return value / _JOULES_PER_KWH if get_unit(kpi) == "kWh" else value
 
 
 def format_scaled(kpi: str, value: float | None) -> str:

@@ -13,7 +13,7 @@ def note(
     """Create a Cleaning with the first names as examples; `count` is by default their number.
 
     >>> print(note("skipped", "tasks", pl.Series(["a", "b", "c", "d"])))
-    skipped 4: tasks (a, b, c)
+    skipped 4: tasks (a, b, c, ...)
     """
     examples = () if names is None else tuple(map(str, names.head(EXAMPLES)))
     number = (0 if names is None else names.len()) if count is None else count

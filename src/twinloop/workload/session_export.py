@@ -86,7 +86,7 @@ def graph_to_svg(graph: dict[str, Any]) -> str:
             "fill": "#888",  # visible on a light and on a dark background
         },
     )
-    ET.SubElement(top, "title").text = f"Sessions of user {graph['user']}"
+    ET.SubElement(top, "title").text = f"Sessions of user '{graph['user']}'"
     links = ET.SubElement(top, "g", {"stroke": "#888", "stroke-width": "0.8", "fill": "none"})
     for edge in graph["edges"]:
         x2, y2 = bars[edge["after"]][0], bars[edge["after"]][2] + 6

@@ -54,7 +54,7 @@ class Objective:
                 f"{given!r} is not a KPI",
                 kind="unknown-name",
                 field="objective",
-                remedy=suggest_name(kpi, KPIS),
+                remedy=suggest_name(kpi, KPIS, listed=len(KPIS)),
             )
         return cls(kpi, direction == "min" if direction else kpi not in MORE_IS_BETTER)
 

@@ -132,7 +132,8 @@ class NetworkRoutes:
             if node in done:
                 continue
             done.add(node)
-            for there, link in self._neighbours[node]:
+            # A node that was added in the run, or is not recorded, has no links here.
+            for there, link in self._neighbours.get(node, ()):
                 new = (cost[0] + link.link.latency, cost[1] + 1)
                 known = arrivals.get(there)
                 if known is None or new < known.cost:

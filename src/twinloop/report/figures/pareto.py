@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ MAX_ERROR_BARS: Final = 60
 
 #: Maximum number of points of the front with a label, and of characters of a label.
 MAX_NAMED: Final = 6
-_MAX_NAME_LENGTH: Final = 18
+_MAX_LABEL_LENGTH: Final = 40
 #: Labels closer than this would overlap, as fractions of the width and the height of the figure.
 _MIN_LABEL_DISTANCE: Final = (0.35, 0.06)
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
@@ -81,7 +82,7 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     _add_points(figure, study, table, one.kpi, other.kpi)
     _add_baseline(figure, study, one.kpi, other.kpi)
     _add_recommendation(figure, study, table, one.kpi, other.kpi)
-    _add_names(figure, table, one.kpi, other.kpi)
+    _add_names(figure, study, table, one.kpi, other.kpi)
     figure.update_layout(
         xaxis={"title": {"text": _label_axis(one)}},
         yaxis={"title": {"text": _label_axis(other)}},
@@ -230,9 +231,10 @@ def _add_recommendation(
     first = study.top(1, by)[0].name
     row = table.filter(pl.col("name") == first)
     if row.height:
+        label = label_configuration(study.factors, row.row(0, named=True))
         figure.add_scatter(
             x=row[one].to_list(), y=row[other].to_list(), mode="markers",
-            name=f"recommended: {escape_label(shorten_name(first, _MAX_NAME_LENGTH))}",
+            name=f"recommended: {escape_label(label)}",
             text=[escape_label(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
                     "line": {"width": 3}},
@@ -240,10 +242,27 @@ def _add_recommendation(
         )  # fmt: skip
 
 
-def _add_names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
+def label_configuration(factors: Sequence[str], row: Mapping[str, Any]) -> str:
+    """Label a configuration by the levels of its active factors, each with its ends.
+
+    >>> label_configuration(["placement", "keep"], {"placement": "best-fit", "keep": 2.0})
+    'best-fit, 2'
+    """
+    levels = [_format_level(row[name]) for name in factors if row[name] is not None]
+    if not levels:
+        return shorten_name(row["name"], _MAX_LABEL_LENGTH)
+    length = max(_MAX_LABEL_LENGTH // len(levels) - 2, 6)
+    return ", ".join(shorten_name(level, length) for level in levels)
+
+
+def _add_names(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
     """Label distinct points of the front, with the number of points that coincide."""
-    front = table.filter("front").group_by(one, other, maintain_order=True)
-    points = front.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
+    front = table.filter("front")
+    names = [label_configuration(study.factors, row) for row in front.rows(named=True)]
+    grouped = front.with_columns(name=pl.Series(names, dtype=pl.String)).group_by(
+        one, other, maintain_order=True
+    )
+    points = grouped.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
     width, height = (float(table[kpi].max() - table[kpi].min()) or 1.0 for kpi in (one, other))  # type: ignore[operator, arg-type]
     labels: list[tuple[float, float, str]] = []
     for x, y, name, equal in points.rows():
@@ -254,9 +273,7 @@ def _add_names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> Non
         )
         if len(labels) < MAX_NAMED and not any(is_near):
             more = f" +{equal - 1} equal" if equal > 1 else ""
-            labels.append(
-                (x, y, f"\u2002{escape_label(shorten_name(name, _MAX_NAME_LENGTH))}{more}")
-            )
+            labels.append((x, y, f"\u2002{escape_label(name)}{more}"))
     figure.add_scatter(
         x=[x for x, _, _ in labels], y=[y for _, y, _ in labels],
         text=[text for *_, text in labels],

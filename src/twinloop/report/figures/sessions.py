@@ -69,7 +69,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     start, finish = sessions["start"].to_numpy(), sessions["finish"].to_numpy()
     axis = TimeAxis.of(trace, float(finish.max() - start.min()))
     row = _assign_rows(start, finish)
-    figure = create_figure(f"Sessions of user {escape_label(user)}")
+    figure = create_figure(f"Sessions of user '{escape_label(user)}'")
     _add_links(figure, axis, edges, start, finish, row)
     x = np.column_stack([axis.at(start), axis.at(finish), np.full(start.size, np.nan)]).ravel()
     figure.add_scatter(

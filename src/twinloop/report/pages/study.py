@@ -16,6 +16,7 @@ from twinloop.report.kpi_text import (
     format_change,
     format_kpi,
     format_scaled,
+    get_unit,
     label_kpi,
     name_kpi,
 )
@@ -160,7 +161,7 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
     first = ranking.places[0]
     best, value = first.candidate, first.candidate.predicted[kpi]
     baseline_value = ranking.baseline.predicted.get(kpi)
-    text = f"{best.name} is predicted to be best by {name_kpi(kpi)}: {format_kpi(kpi, value)}"
+    text = f"{best.name} is predicted to be best by {name_kpi(kpi)}: {_format_best(kpi, value)}"
     if best.name == ranking.baseline.name:
         text += "; it is the baseline, and no other configuration is better"
     elif baseline_value is not None:
@@ -179,6 +180,12 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
             f"The study is not complete: {study.done:,} of {study.planned:,} runs are done."
         )
     return sentences
+
+
+def _format_best(kpi: str, value: float) -> str:
+    """Format a value; energies have the unit of the tables and figures of the page."""
+    unit = get_unit(kpi)
+    return f"{format_scaled(kpi, value)} {unit}" if unit == "kWh" else format_kpi(kpi, value)
 
 
 def _describe_ties(ranking: Ranking, group: Sequence[RankedCandidate]) -> Iterator[str]:
