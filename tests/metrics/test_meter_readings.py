@@ -114,7 +114,7 @@ def test_a_temperature_file_by_seconds_or_by_date(tmp_path: Path) -> None:
         ("t,temperature\n0,10\n0,11\n", r"csv:3: .*the times must increase"),
         ("t,degrees\n0,10\n", r"csv:1: .*lacks a column: it has t, degrees"),
         ("t,temperature\n", "has no rows"),
-        ("t,temperature\n7,10\n", "starts at t = 7 s, after the run at t = 0 s"),
+        ("t,temperature\n7,10\n", "starts at t = 7 s, after the start of the run, t = 0 s"),
         (None, "cannot be read: does not exist"),
     ],
 )

@@ -233,8 +233,8 @@ def _load_degrees(trace: Trace, cloud: Cloud, begin: float) -> tuple[Floats, Flo
     times, values = load_temperature(cloud.temperature, trace.manifest.epoch_ms)
     if times[0] > begin:
         raise InputError(
-            f"the temperature of cloud '{cloud.name}' starts at t = {times[0]:g} s, after the run "
-            f"at t = {begin:g} s",
+            f"the temperature of cloud '{cloud.name}' starts at t = {times[0]:g} s, after the "
+            f"start of the run, t = {begin:g} s",
             kind="missing-data",
             field="temperature",
             remedy="give a series that covers the run",
