@@ -162,7 +162,9 @@ nb::dict present_instances(const WorldHandle& self) {
     add("ready", [](const RentedInstance& each) { return each.ready; });
     add("host", [&](const RentedInstance& each) { return machine(each.host); });
     add("target", [&](const RentedInstance& each) {
-        return machine(each.state == InstanceState::migrating ? each.target : no_machine);
+        const bool moves =
+            each.state == InstanceState::migrating || each.state == InstanceState::stopped;
+        return machine(moves ? each.target : no_machine);
     });
     columns["machine"] = as_array(std::move(rows));
     return columns;

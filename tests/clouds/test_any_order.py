@@ -20,7 +20,6 @@ from tests.examples import examples
 from twinloop import metrics
 from twinloop.description.errors import InputError
 from twinloop.engine import Notice, Simulation, StoreService, StoreTransfer
-from twinloop.engine.rental_tables import STATES as RENTAL_STATES
 from twinloop.platform.clouds import Billing
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -86,6 +85,11 @@ class CloudOrders(RuleBasedStateMachine):
         #: Instances on the way to another cloud, with their disks.
         self.leaving: set[str] = set()
         self.moved = False
+        #: Instances that were requested together, and all that have had a host.
+        self.groups: list[list[str]] = []
+        self.placed: set[str] = set()
+        #: The energy of the hosts of each cloud while they belonged to it.
+        self.energy: Counter[str] = Counter()
         self.refused = self.tasks = self.files = 0
 
     @initialize(
@@ -152,6 +156,9 @@ class CloudOrders(RuleBasedStateMachine):
             make_clouds(states=states, caching=caching, controllers=controllers, **cloud)
         )
         self.sim.notify(self.note, kinds=["instance"])
+        #: The cloud of each host, and its energy when it joined it.
+        self.joined = {host: (cloud, 0.0) for cloud, host in
+                       (("east", "e1"), ("east", "e2"), ("west", "w1"))}  # fmt: skip
         # An order that is only possible for a running instance finds some.
         for name, cores, gigabytes in begin:
             self.order(name, "request", cores=cores, memory=gigabytes * GB)
@@ -161,6 +168,8 @@ class CloudOrders(RuleBasedStateMachine):
         # The memory of an instance is in the store from its suspension to its end or resumption.
         before, now = self.states.get(notice.subject), str(notice.value)
         self.states[notice.subject] = now
+        if now not in ("requested", "queued"):
+            self.placed.add(notice.subject)
         if now in ("running", "destroyed"):
             self.saved.discard(notice.subject)
             self.leaving.discard(notice.subject)
@@ -199,7 +208,8 @@ class CloudOrders(RuleBasedStateMachine):
         if way == "request":
             self.order(cloud, "request", **size)
         elif way == "together":
-            self.order(cloud, "request_together", 2, **size)
+            with suppress(InputError):
+                self.groups.append(self.sim.cloud(cloud).request_together(2, **size))
         else:
             self.order(cloud, "allocate", **size, validity=2.0, strict=way == "allocate")
 
@@ -245,9 +255,15 @@ class CloudOrders(RuleBasedStateMachine):
             is_up = self.sim.machines.filter(machine=host)["up"].item()
             (self.sim.fail if is_up else self.sim.restore)(host)
         elif what == "register":
-            self.order(cloud, "register_host", host)
-        else:
-            self.order(cloud, "deregister_host", host, violent=what.endswith("violently"))
+            if self.order(cloud, "register_host", host):
+                self.joined[host] = (cloud, read_energy(self.sim)[host])
+        elif self.order(cloud, "deregister_host", host, violent=what.endswith("violently")):
+            self.leave(host)
+
+    def leave(self, host: str) -> None:
+        """Count the energy of a host since it has joined its cloud."""
+        cloud, before = self.joined.pop(host)
+        self.energy[cloud] += read_energy(self.sim)[host] - before
 
     @rule(
         store=st.sampled_from(["images", *MACHINES]),
@@ -312,23 +328,28 @@ class CloudOrders(RuleBasedStateMachine):
         run, names = self.sim._run, self.sim._compiled.names.machines
         now = run.present_instances()
         held: dict[str, Counter[str]] = {"cores": Counter(), "memory": Counter()}
-        # The table does not tell the target of an instance that is stopped to move there.
-        moving = {"cores": 0.0, "memory": 0.0}
-        is_stopped = now["state"] == RENTAL_STATES.index("stopped")
         for what, sums in held.items():
             for column in ("host", "target"):
                 for host, size in zip(now[column], now[what], strict=True):
                     if host >= 0:
                         sums[names[host]] += size
-            moving[what] = now[what][is_stopped].sum()
-        more = {"cores": 0.0, "memory": 0.0}
         for cloud in ("east", "west"):
             for row in self.sim.cloud(cloud).hosts.rows(named=True):
                 for what, sums in held.items():
-                    beyond = row[what] - row[f"free_{what}"] - sums[row["host"]]
-                    assert beyond >= -1e-6
-                    more[what] += beyond
-        assert more == pytest.approx(moving, abs=1e-6)
+                    occupied = row[what] - row[f"free_{what}"]
+                    assert occupied == pytest.approx(sums[row["host"]], abs=1e-6)
+
+    @invariant()
+    def instances_that_start_together_have_hosts_together(self) -> None:
+        if not hasattr(self, "sim"):
+            return
+        for group in self.groups:
+            present = {
+                name
+                for cloud in ("east", "west")
+                for name in self.sim.cloud(cloud).instances["instance"]
+            }
+            assert len({name in self.placed for name in group if name in present}) < 2
 
     @invariant()
     def stores_count_what_instances_hold(self) -> None:
@@ -383,7 +404,9 @@ class CloudOrders(RuleBasedStateMachine):
             end_all(self.sim)
             trace = self.sim.trace()
             check(trace).raise_for_errors()
-            check_accounts(self.sim, trace)
+            for host in list(self.joined):
+                self.leave(host)
+            check_accounts(self.sim, trace, self.energy)
 
 
 def list_requests(sim: Simulation) -> list[StoreTransfer]:
@@ -424,18 +447,23 @@ def end_all(sim: Simulation) -> None:
         assert store.used == pytest.approx(count_bytes(store))
 
 
-def check_accounts(sim: Simulation, trace: Trace) -> None:
+def read_energy(sim: Simulation) -> dict[str, float]:
+    """Read the energy of each machine so far."""
+    return dict(zip(sim._compiled.names.machines, sim._run.energy().tolist(), strict=False))
+
+
+def check_accounts(sim: Simulation, trace: Trace, energy: dict[str, float]) -> None:
     """The energy of meters and instances is that of the hosts, and the bill that of the times."""
     if trace.instances.is_empty() or sim.now == 0:
         return
     # The meters of instances and of the rest add up to the hosts of clouds.
     parts = metrics.energy_of_instances(trace, by="host")
-    joules = dict(zip(sim._compiled.names.machines, sim._run.energy().tolist(), strict=False))
+    joules = read_energy(sim)
     for row in parts.rows(named=True):
         assert row["energy_j"] + row["unattributed_j"] == pytest.approx(joules[row["host"]])
     meters = metrics.energy_by_meter(trace).filter(meter="it")
     by_cloud = dict(meters.select("cloud", "energy_j").rows())
-    assert by_cloud == pytest.approx({"east": joules["e1"] + joules["e2"], "west": joules["w1"]})
+    assert by_cloud == pytest.approx({cloud: energy[cloud] for cloud in by_cloud})
     billing = sim._compiled.machines.platform.clouds[0].billing
     bill = trace.instances["price"].sum()
     if billing is not None:
