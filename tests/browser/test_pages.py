@@ -272,7 +272,7 @@ def test_the_saved_tables_of_a_cloud_have_its_core_seconds_energy_and_bytes(at: 
         energy += sum(minute * (b - a) * watts for a, b, watts in zip(x, x[1:], y, strict=False))
     assert energy == pytest.approx(expected.energy, rel=1e-6)
 
-    rates = [row for row in read("transfers") if row["port or link"] == "out of images"]
+    rates = [row for row in read("transfers") if row["port or link"] == "out of images (1 GB/s)"]
     step = minute * find_step([float(row["minutes since the start"]) for row in rates])
     moved = step * sum(float(row["mean rate (bytes/s)"]) for row in rates)
     assert moved == pytest.approx(trace.transfers["bytes"].sum(), rel=1e-4)

@@ -72,7 +72,7 @@ def plot_transfers(trace: Trace) -> Figure:
     place = np.arange(rows.height)
     if limited.size:
         share = rate[: limited.size] / limited[:, None]
-        _add_shares(figure, middle, place[: limited.size], share)
+        _add_shares(figure, middle, place[: limited.size], share, limited)
         if share.max() > 1.0 + 1e-6:
             route_notes.append(_ABOVE)
     if limited.size < rows.height:
@@ -96,14 +96,24 @@ def plot_transfers(trace: Trace) -> Figure:
 
 
 def _add_shares(
-    figure: Figure, x: npt.NDArray[Any], y: npt.NDArray[Any], share: npt.NDArray[np.float64]
+    figure: Figure,
+    x: npt.NDArray[Any],
+    y: npt.NDArray[Any],
+    share: npt.NDArray[np.float64],
+    bandwidth: npt.NDArray[np.float64],
 ) -> None:
-    """Add the rows of ports and links with a bandwidth: the share of it that is in use."""
+    """Add the rows of ports and links with a bandwidth: the share of it that is in use.
+
+    The saved table has the rates.
+    """
     figure.add_heatmap(
         x=x, y=y, z=share.astype(np.float32), zmin=0.0, zmax=1.0, colorscale=AMOUNT_COLOURS,
         colorbar={"title": {"text": "in use"}, "tickformat": ".0%"},
         hovertemplate="%{y}<br>%{x}<br>%{z:.1%} of its bandwidth<extra></extra>",
-        meta={"columns": {"y": "port or link", "z": "share of its bandwidth"}},
+        meta={
+            "columns": {"y": "port or link", "z": "mean rate (bytes/s)"},
+            "units": bandwidth.tolist(),
+        },
     )  # fmt: skip
 
 

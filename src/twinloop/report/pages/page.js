@@ -114,7 +114,9 @@ function listColumns(trace, layout) {
     const bar = (trace.colorbar && trace.colorbar.title && trace.colorbar.title.text) || "value";
     add(nameColumn("x", across), y.flatMap(() => Array.from(x, (value) => readPosition(value, across))));
     add(nameColumn("y", up), y.flatMap((value) => Array.from(x, () => stripMarkup(readPosition(value, up)))));
-    add(named.z || stripMarkup(bar), z.flatMap((row) => Array.from(row)));
+    // A row of shares is saved as what it is a share of.
+    const units = (trace.meta && trace.meta.units) || [];
+    add(named.z || stripMarkup(bar), z.flatMap((row, at) => Array.from(row, (value) => value * (units[at] || 1))));
     return columns;
   }
   const [x, y] = [decodeNumbers(trace.x), decodeNumbers(trace.y)];
