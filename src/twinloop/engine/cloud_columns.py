@@ -266,7 +266,8 @@ def resolve_client(
     assert isinstance(policy, CloudClient)
     cloud = _find_named(policy.cloud, platform.clouds, "cloud")
     chosen = platform.clouds[cloud]
-    ratio = find_overcommit(providers[cloud][0])
+    placement = providers[cloud][0]
+    ratio = placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
     type_ = _find_named(policy.type, chosen.types, "type")
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(
@@ -282,11 +283,6 @@ def resolve_client(
         "image": _find_named(policy.image, chosen.images, "image"),
         "overcommit": ratio,
     }
-
-
-def find_overcommit(placement: AnyPolicy) -> float:
-    """Return the multiple of the cores of a host that a placement allocates at most."""
-    return placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
 
 
 def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:

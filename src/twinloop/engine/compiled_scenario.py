@@ -35,7 +35,6 @@ from twinloop.engine.foreign_errors import ForeignErrors
 from twinloop.engine.model_values import ModelValues, ValueRows
 from twinloop.engine.platform_columns import MachineTable
 from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
-from twinloop.engine.switching_notes import note_free_switching
 from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.policy import CLIENTS, BuiltInPolicy
 from twinloop.scenario import Scenario
@@ -198,7 +197,10 @@ class CompiledScenario:
         self.native_scenario.set_rejected(self.rejected)
         self._note_names(task_columns["queue"])
         self._note_clocks()
-        self.cleaned += tuple(note_free_switching(platform, self.controllers, self.providers))
+        if self.controllers or self.providers:
+            from twinloop.engine.switching_notes import note_free_switching
+
+            self.cleaned += tuple(note_free_switching(platform, self.controllers, self.providers))
         self._set_network()
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
