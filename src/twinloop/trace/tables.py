@@ -227,6 +227,21 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "file": text_column("the file"),
         "access": text_column("read or write"),
     },
+    "boots": {
+        "instance": text_column("name of the instance that was booted; null: not recorded"),
+        "provisioned": seconds_column("provisioning date: when the request was sent"),
+        "boot_time": seconds_column("from the request to the end of the boot"),
+        "lag": seconds_column("from the end of the boot to the start of its first task"),
+        "line": _LINE,
+    },
+    "task_times": {
+        "task": text_column("the task"),
+        "wall_time": seconds_column("from its submission to the node to its completion there"),
+        "run_time": seconds_column("of the wall time: the computation alone"),
+        "management_time": seconds_column(
+            "of the wall time: all that is neither computation, input nor output"
+        ),
+    },
 }
 
 #: Why a period of an instance on one host with one size can end, and its life.

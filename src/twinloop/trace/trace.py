@@ -126,6 +126,16 @@ class Trace:
         return self._tables["task_files"].clone()
 
     @property
+    def boots(self) -> pl.DataFrame:
+        """A row per instance that was booted, in the order of the requests."""
+        return self._tables["boots"].clone()
+
+    @property
+    def task_times(self) -> pl.DataFrame:
+        """A row per task whose wall time was measured in parts."""
+        return self._tables["task_times"].clone()
+
+    @property
     def manifest(self) -> Manifest:
         """Origin of the trace, and the operations applied to it."""
         return self._manifest

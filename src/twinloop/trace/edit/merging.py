@@ -23,6 +23,7 @@ _NAME_COLUMNS: Final = {
         ("placements", "task"),
         ("usage", "task"),
         ("task_files", "task"),
+        ("task_times", "task"),
         ("decisions", "subject"),
         ("transfers", "subject"),
     ),
@@ -41,6 +42,7 @@ _NAME_COLUMNS: Final = {
         ("instances", "instance"),
         ("instances", "host"),
         ("instance_states", "instance"),
+        ("boots", "instance"),
         ("power", "node"),
         ("decisions", "subject"),
         ("decisions", "target"),
@@ -66,7 +68,7 @@ def merge(
     *,
     same_site: bool | None = None,
 ) -> Trace:
-    """Merge several logs; the tasks are in the order of their submission.
+    """Merge several logs; tasks and boots are in the order of their submission and request.
 
     The logs are aligned by their epochs if all are known, otherwise each begins at t = 0. Names
     that several logs have in common get a prefix, and are counted: names of tasks and job arrays
@@ -118,10 +120,11 @@ def merge(
         for table in _SITE_TABLES:
             tables[table] = tables[table].unique(maintain_order=True)
     tables["tasks"] = tables["tasks"].sort("submit", maintain_order=True, nulls_last=True)
+    tables["boots"] = tables["boots"].sort("provisioned", maintain_order=True, nulls_last=True)
     source = _find_common_origin(logs)
     if source is None:
         # Without a single source file, line numbers are meaningless.
-        for table in ("tasks", "usage"):
+        for table in ("tasks", "usage", "boots"):
             tables[table] = tables[table].with_columns(line=pl.lit(None, dtype=pl.UInt32))
     return Trace(manifest=_merge_manifests(logs, source), **tables).with_manifest(
         cleaned=notes, edit=edit

@@ -86,6 +86,9 @@ def _scale_run_times(trace: Trace, factor: float) -> Trace:
     lengths = trace.replace(
         tasks=trace.tasks.with_columns(pl.col("run_time", "requested_time", "cpu_time") * factor),
         usage=trace.usage.with_columns(pl.col("dt", "cpu") * factor),
+        task_times=trace.task_times.with_columns(
+            pl.col("wall_time", "run_time", "management_time") * factor
+        ),
     )
     period = trace.manifest.sampling_period
     return move_tasks(lengths, moves, factor).with_manifest(

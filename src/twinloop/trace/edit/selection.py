@@ -66,10 +66,12 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
         "usage": _is_in(trace.usage["task"], removed_ids),
         "decisions": _is_in(trace.decisions["subject"], removed_ids),
         "task_files": removed_uses,
+        "task_times": _is_in(trace.task_times["task"], removed_ids),
         "files": used_before & ~used_still,
         "instances": _is_in(trace.instances["instance"], instances),
         "instance_states": _is_in(trace.instance_states["instance"], instances),
         "transfers": _is_in(trace.transfers["subject"], pl.concat([removed_ids, instances])),
+        "boots": _is_in(trace.boots["instance"], instances),
     }
     if within is not None:
         usage, decisions = trace.usage, trace.decisions
@@ -77,6 +79,9 @@ def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | Non
         removed["decisions"] |= ~_is_in(decisions["subject"], ids) & ~within.contains(
             decisions["t"]
         )
+        # The tasks of an instance without a name are unknown, so only its request counts.
+        unnamed = trace.boots["instance"].is_null()
+        removed["boots"] |= unnamed & ~within.contains(trace.boots["provisioned"])
         removed["power"] = ~within.contains_end(trace.power["t"])
 
     tables = trace.tables

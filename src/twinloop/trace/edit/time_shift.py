@@ -20,6 +20,7 @@ TIME_COLUMNS: Final = {
     "transfers": ("start", "end"),
     "power": ("t",),
     "decisions": ("t",),
+    "boots": ("provisioned",),
 }
 
 

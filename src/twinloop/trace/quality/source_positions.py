@@ -52,7 +52,7 @@ def locate_row(trace: Trace, table: str, row: int) -> SourcePosition:
     """
     frame: pl.DataFrame = getattr(trace, table)
     source_table = table
-    if table in ("placements", "task_files"):
+    if table in ("placements", "task_files", "task_times"):
         source_table = "tasks"
         frame = trace.tasks.filter(pl.col("id").eq_missing(pl.lit(frame["task"][row])))
         line = frame["line"][0] if frame.height else None

@@ -36,6 +36,8 @@ _REQUIRED = {
     "decisions": ("t",),
     "files": ("file",),
     "task_files": ("task", "file"),
+    "boots": ("boot_time",),
+    "task_times": ("task", "wall_time"),
 }
 # In a simulation, a task may not have been submitted yet.
 _REQUIRED_UNLESS_SIMULATED = {"tasks": ("submit",)}
@@ -72,6 +74,7 @@ _MAY_BE_NEGATIVE = {
     ("power", "t"),
     ("power", "dt"),
     ("decisions", "t"),
+    ("boots", "provisioned"),
 }
 
 
