@@ -9,7 +9,8 @@ from .factors.factors import Factor
 from .ranking.candidate import Candidate
 from .ranking.objectives import Objective
 from .ranking.ranking import Ranking
-from .study.run import StudyProgress, explore
+from .study.progress import StudyProgress
+from .study.run import explore
 from .study.study import Study
 
 __all__ = [

@@ -184,7 +184,7 @@ def _plan_configuration(
         check_carbon(changed)
         files = [(path.as_posix(), hash_input(path)) for path in changed._files()]
         inputs.update(files)
-        identity = _collect_identity(changed, extra, identities, [sha256 for _, sha256 in files])
+        identity = collect_identity(changed, extra, identities, [sha256 for _, sha256 in files])
         return _PlannedConfiguration(
             changes,
             identity,
@@ -205,7 +205,7 @@ def _make_run_fields(
 ) -> tuple[int, dict[str, Any], str]:
     """Return the seed, the changes and the key of a run."""
     run_seed = planned.seed if seed is None else seed
-    key = _hash_identity({**planned.identity, "seed": None if planned.fixed else run_seed})
+    key = hash_identity({**planned.identity, "seed": None if planned.fixed else run_seed})
     return run_seed, add_seed(planned.changes, seed), key
 
 
@@ -218,9 +218,10 @@ def add_seed(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     return dict(changes) if seed is None else {**changes, "seed": seed}
 
 
-def _collect_identity(
+def collect_identity(
     scenario: Scenario, extra: Mapping[str, Any], identities: Identities, inputs: list[str | None]
 ) -> dict[str, Any]:
+    """Collect everything that determines the results of a scenario, as values to hash."""
     values = values_to_hash(scenario.to_dict(complete=True))
     seed = values.pop("seed")
     values.pop("name", None)
@@ -239,7 +240,12 @@ def _collect_identity(
     }
 
 
-def _hash_identity(identity: Any) -> str:
+def hash_identity(identity: Any) -> str:
+    """Return the key of a run: a hash of everything that determines its result.
+
+    >>> hash_identity({"seed": 1}) == hash_identity({"seed": 2})
+    False
+    """
     text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +21,7 @@ from twinloop.exploration.study.plan import (
     plan_runs,
     store_study_workload,
 )
+from twinloop.exploration.study.progress import ProgressReporter, StudyProgress
 from twinloop.exploration.study.runner import DEFAULT_DRAWS, DRAWN_KPIS, Runner, select_draws
 from twinloop.exploration.study.storage import (
     FIT_PREFIX,
@@ -38,30 +37,6 @@ from twinloop.scenario import Scenario
 #: Studies with at most this estimated duration (s) run on threads of this process, because starting
 #: other processes would take longer.
 MAX_THREADS_SECONDS: Final = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class StudyProgress:
-    """The progress of a study.
-
-    >>> StudyProgress(50, 100, 2, 10.0).left
-    10.0
-    """
-
-    #: The number of runs that have ended, including `before`; of all runs; and of failed runs.
-    done: int
-    total: int
-    failed: int
-    #: The time since the study was started or resumed (s).
-    seconds: float
-    #: The number of runs that were stored already at the start.
-    before: int = 0
-
-    @property
-    def left(self) -> float | None:
-        """The estimated remaining time (s); None before the first run has ended."""
-        simulated = self.done - self.before
-        return None if not simulated else self.seconds / simulated * (self.total - self.done)
 
 
 def explore(
@@ -114,7 +89,7 @@ def explore(
     if loaded_fit is not None:
         base = loaded_fit.apply(base)
     is_new = folder is not None and not Path(folder).exists()
-    study_folder = None if folder is None else _prepare_folder(Path(folder))
+    study_folder = None if folder is None else prepare_folder(Path(folder))
     fit_draws = select_draws(loaded_fit, draws)
     extra = (
         {}
@@ -134,7 +109,7 @@ def explore(
             plan = plan_runs(base, design, extra, by=by, allow_code=allow_code)
         except TwinloopError:
             if is_new and study_folder is not None:
-                _remove_folder(study_folder)
+                remove_folder(study_folder)
             raise
         design = plan.design
         if study_folder is not None:
@@ -148,7 +123,7 @@ def explore(
             study_folder, by, allow_code, plan.notes, plan.inputs,
         )  # fmt: skip
         missing = _list_missing(plan, results)
-        report = _ProgressReporter(plan, results, progress)
+        report = ProgressReporter(keys, results, progress)
         for row in _run_all(Runner(base, allow_code, fit_draws, plan.code), missing, on, workers):
             if journal is not None:
                 journal.append(row)
@@ -173,7 +148,7 @@ def _load_scenario(given: Scenario | str | Path | None, design: Design) -> Scena
     return Scenario.load(path)
 
 
-def _prepare_folder(folder: Path) -> Path:
+def prepare_folder(folder: Path) -> Path:
     """Create the folder of a study, unless it exists; raise an error if it is not a study."""
     if folder.exists() and not folder.is_dir():
         raise InputError(
@@ -199,7 +174,7 @@ def _prepare_folder(folder: Path) -> Path:
     return folder
 
 
-def _remove_folder(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove the folder that was created for a study that cannot be started."""
     (folder / JOURNAL).unlink(missing_ok=True)
     shutil.rmtree(folder / WORKLOAD, ignore_errors=True)
@@ -248,29 +223,3 @@ def _map_runs(
     for run, outcome in zip(runs, outcomes, strict=True):
         row = {"key": run.key, "kpis": None, "seconds": outcome.seconds, "error": outcome.error}
         yield row | (outcome.value or {})
-
-
-class _ProgressReporter:
-    """Call a function with the progress of a study after each run."""
-
-    def __init__(
-        self,
-        plan: StudyPlan,
-        results: Mapping[str, Any],
-        callback: Callable[[StudyProgress], None] | None,
-    ) -> None:
-        self._callback = callback
-        self._started = time.monotonic()
-        keys = {run.key for run in (*plan.runs, *plan.baseline)}
-        self._total = len(keys)
-        self._before = self._done = len(keys & results.keys())
-        self._failed = sum(results[key]["error"] is not None for key in keys & results.keys())
-
-    def __call__(self, row: Mapping[str, Any]) -> None:
-        self._done += 1
-        self._failed += row["error"] is not None
-        if self._callback is not None:
-            spent = time.monotonic() - self._started
-            self._callback(
-                StudyProgress(self._done, self._total, self._failed, spent, self._before)
-            )
