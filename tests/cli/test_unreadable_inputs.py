@@ -17,6 +17,7 @@ COMMANDS = [
     "inspect @ --format swf",
     "inspect @ --format trace",
     "inspect @ --format wfcommons",
+    "inspect @ --format schlouder",
     "inspect @ --format unfinished",
     "inspect {log} --format sacct --sstat @",
     "check @ --format csv",

@@ -110,6 +110,16 @@ def _wfcommons(path: Path) -> None:
     path.write_text(json.dumps(document, indent=1))
 
 
+def _schlouder(path: Path) -> None:
+    boots = [f"{40 + row} {10 * row} {row % 3}" for row in range(ROWS)]
+    tasks = [
+        f"t{row} {10 * row} 60 ~ {50 + row} 48.5 {1000 + row} {2000 + row} 1.5"
+        + (f" -> t{row - 1}" if row % 2 else "")
+        for row in range(ROWS)
+    ]
+    path.write_text("\n".join(["[boots]", *boots, "[tasks]", *tasks]) + "\n")
+
+
 def _opendc(path: Path) -> None:
     path.mkdir()
     count = pl.Series(range(ROWS), dtype=pl.Int32)
@@ -156,11 +166,12 @@ _BY_HAND: dict[str, tuple[str, Callable[[Path], None]]] = {
     "csv": ("log.csv", _csv),
     "sacct": ("log.txt", _sacct),
     "wfcommons": ("flow.json", _wfcommons),
+    "schlouder": ("run.tasks", _schlouder),
     "opendc": ("workload", _opendc),
     "unfinished": ("run", _unfinished),
 }
 #: Formats with a row per line, in one file.
-LINES = [name for name in ("swf", "gwf", "csv", "sacct") if name in FORMATS]
+LINES = [name for name in ("swf", "gwf", "csv", "sacct", "schlouder") if name in FORMATS]
 
 
 def sample(form: Format, folder: Path) -> Path:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 InputPath = Annotated[
     Path,
     typer.Argument(
-        help="A log (SWF, GWF, CSV, sacct, WfCommons, OpenDC, CTS) or a trace.",
+        help="A log (SWF, GWF, CSV, sacct, WfCommons, Schlouder, OpenDC, CTS) or a trace.",
         show_default=False,
     ),
 ]
@@ -25,7 +25,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         help="Input format; by default detected. One of: trace, unfinished, cts, opendc, "
-        "wfcommons, swf, gwf, sacct, csv.",
+        "wfcommons, schlouder, swf, gwf, sacct, csv.",
         metavar="NAME",
     ),
 ]
