@@ -41,6 +41,38 @@ std::vector<std::pair<Enum, double>> weighted(const nb::dict& options, const cha
     return list;
 }
 
+ClientOptions read_client(const nb::dict& options) {
+    return {nb::cast<std::uint16_t>(options["cloud"]), nb::cast<std::uint16_t>(options["type"]),
+            nb::cast<std::uint16_t>(options["image"]), nb::cast<double>(options["overcommit"])};
+}
+
+BrokerOptions read_broker(const nb::dict& options) {
+    BrokerOptions broker;
+    broker.client = read_client(options);
+    broker.strategy = chosen<BrokerStrategy>(options, "strategy",
+                                             {{"asap", BrokerStrategy::asap},
+                                              {"afap", BrokerStrategy::afap},
+                                              {"list", BrokerStrategy::list},
+                                              {"deadline", BrokerStrategy::deadline},
+                                              {"budget", BrokerStrategy::budget}});
+    broker.margin = nb::cast<double>(options["margin"]);
+    broker.boot_base = nb::cast<double>(options["boot_base"]);
+    broker.boot_per_booting = nb::cast<double>(options["boot_per_booting"]);
+    broker.interval = nb::cast<double>(options["interval"]);
+    broker.later_interval = nb::cast<double>(options["later_interval"]);
+    broker.instances = nb::cast<std::uint32_t>(options["instances"]);
+    broker.attempts = nb::cast<std::uint32_t>(options["attempts"]);
+    broker.retry = nb::cast<double>(options["retry"]);
+    broker.deadline = nb::cast<double>(options["deadline"]);
+    broker.budget = nb::cast<double>(options["budget"]);
+    broker.published = nb::cast<bool>(options["published"]);
+    broker.validation = nb::cast<bool>(options["validation"]);
+    broker.request_dates = nb::cast<std::vector<double>>(options["request_dates"]);
+    broker.lags = nb::cast<std::vector<double>>(options["lags"]);
+    broker.recorded_dates = nb::cast<std::vector<double>>(options["recorded_dates"]);
+    return broker;
+}
+
 std::unique_ptr<Controller> make_policy(const nb::dict& options) {
     if (nb::cast<std::string>(options["kind"]) == "batch") {
         BatchOptions batch;
@@ -87,11 +119,10 @@ std::unique_ptr<Controller> make_policy(const nb::dict& options) {
         return make_consolidation(moves);
     }
     if (kind == "one-per-task" || kind == "one-instance") {
-        const ClientOptions client{
-            nb::cast<std::uint16_t>(options["cloud"]), nb::cast<std::uint16_t>(options["type"]),
-            nb::cast<std::uint16_t>(options["image"]), nb::cast<double>(options["overcommit"])};
+        const ClientOptions client = read_client(options);
         return kind == "one-instance" ? make_one_instance(client) : make_one_per_task(client);
     }
+    if (kind == "broker") return make_broker(read_broker(options));
     if (kind == "power-saving")
         return make_power_saving(
             {nb::cast<double>(options["idle_time"]), nb::cast<std::size_t>(options["keep"])});

@@ -76,6 +76,9 @@ bool ControllerChain::decides_when_idle() const {
     return std::ranges::any_of(controllers_,
                                [](const auto& each) { return each->decides_when_idle(); });
 }
+bool ControllerChain::continues() const {
+    return std::ranges::any_of(controllers_, [](const auto& each) { return each->continues(); });
+}
 bool ControllerChain::foreign() const {
     return std::ranges::any_of(controllers_, [](const auto& each) { return each->foreign(); });
 }

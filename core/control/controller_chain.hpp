@@ -52,6 +52,7 @@ class ControllerChain final : public Controller {
         return controllers_[acting_]->overcommit();
     }
     [[nodiscard]] bool decides_when_idle() const override;
+    [[nodiscard]] bool continues() const override;
     [[nodiscard]] bool foreign() const override;
     [[nodiscard]] std::size_t acting() const override { return acting_; }
     [[nodiscard]] std::size_t count() const override { return controllers_.size(); }

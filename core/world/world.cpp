@@ -175,12 +175,15 @@ double World::next_time() {
     return time_of_instant(continues() ? state_.simulation.next_time() : never);
 }
 
-// Messages arrive also after the last task: instances exist until then.
-bool World::continues() const { return state_.is_open() || waiting_ || state_.messages.live() > 0; }
+// Messages arrive also after the last task: instances exist until then. So do instances that a
+// broker keeps until the end of their unit of time.
+bool World::continues() const {
+    return state_.is_open() || waiting_ || state_.messages.live() > 0 || controller_->continues();
+}
 
 // The time of the next instant, if that is the time of the next event.
 double World::time_of_instant(double next) const {
-    if (!state_.is_open() && state_.messages.live() == 0)
+    if (!state_.is_open() && state_.messages.live() == 0 && !controller_->continues())
         return waiting_ && state_.transitions > 0 ? next : never;
     if (is_called()) return now();
     return count_helpful() > 0 ? next : never;

@@ -64,6 +64,32 @@ struct ClientOptions {
     double overcommit = 1.0;  // of the hosts by the provider
 };
 
+// How a broker chooses the instance of a task; from `list` on, tasks on long paths come first.
+enum class BrokerStrategy : std::uint8_t { asap, afap, list, deadline, budget };
+
+// A client that rents instances for a queue of tasks.
+struct BrokerOptions {
+    ClientOptions client;
+    BrokerStrategy strategy = BrokerStrategy::asap;
+    double margin = 50.0;    // before the end of a unit of billing, in which idle instances stop
+    double boot_base = 0.0;  // predicted boot: base + per_booting x (booting + 1) (s)
+    double boot_per_booting = 0.0;
+    double interval = 0.0;          // between scans of the queue (s); 0: at every event
+    double later_interval = 0.0;    // likewise, after the last submission
+    std::uint32_t instances = ~0U;  // at once
+    std::uint32_t attempts = 10;    // to start an instance
+    double retry = 60.0;            // after a refusal (s)
+    double deadline = never;        // of all tasks
+    double budget = never;
+    bool published = false;   // the rules of SimSchlouder instead of those of its article
+    bool validation = false;  // imitates faults of Schlouder
+    // Of the recorded boots: dates of the requests, lags, and dates that only the imitation of
+    // faults uses (s).
+    std::vector<double> request_dates;
+    std::vector<double> lags;
+    std::vector<double> recorded_dates;
+};
+
 // Moves instances away from hosts with a low load.
 enum class ConsolidationMethod : std::uint8_t { draining, first_fit, best_fit_decreasing, cost };
 struct ConsolidationOptions {
@@ -86,5 +112,6 @@ std::unique_ptr<Controller> make_on_demand(const OnDemandOptions& options);
 std::unique_ptr<Controller> make_consolidation(const ConsolidationOptions& options);
 std::unique_ptr<Controller> make_one_per_task(const ClientOptions& options);
 std::unique_ptr<Controller> make_one_instance(const ClientOptions& options);
+std::unique_ptr<Controller> make_broker(const BrokerOptions& options);
 
 }  // namespace twinloop

@@ -18,6 +18,7 @@ from twinloop.engine.network_columns import list_nodes
 from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
 from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
+from twinloop.policy.brokers import BuiltInBroker
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.cloud_clients import CloudClient, Manual
 from twinloop.policy.consolidation import Consolidate
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from twinloop.engine.platform_columns import MachineTable
     from twinloop.platform import Platform
-    from twinloop.platform.clouds import Cloud, ControllerChoice, Image
+    from twinloop.platform.clouds import Cloud, ControllerChoice, Image, InstanceType
     from twinloop.policy import AnyPolicy
 
 #: Native value for "no limit" of a count, and for "none" of an index.
@@ -269,6 +270,9 @@ def resolve_client(
     placement = providers[cloud][0]
     ratio = placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
     type_ = _find_named(policy.type, chosen.types, "type")
+    image = _find_named(policy.image, chosen.images, "image")
+    if isinstance(policy, BuiltInBroker) and policy.boot is None:
+        settings |= {"boot_base": _predict_boot(chosen.images[image], chosen.types[type_])}
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(
             "one-instance needs a type of instances with a number of cores, and "
@@ -280,9 +284,15 @@ def resolve_client(
     return settings | {
         "cloud": cloud,
         "type": type_,
-        "image": _find_named(policy.image, chosen.images, "image"),
+        "image": image,
         "overcommit": ratio,
     }
+
+
+def _predict_boot(image: Image, kind: InstanceType) -> float:
+    """Predict the boot time of an instance without other boots, and without the copy of the image."""
+    cores = min(image.boot.limit, kind.cores or np.inf)
+    return image.boot.delay + image.boot.work / cores
 
 
 def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:

@@ -25,6 +25,7 @@ ENTRY_POINT_GROUP: Final = "twinloop.policies"
 _BATCH: Final = "twinloop.policy.batch"
 _ORDERED: Final = "twinloop.policy.ordered_batch"
 _FILTER: Final = "twinloop.policy.filter_scheduler"
+_BROKERS: Final = "twinloop.policy.brokers"
 
 #: The module and the class of each built-in policy; a module is imported when it is used.
 _BUILT_IN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -69,6 +70,11 @@ _CLIENTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "one-per-task": ("twinloop.policy.cloud_clients", "OnePerTask"),
         "one-instance": ("twinloop.policy.cloud_clients", "OneInstance"),
         "manual": ("twinloop.policy.cloud_clients", "Manual"),
+        "asap": (_BROKERS, "Asap"),
+        "afap": (_BROKERS, "Afap"),
+        "list": (_BROKERS, "ListBroker"),
+        "deadline": (_BROKERS, "DeadlineBroker"),
+        "budget": (_BROKERS, "BudgetBroker"),
     }
 )
 
@@ -116,7 +122,7 @@ def list_clients() -> Mapping[str, type[BuiltInPolicy]]:
     """Return the classes of the built-in policies that rent instances of a cloud, by name.
 
     >>> list(list_clients())
-    ['one-per-task', 'one-instance', 'manual']
+    ['one-per-task', 'one-instance', 'manual', 'asap', 'afap', 'list', 'deadline', 'budget']
     """
     return MappingProxyType({name: _load_class(name) for name in _CLIENTS})
 

@@ -1,0 +1,440 @@
+// The life of the instances of a broker: decision, request, boot, tasks, release.
+#include "control/policies/broker.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace twinloop {
+namespace {
+
+// The first multiple of an interval that is not before a time.
+double next_multiple_from(double time, double interval) {
+    return std::ceil(time / interval - 1e-9) * interval;
+}
+
+}  // namespace
+
+bool Broker::possible(const SchedulerState& scheduler, TaskId task) const {
+    const CloudPlan& cloud = scheduler.clouds()[options_.client.cloud];
+    const InstanceType& type = cloud.types[options_.client.type];
+    if (!type.fits_task && !holds(type, scheduler.request(task))) return false;
+    const Rental rental = make_rental(scheduler, task);
+    return can_host(scheduler, cloud, rental.cores, rental.memory, options_.client.overcommit);
+}
+
+// --- notifications ------------------------------------------------------------------------------
+
+void Broker::submitted(const SchedulerState&, TaskId task) {
+    if (task >= node_of_.size()) node_of_.resize(task + std::size_t{1}, no_node);
+    node_of_[task] = no_node;
+    arrived_.push_back(task);
+}
+
+void Broker::withdrawn(const SchedulerState&, TaskId task) {
+    std::erase(arrived_, task);
+    std::erase(waiting_, task);
+    const std::uint32_t at = std::exchange(node_of_[task], no_node);
+    if (at == no_node) return;
+    BrokerNode& node = nodes_[at];
+    std::erase(node.queue, task);
+    node.is_stale = true;
+    startable_.push_back(at);
+}
+
+void Broker::ended(const SchedulerState& scheduler, TaskId task) {
+    const std::uint32_t at =
+        task < node_of_.size() ? std::exchange(node_of_[task], no_node) : no_node;
+    if (at == no_node) {
+        // It ran on an instance of an earlier client.
+        unused_.push_back(scheduler.parts(task).front().machine);
+        return;
+    }
+    BrokerNode& node = nodes_[at];
+    const double time = scheduler.now() - scheduler.start_time(task);
+    node.idle_at += time - scheduler.planned_time(task);
+    node.is_stale = true;
+    std::erase(node.running, task);
+    startable_.push_back(at);
+}
+
+void Broker::rental_changed(const SchedulerState& scheduler, MachineId instance,
+                            RentalEvent event) {
+    if (event == RentalEvent::found) {
+        unused_.push_back(instance);
+        return;
+    }
+    const std::uint32_t at = node_on(instance);
+    if (at == no_node) return;
+    BrokerNode& node = nodes_[at];
+    const double now = scheduler.now();
+    if (node.state == BrokerNode::State::booting && booting_ > 0) --booting_;
+    if (event == RentalEvent::ready) {
+        node.state = BrokerNode::State::lagging;
+        node.idle_at += now - node.decided - node.predicted_boot;
+        node.is_stale = true;
+        node.open_at = now + recorded(options_.lags, node.record, 0.0);
+        if (node.open_at <= now) startable_.push_back(at);
+        return;
+    }
+    on_machine_[instance] = no_node;
+    node.machine = no_machine;
+    if (node.state == BrokerNode::State::booting) {
+        // A refused instance costs nothing.
+        if (event == RentalEvent::refused) node.request_at = now + options_.retry;
+        else spent_units_ += units(now - node.requested);
+        node.state = BrokerNode::State::future;
+        failed_.push_back(at);
+    } else {
+        return_tasks(node);
+        remove_node(at, now);
+    }
+}
+
+// The tasks that were assigned to the node wait for another one.
+void Broker::return_tasks(BrokerNode& node) {
+    for (const TaskId task : std::exchange(node.queue, {})) {
+        node_of_[task] = no_node;
+        arrived_.push_back(task);
+    }
+}
+
+// --- decision -----------------------------------------------------------------------------------
+
+void Broker::decide(SchedulerState& scheduler) {
+    prepare(scheduler);
+    const double now = scheduler.now();
+    for (const MachineId instance : std::exchange(unused_, {}))
+        if (node_on(instance) == no_node && find_release_obstacle(scheduler, instance) == nullptr)
+            scheduler.release(instance);
+    for (const std::uint32_t at : std::exchange(failed_, {})) replace(scheduler, at);
+    for (std::size_t place = 0; place < order_.size(); ++place) {
+        BrokerNode& node = nodes_[order_[place]];
+        if (node.state == BrokerNode::State::lagging && node.open_at <= now)
+            startable_.push_back(order_[place]);
+    }
+    for (const std::uint32_t at : std::exchange(startable_, {})) start_tasks(scheduler, at);
+    // A request changes the order, in which nodes without a request come first.
+    while (!order_.empty()) {
+        const auto due = std::ranges::find_if(order_, [&](std::uint32_t at) {
+            return nodes_[at].state == BrokerNode::State::future && nodes_[at].request_at <= now;
+        });
+        if (due == order_.end()) break;
+        request(scheduler, *due);
+    }
+    if (options_.strategy == BrokerStrategy::budget) enforce_budget(scheduler);
+    if (options_.interval == 0 || (next_scan(now) <= now && scanned_ < now)) scan(scheduler);
+    set_wakes(scheduler);
+}
+
+void Broker::prepare(const SchedulerState& scheduler) {
+    if (prepared_) return;
+    prepared_ = true;
+    const CloudPlan& cloud = scheduler.clouds()[options_.client.cloud];
+    unit_ = cloud.billing_unit;
+    price_ = cloud.unit_price;
+    const Tasks& tasks = scheduler.tasks();
+    for (TaskId task = 0; task < tasks.size(); ++task)
+        last_submission_ = std::max(last_submission_, tasks[task].request.submit);
+    if (options_.interval > 0)
+        later_from_ = next_multiple_from(last_submission_, options_.interval);
+    if (is_ranked()) rank_tasks(scheduler);
+}
+
+double Broker::next_scan(double time) const {
+    if (options_.interval == 0) return time;
+    if (time <= later_from_) return next_multiple_from(time, options_.interval);
+    return later_from_ + next_multiple_from(time - later_from_, options_.later_interval);
+}
+
+void Broker::scan(SchedulerState& scheduler) {
+    scanned_ = scheduler.now();
+    // Without a unit of time an idle instance has nothing left, but it may get a task now.
+    if (unit_ < never) stop_idle(scheduler);
+    assign_waiting(scheduler);
+    if (unit_ == never) stop_idle(scheduler);
+    if (options_.strategy == BrokerStrategy::budget && order_.empty()) give_up(scheduler);
+}
+
+void Broker::assign_waiting(SchedulerState& scheduler) {
+    if (arrived_.empty() && waiting_.empty()) return;
+    waiting_.insert(waiting_.end(), arrived_.begin(), arrived_.end());
+    arrived_.clear();
+    std::ranges::sort(waiting_, [&](TaskId a, TaskId b) {
+        if (is_ranked() && ranks_[a] != ranks_[b]) return ranks_[a] > ranks_[b];
+        const double first = scheduler.submit_time(a);
+        const double second = scheduler.submit_time(b);
+        return first != second ? first < second : a < b;
+    });
+    std::vector<TaskId> left;
+    for (const TaskId task : std::exchange(waiting_, {})) {
+        if (scheduler.phase(task) != Phase::waiting) continue;
+        const std::uint32_t at = choose(scheduler, task);
+        if (at == no_node) left.push_back(task);
+        else assign(scheduler, task, at == new_node ? add_node(scheduler, task) : at);
+    }
+    waiting_ = std::move(left);
+}
+
+// No instance is left, and the budget allows no other one.
+void Broker::give_up(SchedulerState& scheduler) {
+    for (const TaskId task : std::exchange(waiting_, {}))
+        if (scheduler.phase(task) == Phase::waiting) scheduler.kill(task);
+}
+
+void Broker::assign(SchedulerState& scheduler, TaskId task, std::uint32_t at) {
+    BrokerNode& node = nodes_[at];
+    if (node.is_idle()) node.idle_at = scheduler.now();
+    const double start = std::max(node.idle_at, scheduler.now());
+    node.idle_at += scheduler.planned_time(task);
+    node.is_stale = true;
+    node.queue.push_back(task);
+    node_of_[task] = at;
+    if (is_ranked()) unassigned_ -= std::exchange(work_[task], 0.0);
+    scheduler.reserve(task, node.machine, start);
+    start_tasks(scheduler, at);
+}
+
+void Broker::start_tasks(SchedulerState& scheduler, std::uint32_t at) {
+    BrokerNode& node = nodes_[at];
+    const double now = scheduler.now();
+    if (node.state == BrokerNode::State::lagging && node.open_at <= now) {
+        node.state = BrokerNode::State::ready;
+        node.is_stale = true;
+    }
+    if (node.state != BrokerNode::State::ready) return;
+    while (!node.queue.empty()) {
+        const TaskId task = node.queue.front();
+        const Part part{node.machine, 1, scheduler.request(task).cores};
+        if (find_place_obstacle(scheduler, task, {&part, 1}, {}) != nullptr) return;
+        node.queue.pop_front();
+        node.running.push_back(task);
+        scheduler.place(task, {&part, 1});
+    }
+}
+
+// --- instances ----------------------------------------------------------------------------------
+
+Rental Broker::make_rental(const SchedulerState& scheduler, TaskId task) const {
+    const InstanceType& type =
+        scheduler.clouds()[options_.client.cloud].types[options_.client.type];
+    const Request& wanted = scheduler.request(task);
+    Rental rental;
+    rental.cloud = options_.client.cloud;
+    rental.type = options_.client.type;
+    rental.image = options_.client.image;
+    rental.cores = type.fits_task ? wanted.cores : type.cores;
+    rental.memory = type.fits_task ? wanted.memory : type.memory;
+    rental.user = wanted.user;
+    return rental;
+}
+
+bool Broker::can_rent(const SchedulerState& scheduler, const Rental& rental) const {
+    if (order_.size() >= options_.instances) return false;
+    std::uint32_t decided = 0;
+    while (decided < order_.size() && nodes_[order_[decided]].state == BrokerNode::State::future)
+        ++decided;
+    return find_rental_obstacle(scheduler, rental, decided + 1) == nullptr;
+}
+
+std::uint32_t Broker::add_node(SchedulerState& scheduler, TaskId task) {
+    std::uint32_t at;
+    if (free_.empty()) {
+        at = static_cast<std::uint32_t>(nodes_.size());
+        nodes_.emplace_back();
+    } else {
+        at = free_.back();
+        free_.pop_back();
+    }
+    BrokerNode& node = nodes_[at] = {};
+    const double now = scheduler.now();
+    const Rental rental = make_rental(scheduler, task);
+    node.cores = rental.cores;
+    node.memory = rental.memory;
+    node.record = node.index = decided_++;
+    node.decided = node.requested = now;
+    node.request_at = recorded(options_.request_dates, node.record, now);
+    node.predicted_boot = predict_boot();
+    node.idle_at = now + node.predicted_boot;
+    node.is_stale = true;
+    ++booting_;
+    insert(at);
+    if (node.request_at <= now) request(scheduler, at);
+    return at;
+}
+
+// Nodes without a request come first, in the order of their decisions; then nodes by their
+// requests, of equal ones the last decision first.
+void Broker::insert(std::uint32_t at) {
+    const BrokerNode& node = nodes_[at];
+    const auto before = [&](std::uint32_t other_at) {
+        const BrokerNode& other = nodes_[other_at];
+        const bool mine = node.state == BrokerNode::State::future;
+        if (mine != (other.state == BrokerNode::State::future)) return mine;
+        if (mine) return node.index < other.index;
+        return node.requested != other.requested ? node.requested < other.requested
+                                                 : node.index > other.index;
+    };
+    auto place = order_.end();
+    while (place != order_.begin() && before(*(place - 1))) --place;
+    order_.insert(place, at);
+}
+
+void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
+    BrokerNode& node = nodes_[at];
+    const double now = scheduler.now();
+    Rental rental;
+    rental.cloud = options_.client.cloud;
+    rental.type = options_.client.type;
+    rental.image = options_.client.image;
+    rental.cores = node.cores;
+    rental.memory = node.memory;
+    if (!node.queue.empty()) rental.user = scheduler.request(node.queue.front()).user;
+    if (find_rental_obstacle(scheduler, rental) != nullptr) {
+        node.request_at = now + std::max(options_.retry, 1e-3);
+        return;
+    }
+    node.machine = scheduler.rent(rental);
+    if (node.machine >= on_machine_.size())
+        on_machine_.resize(node.machine + std::size_t{1}, no_node);
+    on_machine_[node.machine] = at;
+    std::erase(order_, at);
+    node.state = BrokerNode::State::booting;
+    node.requested = now;
+    insert(at);
+    const std::vector<double>& dates = options_.recorded_dates;
+    // Schlouder forgets at a request how many instances boot.
+    if (options_.validation && node.record + std::size_t{1} < dates.size() &&
+        dates[node.record] != dates[node.record + std::size_t{1}])
+        booting_ = 0;
+}
+
+// Another instance takes the place of one that has not booted, with its tasks.
+void Broker::replace(SchedulerState& scheduler, std::uint32_t at) {
+    BrokerNode& node = nodes_[at];
+    const double now = scheduler.now();
+    // Whether a budget allows another one is decided with the next scan.
+    if (options_.strategy == BrokerStrategy::budget) return_tasks(node);
+    if (node.attempts >= options_.attempts) {
+        for (const TaskId task : std::exchange(node.queue, {})) {
+            node_of_[task] = no_node;
+            if (scheduler.phase(task) == Phase::waiting) scheduler.kill(task);
+        }
+    }
+    if (node.queue.empty()) {
+        remove_node(at, now);
+        return;
+    }
+    ++node.attempts;
+    std::erase(order_, at);
+    node.record = node.index = decided_++;
+    node.decided = node.requested = now;
+    node.request_at = std::max(now, node.request_at);
+    node.predicted_boot = predict_boot();
+    node.idle_at = node.request_at + node.predicted_boot;
+    for (const TaskId task : node.queue) node.idle_at += scheduler.planned_time(task);
+    node.is_stale = true;
+    ++booting_;
+    insert(at);
+}
+
+void Broker::remove_node(std::uint32_t at, double now) {
+    BrokerNode& node = nodes_[at];
+    if (node.machine != no_machine) on_machine_[node.machine] = no_node;
+    if (node.state != BrokerNode::State::future) spent_units_ += units(now - node.requested);
+    std::erase(order_, at);
+    std::erase(startable_, at);
+    node = {};
+    free_.push_back(at);
+}
+
+// --- release ------------------------------------------------------------------------------------
+
+bool Broker::may_stop(const BrokerNode& node, double now) const {
+    const double uptime = now - node.requested;
+    if (unit_ == never) return true;
+    if (!options_.published) return now >= stop_time(node, now);
+    // SimSchlouder keeps an instance that has become idle within the margin.
+    return units(uptime) < units(uptime + options_.margin) &&
+           units(uptime) * unit_ - (node.idle_at - node.requested) > options_.margin;
+}
+
+// The time from which on the node may be stopped if it stays idle, or an earlier time.
+double Broker::stop_time(const BrokerNode& node, double now) const {
+    if (unit_ == never) return now;
+    const double end = node.requested + units(now - node.requested) * unit_;
+    return (options_.published ? end + 1.0 : end) - options_.margin;
+}
+
+void Broker::stop_idle(SchedulerState& scheduler) {
+    const double now = scheduler.now();
+    for (std::size_t place = 0; place < order_.size();) {
+        const std::uint32_t at = order_[place];
+        const BrokerNode& node = nodes_[at];
+        if (node.is_idle() && may_stop(node, now) &&
+            find_release_obstacle(scheduler, node.machine) == nullptr) {
+            scheduler.release(node.machine);
+            remove_node(at, now);
+        } else {
+            ++place;
+        }
+    }
+}
+
+// At the end of a unit of time that the budget covers, the next one is bought, or the instance is
+// given back with what it runs.
+void Broker::enforce_budget(SchedulerState& scheduler) {
+    const double now = scheduler.now();
+    double approved = spent_units_;
+    for (const std::uint32_t at : order_) approved += nodes_[at].approved;
+    for (const std::uint32_t at : std::vector<std::uint32_t>(order_)) {
+        BrokerNode& node = nodes_[at];
+        if (node.state == BrokerNode::State::future || node.is_idle()) continue;
+        if (now < node.requested + node.approved * unit_ * (1 - 1e-12)) continue;
+        if ((approved + 1) * price_ <= options_.budget * (1 + 1e-12)) {
+            ++node.approved;
+            ++approved;
+            continue;
+        }
+        for (const TaskId task : std::vector<TaskId>(node.running)) scheduler.preempt(task);
+        return_tasks(node);
+        scheduler.release(node.machine);
+        remove_node(at, now);
+    }
+}
+
+// --- next call ----------------------------------------------------------------------------------
+
+void Broker::set_wakes(SchedulerState& scheduler) {
+    const double now = scheduler.now();
+    double next = never;
+    double next_change = never;  // that a scan finds
+    const bool enforces = options_.strategy == BrokerStrategy::budget && unit_ < never;
+    for (const std::uint32_t at : order_) {
+        const BrokerNode& node = nodes_[at];
+        if (node.state == BrokerNode::State::future) next = std::min(next, node.request_at);
+        if (node.state == BrokerNode::State::lagging) next = std::min(next, node.open_at);
+        if (node.is_idle()) next_change = std::min(next_change, stop_time(node, now));
+        else if (enforces && node.state != BrokerNode::State::future)
+            next = std::min(next, node.requested + node.approved * unit_);
+    }
+    if (!arrived_.empty()) next_change = now;
+    if (next_change < never) {
+        const bool scanned = scanned_ >= now;
+        double scan = next_scan(std::max(next_change, now));
+        if (scan <= now && scanned) {
+            if (options_.interval > 0)
+                scan = next_scan(now + 0.5 * std::min(options_.interval, options_.later_interval));
+            // The end of the unit: a node that may not stop before it is looked at again then.
+            else scan = now + options_.margin + (options_.published ? 1.0 : 0.0);
+        }
+        next = std::min(next, scan);
+    }
+    if (next < never && next > now) scheduler.wake(next);
+}
+
+std::unique_ptr<Controller> make_broker(const BrokerOptions& options) {
+    return std::make_unique<Broker>(options);
+}
+
+}  // namespace twinloop
