@@ -1,3 +1,4 @@
+from .broker_execution import scenario_of_run
 from .commands import Preparation, TaskDescription
 from .failures import Failures, compute_failure_intervals
 from .model import (
@@ -34,6 +35,7 @@ __all__ = [
     "compute_failure_intervals",
     "load",
     "replay_scenario",
+    "scenario_of_run",
     "with_measured_latencies",
     "with_measured_run_times",
 ]
