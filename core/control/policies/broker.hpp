@@ -2,6 +2,7 @@
 // an instance, existing or new, and never moves. The decisions use predicted times.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -68,7 +69,6 @@ class Broker : public Controller {
     static constexpr std::uint32_t new_node = ~0U - 1;
 
     // --- the life of instances (broker.cpp)
-    // ---------------------------------------------------------
     void prepare(const SchedulerState& scheduler);
     void scan(SchedulerState& scheduler);
     void assign_waiting(SchedulerState& scheduler);
@@ -95,11 +95,11 @@ class Broker : public Controller {
     [[nodiscard]] double stop_time(const BrokerNode& node, double now) const;
     [[nodiscard]] double recorded(std::span<const double> values, std::uint32_t record,
                                   double otherwise) const {
-        return record < values.size() ? values[record] : otherwise;
+        const bool is_known = record < values.size() && !std::isnan(values[record]);
+        return is_known ? values[record] : otherwise;
     }
 
     // --- predictions (broker_prediction.cpp)
-    // --------------------------------------------------------
     [[nodiscard]] double units(double time) const;
     [[nodiscard]] double predict_boot() const;
     // The predicted time at which so many cores of the node are idle.
@@ -114,7 +114,6 @@ class Broker : public Controller {
                             TaskId task) const;
 
     // --- choice of the instance (broker_choice.cpp)
-    // -------------------------------------------------
     [[nodiscard]] std::uint32_t choose(const SchedulerState& scheduler, TaskId task);
     [[nodiscard]] std::uint32_t choose_asap(const SchedulerState& scheduler, TaskId task,
                                             bool rents);

@@ -18,7 +18,7 @@ from twinloop.engine.network_columns import list_nodes
 from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
 from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
-from twinloop.policy.brokers import BuiltInBroker
+from twinloop.policy.brokers import BROKERS, BuiltInBroker
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.cloud_clients import CloudClient, Manual
 from twinloop.policy.consolidation import Consolidate
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from twinloop.platform import Platform
     from twinloop.platform.clouds import Cloud, ControllerChoice, Image, InstanceType
     from twinloop.policy import AnyPolicy
+    from twinloop.workload import Workload
 
 #: Native value for "no limit" of a count, and for "none" of an index.
 _NONE: Final = 2**32 - 1
@@ -289,8 +290,28 @@ def resolve_client(
     }
 
 
+def inject_boots(policy: AnyPolicy, workload: Workload, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the native settings of a broker with the injected boots of the workload."""
+    boots = workload.boots
+    if boots.is_empty():
+        return settings
+    if not isinstance(policy, BuiltInBroker):
+        raise InputError(
+            f"'{policy.name}' cannot use recorded boots",
+            kind="inconsistent-values",
+            field="policy",
+            remedy=f"choose a broker ({', '.join(BROKERS)}), or inject no boots",
+        )
+    dates = boots["provisioned"].fill_null(np.nan).to_list()
+    return settings | {
+        "request_dates": dates,
+        "lags": boots["lag"].fill_null(0.0).to_list(),
+        "recorded_dates": dates,
+    }
+
+
 def _predict_boot(image: Image, kind: InstanceType) -> float:
-    """Predict the boot time of an instance without other boots, and without the copy of the image."""
+    """Predict the boot time without other boots, and without the copy of the image."""
     cores = min(image.boot.limit, kind.cores or np.inf)
     return image.boot.delay + image.boot.work / cores
 

@@ -130,6 +130,7 @@ class CompiledScenario:
             self.providers = cloud_columns.make_providers(platform, allow_code=self._allow_code)
             try:
                 native = cloud_columns.resolve_client(self.policy, platform, self.providers, native)
+                native = cloud_columns.inject_boots(self.policy, self.workload, native)
             except InputError as error:
                 first, *path = (error.field or "").split(".")
                 if first == "policy":

@@ -11,6 +11,8 @@ from twinloop.description import Description
 from twinloop.description.quantities import Count, Flag, Price, Seconds
 from twinloop.policy.cloud_clients import CloudClient
 
+#: The names of the built-in brokers.
+BROKERS: Final = ("asap", "afap", "list", "deadline", "budget")
 _NO_LIMIT: Final = 2**32 - 1
 
 

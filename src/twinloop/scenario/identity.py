@@ -136,6 +136,7 @@ _ADDED_LATER: Final[Mapping[tuple[str, ...], Any]] = {
     ("platform", "stores"): [],
     ("platform", "clouds"): [],
     ("workload", "files"): [],
+    ("workload", "inject"): None,
     ("workload", "tasks", "*", "reads"): [],
     ("workload", "tasks", "*", "writes"): [],
     ("platform", "network"): None,

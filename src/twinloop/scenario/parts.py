@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     PlainSerializer,
@@ -54,6 +55,7 @@ from twinloop.scenario.stored_workload import unpack_workload
 from twinloop.trace import Trace, read
 from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
+from twinloop.workload.injection import INJECTION_KEYS, PRESETS, inject, resolve_injection
 
 if TYPE_CHECKING:
     from twinloop.policy import AnyPolicy, Policy
@@ -68,6 +70,20 @@ POLICY_SCHEMA: Final[dict[str, Any]] = {
 CONTROLLER_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"enum": [*CONTROLLERS, *POLICIES]}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
 }
+
+
+#: JSON schema of what is injected: the name of a set, or a list of keys.
+_INJECT_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"enum": list(PRESETS)},
+        {"type": "array", "items": {"enum": list(INJECTION_KEYS)}, "uniqueItems": True},
+    ]
+}
+
+
+def _add_trace_field(schema: dict[str, Any]) -> None:
+    """Add the other name of the field `path` to a JSON schema."""
+    schema["properties"]["trace"] = schema["properties"]["path"]
 
 
 #: The fields that describe how tasks are started.
@@ -155,7 +171,16 @@ class WorkloadDescription(Description):
     {'object': 'Trace of 3 tasks'}
     """
 
-    path: FilePath | None = Field(None, description="file or folder of a log or trace")
+    model_config = ConfigDict(json_schema_extra=_add_trace_field)
+
+    path: FilePath | None = Field(
+        None, description="file or folder of a log or trace; `trace` is another name of this field"
+    )
+    inject: Annotated[tuple[str, ...] | str, WithJsonSchema(_INJECT_SCHEMA)] | None = Field(
+        None,
+        description="what is taken from the recorded run: a list of keys, or the name of a set; "
+        "the rest is predicted. By default the run is replayed with all that was recorded",
+    )
     format: Name | None = Field(None, description="format; by default detected from the content")
     options: Annotated[
         dict[str, Any],
@@ -190,6 +215,8 @@ class WorkloadDescription(Description):
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, Trace | Workload):
             return {"object": data}
+        if isinstance(data, Mapping) and "trace" in data and "path" not in data:
+            return {"path" if name == "trace" else name: value for name, value in data.items()}
         return {"path": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
@@ -208,11 +235,28 @@ class WorkloadDescription(Description):
             )
         self._check_tasks(findings)
         self._check_files(findings)
+        self._check_injection(findings)
         if self.path is None:
             for field in (name for name in ("format", "options") if getattr(self, name)):
                 findings.add((field,), "has no effect without a path", kind="no-effect")
         findings.check()
         return self
+
+    def _check_injection(self, findings: ProblemCollector) -> None:
+        """Check the injected keys, and that there is a recorded run."""
+        if self.inject is None:
+            return
+        try:
+            resolve_injection(self.inject)
+        except InputError as error:
+            findings.add_error(address.address_from_path(error.field or "inject"), error)
+        if self.path is None and not isinstance(self.object, Trace):
+            findings.add(
+                ("inject",),
+                "has no effect without a recorded run",
+                "name it: trace: <path>",
+                kind="no-effect",
+            )
 
     def _check_tasks(self, findings: ProblemCollector) -> None:
         """Check that the ids of tasks are unique and that their parents exist."""
@@ -270,7 +314,26 @@ class WorkloadDescription(Description):
 
         Tasks without a command, environment or folder get those of this description.
         """
-        return apply_commands(self._load_origin(seed), self.command, self.environment, self.folder)
+        origin = self._load_origin(seed)
+        if self.inject is not None:
+            origin = self._inject(origin)
+        return apply_commands(origin, self.command, self.environment, self.folder)
+
+    def _inject(self, origin: Trace | Workload) -> Workload:
+        """Take what is injected from the recorded run, and predict the rest."""
+        if isinstance(origin, Workload):
+            raise InputError(
+                "is a stored workload, not a recorded run: nothing can be injected from it",
+                kind="wrong-type",
+                file=self.path,
+                remedy="remove `inject`, or name the trace of a run",
+            )
+        try:
+            return inject(origin, () if self.inject is None else self.inject)
+        except InputError as error:
+            if self._position is not None:
+                self._position.locate(error, "inject")
+            raise
 
     def _load_origin(self, seed: int) -> Trace | Workload:
         if self.tasks:

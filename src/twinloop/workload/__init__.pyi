@@ -2,6 +2,7 @@ from .arrays import CategoricalColumn, WorkloadArrays
 from .columns import COLUMNS
 from .delimitation import Delimitation
 from .fragments import Fragments
+from .injection import INJECTION_KEYS, PRESETS, inject, resolve_injection
 from .session_graph import SessionGraph, SessionGraphs
 from .sessions import SessionPartition, find_sessions
 from .source import FinishedTask, NewTask, Source, SubmittedTask, WorkloadView
@@ -11,6 +12,8 @@ from .workload import Missing, Workload
 
 __all__ = [
     "COLUMNS",
+    "INJECTION_KEYS",
+    "PRESETS",
     "CategoricalColumn",
     "Delimitation",
     "FinishedTask",
@@ -28,5 +31,7 @@ __all__ = [
     "WorkloadArrays",
     "WorkloadView",
     "find_sessions",
+    "inject",
+    "resolve_injection",
     "resolve_source",
 ]

@@ -61,6 +61,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "files": TABLES["files"],
     "task_files": TABLES["task_files"],
+    "boots": {name: TABLES["boots"][name] for name in ("provisioned", "boot_time", "lag")},
 }
 
 _TIMES = ("submit", "requested_time", "think_time", "run_time", "deadline", "end_recorded")

@@ -29,6 +29,7 @@ def to_stored(workload: Workload) -> StoredWorkload:
         "fragments": workload.fragments,
         "files": workload.files,
         "task_files": workload.task_files,
+        "boots": workload.boots,
     }
     facts = _Facts(
         reference_mhz=workload.reference_mhz,
@@ -53,7 +54,7 @@ def workload_from_stored(stored: StoredWorkload) -> Workload:
         raise InputError(
             f"is not a stored workload: {error.errors()[0]['msg']}", kind="damaged-file"
         ) from None
-    unknown = set(stored.tables) - {"tasks", "fragments", "files", "task_files"}
+    unknown = set(stored.tables) - {"tasks", "fragments", "files", "task_files", "boots"}
     if unknown or "tasks" not in stored.tables:
         raise InputError(
             "is not a stored workload: it has unknown tables, or no tasks", kind="damaged-file"
@@ -64,6 +65,7 @@ def workload_from_stored(stored: StoredWorkload) -> Workload:
         fragments=tables.get("fragments"),
         files=tables.get("files"),
         task_files=tables.get("task_files"),
+        boots=tables.get("boots"),
         reference_mhz=facts.reference_mhz,
         epoch_ms=facts.epoch_ms,
         cleaned=facts.cleaned,
@@ -77,6 +79,7 @@ def content_hash(workload: Workload) -> str:
         "tasks": workload.tasks,
         "files": workload.files,
         "task_files": workload.task_files,
+        "boots": workload.boots,
     }
     varying = workload.fragment_arrays
     arrays = {name: getattr(varying, name) for name in ("tasks", "offsets", "durations", "rates")}

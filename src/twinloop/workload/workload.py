@@ -44,6 +44,7 @@ class Workload:
     """
 
     __slots__ = (
+        "_boots",
         "_files",
         "_fragments",
         "_hash",
@@ -62,6 +63,7 @@ class Workload:
         fragments: pl.DataFrame | Fragments | None = None,
         files: pl.DataFrame | None = None,
         task_files: pl.DataFrame | None = None,
+        boots: pl.DataFrame | None = None,
         reference_mhz: float | None = None,
         epoch_ms: int | None = None,
         cleaned: tuple[Cleaning, ...] = (),
@@ -80,6 +82,7 @@ class Workload:
         self._task_files = columns.conform(
             "task_files", make_empty_table("task_files") if task_files is None else task_files
         )
+        self._boots = columns.conform("boots", pl.DataFrame() if boots is None else boots)
         self._hash: str | None = None
         #: Clock of the reference core of work and rates (MHz); None if unknown.
         self.reference_mhz = reference_mhz
@@ -144,6 +147,11 @@ class Workload:
     def task_files(self) -> pl.DataFrame:
         """The table of file accesses: a row per file that a task reads or writes."""
         return self._task_files.clone()
+
+    @property
+    def boots(self) -> pl.DataFrame:
+        """The injected boots: a row per instance, in the order of the requests."""
+        return self._boots.clone()
 
     def durations(self) -> Floats:
         """Compute the run time of each task on unshared cores of its `speed` (s); NaN: unknown."""
@@ -237,6 +245,7 @@ class Workload:
             task_files=self._task_files.filter(~pl.col("task").is_in(list(removed)))
             if removed
             else self._task_files,
+            boots=self._boots,
             reference_mhz=self.reference_mhz,
             epoch_ms=self.epoch_ms,
             cleaned=self.cleaned,
@@ -258,6 +267,7 @@ class Workload:
             and self.fragments.equals(other.fragments)
             and self._files.equals(other._files)
             and self._task_files.equals(other._task_files)
+            and self._boots.equals(other._boots)
         )
 
     __hash__ = None  # type: ignore[assignment]
