@@ -71,6 +71,8 @@ struct CloudPlan {
     double billing_unit = never;  // s; every begun one is billed
     double unit_price = 0.0;
     bool billed_from_request = true;  // otherwise from the allocation of its host
+    // Recorded boots (s), in place of those of the images, see `Rental::boot_record`.
+    std::vector<double> boot_times;
 
     // The price of an instance with a host up to that time.
     [[nodiscard]] double bill(double requested, double placed, double until) const {
@@ -92,6 +94,7 @@ struct Rental {
     double memory = 0.0;
     double seconds = never;  // for which it will be used; infinite: not known
     std::int32_t user = -1;
+    std::uint32_t boot_record = none;  // index of its recorded boot
 };
 
 // What happens to a rented instance, as its client sees it. Found: an earlier client has rented it.

@@ -278,9 +278,22 @@ void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) 
 
 void Clouds::begin_boot(MachineId instance) {
     enter(instance, InstanceState::startup);
+    const std::vector<double>& recorded = plan(instance).boot_times;
+    const std::uint32_t record = world_.rented[instance].rental.boot_record;
+    if (record < recorded.size()) {
+        boot_for(instance, recorded[record]);
+        return;
+    }
     if (const double delay = image(instance).delay; delay > 0)
         set_timer(instance, world_.now() + delay);
     else begin_boot_work(instance);
+}
+
+// A boot of a given time, without work on the cores of the host.
+void Clouds::boot_for(MachineId instance, double time) {
+    world_.rented[instance].boots = true;
+    if (time > 0) set_timer(instance, world_.now() + time);
+    else become_ready(instance);
 }
 
 void Clouds::begin_boot_work(MachineId instance) {

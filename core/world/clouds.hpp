@@ -99,6 +99,7 @@ class Clouds {
     void open_to_client(MachineId instance);
     void begin_start(MachineId instance);
     void begin_boot(MachineId instance);
+    void boot_for(MachineId instance, double time);
     void begin_boot_work(MachineId instance);
     void launch_boot(MachineId instance, double work, double rate);
     void stop_boot(MachineId instance);

@@ -289,6 +289,7 @@ void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
     rental.image = options_.client.image;
     rental.cores = node.cores;
     rental.memory = node.memory;
+    rental.boot_record = node.record;
     if (!node.queue.empty()) rental.user = scheduler.request(node.queue.front()).user;
     if (find_rental_obstacle(scheduler, rental) != nullptr) {
         node.request_at = now + std::max(options_.retry, 1e-3);

@@ -30,6 +30,8 @@ from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from twinloop.engine.platform_columns import MachineTable
     from twinloop.platform import Platform
     from twinloop.platform.clouds import Cloud, ControllerChoice, Image, InstanceType
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 #: Native value for "no limit" of a count, and for "none" of an index.
 _NONE: Final = 2**32 - 1
+_NO_TIMES: Final = np.empty(0)
 
 
 def build_cloud_columns(
@@ -47,8 +50,13 @@ def build_cloud_columns(
     *,
     first_file: int,
     seed: int,
+    boot_times: NDArray[np.float64] = _NO_TIMES,
 ) -> list[dict[str, Any]]:
-    """Build the native columns of the clouds; the images are files from `first_file` on."""
+    """Build the native columns of the clouds; the images are files from `first_file` on.
+
+    Boots of instances with the number of a record take its time in `boot_times` (s), in place of
+    the boots of their images.
+    """
     platform = machines.platform
     images = list_images(platform)
     files = {(each.cloud, each.image.name): (first_file + i, each) for i, each in enumerate(images)}
@@ -88,6 +96,7 @@ def build_cloud_columns(
                 "billing_unit": cloud.billing.unit if cloud.billing else np.inf,
                 "unit_price": cloud.billing.price if cloud.billing else 0.0,
                 "billed_from_request": not cloud.billing or cloud.billing.counted_from == "request",
+                "boot_times": boot_times,
                 "hosts_begin_off": any(isinstance(each, OnDemand) for each in controllers),
                 "controllers": [
                     _make_native(each, seed, platform, cloud)
