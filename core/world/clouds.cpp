@@ -280,7 +280,7 @@ void Clouds::begin_boot(MachineId instance) {
     enter(instance, InstanceState::startup);
     const std::vector<double>& recorded = plan(instance).boot_times;
     const std::uint32_t record = world_.rented[instance].rental.boot_record;
-    if (record < recorded.size()) {
+    if (record < recorded.size() && !std::isnan(recorded[record])) {
         boot_for(instance, recorded[record]);
         return;
     }
