@@ -291,6 +291,7 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
         cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);
         cloud.seed = nb::cast<std::uint64_t>(given["seed"]);
         cloud.boot_times = reals(given, "boot_times");
+        cloud.typical_boot = nb::cast<double>(given["typical_boot"]);
         if (std::ranges::any_of(cloud.boot_times,
                                 [](double each) { return each < 0 || each == never; }))
             throw nb::value_error("a boot time is negative or infinite");

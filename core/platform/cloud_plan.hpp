@@ -85,6 +85,7 @@ struct CloudPlan {
     std::uint64_t seed = 0;           // of random boots and refusals
     // Recorded boots (s), in place of those of the images, see `Rental::boot_record`.
     std::vector<double> boot_times;
+    double typical_boot = std::numeric_limits<double>::quiet_NaN();  // of instances beyond these
 
     // The price of an instance with a host up to that time.
     [[nodiscard]] double bill(double requested, double placed, double until) const {

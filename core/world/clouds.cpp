@@ -328,9 +328,9 @@ void Clouds::end_boot_delay(MachineId instance) {
 double Clouds::known_boot(MachineId instance) const {
     const std::vector<double>& recorded = plan(instance).boot_times;
     const Rental& rental = world_.rented[instance].rental;
-    const bool is_recorded =
-        rental.boot_record < recorded.size() && !std::isnan(recorded[rental.boot_record]);
-    return is_recorded ? recorded[rental.boot_record] : rental.boot_time;
+    double time = plan(instance).typical_boot;
+    if (rental.boot_record < recorded.size()) time = recorded[rental.boot_record];
+    return std::isnan(time) ? rental.boot_time : time;
 }
 
 // A boot of a given time, without work on the cores of the host.
