@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from twinloop.description.errors import InputError
 from twinloop.metrics import ClientMetrics, client_metrics, scheduling_error
 from twinloop.trace import Trace
 
@@ -38,6 +39,7 @@ def observe(
         measured: What was measured in the execution; see `observe_execution`.
         keys: The injected keys.
     """
+    _check_complete(simulated, real)
     values = _list_metrics(client_metrics(simulated))
     boots, instances = real.boots.height, values["instances"] or 0.0
     is_booted = "boot_times" in keys and boots > 0
@@ -61,6 +63,19 @@ def observe_execution(real: Trace) -> Observations:
         return {}
     metrics = _list_metrics(client_metrics(real))
     return {f"{MEASURED_PREFIX}{name}": value for name, value in metrics.items()}
+
+
+def _check_complete(simulated: Trace, real: Trace) -> None:
+    """Raise an error if a task of the execution did not run in the simulation."""
+    ran = real.placements["task"] if _has_placements(real) else real.tasks["id"]
+    missing = ran.filter(~ran.is_in(simulated.placements["task"].implode())).unique()
+    if missing.len():
+        raise InputError(
+            f"{missing.len():,} of {ran.n_unique():,} tasks did not run in the simulation, such as "
+            f"'{missing.sort()[0]}'",
+            kind="not-runnable",
+            remedy="twinloop check EXECUTION lists what is wrong with its tasks",
+        )
 
 
 def _has_placements(real: Trace) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from twinloop.campaign.outcome import evaluate
@@ -54,13 +55,13 @@ class ExecutionRunner:
         loading = evaluate(self._load, job.path)
         if not isinstance(loading.value, _LoadedExecution):
             return [_make_row(key, None, loading.seconds, loading.error) for key, _ in job.runs]
-        execution, sets = loading.value, {each.name: each for _, each in job.runs}
-        rows = []
-        for key, each in job.runs:
-            # The name of the set stands for it in error messages.
-            outcome = evaluate(lambda name: self._simulate(execution, sets[name]), each.name)
-            rows.append(_make_row(key, outcome.value, outcome.seconds, outcome.error))
-        return rows
+        return [self._run(loading.value, key, each) for key, each in job.runs]
+
+    def _run(self, execution: _LoadedExecution, key: str, each: SimulationSet) -> dict[str, Any]:
+        """Simulate a set; return its row of the journal."""
+        name = Path(execution.scenario.workload.path or "").name
+        outcome = evaluate(lambda _: self._simulate(execution, each), name)
+        return _make_row(key, outcome.value, outcome.seconds, outcome.error)
 
     def _load(self, path: str) -> _LoadedExecution:
         trace = read(path)

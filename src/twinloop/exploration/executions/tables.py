@@ -243,7 +243,8 @@ def make_differences(study: ExecutionStudy) -> pl.DataFrame:
     changes = rows.filter(~first).join(reference, on=[*on, "execution"])
     change = _compute_statistics(pl.col("error") - pl.col("reference"), "paired_")
     paired = _add_all_cells(changes).group_by(_KEY).agg(_count(), *change)
-    return _sort(delta.join(paired, on=_KEY, how="left"), study)
+    both = delta.join(paired, on=_KEY, how="left").with_columns(pl.col("executions").fill_null(0))
+    return _sort(both, study)
 
 
 def make_repetitions(study: ExecutionStudy) -> pl.DataFrame:

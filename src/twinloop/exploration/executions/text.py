@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.executions.observations import MEASURED_PREFIX
+from twinloop.exploration.executions.tables import ALL_CELLS
 from twinloop.exploration.text_tables import align_columns
 from twinloop.trace.trace import format_count
 
@@ -21,14 +22,12 @@ def execution_study_to_text(study: ExecutionStudy, top: int = 3) -> str:
     lines = [_describe_progress(study)]
     lines += [f"  failed: {error}" for error in study.errors[:3]]
     lines += [f"  note: {note}" for note in study.notes]
-    baseline = list_error_rows(study.repetitions.filter(pl.col("cell") == "all"), study.metrics)
     for each in study.sets:
         rows = list_error_rows(study.statistics.filter(pl.col("set") == each.name), study.metrics)
         if rows:
             lines += ["", f"{each.name} ({each.description}): mean / median / largest error"]
-            noise = [["noise of repetitions", *row[1:]] for row in baseline]
             header = ["cell", "executions", *study.metrics]
-            lines += align_columns([header, *rows, *noise], right=range(1, len(header)))
+            lines += align_columns([header, *rows, *list_noise_rows(study)], right=range(1, len(header)))
     return join_lines([*lines, *_list_largest(study, top)])
 
 
@@ -49,6 +48,13 @@ def list_error_rows(
         cells = (_format_statistics(values.get(metric), prefix) for metric in metrics)
         rows.append([str(cell), f"{count:,}", *cells])
     return rows
+
+
+def list_noise_rows(study: ExecutionStudy) -> list[list[str]]:
+    """List the row of the errors between repetitions, beside which errors of simulations stand."""
+    baseline = study.repetitions.filter(pl.col("cell") == ALL_CELLS)
+    rows = list_error_rows(baseline, study.metrics)
+    return [["noise of repetitions", *row[1:]] for row in rows]
 
 
 def _format_statistics(row: Mapping[str, Any] | None, prefix: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from twinloop.exploration.executions.text import list_error_rows
+from twinloop.exploration.executions.text import list_error_rows, list_noise_rows
 from twinloop.report.figures.execution_errors import plot_execution_errors
 from twinloop.report.pages.fragments import (
     render_answer,
@@ -144,7 +144,7 @@ def _add_errors(page: Page, study: ExecutionStudy, name: str) -> None:
     page.add_section(
         f"Errors: {name}",
         render_paragraph(f"{each.description[0].upper()}{each.description[1:]}."),
-        _render_statistics(study, statistics),
+        _render_statistics(study, statistics, more=list_noise_rows(study)),
         render_heading("Frequencies"),
         render_table(
             ("metric", "executions", "under 0.05", "under 0.10", "over 0.30"),
@@ -166,12 +166,16 @@ def _add_errors(page: Page, study: ExecutionStudy, name: str) -> None:
     )  # fmt: skip
 
 
-def _render_statistics(study: ExecutionStudy, statistics: pl.DataFrame, prefix: str = "") -> Markup:
+def _render_statistics(
+    study: ExecutionStudy,
+    statistics: pl.DataFrame,
+    prefix: str = "",
+    more: Sequence[Sequence[str]] = (),
+) -> Markup:
     """Render a table with a row per cell: mean, median and maximum of each metric."""
-    known = set(statistics["metric"])
-    metrics = tuple(each for each in study.metrics if each in known)
-    names = ("cell", "executions", *(f"{each}: mean / median / max" for each in metrics))
-    return render_table(names, list_error_rows(statistics, metrics, prefix), numbers=names[1:])
+    names = ("cell", "executions", *(f"{each}: mean / median / max" for each in study.metrics))
+    rows = [*list_error_rows(statistics, study.metrics, prefix), *more]
+    return render_table(names, rows, numbers=names[1:])
 
 
 def _add_baseline(page: Page, study: ExecutionStudy) -> None:
