@@ -1,4 +1,4 @@
-"""Tables of a study over executions: errors, weights and differences, by hand and by a slow twin."""
+"""Tables of a study over executions: errors, weights, differences; by hand and by a slow twin."""
 
 from __future__ import annotations
 

@@ -84,9 +84,10 @@ def test_a_run_without_instances() -> None:
 
 def test_scheduling_error_by_hand() -> None:
     # The instances have the same numbers in the order of their requests, not the same names.
+    nodes = ("n1", "n1", "n2", "n2")
     real = make_run(
         [rent("n1", 0.0, 99.0), rent("n2", 5.0, 99.0)],
-        [place(task, node, 10.0, 20.0) for task, node in zip("wxyz", ("n1", "n1", "n2", "n2"))],
+        [place(task, node, 10.0, 20.0) for task, node in zip("wxyz", nodes, strict=True)],
     )
     twin = make_run(
         [rent("later", 7.0, 99.0), rent("first", 1.0, 99.0)],

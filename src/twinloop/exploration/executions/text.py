@@ -27,7 +27,8 @@ def execution_study_to_text(study: ExecutionStudy, top: int = 3) -> str:
         if rows:
             lines += ["", f"{each.name} ({each.description}): mean / median / largest error"]
             header = ["cell", "executions", *study.metrics]
-            lines += align_columns([header, *rows, *list_noise_rows(study)], right=range(1, len(header)))
+            rows += list_noise_rows(study)
+            lines += align_columns([header, *rows], right=range(1, len(header)))
     return join_lines([*lines, *_list_largest(study, top)])
 
 
