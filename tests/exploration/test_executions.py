@@ -141,6 +141,18 @@ def test_a_base_scenario_and_further_factors(tmp_path: Path, executions: Path) -
         assert row["makespan_s"].item() == client_metrics(tl.simulate(changed)).makespan
 
 
+def test_a_factor_of_some_sets(executions: Path) -> None:
+    name = "policy.options.margin"
+    when = {"levels": [10, 50], "when": {"inject": "predictions"}}
+    factors = {"run": str(executions), "inject": ["best", "predictions"], name: when}
+    found = explore_executions({"factors": factors})
+    assert found.runs.filter(execution=NAME).select("set", name).rows() == [
+        ("best", None),
+        ("predictions, policy.options.margin 10", "10"),
+        ("predictions, policy.options.margin 50", "50"),
+    ]
+
+
 # --- folders and resume ----------------------------------------------------------------------
 
 
@@ -311,6 +323,11 @@ def test_a_simulation_without_all_tasks_has_failed() -> None:
         ({"run": "none"}, "has no factor `inject`"),
         ({"run": [3], "inject": "best"}, "must be the path of a file or folder, or a pattern"),
         ({"run": "runs", "inject": "bst"}, "unknown set 'bst' .*did you mean 'best'"),
+        ({"factors": {"run": {"range": [0, 1]}, "inject": "best"}}, "run: must be a list"),
+        (
+            {"factors": {"run": "runs", "inject": "best"}, "cells": ["strtegy"]},
+            "the label 'strtegy'",
+        ),
         ({"run": "runs", "inject": [["wall_time"]]}, "unknown key 'wall_time'"),
         ({"run": "runs", "inject": [7]}, "must be the name of a preset, or a list of keys"),
         ({"run": "none", "inject": "best"}, "none: .*does not exist"),

@@ -118,6 +118,8 @@ class ExecutionDesign(Description):
         for name, remedy in _REMEDIES.items():
             if name not in self.factors:
                 findings.add(("factors",), f"has no factor `{name}`", remedy, kind="missing-field")
+            elif self.factors[name].range is not None:
+                findings.add(("factors", name), "must be a list", remedy, kind="wrong-type")
         run, inject = self.factors.get(RUN), self.factors.get(INJECT)
         for index, level in enumerate(() if run is None else run.levels):
             if not isinstance(level, str) or not level:

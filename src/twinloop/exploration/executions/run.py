@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from twinloop.campaign import CampaignJournal, coordinator
-from twinloop.description.errors import TwinloopError
-from twinloop.exploration.executions.design import ExecutionDesign, read_execution_design
+from twinloop.description.address import suggest_name
+from twinloop.description.errors import InputError, TwinloopError
+from twinloop.exploration.executions.design import (
+    DEFAULT_CELLS,
+    ExecutionDesign,
+    read_execution_design,
+)
 from twinloop.exploration.executions.measurements import read_measurements
 from twinloop.exploration.executions.plan import ExecutionPlan, plan_execution_runs
 from twinloop.exploration.executions.runner import ExecutionJob, ExecutionRunner
@@ -63,6 +68,7 @@ def explore_executions(
     ):
         try:
             plan = plan_execution_runs(design, allow_code=allow_code)
+            _check_cells(design, plan)
             measured = read_measurements(design.measured, plan.executions)
         except TwinloopError:
             if is_new and study_folder is not None:
@@ -88,6 +94,19 @@ def explore_executions(
     if study_folder is not None:
         study.export(study_folder)
     return study
+
+
+def _check_cells(design: ExecutionDesign, plan: ExecutionPlan) -> None:
+    """Raise an error if no execution has a label that is not one of the default ones."""
+    known = list(dict.fromkeys(label for each in plan.executions for label in each.labels))
+    for index, label in enumerate(design.cells):
+        if label not in (*known, *DEFAULT_CELLS):
+            raise InputError(
+                f"no execution has the label '{label}'",
+                kind="unknown-reference",
+                field=f"cells[{index}]",
+                remedy=suggest_name(label, known) or f"known: {', '.join(known) or 'none'}",
+            )
 
 
 def _run_missing(

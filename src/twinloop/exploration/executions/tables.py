@@ -72,7 +72,7 @@ def make_execution_runs(study: ExecutionStudy) -> pl.DataFrame:
                     **{label: execution.labels.get(label) for label in labels},
                     "set": simulation_set.name,
                     "mode": simulation_set.mode,
-                    **{column: simulation_set.labels[name] for name, column in factors.items()},
+                    **{column: simulation_set.labels.get(name) for name, column in factors.items()},
                     **_select_values(result["kpis"] or {}, measured),
                     "seconds": result["seconds"],
                     "error": result["error"],
