@@ -12,6 +12,7 @@ from tests.report.page_reader import EVIL, PageReader, check_loads_nothing, read
 from twinloop.exploration import ExecutionStudy
 from twinloop.report import plot_execution_errors, write_execution_study_page
 from twinloop.report.figures.execution_errors import (
+    plot_cell_frequencies,
     plot_error_changes,
     plot_error_distributions,
     plot_error_frequencies,
@@ -45,7 +46,8 @@ def test_the_page_has_the_tables_and_the_figures(tmp_path: Path) -> None:
     text, page = write_page(make_sample(), tmp_path)
     check_loads_nothing(text, page)
     assert list(read_figures(page)) == [
-        f"{name}-makespan" for name in ("frequencies", "distributions", "changes", "comparison")
+        f"{name}-makespan"
+        for name in ("frequencies", "cells", "distributions", "changes", "comparison")
     ]
     assert "best (replay): the absolute error of the makespan is 0.150 in the mean" in page.text
     assert "predictions (predict): the absolute error of the makespan is 0.350" in page.text
@@ -66,6 +68,17 @@ def test_frequencies_are_those_of_the_histogram() -> None:
     assert dict(zip(best.x, best.y, strict=True))["0 to 0.05"] == 0.25
     assert dict(zip(predicted.x, predicted.y, strict=True))["0.5 to 0.55"] == 0.5
     assert sum(best.y) == sum(predicted.y) == pytest.approx(1.0)
+
+
+def test_each_cell_has_its_own_frequencies() -> None:
+    """The errors of the first set are 0 and 0.1 in one cell, 0.2 and 0.3 in the other."""
+    first, second = plot_cell_frequencies(make_sample()).data
+    assert (first.name, second.name) == ("p / a", "q / a")
+    found = dict(zip(first.x, first.y, strict=True))
+    assert {label: share for label, share in found.items() if share} == {
+        "0 to 0.05": 0.5,
+        "0.1 to 0.15": 0.5,
+    }
 
 
 def test_distributions_and_changes_are_cumulative() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.exploration.executions.observations import COMPARED
+from twinloop.exploration.executions.tables import ALL_CELLS
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 
@@ -25,10 +26,11 @@ MIN_DRAWN_ERROR: Final = 1e-4
 def plot_execution_errors(study: ExecutionStudy) -> dict[str, Figure]:
     """Plot the figures of all metrics of a study, by name; figures without data are left out.
 
-    For each metric: `frequencies`, `distributions`, `changes` and `comparison`.
+    For each metric: `frequencies`, `cells`, `distributions`, `changes` and `comparison`.
     """
     draw: dict[str, Callable[[ExecutionStudy, str], Figure]] = {
         "frequencies": plot_error_frequencies,
+        "cells": plot_cell_frequencies,
         "distributions": plot_error_distributions,
         "changes": plot_error_changes,
         "comparison": plot_simulated_over_measured,
@@ -48,25 +50,49 @@ def plot_error_frequencies(study: ExecutionStudy, metric: str = "makespan") -> F
 
     Every cell has the same weight, whatever its number of executions.
     """
-    bins = study.histogram.filter((pl.col("metric") == metric) & (pl.col("cell") == "all"))
+    bins = study.histogram.filter((pl.col("metric") == metric) & (pl.col("cell") == ALL_CELLS))
     _require_data(bins, metric)
     figure = create_figure(f"Frequencies of errors: {metric}")
     for rows, name, colour in _list_sets(study, bins):
-        labels = [_label_bin(row["from"], row["to"]) for row in rows.iter_rows(named=True)]
-        figure.add_bar(
-            x=labels, y=rows["share"].to_list(), name=name, marker={"color": colour},
-            customdata=rows.select("executions").rows(),
-            hovertemplate="%{x}: %{y:.1%}, %{customdata[0]} executions<extra></extra>",
-            meta={"columns": {"x": "absolute error", "y": "weighted share",
-                              "customdata": ["executions"]}},
-        )  # fmt: skip
+        _add_bars(figure, rows, name, colour)
+    _label_frequencies(figure, metric)
+    return attach_notes(figure, ["each cell of labels has the same weight"])
+
+
+def plot_cell_frequencies(study: ExecutionStudy, metric: str = "makespan") -> Figure:
+    """Plot the share of executions in each interval of the error, by cell of the first set."""
+    first = study.sets[0]
+    bins = study.histogram.filter(
+        (pl.col("metric") == metric) & (pl.col("set") == first.name) & (pl.col("cell") != ALL_CELLS)
+    )
+    _require_data(bins, metric)
+    figure = create_figure(f"Frequencies of errors by cell: {metric}, {first.name} ({first.mode})")
+    for index, ((cell,), rows) in enumerate(bins.group_by("cell", maintain_order=True)):
+        colour = colours.GROUPS[index % len(colours.GROUPS)]
+        _add_bars(figure, rows, escape_label(str(cell)), colour)
+    _label_frequencies(figure, metric)
+    return figure
+
+
+def _add_bars(figure: Figure, bins: pl.DataFrame, name: str, colour: Any) -> None:
+    """Add the bars of a histogram."""
+    labels = [_label_bin(row["from"], row["to"]) for row in bins.iter_rows(named=True)]
+    figure.add_bar(
+        x=labels, y=bins["share"].to_list(), name=name, marker={"color": colour},
+        customdata=bins.select("executions").rows(),
+        hovertemplate="%{x}: %{y:.1%}, %{customdata[0]} executions<extra></extra>",
+        meta={"columns": {"x": "absolute error", "y": "weighted share",
+                          "customdata": ["executions"]}},
+    )  # fmt: skip
+
+
+def _label_frequencies(figure: Figure, metric: str) -> None:
     figure.update_layout(
         barmode="group",
         xaxis={"title": {"text": f"absolute error of the {metric}"}, "type": "category"},
         yaxis={"title": {"text": "share of executions"}, "tickformat": ".0%"},
         hovermode="closest",
     )
-    return attach_notes(figure, ["each cell of labels has the same weight"])
 
 
 def plot_error_distributions(study: ExecutionStudy, metric: str = "makespan") -> Figure:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from twinloop.exploration.executions.tables import ALL_CELLS
 from twinloop.exploration.executions.text import list_error_rows, list_noise_rows
 from twinloop.report.figures.execution_errors import plot_execution_errors
 from twinloop.report.pages.fragments import (
@@ -45,6 +46,7 @@ _DEFINITIONS: Final = (
 )
 _GUIDES: Final = {
     "frequencies": "High bars on the left are small errors.",
+    "cells": "Cells with high bars on the left are simulated well.",
     "distributions": "A curve further to the left has smaller errors.",
     "changes": "Executions to the right of zero have a larger error than in the first set.",
     "comparison": "Points on the dotted line are simulated exactly.",
@@ -89,7 +91,7 @@ def write_execution_study_page(
 def describe_errors(study: ExecutionStudy) -> list[str]:
     """Describe the errors of the makespan in each set, with its mode, in a sentence each."""
     sentences = []
-    rows = study.statistics.filter((pl.col("cell") == "all") & (pl.col("metric") == "makespan"))
+    rows = study.statistics.filter((pl.col("cell") == ALL_CELLS) & (pl.col("metric") == "makespan"))
     by_set = {row["set"]: row for row in rows.iter_rows(named=True)}
     for each in study.sets:
         if each.name in by_set:
@@ -140,26 +142,14 @@ def _add_errors(page: Page, study: ExecutionStudy, name: str) -> None:
     if not statistics.height:
         return
     each = next(each for each in study.sets if each.name == name)
-    frequencies = study.frequencies.filter((pl.col("set") == name) & (pl.col("cell") == "all"))
+    frequencies = study.frequencies.filter(pl.col("set") == name)
     page.add_section(
         f"Errors: {name}",
         render_paragraph(f"{each.description[0].upper()}{each.description[1:]}."),
         _render_statistics(study, statistics, more=list_noise_rows(study)),
         render_heading("Frequencies"),
-        render_table(
-            ("metric", "executions", "under 0.05", "under 0.10", "over 0.30"),
-            [
-                (
-                    row["metric"], f"{row['executions']:,}",
-                    *(
-                        f"{100 * row[limit]:.1f} % ({row[f'{limit}_count']:,})"
-                        for limit in ("under_0.05", "under_0.10", "over_0.30")
-                    ),
-                )
-                for row in frequencies.iter_rows(named=True)
-            ],
-            numbers=("executions", "under 0.05", "under 0.10", "over 0.30"),
-        ),
+        _render_frequencies(frequencies.filter(pl.col("cell") == ALL_CELLS)),
+        render_details("by cell", _render_frequencies(frequencies)),
         render_note(
             "in the frequencies each cell has the same weight; numbers of executions in brackets"
         ),
@@ -176,6 +166,21 @@ def _render_statistics(
     names = ("cell", "executions", *(f"{each}: mean / median / max" for each in study.metrics))
     rows = [*list_error_rows(statistics, study.metrics, prefix), *more]
     return render_table(names, rows, numbers=names[1:])
+
+
+def _render_frequencies(frequencies: pl.DataFrame) -> Markup:
+    limits = {"under_0.05": "under 0.05", "under_0.10": "under 0.10", "over_0.30": "over 0.30"}
+    rows = [
+        (
+            row["cell"],
+            row["metric"],
+            f"{row['executions']:,}",
+            *(f"{100 * row[limit]:.1f} % ({row[f'{limit}_count']:,})" for limit in limits),
+        )
+        for row in frequencies.iter_rows(named=True)
+    ]
+    names = ("cell", "metric", "executions", *limits.values())
+    return render_table(names, rows, numbers=names[2:])
 
 
 def _add_baseline(page: Page, study: ExecutionStudy) -> None:
