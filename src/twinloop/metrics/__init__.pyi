@@ -1,3 +1,4 @@
+from .broker_metrics import ClientMetrics, client_metrics, scheduling_error
 from .catalogue import FIGURES, Figure
 from .cloud_meters import energy_by_meter, meter_readings
 from .cloud_service_levels import service_levels
@@ -30,6 +31,7 @@ from .trace_figures import Figures, figures
 __all__ = [
     "FIGURES",
     "BatchMeans",
+    "ClientMetrics",
     "ConfidenceInterval",
     "Cost",
     "Difference",
@@ -41,6 +43,7 @@ __all__ = [
     "busy_cores",
     "busy_nodes",
     "carbon",
+    "client_metrics",
     "completions",
     "confidence_interval",
     "cores_in_use",
@@ -54,6 +57,7 @@ __all__ = [
     "per_task",
     "per_user",
     "queue_length",
+    "scheduling_error",
     "service_levels",
     "submissions",
     "terminations",

@@ -38,7 +38,7 @@ class Rentals:
     downtime: float
 
 
-def _list_clouds(trace: Trace) -> list[Mapping[str, Any]]:
+def list_clouds(trace: Trace) -> list[Mapping[str, Any]]:
     """Return the descriptions of the clouds in the scenario of a run; without one, none."""
     platform = (trace.manifest.scenario or {}).get("platform")
     clouds = platform.get("clouds") if isinstance(platform, Mapping) else None
@@ -48,7 +48,7 @@ def _list_clouds(trace: Trace) -> list[Mapping[str, Any]]:
 def compute_rentals(trace: Trace, window: MeasurementWindow) -> Rentals | None:
     """Compute the figures of the instances requested in the window; None without clouds."""
     rented = trace.instances.drop_nulls("cloud")
-    clouds = _list_clouds(trace)
+    clouds = list_clouds(trace)
     if rented.is_empty() and not clouds:
         return None
     if not window.is_unbounded:
