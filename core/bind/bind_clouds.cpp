@@ -26,7 +26,7 @@ nb::dict rentals(const WorldHandle& self) {
         rows.push_back(state.records.rentals[i]);
     for (const RentedInstance& each : state.rented)
         if (each.serial != none && state.records.recording.placements)
-            rows.push_back({each.serial, each.rental, each.host,
+            rows.push_back({each.serial, each.rental, each.is_reserved, each.host,
                             each.is_later ? unknown : each.requested, each.period,
                             each.is_later ? unknown : each.ready, unknown, RentalEnd::none,
                             RentalTotals::price((*state.scenario->clouds)[each.rental.cloud], each,
@@ -45,6 +45,8 @@ nb::dict rentals(const WorldHandle& self) {
     add("user", [](const RentalRow& row) { return row.rental.user; });
     add("cores", [](const RentalRow& row) { return row.rental.cores; });
     add("memory", [](const RentalRow& row) { return row.rental.memory; });
+    add("bid", [](const RentalRow& row) { return row.rental.bid; });
+    add("reserved", [](const RentalRow& row) { return std::uint8_t{row.is_reserved}; });
     add("host", [](const RentalRow& row) { return row.host; });
     add("requested", [](const RentalRow& row) { return row.requested; });
     add("placed", [](const RentalRow& row) { return row.placed; });
@@ -218,7 +220,14 @@ void require_done(const char* why) {
 Rental rental_from(const Held<World>& run, std::uint16_t cloud, std::uint16_t type,
                    std::uint16_t image, double cores, double memory, std::int32_t user) {
     if (cloud >= run->state().clouds.size()) throw nb::index_error("there is no such cloud");
-    return {cloud, type, image, cores, memory, never, user};
+    Rental rental;
+    rental.cloud = cloud;
+    rental.type = type;
+    rental.image = image;
+    rental.cores = cores;
+    rental.memory = memory;
+    rental.user = user;
+    return rental;
 }
 
 template <InstanceRequest wanted>

@@ -54,6 +54,7 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
             tasks.edit(id).missing_parents = task(id).parents;
     set_submission_timer();
     set_outage_timer();
+    for (std::size_t c = 0; c < clouds.size(); ++c) set_price_timer(c);
 }
 
 void WorldState::set_sharing() {
@@ -158,6 +159,19 @@ void WorldState::set_outage_timer() {
     } else {
         simulation.stop_timer(outage);
     }
+}
+
+void WorldState::set_price_timer(std::size_t cloud) {
+    const SpotPrices& spot = (*scenario->clouds)[cloud].billing.spot;
+    if (!spot.used()) return;
+    EventId& timer = clouds[cloud].price;
+    if (timer == none)
+        timer = simulation.add_timer(EventKind::machine, make_token(Subject::price, cloud));
+    // After outages, recoveries and transitions at the same time.
+    constexpr std::uint64_t after = std::uint64_t{1} << 34;
+    if (const double next = spot.next_change(now()); next < never)
+        simulation.set_timer(timer, next, after + cloud);
+    else if (simulation.timer_set(timer)) simulation.stop_timer(timer);
 }
 
 void WorldState::record_use(MachineId machine) {

@@ -1447,6 +1447,12 @@ class View:
         The machines that are rented instances, also those that have not started yet.
         """
 
+    @property
+    def spot_prices(self) -> tuple[float | None, ...]:
+        """
+        The present spot price of each cloud, for its client; None if it has none.
+        """
+
     def is_starting(self, task: int) -> bool:
         """Of a cloud: whether an instance has not reached the end of its boot."""
 

@@ -88,6 +88,10 @@ class Broker : public Controller {
     [[nodiscard]] std::uint32_t node_on(MachineId machine) const {
         return machine < on_machine_.size() ? on_machine_[machine] : no_node;
     }
+    [[nodiscard]] bool bids() const { return !std::isnan(options_.client.bid); }
+    [[nodiscard]] bool is_outbid(const SchedulerState& scheduler) const {
+        return twinloop::is_outbid(scheduler, options_.client.cloud, options_.client.bid);
+    }
     void insert(std::uint32_t node);
     // The first scan at this time or later.
     [[nodiscard]] double next_scan(double time) const;

@@ -72,7 +72,8 @@ class OneInstance final : public Controller {
         rental.image = options_.image;
         rental.cores = type.cores;
         rental.memory = type.memory;
-        instance_ = scheduler.rent(rental);
+        rental.bid = options_.bid;
+        if (!is_outbid(scheduler, rental.cloud, rental.bid)) instance_ = scheduler.rent(rental);
     }
 
     ClientOptions options_;

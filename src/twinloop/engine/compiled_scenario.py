@@ -188,6 +188,7 @@ class CompiledScenario:
                     self.names.users,
                     first_file=files,
                     seed=scenario.seed,
+                    epoch_ms=self.epoch_ms,
                     boot_times=self.workload.boots["boot_time"].fill_null(np.nan).to_numpy(),
                 )
             )
