@@ -31,10 +31,11 @@ def choose(name: str, **options: Any) -> dict[str, Any]:
 
 def find_bill(sim: Simulation) -> float:
     """Return the bill of a run, which is the same by the trace and by the native figures."""
-    bill = metrics.figures(sim.trace()).rentals.bill
-    assert bill == sim.kpis()["bill"]
-    assert bill is not None
-    return bill
+    rentals = metrics.figures(sim.trace()).rentals
+    assert rentals is not None
+    assert rentals.bill is not None
+    assert rentals.bill == sim.kpis()["bill"]
+    return rentals.bill
 
 
 # --- units of time --------------------------------------------------------------------------------
