@@ -218,7 +218,8 @@ void require_done(const char* why) {
 }
 
 Rental rental_from(const Held<World>& run, std::uint16_t cloud, std::uint16_t type,
-                   std::uint16_t image, double cores, double memory, std::int32_t user) {
+                   std::uint16_t image, double cores, double memory, std::int32_t user,
+                   double bid) {
     if (cloud >= run->state().clouds.size()) throw nb::index_error("there is no such cloud");
     Rental rental;
     rental.cloud = cloud;
@@ -227,6 +228,7 @@ Rental rental_from(const Held<World>& run, std::uint16_t cloud, std::uint16_t ty
     rental.cores = cores;
     rental.memory = memory;
     rental.user = user;
+    rental.bid = bid;
     return rental;
 }
 
@@ -257,14 +259,14 @@ void bind_orders(nb::class_<WorldHandle>& run) {
     run.def(
            "rent",
            [](WorldHandle& self, std::uint16_t cloud, std::uint16_t type, std::uint16_t image,
-              double cores, double memory, std::int32_t user, double validity) {
+              double cores, double memory, std::int32_t user, double validity, double bid) {
                const auto held = self.hold();
-               const MachineId instance =
-                   held->rent(rental_from(held, cloud, type, image, cores, memory, user), validity);
+               const MachineId instance = held->rent(
+                   rental_from(held, cloud, type, image, cores, memory, user, bid), validity);
                return std::make_tuple(instance, held->scheduler().rental_number(instance));
            },
            nb::arg("cloud"), nb::arg("type"), nb::arg("image"), nb::arg("cores"), nb::arg("memory"),
-           nb::arg("user") = -1, nb::arg("validity") = unknown,
+           nb::arg("user") = -1, nb::arg("validity") = unknown, nb::arg("bid") = unknown,
            "Rent an instance and return its machine and its rental; with a validity (s), only an "
            "allocation that expires unless it is used.")
         .def("use_allocation", &carry_out<&Clouds::use>, nb::arg("instance"))
@@ -302,22 +304,22 @@ void bind_orders(nb::class_<WorldHandle>& run) {
                 const MachineId machine = instance_at(held, instance);
                 const Rental& now = held->state().rented[machine].rental;
                 require_done(held->clouds().leave_cloud(
-                    machine,
-                    rental_from(held, cloud, type, image, now.cores, now.memory, now.user)));
+                    machine, rental_from(held, cloud, type, image, now.cores, now.memory, now.user,
+                                         unknown)));
             },
             nb::arg("instance"), nb::arg("cloud"), nb::arg("type"), nb::arg("image"))
         .def(
             "rent_together",
             [](WorldHandle& self, std::uint32_t count, std::uint16_t cloud, std::uint16_t type,
-               std::uint16_t image, double cores, double memory, std::int32_t user) {
+               std::uint16_t image, double cores, double memory, std::int32_t user, double bid) {
                 const auto held = self.hold();
                 const std::uint32_t first = held->scheduler().rental_count();
                 (void)held->rent_together(
-                    rental_from(held, cloud, type, image, cores, memory, user), count);
+                    rental_from(held, cloud, type, image, cores, memory, user, bid), count);
                 return first;
             },
             nb::arg("count"), nb::arg("cloud"), nb::arg("type"), nb::arg("image"), nb::arg("cores"),
-            nb::arg("memory"), nb::arg("user") = -1,
+            nb::arg("memory"), nb::arg("user") = -1, nb::arg("bid") = unknown,
             "Rent equal instances that start together and return the first of their rentals, which "
             "are consecutive.")
         .def(

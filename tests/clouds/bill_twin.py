@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +26,7 @@ class Rental:
     end: float | None = None
     reason: str | None = None
     price: float | None = None
-    tariff: str = field(default="on-demand")
+    tariff: str | None = None
 
 
 def list_rentals(trace: Trace) -> list[Rental]:
@@ -37,13 +37,15 @@ def list_rentals(trace: Trace) -> list[Rental]:
         if row["requested"] is not None:
             begin = row["requested"]
         if begin is not None:
-            rentals.append(Rental(row, begin, ready=row["ready"]))
+            # One that was used in another cloud has been ready there.
+            same = rentals and rentals[-1].row["instance"] == row["instance"]
+            ready = rentals[-1].ready if same else row["ready"]
+            rentals.append(Rental(row, begin, ready=ready, tariff=row["tariff"]))
             begin = None
         rental = rentals[-1]
         rental.placed = row["start"] if rental.placed is None else rental.placed
         if row["reason"] not in CHANGES:
             rental.end, rental.reason, rental.price = row["end"], row["reason"], row["price"]
-            rental.tariff = row["tariff"]
             # The next row is the rental of the same instance in another cloud.
             begin = row["end"] if row["reason"] == "left" else None
     return rentals
