@@ -165,6 +165,7 @@ struct CloudState {
     double next_start = -never;       // of an instance, by the delay between two of them
     EventId price = none;             // timer of the next spot price
     std::uint32_t reserved = 0;       // instances with the price of reserved ones
+    std::uint32_t bidding = 0;        // instances at spot prices
     bool call = false;                // its controller is to be called in this instant
     double noted_queue = 0.0;         // instances in the queue, in the last notice
     double noted_free = 0.0;          // free cores, likewise

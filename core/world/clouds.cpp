@@ -461,28 +461,35 @@ bool Clouds::is_outbid(MachineId instance) const {
 void Clouds::choose_tariff(MachineId instance) {
     RentedInstance& mine = world_.rented[instance];
     CloudState& cloud = world_.clouds[mine.rental.cloud];
-    mine.is_reserved = !mine.rental.is_spot() && cloud.reserved < plan(instance).billing.reserved;
+    if (mine.rental.is_spot()) {
+        if (cloud.bidding++ == 0) world_.set_price_timer(mine.rental.cloud);
+        return;
+    }
+    mine.is_reserved = cloud.reserved < plan(instance).billing.reserved;
     if (mine.is_reserved) ++cloud.reserved;
 }
 
 void Clouds::leave_tariff(MachineId instance) {
     RentedInstance& mine = world_.rented[instance];
-    if (std::exchange(mine.is_reserved, false)) --world_.clouds[mine.rental.cloud].reserved;
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    if (mine.rental.is_spot() && --cloud.bidding == 0) world_.set_price_timer(mine.rental.cloud);
+    if (std::exchange(mine.is_reserved, false)) --cloud.reserved;
 }
 
 void Clouds::change_price(std::size_t cloud) {
+    const double price = (*world_.scenario->clouds)[cloud].billing.spot.at(world_.now());
     for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
         const RentedInstance& mine = world_.rented[instance];
         // A request that has not been accepted is refused then.
         if (mine.serial == none || mine.state == InstanceState::requested ||
-            mine.rental.cloud != cloud || !is_outbid(instance))
+            mine.rental.cloud != cloud || !(mine.rental.bid < price))
             continue;
         MachineChanges(world_).interrupt_tasks(instance);
         finish(instance, std::isnan(mine.placed) ? RentalEnd::refused : RentalEnd::interrupted);
     }
     world_.set_price_timer(cloud);
-    // Clients that wait for a lower price.
-    world_.call = true;
+    // A client may wait for a lower price.
+    if (world_.bids) world_.call = true;
 }
 
 void Clouds::charge_transfer(MachineId machine, StoreId store, bool reads, double bytes) {

@@ -54,7 +54,6 @@ WorldState::WorldState(std::shared_ptr<const Scenario> its_scenario,
             tasks.edit(id).missing_parents = task(id).parents;
     set_submission_timer();
     set_outage_timer();
-    for (std::size_t c = 0; c < clouds.size(); ++c) set_price_timer(c);
 }
 
 void WorldState::set_sharing() {
@@ -169,7 +168,8 @@ void WorldState::set_price_timer(std::size_t cloud) {
         timer = simulation.add_timer(EventKind::machine, make_token(Subject::price, cloud));
     // After outages, recoveries and transitions at the same time.
     constexpr std::uint64_t after = std::uint64_t{1} << 34;
-    if (const double next = spot.next_change(now()); next < never)
+    const bool needed = bids || clouds[cloud].bidding > 0;
+    if (const double next = spot.next_change(now()); next < never && needed)
         simulation.set_timer(timer, next, after + cloud);
     else if (simulation.timer_set(timer)) simulation.stop_timer(timer);
 }

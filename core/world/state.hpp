@@ -114,6 +114,7 @@ struct WorldState {
     bool asks_for_possible = false;
     std::uint64_t events = 0;
     bool call = false;    // the controller is to be called in this instant
+    bool bids = false;    // it may rent at spot prices
     EventId submissions;  // timers
     EventId outage;
     EventId decision;
@@ -190,6 +191,7 @@ struct WorldState {
     void save_work(TaskId id, double seconds);
     void set_submission_timer();
     void set_outage_timer();
+    // Changes of the spot price are events while a client or an instance depends on them.
     void set_price_timer(std::size_t cloud);
     void open_staging();
     MachineId add_machine(const MachineSpec& spec, std::shared_ptr<const PowerModel> power);

@@ -68,6 +68,9 @@ void World::connect() {
         has_foreign_provider_ = has_foreign_provider_ || providers_[cloud]->foreign();
     }
     state_.simulation.set_client(this);
+    state_.bids = foreign_ || controller_->bids();
+    for (std::size_t cloud = 0; cloud < state_.clouds.size(); ++cloud)
+        state_.set_price_timer(cloud);
     if (state_.is_shared() && state_.records.recording.use)
         state_.simulation.add_observer(&use_recorder_);
 }

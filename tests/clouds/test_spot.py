@@ -241,12 +241,21 @@ def test_a_request_that_arrives_at_a_higher_price_is_refused() -> None:
     assert sim.tasks["status"].to_list() == ["completed"]
 
 
-def test_prices_change_nothing_for_instances_without_bids() -> None:
+@pytest.mark.parametrize("name", CLIENTS)
+def test_prices_change_nothing_for_instances_without_bids(name: str) -> None:
     tasks = [make_task(i, submit=3 * i, run_time=20) for i in range(5)]
-    plain = finish([make_host()], tasks, billing=UNIT)
-    priced = finish([make_host()], tasks, **spot())
+    types = [{"name": "small", "cores": 1}]
+    plain = finish([make_host()], tasks, policy=name, types=types, billing=UNIT)
+    priced = finish([make_host()], tasks, policy=name, types=types, **spot())
     assert priced.trace().instances.equals(plain.trace().instances)
-    assert list_times(priced) == list_times(plain)
+    assert priced.kpis() == pytest.approx(plain.kpis(), nan_ok=True)
+
+
+def test_a_run_that_waits_in_vain_does_not_wait_for_prices_without_bids() -> None:
+    # No instance is requested for the task.
+    sim = start([make_host()], [make_task(0)], policy="manual", **spot())
+    sim.run()
+    assert sim.now == 0.0
 
 
 def test_a_copy_continues_in_the_same_way() -> None:

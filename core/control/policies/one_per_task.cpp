@@ -1,5 +1,6 @@
 // The client of a cloud that rents an instance for every task, and gives it back after the task.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ class OnePerTask final : public Controller {
     [[nodiscard]] bool spreads() const override { return false; }
     // It gives back the instance of the last task.
     [[nodiscard]] bool decides_when_idle() const override { return true; }
+    [[nodiscard]] bool bids() const override { return !std::isnan(options_.bid); }
 
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
         const CloudPlan& cloud = scheduler.clouds()[options_.cloud];
