@@ -246,7 +246,7 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
 // An empty description: nothing is billed.
 BillingPlan billing_from(const nb::dict& given) {
     BillingPlan billing;
-    if (given.size() == 0) return billing;
+    if (given.empty()) return billing;
     billing.unit = nb::cast<double>(given["unit"]);
     billing.from_request = nb::cast<bool>(given["from_request"]);
     billing.reserved = nb::cast<std::uint32_t>(given["reserved"]);

@@ -28,7 +28,7 @@ struct SpotPrices {
     [[nodiscard]] bool used() const { return !times.empty(); }
     [[nodiscard]] double at(double time) const {
         const auto next = std::ranges::upper_bound(times, time);
-        return prices[next == times.begin() ? 0 : std::size_t(next - times.begin()) - 1];
+        return next == times.begin() ? prices.front() : prices[next - times.begin() - 1];
     }
     [[nodiscard]] double next_change(double time) const {
         const auto next = std::ranges::upper_bound(times, time);

@@ -166,6 +166,7 @@ struct CloudState {
     EventId price = none;             // timer of the next spot price
     std::uint32_t reserved = 0;       // instances with the price of reserved ones
     std::uint32_t bidding = 0;        // instances at spot prices
+    double least_bid = never;         // of these, or lower
     bool call = false;                // its controller is to be called in this instant
     double noted_queue = 0.0;         // instances in the queue, in the last notice
     double noted_free = 0.0;          // free cores, likewise

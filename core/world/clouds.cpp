@@ -462,6 +462,7 @@ void Clouds::choose_tariff(MachineId instance) {
     RentedInstance& mine = world_.rented[instance];
     CloudState& cloud = world_.clouds[mine.rental.cloud];
     if (mine.rental.is_spot()) {
+        cloud.least_bid = std::min(cloud.least_bid, mine.rental.bid);
         if (cloud.bidding++ == 0) world_.set_price_timer(mine.rental.cloud);
         return;
     }
@@ -476,18 +477,24 @@ void Clouds::leave_tariff(MachineId instance) {
     if (std::exchange(mine.is_reserved, false)) --cloud.reserved;
 }
 
-void Clouds::change_price(std::size_t cloud) {
-    const double price = (*world_.scenario->clouds)[cloud].billing.spot.at(world_.now());
-    for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
-        const RentedInstance& mine = world_.rented[instance];
-        // A request that has not been accepted is refused then.
-        if (mine.serial == none || mine.state == InstanceState::requested ||
-            mine.rental.cloud != cloud || !(mine.rental.bid < price))
-            continue;
-        MachineChanges(world_).interrupt_tasks(instance);
-        finish(instance, std::isnan(mine.placed) ? RentalEnd::refused : RentalEnd::interrupted);
+void Clouds::change_price(std::size_t at) {
+    const double price = (*world_.scenario->clouds)[at].billing.spot.at(world_.now());
+    CloudState& cloud = world_.clouds[at];
+    if (cloud.least_bid < price) {
+        cloud.least_bid = never;
+        for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
+            const RentedInstance& mine = world_.rented[instance];
+            if (mine.serial == none || mine.rental.cloud != at || !mine.rental.is_spot()) continue;
+            // A request that has not been accepted is refused then.
+            if (mine.rental.bid >= price || mine.state == InstanceState::requested) {
+                cloud.least_bid = std::min(cloud.least_bid, mine.rental.bid);
+                continue;
+            }
+            MachineChanges(world_).interrupt_tasks(instance);
+            finish(instance, std::isnan(mine.placed) ? RentalEnd::refused : RentalEnd::interrupted);
+        }
     }
-    world_.set_price_timer(cloud);
+    world_.set_price_timer(at);
     // A client may wait for a lower price.
     if (world_.bids) world_.call = true;
 }

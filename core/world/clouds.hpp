@@ -43,7 +43,7 @@ class Clouds {
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
     // Spot instances whose bids are lower than the new price end.
-    void change_price(std::size_t cloud);
+    void change_price(std::size_t at);
     // A transfer of a file of a task has ended, between its machine and a store.
     void charge_transfer(MachineId machine, StoreId store, bool reads, double bytes);
 
