@@ -283,7 +283,10 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
                  nb::cast<StoreId>(image["store"]),
                  cachings.at(nb::cast<std::string>(image["caching"])),
                  nb::cast<double>(image["delay"]), nb::cast<double>(image["work"]),
-                 nb::cast<double>(image["limit"])});
+                 nb::cast<double>(image["limit"]), nb::cast<double>(image["per_booting"]),
+                 reals(image, "factors"), reals(image, "slow_times"),
+                 nb::cast<double>(image["slow_share"]), nb::cast<double>(image["failed_share"]),
+                 nb::cast<double>(image["refused_share"])});
         }
         for (const nb::handle one : nb::cast<nb::list>(given["types"])) {
             const auto type = nb::cast<nb::dict>(one);
@@ -307,10 +310,11 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
             nb::cast<NodeId>(given["client_node"]), nb::cast<NodeId>(given["controller_node"]),
             nb::cast<double>(given["request_bytes"]), nb::cast<double>(given["reply_bytes"])};
         cloud.billing = billing_from(nb::cast<nb::dict>(given["billing"]));
+        cloud.seed = nb::cast<std::uint64_t>(given["seed"]);
         cloud.boot_times = reals(given, "boot_times");
         if (std::ranges::any_of(cloud.boot_times,
-                                [](double each) { return !(each >= 0 && each < never); }))
-            throw nb::value_error("a boot time is negative or not a finite number");
+                                [](double each) { return each < 0 || each == never; }))
+            throw nb::value_error("a boot time is negative or infinite");
         self.providers.emplace_back(given["controllers"], given["names"]);
     }
     self.scenario->clouds = std::move(clouds);

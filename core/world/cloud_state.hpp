@@ -54,6 +54,7 @@ struct RentedInstance {
     bool is_reserved = false;  // it has the price of reserved instances
     InstanceState state = InstanceState::destroyed;
     bool boots = false;  // the work of its boot has begun
+    bool fails = false;  // at the end of the delay of its boot
     ClientView view = ClientView::waits;
     MachineId host = no_machine;
     EventId timer = none;
@@ -168,6 +169,8 @@ struct CloudState {
     std::uint32_t bidding = 0;        // instances at spot prices
     double least_bid = never;         // of these, or lower
     bool call = false;                // its controller is to be called in this instant
+    std::uint32_t booting = 0;        // instances in startup
+    std::uint64_t draws = 0;          // random numbers so far
     double noted_queue = 0.0;         // instances in the queue, in the last notice
     double noted_free = 0.0;          // free cores, likewise
 };
