@@ -426,3 +426,32 @@ def test_the_bill_is_that_of_the_slow_twin(
         ends = {each.end for each in rentals}
         if rental.requested not in ends:
             assert (rental.tariff == "reserved") == is_reserved
+
+
+@given(
+    tasks=st.lists(st.tuples(st.integers(0, 30), st.floats(0.5, 40)), min_size=1, max_size=8),
+    budget=st.sampled_from([0.0, 0.2, 0.7, 1.5, 4.0]),
+    price=st.sampled_from([0.07, 0.1, 0.5]),
+    reserved=st.fixed_dictionaries(
+        {"instances": st.integers(1, 2), "price": st.sampled_from([0.0, 0.03, 0.2])},
+        optional={"upfront": st.sampled_from([0.1, 0.3])},
+    ),
+    begin=st.sampled_from(["request", "start"]),
+)
+@examples(30)
+def test_a_budget_is_kept_with_every_tariff(
+    tasks: list[tuple[int, float]],
+    budget: float,
+    price: float,
+    reserved: dict[str, Any],
+    begin: str,
+) -> None:
+    sim = finish(
+        [make_host("a b", cores=2)],
+        [make_task(i, at, length) for i, (at, length) in enumerate(tasks)],
+        policy=choose("budget", budget=budget, margin=0),
+        types=[{"name": "small", "cores": 1, "price": price}],
+        billing={"unit": "10s", "price": 9, "from": begin, "reserved": reserved},
+    )
+    upfront = reserved["instances"] * reserved.get("upfront", 0.0)
+    assert find_bill(sim) <= max(budget, upfront) * (1 + 1e-9)
