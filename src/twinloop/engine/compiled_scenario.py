@@ -188,6 +188,7 @@ class CompiledScenario:
                     self.names.users,
                     first_file=files,
                     seed=scenario.seed,
+                    epoch_ms=self.epoch_ms,
                     boot_times=_list_boot_times(self.workload.boots["boot_time"]),
                 )
             )
