@@ -198,6 +198,7 @@ class PythonPolicy final : public Controller {
         if (nb::hasattr(state_, "decide_when_idle"))
             decides_when_idle_ = nb::cast<bool>(state_.attr("decide_when_idle"));
         listens_ = nb::hasattr(state_, "instance_changed");
+        has_continues_ = nb::hasattr(state_, "continues");
     }
 
     ~PythonPolicy() override = default;
@@ -220,6 +221,10 @@ class PythonPolicy final : public Controller {
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
     [[nodiscard]] Overcommit overcommit() const override { return {.cores = ratio_}; }
     [[nodiscard]] bool decides_when_idle() const override { return decides_when_idle_; }
+    [[nodiscard]] bool continues() const override {
+        if (!has_continues_) return false;
+        return nb::cast<bool>(state_.attr("continues"));
+    }
     // The instances of a client do not exist before it rents them.
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
         return !scheduler.clouds().empty() || Controller::possible(scheduler, task);
@@ -455,6 +460,7 @@ class PythonPolicy final : public Controller {
     nb::handle decision_;  // that is being converted
     double ratio_ = 1.0;
     bool decides_when_idle_ = false;
+    bool has_continues_ = false;
     bool listens_ = false;                                   // to changes of instances
     std::vector<std::pair<MachineId, RentalEvent>> events_;  // since the last decision
     std::vector<std::int64_t> chosen_;
@@ -743,6 +749,12 @@ void bind_policies(nb::module_& module) {
                 return self.get().planned_time(task_at(self.get(), task));
             },
             nb::arg("task"), "The planned run time of a task (s).")
+        .def(
+            "predicted_time",
+            [](const View& self, std::int64_t task) {
+                return self.get().predicted_time(task_at(self.get(), task));
+            },
+            nb::arg("task"), "The run time that the user predicts (s).")
         .def(
             "submit",
             [](const View& self, std::int64_t task) {

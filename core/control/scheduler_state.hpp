@@ -56,6 +56,11 @@ class SchedulerState {
     }
     // The run time that schedulers plan with (s).
     [[nodiscard]] double planned_time(TaskId task) const { return states_[task].time; }
+    // The run time that the user predicts (s), although the task may run longer.
+    [[nodiscard]] double predicted_time(TaskId task) const {
+        const double requested = tasks_[task].request.time;
+        return std::isnan(requested) ? planned_time(task) : requested;
+    }
     [[nodiscard]] Phase phase(TaskId task) const { return states_[task].phase; }
 
     // The waiting tasks, in the order in which they became ready.

@@ -380,8 +380,10 @@ void World::carry_out(std::span<const Order> orders) {
             const auto parts = order.kind == Order::Kind::place ? scheduler.parts(order.task)
                                                                 : std::span<const Part>();
             const MachineId machine = parts.empty() ? order.machine : parts.front().machine;
-            state_.records.orders.add(order, now(),
-                                      machine == no_machine ? machine : state_.label(machine));
+            MachineId label = machine == no_machine ? machine : state_.label(machine);
+            if (order.kind == Order::Kind::rent)
+                label = RentedInstance::label_bit | scheduler.rental_number(machine);
+            state_.records.orders.add(order, now(), label);
         }
         switch (order.kind) {
             case Order::Kind::place:

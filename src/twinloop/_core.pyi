@@ -1386,6 +1386,9 @@ class View:
     def requested_time(self, task: int) -> float:
         """The planned run time of a task (s)."""
 
+    def predicted_time(self, task: int) -> float:
+        """The run time that the user predicts (s)."""
+
     def submit(self, task: int) -> float:
         """
         The submission time of a task in this run (s); NaN before the submission.

@@ -54,7 +54,7 @@ void Broker::ended(const SchedulerState& scheduler, TaskId task) {
     }
     BrokerNode& node = nodes_[at];
     const double time = scheduler.now() - scheduler.start_time(task);
-    node.idle_at += time - predicted_time(scheduler, task);
+    node.idle_at += time - scheduler.predicted_time(task);
     node.is_stale = true;
     std::erase(node.running, task);
     startable_.push_back(at);
@@ -163,6 +163,14 @@ double Broker::scan_after(double time) const {
     return next_scan(time + 0.5 * std::min(options_.interval, options_.later_interval));
 }
 
+double Broker::last_scan(double time) const {
+    if (options_.interval == 0) return time;
+    const bool is_later = time > later_from_;
+    const double begin = is_later ? later_from_ : 0.0;
+    const double interval = is_later ? options_.later_interval : options_.interval;
+    return begin + std::floor((time - begin) / interval + 1e-9) * interval;
+}
+
 void Broker::scan(SchedulerState& scheduler) {
     scanned_ = scheduler.now();
     has_changed_ = false;
@@ -204,7 +212,7 @@ void Broker::assign(SchedulerState& scheduler, TaskId task, std::uint32_t at) {
     BrokerNode& node = nodes_[at];
     if (node.is_idle()) node.idle_at = node.claimed_at = scheduler.now();
     const double start = std::max(node.idle_at, scheduler.now());
-    node.idle_at += predicted_time(scheduler, task);
+    node.idle_at += scheduler.predicted_time(task);
     node.is_stale = true;
     node.queue.push_back(task);
     node_of_[task] = at;
@@ -355,7 +363,7 @@ void Broker::replace(SchedulerState& scheduler, std::uint32_t at) {
     node.request_at = std::max(now, node.request_at);
     node.predicted_boot = predict_boot();
     node.idle_at = node.request_at + node.predicted_boot;
-    for (const TaskId task : node.queue) node.idle_at += predicted_time(scheduler, task);
+    for (const TaskId task : node.queue) node.idle_at += scheduler.predicted_time(task);
     node.is_stale = true;
     ++booting_;
     insert(at);
@@ -387,8 +395,8 @@ double Broker::stop_time(const BrokerNode& node, double now) const {
     if (unit_ == never) return now;
     const double end = node.requested + units(now - node.requested) * unit_;
     if (options_.published) return end + 1.0 - options_.margin;
-    // No scan may follow before the end of the unit.
-    return scan_after(now) > end ? now : end - options_.margin;
+    // There may be no scan within the margin.
+    return std::min(end - options_.margin, last_scan(end));
 }
 
 void Broker::stop_idle(SchedulerState& scheduler) {
@@ -407,17 +415,17 @@ void Broker::stop_idle(SchedulerState& scheduler) {
     }
 }
 
-// At the end of a unit of time that the budget covers, the next one is bought, or the instance is
-// given back with what it runs.
+// At the end of a unit of time that the budget covers, the next one is bought for an instance that
+// has tasks; otherwise it is given back with what it runs.
 void Broker::enforce_budget(SchedulerState& scheduler) {
     const double now = scheduler.now();
     double approved = spent_units_;
     for (const std::uint32_t at : order_) approved += nodes_[at].approved;
     for (const std::uint32_t at : std::vector<std::uint32_t>(order_)) {
         BrokerNode& node = nodes_[at];
-        if (node.state == BrokerNode::State::future || node.is_idle()) continue;
+        if (node.state == BrokerNode::State::future) continue;
         if (now < node.requested + node.approved * unit_ * (1 - 1e-12)) continue;
-        if ((approved + 1) * price_ <= options_.budget * (1 + 1e-12)) {
+        if (!node.is_idle() && (approved + 1) * price_ <= options_.budget * (1 + 1e-12)) {
             ++node.approved;
             ++approved;
             continue;
@@ -442,13 +450,12 @@ void Broker::set_wakes(SchedulerState& scheduler) {
         if (node.state == BrokerNode::State::lagging) next = std::min(next, node.open_at);
         if (node.is_idle()) {
             double stop = stop_time(node, now);
-            // A node that may not stop now is looked at again after the end of its unit.
-            if (stop <= now && scanned_ >= now && unit_ < never)
-                stop = now + options_.margin + (options_.published ? 1.0 : 0.0);
+            // A node that may not stop now is looked at again in its next unit.
+            if (stop <= now && scanned_ >= now && unit_ < never) stop += unit_;
             next_change = std::min(next_change, stop);
-        } else if (enforces && node.state != BrokerNode::State::future) {
-            next = std::min(next, node.requested + node.approved * unit_);
         }
+        if (enforces && node.state != BrokerNode::State::future)
+            next = std::min(next, node.requested + node.approved * unit_);
     }
     // A lower price lets tasks start that wait for one.
     const bool may_change = has_changed_ || (bids() && options_.interval > 0);

@@ -98,8 +98,9 @@ class Broker : public Controller {
     [[nodiscard]] double next_scan(double time) const;
     [[nodiscard]] bool may_stop(const BrokerNode& node, double now) const;
     [[nodiscard]] double stop_time(const BrokerNode& node, double now) const;
-    // The first scan after this time.
+    // The first scan after this time, and the last one that is not after it.
     [[nodiscard]] double scan_after(double time) const;
+    [[nodiscard]] double last_scan(double time) const;
     [[nodiscard]] double recorded(std::span<const double> values, std::uint32_t record,
                                   double otherwise) const {
         const bool is_known = record < values.size() && !std::isnan(values[record]);
@@ -107,11 +108,6 @@ class Broker : public Controller {
     }
 
     // --- predictions (broker_prediction.cpp)
-    // The time that the user predicts for the task, although it may run longer.
-    [[nodiscard]] static double predicted_time(const SchedulerState& scheduler, TaskId task) {
-        const double requested = scheduler.request(task).time;
-        return std::isnan(requested) ? scheduler.planned_time(task) : requested;
-    }
     [[nodiscard]] double units(double time) const;
     [[nodiscard]] double predict_boot() const;
     // The predicted time at which so many cores of the node are idle.

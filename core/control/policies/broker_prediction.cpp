@@ -41,7 +41,7 @@ void Broker::predict_cores(const SchedulerState& scheduler, BrokerNode& node) co
     const auto occupy = [&](TaskId task, double start) {
         const auto wanted = static_cast<std::size_t>(std::ceil(scheduler.request(task).cores));
         const std::size_t count = std::clamp<std::size_t>(wanted, 1, dates.size());
-        const double end = std::max(start, dates[count - 1]) + predicted_time(scheduler, task);
+        const double end = std::max(start, dates[count - 1]) + scheduler.predicted_time(task);
         std::fill_n(dates.begin(), count, std::max(end, now));
         std::ranges::sort(dates);
     };
@@ -49,7 +49,7 @@ void Broker::predict_cores(const SchedulerState& scheduler, BrokerNode& node) co
         const auto wanted = static_cast<std::size_t>(std::ceil(scheduler.request(task).cores));
         const std::size_t count = std::clamp<std::size_t>(wanted, 1, dates.size());
         std::fill_n(dates.begin(), count,
-                    std::max(scheduler.start_time(task) + predicted_time(scheduler, task), now));
+                    std::max(scheduler.start_time(task) + scheduler.predicted_time(task), now));
         std::ranges::sort(dates);
     }
     for (const TaskId task : node.queue) occupy(task, begin);

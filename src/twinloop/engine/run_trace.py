@@ -321,15 +321,18 @@ def repeat_records(values: Any, counts: NDArray[np.uint32]) -> pl.Expr:
     return pl.lit(pl.Series(np.repeat(values, counts)))
 
 
+#: The number of the machine in a record of an order that concerns none.
+_NO_MACHINE: Final = np.uint32(2**32 - 1)
+
+
 def _build_decision_table(
     compiled: CompiledScenario, run: ClusterRun, run_tasks: RunTasks
 ) -> pl.DataFrame:
     log = run.decisions()
     if not len(log["t"]):
         return make_empty_table("decisions")
-    has_machine = log["machine"] < compiled.machines.nodes.height
-    names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
-    machine = np.where(has_machine, log["machine"], compiled.machines.nodes.height).astype(np.int64)
+    height = compiled.machines.nodes.height
+    machine = np.where(log["machine"] == _NO_MACHINE, height, log["machine"]).astype(np.uint32)
     tasks = run_tasks.ids.clone().append(pl.Series([None], dtype=pl.String))
     task = np.minimum(log["task"], run_tasks.ids.len()).astype(np.int64)
     return pl.DataFrame(
@@ -340,7 +343,7 @@ def _build_decision_table(
             ).gather(log["controller"].astype(np.int64)),
             "kind": _name_orders(run, log),
             "subject": tasks.gather(task),
-            "target": names.gather(machine),
+            "target": name_machines(compiled.names.machines, machine),
         }
     )
 

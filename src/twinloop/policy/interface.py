@@ -109,6 +109,12 @@ class View(Protocol):
         For a task without a requested time it is the recorded plan or, without one, its run time.
         """
 
+    def predicted_time(self, task: int) -> float:
+        """The run time that the user predicts (s): the requested time, even if it is too short.
+
+        For a task without a requested time it is `requested_time`.
+        """
+
     def submit(self, task: int) -> float:
         """The submission time of a task in this run (s); NaN if it is not submitted yet."""
 
