@@ -42,6 +42,8 @@ class BrokerCase:
     published: bool = False
     validation: bool = False
     price: int = 2
+    #: Options of other strategies.
+    options: tuple[tuple[str, Any], ...] = ()
 
     def change(self, **changes: Any) -> BrokerCase:
         return replace(self, **changes)
@@ -52,9 +54,10 @@ class BrokerCase:
             "margin": self.margin,
             "interval": self.interval,
             "later_interval": self.later_interval,
-            "published": self.published,
-            "validation": self.validation,
+            **dict(self.options),
         }
+        if self.strategy in ("asap", "afap"):
+            options |= {"published": self.published, "validation": self.validation}
         if self.limit is not None and not self.is_limit_of_cloud:
             options["instances"] = self.limit
         return {"name": self.strategy, "options": options}

@@ -56,7 +56,7 @@ def broker_cases(draw: st.DrawFn, *, overrun: int = 40, **fixed: Any) -> BrokerC
         "published": published,
         "validation": published and draw(st.booleans()),
     }
-    return BrokerCase(**{**values, **fixed})
+    return BrokerCase(**values).change(**fixed)
 
 
 @examples(100)
