@@ -213,7 +213,10 @@ class BrokerTwin:
         else:
             candidates = []
             for each in nodes:
-                after, before = self.left(uptime[each.index], work), self.left(uptime[each.index], 0)
+                after, before = (
+                    self.left(uptime[each.index], work),
+                    self.left(uptime[each.index], 0),
+                )
                 if after < before or (after == before and not case.validation):
                     candidates.append(each)
         if candidates:
@@ -293,7 +296,11 @@ class BrokerTwin:
         self.rented.append(node)
         dates = [date for date, _, _ in self.case.boots]
         following = node.index + 1
-        if self.case.validation and following < len(dates) and dates[node.index] != dates[following]:
+        if (
+            self.case.validation
+            and following < len(dates)
+            and dates[node.index] != dates[following]
+        ):
             self.booting = 0
 
     def start_next(self, node: TwinNode, now: int) -> None:

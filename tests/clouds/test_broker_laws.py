@@ -104,7 +104,10 @@ def check_independence(case: BrokerCase, time: int, data: st.DataObject, *, over
 
 
 @examples(25)
-@given(broker_cases(overrun=0, boots=(), published=False, validation=False, limit=None), st.integers(0, 60))
+@given(
+    broker_cases(overrun=0, boots=(), published=False, validation=False, limit=None),
+    st.integers(0, 60),
+)
 def test_deadline_is_met_if_an_instance_for_every_task_meets_it(
     drawn: BrokerCase, slack: int
 ) -> None:

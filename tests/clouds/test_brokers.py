@@ -29,11 +29,11 @@ def list_requests(outcome: Outcome) -> list[float]:
     return [requested for requested, _, _ in outcome.instances]
 
 
-# --- as soon as possible ---------------------------------------------------------------------------
+# --- as soon as possible -------------------------------------------------------------------------
 
 
 def test_asap_takes_the_idle_instance_that_is_filled_most() -> None:
-    """At 35 s, work of 5 s leaves 60 - (35 + 5 + 5) = 15 s of the first instance, 25 s of the other."""
+    """At 35 s, work and margin leave 60 - 45 = 15 s of the first instance, 25 s of the other."""
     outcome = run(ASAP, (0, 5, 5), (10, 5, 5), (35, 5, 5), boot=10, base=4.0)
     assert list_requests(outcome) == [0, 10]
     assert list_instances(outcome) == [1, 2, 1]
@@ -74,7 +74,7 @@ def test_validation_forgets_the_linear_part_of_a_single_boot() -> None:
     assert list_instances(run(ASAP, *tasks, **settings, validation=True)) == [1, 1]
 
 
-# --- as full as possible ---------------------------------------------------------------------------
+# --- as full as possible -------------------------------------------------------------------------
 
 
 def test_afap_opens_a_unit_only_when_it_must() -> None:
@@ -120,7 +120,7 @@ def test_afap_with_a_task_as_long_as_a_unit() -> None:
     assert list_instances(run(published, *tasks, validation=True)) == [1, 2]
 
 
-# --- order of comparison ---------------------------------------------------------------------------
+# --- order of comparison -------------------------------------------------------------------------
 
 
 def test_of_instances_with_equal_dates_the_last_decision_is_first() -> None:
@@ -146,7 +146,7 @@ def test_instances_without_a_request_come_first_in_the_order_of_decisions() -> N
     assert list_instances(run(ASAP, *equal, (6, 5, 5), **settings))[3] == 1
 
 
-# --- stops -----------------------------------------------------------------------------------------
+# --- stops ---------------------------------------------------------------------------------------
 
 
 def test_an_idle_instance_stops_at_the_end_of_its_unit() -> None:
@@ -159,8 +159,8 @@ def test_an_idle_instance_stops_at_the_end_of_its_unit() -> None:
 def test_an_instance_that_becomes_idle_within_the_margin() -> None:
     """It ends its task at 57 s. By the text it is idle within the margin, and stops at once.
 
-    The published simulator keeps it for the next unit, which ends at 120 s. Its units begin a second
-    late: 115 + 5 s are in the second unit, 116 + 5 s in the third one.
+    The published simulator keeps it for the next unit, which ends at 120 s. Its units begin a
+    second late: 115 + 5 s are in the second unit, 116 + 5 s in the third one.
     """
     assert run(ASAP, (0, 47, 47)).instances == [(0, 10, 57)]
     outcome = run(ASAP, (0, 47, 47), published=True, interval=1)
@@ -181,18 +181,21 @@ def test_scans_are_rarer_after_the_last_submission() -> None:
     assert outcome.placements["t1"] == (1, 13, 18)
 
 
-# --- instances that do not boot --------------------------------------------------------------------
+# --- instances that do not boot ------------------------------------------------------------------
 
 
-def start_failing(*, queue: str = "skip", hosts: str = "a b", **options: Any) -> Simulation:
+def start_failing(
+    *, queue: str = "skip", hosts: str = "a b", policy: Any = None, **options: Any
+) -> Simulation:
     """Start a broker on hosts of one core, with three tasks of 20 s for one instance."""
+    native = {"name": "afap", "options": {"boot": {"base": 10}, "margin": 5, **options}}
     return start(
         [make_host(hosts, 1)],
         [make_task(i, run_time=20, requested_time=20) for i in range(3)],
         image={"name": "base", "boot": {"delay": 10}},
         billing={"unit": 100, "price": 1},
         controllers={"placement": {"name": "first-fit", "options": {"queue": queue}}},
-        policy={"name": "afap", "options": {"boot": {"base": 10}, "margin": 5, **options}},
+        policy=policy or native,
     )
 
 
@@ -216,7 +219,10 @@ def test_tasks_of_an_instance_that_is_lost_get_another_one() -> None:
     sim.fail("a")
     sim.run()
     assert list_times(sim) == [(10, 45), (45, 65), (65, 85)]
-    assert list_rentals(sim, "requested", "end", "reason") == [(0, 15, "lost"), (15, 110, "released")]
+    assert list_rentals(sim, "requested", "end", "reason") == [
+        (0, 15, "lost"),
+        (15, 110, "released"),
+    ]
 
 
 def test_a_refused_instance_is_requested_again_later() -> None:
@@ -262,7 +268,7 @@ def test_failures_lose_no_task(strategy: str) -> None:
     assert sim.trace().instances["end"].null_count() == 0
 
 
-# --- instances of several cores --------------------------------------------------------------------
+# --- instances of several cores ------------------------------------------------------------------
 
 
 def run_on_pairs(strategy: str, tasks: list[dict[str, Any]], **options: Any) -> Simulation:
