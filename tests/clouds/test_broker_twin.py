@@ -50,7 +50,7 @@ def broker_cases(draw: st.DrawFn, *, overrun: int = 40, **fixed: Any) -> BrokerC
         # With a smaller margin, no scan may be within it.
         "margin": draw(st.sampled_from([6, 10] if published or interval else [0, 3, 10])),
         "limit": draw(st.none() | st.integers(1, 4)),
-        "is_limit_of_cloud": draw(st.booleans()),
+        "is_limit_of_cloud": not interval and draw(st.booleans()),
         "interval": interval,
         "later_interval": draw(st.sampled_from([None, 5])) if interval else None,
         "published": published,
