@@ -288,8 +288,8 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
         cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);
         cloud.boot_times = reals(given, "boot_times");
         if (std::ranges::any_of(cloud.boot_times,
-                                [](double each) { return !(each >= 0 && each < never); }))
-            throw nb::value_error("a boot time is negative or not a finite number");
+                                [](double each) { return each < 0 || each == never; }))
+            throw nb::value_error("a boot time is negative or infinite");
         self.providers.emplace_back(given["controllers"], given["names"]);
     }
     self.scenario->clouds = std::move(clouds);

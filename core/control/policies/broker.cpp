@@ -32,6 +32,7 @@ void Broker::submitted(const SchedulerState&, TaskId task) {
 }
 
 void Broker::withdrawn(const SchedulerState&, TaskId task) {
+    has_changed_ = true;
     std::erase(arrived_, task);
     std::erase(waiting_, task);
     const std::uint32_t at = std::exchange(node_of_[task], no_node);
@@ -43,6 +44,7 @@ void Broker::withdrawn(const SchedulerState&, TaskId task) {
 }
 
 void Broker::ended(const SchedulerState& scheduler, TaskId task) {
+    has_changed_ = true;
     const std::uint32_t at =
         task < node_of_.size() ? std::exchange(node_of_[task], no_node) : no_node;
     if (at == no_node) {
@@ -52,7 +54,7 @@ void Broker::ended(const SchedulerState& scheduler, TaskId task) {
     }
     BrokerNode& node = nodes_[at];
     const double time = scheduler.now() - scheduler.start_time(task);
-    node.idle_at += time - scheduler.planned_time(task);
+    node.idle_at += time - predicted_time(scheduler, task);
     node.is_stale = true;
     std::erase(node.running, task);
     startable_.push_back(at);
@@ -60,6 +62,7 @@ void Broker::ended(const SchedulerState& scheduler, TaskId task) {
 
 void Broker::rental_changed(const SchedulerState& scheduler, MachineId instance,
                             RentalEvent event) {
+    has_changed_ = true;
     if (event == RentalEvent::found) {
         unused_.push_back(instance);
         return;
@@ -147,8 +150,15 @@ double Broker::next_scan(double time) const {
     return later_from_ + next_multiple_from(time - later_from_, options_.later_interval);
 }
 
+double Broker::scan_after(double time) const {
+    const double scan = next_scan(time);
+    if (scan > time || options_.interval == 0) return scan;
+    return next_scan(time + 0.5 * std::min(options_.interval, options_.later_interval));
+}
+
 void Broker::scan(SchedulerState& scheduler) {
     scanned_ = scheduler.now();
+    has_changed_ = false;
     // Without a unit of time an idle instance has nothing left, but it may get a task now.
     if (unit_ < never) stop_idle(scheduler);
     assign_waiting(scheduler);
@@ -184,9 +194,9 @@ void Broker::give_up(SchedulerState& scheduler) {
 
 void Broker::assign(SchedulerState& scheduler, TaskId task, std::uint32_t at) {
     BrokerNode& node = nodes_[at];
-    if (node.is_idle()) node.idle_at = scheduler.now();
+    if (node.is_idle()) node.idle_at = node.claimed_at = scheduler.now();
     const double start = std::max(node.idle_at, scheduler.now());
-    node.idle_at += scheduler.planned_time(task);
+    node.idle_at += predicted_time(scheduler, task);
     node.is_stale = true;
     node.queue.push_back(task);
     node_of_[task] = at;
@@ -333,7 +343,7 @@ void Broker::replace(SchedulerState& scheduler, std::uint32_t at) {
     node.request_at = std::max(now, node.request_at);
     node.predicted_boot = predict_boot();
     node.idle_at = node.request_at + node.predicted_boot;
-    for (const TaskId task : node.queue) node.idle_at += scheduler.planned_time(task);
+    for (const TaskId task : node.queue) node.idle_at += predicted_time(scheduler, task);
     node.is_stale = true;
     ++booting_;
     insert(at);
@@ -364,7 +374,9 @@ bool Broker::may_stop(const BrokerNode& node, double now) const {
 double Broker::stop_time(const BrokerNode& node, double now) const {
     if (unit_ == never) return now;
     const double end = node.requested + units(now - node.requested) * unit_;
-    return (options_.published ? end + 1.0 : end) - options_.margin;
+    if (options_.published) return end + 1.0 - options_.margin;
+    // No scan may follow before the end of the unit.
+    return scan_after(now) > end ? now : end - options_.margin;
 }
 
 void Broker::stop_idle(SchedulerState& scheduler) {
@@ -376,6 +388,7 @@ void Broker::stop_idle(SchedulerState& scheduler) {
             find_release_obstacle(scheduler, node.machine) == nullptr) {
             scheduler.release(node.machine);
             remove_node(at, now);
+            has_changed_ = true;
         } else {
             ++place;
         }
@@ -415,21 +428,20 @@ void Broker::set_wakes(SchedulerState& scheduler) {
         const BrokerNode& node = nodes_[at];
         if (node.state == BrokerNode::State::future) next = std::min(next, node.request_at);
         if (node.state == BrokerNode::State::lagging) next = std::min(next, node.open_at);
-        if (node.is_idle()) next_change = std::min(next_change, stop_time(node, now));
-        else if (enforces && node.state != BrokerNode::State::future)
+        if (node.is_idle()) {
+            double stop = stop_time(node, now);
+            // A node that may not stop now is looked at again after the end of its unit.
+            if (stop <= now && scanned_ >= now && unit_ < never)
+                stop = now + options_.margin + (options_.published ? 1.0 : 0.0);
+            next_change = std::min(next_change, stop);
+        } else if (enforces && node.state != BrokerNode::State::future) {
             next = std::min(next, node.requested + node.approved * unit_);
-    }
-    if (!arrived_.empty()) next_change = now;
-    if (next_change < never) {
-        const bool scanned = scanned_ >= now;
-        double scan = next_scan(std::max(next_change, now));
-        if (scan <= now && scanned) {
-            if (options_.interval > 0)
-                scan = next_scan(now + 0.5 * std::min(options_.interval, options_.later_interval));
-            // The end of the unit: a node that may not stop before it is looked at again then.
-            else scan = now + options_.margin + (options_.published ? 1.0 : 0.0);
         }
-        next = std::min(next, scan);
+    }
+    if (!arrived_.empty() || (has_changed_ && !waiting_.empty())) next_change = now;
+    if (next_change < never) {
+        const double scan = next_scan(std::max(next_change, now));
+        next = std::min(next, scan > now || scanned_ < now ? scan : scan_after(now));
     }
     if (next < never && next > now) scheduler.wake(next);
 }

@@ -38,6 +38,7 @@ struct BrokerNode {
     std::vector<TaskId> running;   // in the order of their starts
     std::vector<double> cores_at;  // predicted, by core, of a node with several cores
     bool is_stale = false;         // these are to be computed again
+    double claimed_at = -1.0;      // when it last got a task while it was idle
 
     [[nodiscard]] bool is_idle() const {
         return state == State::ready && queue.empty() && running.empty();
@@ -93,6 +94,8 @@ class Broker : public Controller {
     [[nodiscard]] double next_scan(double time) const;
     [[nodiscard]] bool may_stop(const BrokerNode& node, double now) const;
     [[nodiscard]] double stop_time(const BrokerNode& node, double now) const;
+    // The first scan after this time.
+    [[nodiscard]] double scan_after(double time) const;
     [[nodiscard]] double recorded(std::span<const double> values, std::uint32_t record,
                                   double otherwise) const {
         const bool is_known = record < values.size() && !std::isnan(values[record]);
@@ -100,6 +103,11 @@ class Broker : public Controller {
     }
 
     // --- predictions (broker_prediction.cpp)
+    // The time that the user predicts for the task, although it may run longer.
+    [[nodiscard]] static double predicted_time(const SchedulerState& scheduler, TaskId task) {
+        const double requested = scheduler.request(task).time;
+        return std::isnan(requested) ? scheduler.planned_time(task) : requested;
+    }
     [[nodiscard]] double units(double time) const;
     [[nodiscard]] double predict_boot() const;
     // The predicted time at which so many cores of the node are idle.
@@ -107,7 +115,7 @@ class Broker : public Controller {
                                    double cores) const;
     void predict_cores(const SchedulerState& scheduler, BrokerNode& node) const;
     // The predicted uptime of the node when it is idle again.
-    [[nodiscard]] double uptime_at_idle(const BrokerNode& node, double idle) const;
+    [[nodiscard]] double uptime_at_idle(const BrokerNode& node, double idle, double now) const;
     // The rest of the unit of time in which the node ends another `work` seconds, with the margin.
     [[nodiscard]] double left(double uptime, double work) const;
     [[nodiscard]] bool fits(const SchedulerState& scheduler, const BrokerNode& node,
@@ -140,6 +148,7 @@ class Broker : public Controller {
     double last_submission_ = 0.0;  // of the workload
     double later_from_ = 0.0;       // the scan from which on the later interval applies
     double scanned_ = -1.0;         // time of the last scan
+    bool has_changed_ = false;      // instances or tasks, since the last scan
     std::uint32_t booting_ = 0;     // instances, as the prediction of boots counts them
     std::uint32_t decided_ = 0;     // instances, ever
     double spent_units_ = 0.0;      // of instances that have ended

@@ -28,7 +28,7 @@ std::uint32_t Broker::choose(const SchedulerState& scheduler, TaskId task) {
 std::uint32_t Broker::choose_asap(const SchedulerState& scheduler, TaskId task, bool rents) {
     const double now = scheduler.now();
     const double cores = scheduler.request(task).cores;
-    const double work = scheduler.planned_time(task);
+    const double work = predicted_time(scheduler, task);
     const double boot_end = now + predict_boot();
     std::uint32_t best = no_node;
     std::uint32_t soonest = no_node;
@@ -43,7 +43,7 @@ std::uint32_t Broker::choose_asap(const SchedulerState& scheduler, TaskId task, 
             first_idle = idle;
         }
         if (idle >= boot_end) continue;
-        const double rest = left(uptime_at_idle(node, idle), work);
+        const double rest = left(uptime_at_idle(node, idle, now), work);
         if (best == no_node || rest < least) {
             best = at;
             least = rest;
@@ -58,7 +58,7 @@ std::uint32_t Broker::choose_asap(const SchedulerState& scheduler, TaskId task, 
 std::uint32_t Broker::choose_afap(const SchedulerState& scheduler, TaskId task, bool rents) {
     const double now = scheduler.now();
     const double cores = scheduler.request(task).cores;
-    const double work = scheduler.planned_time(task);
+    const double work = predicted_time(scheduler, task);
     std::uint32_t best = no_node;
     std::uint32_t soonest = no_node;
     double least = never;
@@ -71,7 +71,7 @@ std::uint32_t Broker::choose_afap(const SchedulerState& scheduler, TaskId task, 
             soonest = at;
             first_idle = idle;
         }
-        const double uptime = uptime_at_idle(node, idle);
+        const double uptime = uptime_at_idle(node, idle, now);
         const double rest = left(uptime, work);
         bool is_filled;
         if (!options_.published) {
@@ -94,7 +94,7 @@ std::uint32_t Broker::choose_afap(const SchedulerState& scheduler, TaskId task, 
 std::uint32_t Broker::choose_list(const SchedulerState& scheduler, TaskId task, bool rents) {
     const double now = scheduler.now();
     const double cores = scheduler.request(task).cores;
-    const double work = scheduler.planned_time(task);
+    const double work = predicted_time(scheduler, task);
     std::uint32_t best = rents ? new_node : no_node;
     double earliest = rents ? now + predict_boot() : never;
     double fewest = units(predict_boot() + work);
@@ -118,7 +118,7 @@ std::uint32_t Broker::choose_list(const SchedulerState& scheduler, TaskId task, 
 std::uint32_t Broker::choose_deadline(const SchedulerState& scheduler, TaskId task, bool rents) {
     const double now = scheduler.now();
     const double cores = scheduler.request(task).cores;
-    const double work = scheduler.planned_time(task);
+    const double work = predicted_time(scheduler, task);
     const double boot = predict_boot();
     const double latest = std::max(latest_[task], now + boot + work);
     std::uint32_t best = rents ? new_node : no_node;
@@ -153,7 +153,7 @@ std::uint32_t Broker::choose_deadline(const SchedulerState& scheduler, TaskId ta
 std::uint32_t Broker::choose_budget(const SchedulerState& scheduler, TaskId task, bool rents) {
     const double now = scheduler.now();
     const double cores = scheduler.request(task).cores;
-    const double work = scheduler.planned_time(task);
+    const double work = predicted_time(scheduler, task);
     const double boot = predict_boot();
     const double affordable =
         price_ > 0 && options_.budget < never

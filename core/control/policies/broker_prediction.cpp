@@ -41,14 +41,15 @@ void Broker::predict_cores(const SchedulerState& scheduler, BrokerNode& node) co
     const auto occupy = [&](TaskId task, double start) {
         const auto wanted = static_cast<std::size_t>(std::ceil(scheduler.request(task).cores));
         const std::size_t count = std::clamp<std::size_t>(wanted, 1, dates.size());
-        const double end = std::max(start, dates[count - 1]) + scheduler.planned_time(task);
+        const double end = std::max(start, dates[count - 1]) + predicted_time(scheduler, task);
         std::fill_n(dates.begin(), count, std::max(end, now));
         std::ranges::sort(dates);
     };
     for (const TaskId task : node.running) {
         const auto wanted = static_cast<std::size_t>(std::ceil(scheduler.request(task).cores));
         const std::size_t count = std::clamp<std::size_t>(wanted, 1, dates.size());
-        std::fill_n(dates.begin(), count, std::max(scheduler.planned_end(task), now));
+        std::fill_n(dates.begin(), count,
+                    std::max(scheduler.start_time(task) + predicted_time(scheduler, task), now));
         std::ranges::sort(dates);
     }
     for (const TaskId task : node.queue) occupy(task, begin);
@@ -56,8 +57,10 @@ void Broker::predict_cores(const SchedulerState& scheduler, BrokerNode& node) co
     node.is_stale = false;
 }
 
-double Broker::uptime_at_idle(const BrokerNode& node, double idle) const {
-    // Schlouder forgets the boot of an instance that it has not requested yet.
+double Broker::uptime_at_idle(const BrokerNode& node, double idle, double now) const {
+    // Schlouder forgets the tasks that an idle instance got in the same scan, and the boot of an
+    // instance that it has not requested yet.
+    if (options_.validation && node.claimed_at == now) return now - node.requested;
     const bool forgets = options_.validation && node.state == BrokerNode::State::future;
     return idle - (forgets ? node.predicted_boot : 0.0) - node.requested;
 }
