@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf
 from typing import Any
@@ -116,6 +117,8 @@ class TwinNode:
     opens: float = NOT_YET
     released: float = NOT_YET
     running: int | None = None
+    #: When it last got a task while it was idle.
+    claimed: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -143,6 +146,8 @@ class BrokerTwin:
         #: In the order of the requests.
         self.rented: list[TwinNode] = []
         self.decided = 0
+        #: Given back in this scan.
+        self.ending: list[TwinNode] = []
         self.booting = 0
         self.starts: dict[int, int] = {}
         self.node_of: dict[int, TwinNode] = {}
@@ -181,6 +186,8 @@ class BrokerTwin:
         return task in self.starts and self.starts[task] + self.case.tasks[task][1] <= now
 
     def uptime_when_idle(self, node: TwinNode, now: int) -> float:
+        if self.case.validation and node.claimed == now:
+            return now - node.requested
         idle = self.predict_idle(node, now)
         if node.requested < NOT_YET:
             return idle - node.requested
@@ -194,16 +201,16 @@ class BrokerTwin:
         )
 
     def choose(self, task: int, now: int) -> TwinNode | None:
-        """Choose the node of a task; None: a new one."""
+        """Choose the node of a task; None: a new one, unless there are as many as allowed."""
         case = self.case
         work = case.tasks[task][2]
         nodes = self.sort_nodes()
-        is_full = case.limit is not None and len(nodes) >= case.limit
+        is_full = self.is_full()
         idle = {each.index: self.predict_idle(each, now) for each in nodes}
         uptime = {each.index: self.uptime_when_idle(each, now) for each in nodes}
         if case.strategy == "asap":
             if is_full:
-                return min(nodes, key=lambda each: idle[each.index])
+                return min(nodes, key=lambda each: idle[each.index], default=None)
             candidates = [n for n in nodes if idle[n.index] < now + self.predict_boot()]
         elif not case.published:
             ends = {each.index: uptime[each.index] + case.margin for each in nodes}
@@ -222,14 +229,19 @@ class BrokerTwin:
         if candidates:
             return min(candidates, key=lambda each: self.left(uptime[each.index], work))
         if is_full:
-            return min(reversed(nodes), key=lambda each: idle[each.index])
+            return min(reversed(nodes), key=lambda each: idle[each.index], default=None)
         return None
+
+    def is_full(self) -> bool:
+        """Whether the limit is reached; a cloud counts an instance until it has ended."""
+        count = len(self.nodes) + (self.case.is_limit_of_cloud and len(self.ending))
+        return self.case.limit is not None and count >= self.case.limit
 
     def must_stop(self, node: TwinNode, now: int) -> bool:
         uptime = now - node.requested
         end = self.units(uptime) * self.case.unit
         if not self.case.published:
-            return uptime >= end - self.case.margin
+            return uptime >= end - self.case.margin or self.next_scan(now) > node.requested + end
         became_idle = self.end_of_work(node, now) - node.requested
         is_ending = self.units(uptime) < self.units(uptime + self.case.margin)
         return is_ending and end - became_idle > self.case.margin
@@ -240,6 +252,9 @@ class BrokerTwin:
         while len(self.starts) < len(self.case.tasks) or self.nodes:
             self.advance(now)
             if self.is_scan(now):
+                self.scan(now)
+            # The end of an instance is an event.
+            if self.case.interval == 0 and self.ending:
                 self.scan(now)
             now += 1
             assert now < 5_000
@@ -270,6 +285,9 @@ class BrokerTwin:
         if now <= change:
             return now % case.interval == 0
         return (now - change) % (case.later_interval or case.interval) == 0
+
+    def next_scan(self, now: int) -> int:
+        return next(each for each in itertools.count(now + 1) if self.is_scan(each))
 
     def advance(self, now: int) -> None:
         """Process ends of tasks and boots, starts of tasks, and requests that are due."""
@@ -309,10 +327,10 @@ class BrokerTwin:
             self.starts[node.running] = now
 
     def scan(self, now: int) -> None:
-        for node in list(self.nodes):
-            if node.is_open and self.must_stop(node, now):
-                node.released = now
-                self.nodes.remove(node)
+        self.ending = [n for n in self.nodes if n.is_open and self.must_stop(n, now)]
+        for node in self.ending:
+            node.released = now
+            self.nodes.remove(node)
         for _, task in sorted((self.case.tasks[i][0], i) for i in self.list_ready(now)):
             self.assign(task, now)
 
@@ -327,6 +345,8 @@ class BrokerTwin:
 
     def assign(self, task: int, now: int) -> None:
         node = self.choose(task, now)
+        if node is None and self.is_full():
+            return
         if node is None:
             node = TwinNode(self.decided, now, now, self.predict_boot())
             self.decided += 1
@@ -337,7 +357,7 @@ class BrokerTwin:
             if node.request_at <= now:
                 self.request(node, now)
         if node.is_open:
-            node.base, node.work = now, []
+            node.base, node.work, node.claimed = now, [], now
         node.work.append(task)
         node.queue.append(task)
         self.assigned.add(task)

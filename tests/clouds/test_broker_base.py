@@ -53,8 +53,12 @@ def make_broker(case: BrokerCase) -> Broker:
     )
 
 
-@examples(40)
-@given(broker_cases(published=False, validation=False, boots=(), interval=0, later_interval=None))
+@examples(25)
+@given(
+    broker_cases(
+        overrun=0, published=False, validation=False, boots=(), interval=0, later_interval=None
+    )
+)
 def test_brokers_in_python_are_the_native_ones(case: BrokerCase) -> None:
     """A run ends with the last task, so that the last instances have no end."""
     mine, native = run_native(case, make_broker(case)), run_native(case)

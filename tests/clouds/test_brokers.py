@@ -181,6 +181,34 @@ def test_scans_are_rarer_after_the_last_submission() -> None:
     assert outcome.placements["t1"] == (1, 13, 18)
 
 
+def test_one_instance_within_the_margin_does_not_delay_the_stop_of_another() -> None:
+    """The third one may stop when 7 s and the margin are more than 16 s, the second one not."""
+    case = BrokerCase(
+        "asap",
+        ((128, 5, 70), (49, 1, 70), (7, 1, 70), (125, 36, 70)),
+        ((), (0,), (0,), ()),
+        boot=1,
+        base=0.0,
+        per_booting=6.25,
+        unit=16,
+        margin=10,
+        published=True,
+    )
+    assert run_native(case).instances[2] == (134, 135, 141)
+
+
+@pytest.mark.parametrize("interval", [0, 1])
+@pytest.mark.parametrize("is_limit_of_cloud", [False, True])
+def test_the_limit_when_an_instance_is_given_back(interval: int, is_limit_of_cloud: bool) -> None:
+    """At 55 s the only instance is given back, and a task arrives.
+
+    For the limit of the cloud it counts until its end, so that the next scan requests another one.
+    """
+    limits: dict[str, Any] = {"limit": 1, "is_limit_of_cloud": is_limit_of_cloud}
+    outcome = run(ASAP, (0, 12, 12), (55, 9, 9), interval=interval, **limits)
+    assert list_requests(outcome) == [0, 55 + interval * is_limit_of_cloud]
+
+
 # --- instances that do not boot ------------------------------------------------------------------
 
 

@@ -65,7 +65,7 @@ def check_states(trace: Trace, now: float = 0.0) -> None:
         )
 
 
-@examples(30)
+@examples(10)
 @given(cases_of_all_brokers())
 def test_random_cases(case: BrokerCase) -> None:
     check_states(simulate(case.make_scenario(), decisions=True))
@@ -143,7 +143,7 @@ def test_failures(mode: str) -> None:
     assert first == [*(interrupted if mode == "run" else []), *TASK_STATES]
 
 
-@examples(15)
+@examples(10)
 @given(cases_of_all_brokers(), st.integers(0, 100))
 def test_a_run_that_is_not_at_its_end(case: BrokerCase, time: int) -> None:
     sim = Simulation(case.make_scenario())
