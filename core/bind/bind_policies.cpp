@@ -67,6 +67,7 @@ BrokerOptions read_broker(const nb::dict& options) {
     broker.budget = nb::cast<double>(options["budget"]);
     broker.published = nb::cast<bool>(options["published"]);
     broker.validation = nb::cast<bool>(options["validation"]);
+    broker.boots_as_predicted = nb::cast<bool>(options["boots_as_predicted"]);
     broker.request_dates = nb::cast<std::vector<double>>(options["request_dates"]);
     broker.lags = nb::cast<std::vector<double>>(options["lags"]);
     broker.recorded_dates = nb::cast<std::vector<double>>(options["recorded_dates"]);

@@ -260,7 +260,10 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
                  nb::cast<StoreId>(image["store"]),
                  cachings.at(nb::cast<std::string>(image["caching"])),
                  nb::cast<double>(image["delay"]), nb::cast<double>(image["work"]),
-                 nb::cast<double>(image["limit"])});
+                 nb::cast<double>(image["limit"]), nb::cast<double>(image["per_booting"]),
+                 reals(image, "factors"), reals(image, "slow_times"),
+                 nb::cast<double>(image["slow_share"]), nb::cast<double>(image["failed_share"]),
+                 nb::cast<double>(image["refused_share"])});
         }
         for (const nb::handle one : nb::cast<nb::list>(given["types"])) {
             const auto type = nb::cast<nb::dict>(one);
@@ -286,6 +289,7 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
         cloud.billing_unit = nb::cast<double>(given["billing_unit"]);
         cloud.unit_price = nb::cast<double>(given["unit_price"]);
         cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);
+        cloud.seed = nb::cast<std::uint64_t>(given["seed"]);
         cloud.boot_times = reals(given, "boot_times");
         if (std::ranges::any_of(cloud.boot_times,
                                 [](double each) { return each < 0 || each == never; }))

@@ -22,9 +22,20 @@ struct ImagePlan {
     double bytes = 0.0;
     StoreId store = none;
     Caching caching = Caching::none;
-    double delay = 0.0;  // before the work of the boot (s)
-    double work = 0.0;   // core-seconds
-    double limit = 1.0;  // cores that the work can use
+    double delay = 0.0;        // before the work of the boot (s)
+    double work = 0.0;         // core-seconds
+    double limit = 1.0;        // cores that the work can use
+    double per_booting = 0.0;  // more delay for each instance that boots, itself included (s)
+    // Equally likely factors of the delay, and additional times of a share of the boots (s).
+    std::vector<double> factors;
+    std::vector<double> slow_times;
+    double slow_share = 0.0;
+    double failed_share = 0.0;   // of the boots: the instance is lost at the end of its delay
+    double refused_share = 0.0;  // of the requests
+
+    [[nodiscard]] bool is_random() const {
+        return !factors.empty() || slow_share > 0 || failed_share > 0;
+    }
 };
 
 struct InstanceType {
@@ -71,6 +82,7 @@ struct CloudPlan {
     double billing_unit = never;  // s; every begun one is billed
     double unit_price = 0.0;
     bool billed_from_request = true;  // otherwise from the allocation of its host
+    std::uint64_t seed = 0;           // of random boots and refusals
     // Recorded boots (s), in place of those of the images, see `Rental::boot_record`.
     std::vector<double> boot_times;
 
@@ -95,6 +107,8 @@ struct Rental {
     double seconds = never;  // for which it will be used; infinite: not known
     std::int32_t user = -1;
     std::uint32_t boot_record = none;  // index of its recorded boot
+    // Its boot (s), if none is recorded; NaN: that of the image.
+    double boot_time = std::numeric_limits<double>::quiet_NaN();
 };
 
 // What happens to a rented instance, as its client sees it. Found: an earlier client has rented it.

@@ -53,6 +53,7 @@ struct RentedInstance {
     Rental rental;
     InstanceState state = InstanceState::destroyed;
     bool boots = false;  // the work of its boot has begun
+    bool fails = false;  // at the end of the delay of its boot
     ClientView view = ClientView::waits;
     MachineId host = no_machine;
     EventId timer = none;
@@ -150,6 +151,8 @@ struct CloudState {
     std::uint32_t in_vain = 0;        // calls without orders while nothing else happens
     double next_start = -never;       // of an instance, by the delay between two of them
     bool call = false;                // its controller is to be called in this instant
+    std::uint32_t booting = 0;        // instances in startup
+    std::uint64_t draws = 0;          // random numbers so far
     double noted_queue = 0.0;         // instances in the queue, in the last notice
     double noted_free = 0.0;          // free cores, likewise
 };

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernel/draw.hpp"
 #include "world/executor.hpp"
 #include "world/machine_changes.hpp"
 #include "world/staging.hpp"
@@ -35,6 +36,9 @@ void Clouds::enter(MachineId instance, InstanceState state) {
         world_.passing_instances -= is_passing(mine.state) ? 1U : 0U;
         world_.passing_instances += is_passing(state) ? 1U : 0U;
     }
+    std::uint32_t& booting = world_.clouds[mine.rental.cloud].booting;
+    booting -= mine.state == InstanceState::startup ? 1U : 0U;
+    booting += state == InstanceState::startup ? 1U : 0U;
     mine.state = state;
     mine.since = world_.now();
     if (world_.watched)
@@ -80,7 +84,22 @@ void Clouds::open(MachineId instance, const Rental& rental, bool from_outside, d
     mine.validity = validity;
 }
 
+// A random number from 0 to 1, the same for the same cloud, seed and order of draws.
+double Clouds::draw(std::size_t cloud) {
+    Draw random((*world_.scenario->clouds)[cloud].seed ^ Draw(++world_.clouds[cloud].draws).next());
+    return static_cast<double>(random.next() >> 11U) * 0x1p-53;
+}
+
+double Clouds::draw_from(std::size_t cloud, const std::vector<double>& values) {
+    return values[static_cast<std::size_t>(draw(cloud) * static_cast<double>(values.size()))];
+}
+
 void Clouds::accept(MachineId instance) {
+    const double refused = image(instance).refused_share;
+    if (refused > 0 && draw(world_.rented[instance].rental.cloud) < refused) {
+        finish(instance, RentalEnd::refused);
+        return;
+    }
     const double delay = plan(instance).decision_delay;
     if (delay > 0) set_timer(instance, world_.now() + delay);
     else if (!enqueue(instance)) finish(instance, RentalEnd::refused);
@@ -278,15 +297,40 @@ void Clouds::end_transfer(MachineId instance, Ending how, const Final& figures) 
 
 void Clouds::begin_boot(MachineId instance) {
     enter(instance, InstanceState::startup);
-    const std::vector<double>& recorded = plan(instance).boot_times;
-    const std::uint32_t record = world_.rented[instance].rental.boot_record;
-    if (record < recorded.size() && !std::isnan(recorded[record])) {
-        boot_for(instance, recorded[record]);
+    if (const double time = known_boot(instance); !std::isnan(time)) {
+        boot_for(instance, time);
         return;
     }
-    if (const double delay = image(instance).delay; delay > 0)
+    if (const double delay = boot_delay(instance); delay > 0)
         set_timer(instance, world_.now() + delay);
+    else end_boot_delay(instance);
+}
+
+double Clouds::boot_delay(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    const std::size_t cloud = mine.rental.cloud;
+    const ImagePlan& image = this->image(instance);
+    double delay = image.delay + image.per_booting * world_.clouds[cloud].booting;
+    if (!image.is_random()) return delay;
+    if (!image.factors.empty()) delay *= draw_from(cloud, image.factors);
+    if (image.slow_share > 0 && draw(cloud) < image.slow_share)
+        delay += draw_from(cloud, image.slow_times);
+    mine.fails = image.failed_share > 0 && draw(cloud) < image.failed_share;
+    return delay;
+}
+
+void Clouds::end_boot_delay(MachineId instance) {
+    if (world_.rented[instance].fails) finish(instance, RentalEnd::lost);
     else begin_boot_work(instance);
+}
+
+// The recorded boot of the instance, or that which its client expects; NaN: neither.
+double Clouds::known_boot(MachineId instance) const {
+    const std::vector<double>& recorded = plan(instance).boot_times;
+    const Rental& rental = world_.rented[instance].rental;
+    const bool is_recorded =
+        rental.boot_record < recorded.size() && !std::isnan(recorded[rental.boot_record]);
+    return is_recorded ? recorded[rental.boot_record] : rental.boot_time;
 }
 
 // A boot of a given time, without work on the cores of the host.
@@ -349,7 +393,7 @@ void Clouds::end_delay(MachineId instance) {
             break;
         case InstanceState::startup:
             if (mine.boots) end_boot(instance);
-            else begin_boot_work(instance);
+            else end_boot_delay(instance);
             break;
         default:
             break;

@@ -100,7 +100,12 @@ class Clouds {
     void begin_start(MachineId instance);
     void begin_boot(MachineId instance);
     void boot_for(MachineId instance, double time);
+    [[nodiscard]] double known_boot(MachineId instance) const;
+    [[nodiscard]] double boot_delay(MachineId instance);
+    void end_boot_delay(MachineId instance);
     void begin_boot_work(MachineId instance);
+    double draw(std::size_t cloud);
+    double draw_from(std::size_t cloud, const std::vector<double>& values);
     void launch_boot(MachineId instance, double work, double rate);
     void stop_boot(MachineId instance);
     void set_boot_rate(MachineId instance, double rate);

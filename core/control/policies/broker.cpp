@@ -300,6 +300,7 @@ void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
     rental.cores = node.cores;
     rental.memory = node.memory;
     rental.boot_record = node.record;
+    if (options_.boots_as_predicted) rental.boot_time = node.predicted_boot;
     if (!node.queue.empty()) rental.user = scheduler.request(node.queue.front()).user;
     if (find_rental_obstacle(scheduler, rental) != nullptr) {
         node.request_at = now + std::max(options_.retry, 1e-3);
@@ -314,9 +315,10 @@ void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
     node.requested = now;
     insert(at);
     const std::vector<double>& dates = options_.recorded_dates;
-    // Schlouder forgets at a request how many instances boot.
+    // Schlouder forgets at a request how many instances boot, unless the next one was requested
+    // together with it.
     if (options_.validation && node.record + std::size_t{1} < dates.size() &&
-        dates[node.record] != dates[node.record + std::size_t{1}])
+        std::abs(dates[node.record] - dates[node.record + std::size_t{1}]) > 0)
         booting_ = 0;
 }
 

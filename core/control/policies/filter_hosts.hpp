@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "control/policies/filter_draw.hpp"
+#include "kernel/draw.hpp"
 #include "control/policies/filter_rules.hpp"
 #include "control/policies/host_index.hpp"
 #include "control/policies/options.hpp"

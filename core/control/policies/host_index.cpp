@@ -1,6 +1,6 @@
 #include "control/policies/host_index.hpp"
 
-#include "control/policies/filter_draw.hpp"
+#include "kernel/draw.hpp"
 
 namespace twinloop {
 

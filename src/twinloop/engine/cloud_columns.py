@@ -15,6 +15,7 @@ from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
 from twinloop.engine.network_columns import list_nodes
+from twinloop.platform.boots import make_factors, make_slow_times
 from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
 from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
@@ -26,6 +27,7 @@ from twinloop.policy.filter_scheduler import OvercommittingPreset
 from twinloop.policy.host_power import AlwaysOn, OnDemand
 from twinloop.policy.interface import Policy
 from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLICIES, resolve_policy
+from twinloop.workload.generators.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +66,8 @@ def build_cloud_columns(
     columns = []
     for number, cloud in enumerate(platform.clouds):
         own = clusters.is_in(cloud.clusters or [each.name for each in platform.clusters])
-        hosts = own.arg_true().to_numpy().astype(np.int64)
+        random = RandomStream(seed, f"cloud {cloud.name}")
+        hosts = _select_free_hosts(own.arg_true().to_numpy().astype(np.int64), cloud, random)
         controllers = providers[number]
         columns.append(
             {
@@ -96,6 +99,7 @@ def build_cloud_columns(
                 "billing_unit": cloud.billing.unit if cloud.billing else np.inf,
                 "unit_price": cloud.billing.price if cloud.billing else 0.0,
                 "billed_from_request": not cloud.billing or cloud.billing.counted_from == "request",
+                "seed": int(random.integers(0, 2**52, 1)[0]),
                 "boot_times": boot_times,
                 "hosts_begin_off": any(isinstance(each, OnDemand) for each in controllers),
                 "controllers": [
@@ -117,6 +121,16 @@ def build_cloud_columns(
     return columns
 
 
+def _select_free_hosts(
+    hosts: NDArray[np.int64], cloud: Cloud, random: RandomStream
+) -> NDArray[np.int64]:
+    """Select the hosts that are free in this run: all but in a shortage."""
+    shortage = cloud.shortage
+    if shortage is None or random.uniform(1)[0] >= shortage.share:
+        return hosts
+    return hosts[: int(random.integers(*shortage.hosts, 1)[0])]
+
+
 def _find_memory_store(platform: Platform, cloud: Cloud) -> int:
     store = find_memory_store(platform, cloud)
     return _NONE if store is None else platform.stores.index(store)
@@ -131,6 +145,12 @@ def _build_image(image: Image, placed: tuple[int, CloudImage] | None) -> dict[st
         "delay": image.boot.delay,
         "work": image.boot.work,
         "limit": image.boot.limit,
+        "per_booting": image.boot.per_booting,
+        "factors": make_factors(image.boot),
+        "slow_times": make_slow_times(image.boot),
+        "slow_share": image.boot.slow.share if image.boot.slow else 0.0,
+        "failed_share": image.boot.failed,
+        "refused_share": image.boot.refused,
     }
 
 

@@ -26,13 +26,13 @@ from twinloop.description.quantities import (
     MEMORY,
     Bandwidth,
     Bytes,
-    CoreSeconds,
     Count,
     Name,
     Positive,
     Price,
     Seconds,
 )
+from twinloop.platform.boots import Boot, Shortage
 from twinloop.platform.cloud_messages import CloudMessages
 from twinloop.platform.meters import CloudMeter, check_meters
 from twinloop.platform.network import SharedStore
@@ -60,18 +60,6 @@ _Rate = Annotated[
     BeforeValidator(BANDWIDTH.read),
     WithJsonSchema(BANDWIDTH.schema(positive=False)),
 ]
-
-
-class Boot(Description):
-    """The boot of an instance: a fixed delay, then work on the cores of the instance.
-
-    >>> Boot(work=30, limit=1, delay="2s").delay
-    2.0
-    """
-
-    work: CoreSeconds = Field(0.0, description="work (reference core-seconds)")
-    limit: Positive = Field(1.0, description="maximum number of cores that the work uses")
-    delay: Seconds = Field(0.0, description="fixed time before the work (s)")
 
 
 class Image(Description):
@@ -284,6 +272,9 @@ class Cloud(Description):
     limits: InstanceLimits = Field(
         default_factory=InstanceLimits,
         description="limits of all instances together; by default none",
+    )
+    shortage: Shortage | None = Field(
+        None, description="shortage of hosts in a share of the runs; by default none"
     )
     billing: Billing | None = Field(None, description="price of instances; by default none")
     decision_delay: Seconds = Field(

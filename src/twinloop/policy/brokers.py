@@ -40,6 +40,13 @@ class BuiltInBroker(CloudClient):
         BootPrediction | None,
         Field(description="predicted boot time; by default that of the image without other boots"),
     ] = None
+    boots_as_predicted: Annotated[
+        Flag,
+        Field(
+            description="every boot that is not recorded takes the predicted time, as in "
+            "SimSchlouder, in place of that of the image"
+        ),
+    ] = False
     margin: Annotated[
         Seconds,
         Field(description="time before the end of a unit in which idle instances are given back"),
@@ -80,6 +87,7 @@ class BuiltInBroker(CloudClient):
             "budget": np.inf,
             "published": False,
             "validation": False,
+            "boots_as_predicted": self.boots_as_predicted,
             # Of recorded boots: a compiled scenario fills them in.
             "request_dates": (),
             "lags": (),

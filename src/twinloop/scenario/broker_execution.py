@@ -192,8 +192,8 @@ def _make_platform(settings: BrokerSettings) -> Platform:
 
 
 def _describe_boot(settings: BrokerSettings) -> dict[str, float]:
-    """Describe the boots that are not recorded, by the prediction for one instance."""
-    return {"delay": settings.boot_base + settings.boot_per_booting}
+    """Describe the boots that are not recorded, by the prediction of the broker."""
+    return {"delay": settings.boot_base, "per_booting": settings.boot_per_booting}
 
 
 def _describe_policy(strategy: str | Mapping[str, Any], settings: BrokerSettings) -> dict[str, Any]:
@@ -212,6 +212,7 @@ def _describe_policy(strategy: str | Mapping[str, Any], settings: BrokerSettings
         "later_interval": _LATER_INTERVAL,
         "published": True,
         "validation": settings.validation,
+        "boots_as_predicted": True,
     }
     own = {key: value for key, value in options.items() if key in known and value is not None}
     return {**given, "options": {**own, **dict(given.get("options") or {})}}
