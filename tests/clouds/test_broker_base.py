@@ -152,6 +152,20 @@ def test_a_copy_in_the_middle_ends_like_the_original() -> None:
     assert list_rentals(twin, "requested", "ready", "price") == [(0, 10, 1)]
 
 
+@pytest.mark.parametrize(("time", "end"), [(5, 5), (15, 30), (35, 50)])
+def test_a_broker_takes_over_from_another_client(time: int, end: int) -> None:
+    """The instance of the client before is given back when its task has ended."""
+    sim = start_failing()
+    sim.run_until(time)
+    other = sim.copy(PythonAfap(margin=5))
+    other.run()
+    assert set(other.tasks["status"]) == {"completed"}
+    trace = other.trace()
+    assert trace.placements.height == 3
+    found = trace.instances.filter(instance="instance-1").row(0, named=True)
+    assert (found["reason"], found["end"]) == ("released", end)
+
+
 def test_a_part_of_the_cloud_that_does_not_exist() -> None:
     with pytest.raises(InputError, match="there is no type 'large'") as caught:
         finish([make_host()], [make_task(0)], policy=PythonAsap(type="large"))

@@ -210,8 +210,8 @@ class Broker(Policy):
     def decide(self, view: View) -> Iterator[Decision]:
         """Give the orders that follow from the changes, and assign the tasks that are ready."""
         self.view = view
-        yield from self._release_unused()
         failed = self._read_changes()
+        yield from self._release_unused()
         for node in failed:
             yield from self._replace(node)
         for node in self._nodes:
