@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.clouds.broker_twin import BrokerCase
 from tests.clouds.test_broker_twin import broker_cases
 from tests.examples import examples
-from twinloop.engine import simulate
+from twinloop.engine import Simulation, simulate
 from twinloop.trace import Trace
 
 
@@ -95,6 +95,18 @@ def test_decisions_do_not_depend_on_later_events(
     second = run(case.change(tasks=tuple(tasks)))
     until = pl.col("t") <= time
     assert first.decisions.filter(until).rows() == second.decisions.filter(until).rows()
+
+
+@examples(10)
+@given(cases_of_all_brokers(), st.integers(1, 150))
+def test_a_copy_in_the_middle_ends_like_the_original(case: BrokerCase, time: int) -> None:
+    sim = Simulation(case.make_scenario())
+    sim.run_until(max(time, sim.now))
+    twin = sim.copy()
+    sim.run()
+    twin.run()
+    for name in ("placements", "instances", "decisions"):
+        assert getattr(twin.trace(), name).equals(getattr(sim.trace(), name)), name
 
 
 @examples(20)
