@@ -42,6 +42,7 @@ TOPICS = (
     "optimisers",
     "calibration",
     "study",
+    "executions",
 )
 # The topics that depend on the native engine, in which two builds are compared.
 ENGINE_TOPICS = (

@@ -26,7 +26,7 @@ nb::dict rentals(const WorldHandle& self) {
         rows.push_back(state.records.rentals[i]);
     for (const RentedInstance& each : state.rented)
         if (each.serial != none && state.records.recording.placements)
-            rows.push_back({each.serial, each.rental, each.host,
+            rows.push_back({each.serial, each.rental, each.is_reserved, each.host,
                             each.is_later ? unknown : each.requested, each.period,
                             each.is_later ? unknown : each.ready, unknown, RentalEnd::none,
                             RentalTotals::price((*state.scenario->clouds)[each.rental.cloud], each,
@@ -45,6 +45,8 @@ nb::dict rentals(const WorldHandle& self) {
     add("user", [](const RentalRow& row) { return row.rental.user; });
     add("cores", [](const RentalRow& row) { return row.rental.cores; });
     add("memory", [](const RentalRow& row) { return row.rental.memory; });
+    add("bid", [](const RentalRow& row) { return row.rental.bid; });
+    add("reserved", [](const RentalRow& row) { return std::uint8_t{row.is_reserved}; });
     add("host", [](const RentalRow& row) { return row.host; });
     add("requested", [](const RentalRow& row) { return row.requested; });
     add("placed", [](const RentalRow& row) { return row.placed; });
@@ -216,9 +218,18 @@ void require_done(const char* why) {
 }
 
 Rental rental_from(const Held<World>& run, std::uint16_t cloud, std::uint16_t type,
-                   std::uint16_t image, double cores, double memory, std::int32_t user) {
+                   std::uint16_t image, double cores, double memory, std::int32_t user,
+                   double bid) {
     if (cloud >= run->state().clouds.size()) throw nb::index_error("there is no such cloud");
-    return {cloud, type, image, cores, memory, never, user};
+    Rental rental;
+    rental.cloud = cloud;
+    rental.type = type;
+    rental.image = image;
+    rental.cores = cores;
+    rental.memory = memory;
+    rental.user = user;
+    rental.bid = bid;
+    return rental;
 }
 
 template <InstanceRequest wanted>
@@ -248,14 +259,14 @@ void bind_orders(nb::class_<WorldHandle>& run) {
     run.def(
            "rent",
            [](WorldHandle& self, std::uint16_t cloud, std::uint16_t type, std::uint16_t image,
-              double cores, double memory, std::int32_t user, double validity) {
+              double cores, double memory, std::int32_t user, double validity, double bid) {
                const auto held = self.hold();
-               const MachineId instance =
-                   held->rent(rental_from(held, cloud, type, image, cores, memory, user), validity);
+               const MachineId instance = held->rent(
+                   rental_from(held, cloud, type, image, cores, memory, user, bid), validity);
                return std::make_tuple(instance, held->scheduler().rental_number(instance));
            },
            nb::arg("cloud"), nb::arg("type"), nb::arg("image"), nb::arg("cores"), nb::arg("memory"),
-           nb::arg("user") = -1, nb::arg("validity") = unknown,
+           nb::arg("user") = -1, nb::arg("validity") = unknown, nb::arg("bid") = unknown,
            "Rent an instance and return its machine and its rental; with a validity (s), only an "
            "allocation that expires unless it is used.")
         .def("use_allocation", &carry_out<&Clouds::use>, nb::arg("instance"))
@@ -293,22 +304,22 @@ void bind_orders(nb::class_<WorldHandle>& run) {
                 const MachineId machine = instance_at(held, instance);
                 const Rental& now = held->state().rented[machine].rental;
                 require_done(held->clouds().leave_cloud(
-                    machine,
-                    rental_from(held, cloud, type, image, now.cores, now.memory, now.user)));
+                    machine, rental_from(held, cloud, type, image, now.cores, now.memory, now.user,
+                                         unknown)));
             },
             nb::arg("instance"), nb::arg("cloud"), nb::arg("type"), nb::arg("image"))
         .def(
             "rent_together",
             [](WorldHandle& self, std::uint32_t count, std::uint16_t cloud, std::uint16_t type,
-               std::uint16_t image, double cores, double memory, std::int32_t user) {
+               std::uint16_t image, double cores, double memory, std::int32_t user, double bid) {
                 const auto held = self.hold();
                 const std::uint32_t first = held->scheduler().rental_count();
                 (void)held->rent_together(
-                    rental_from(held, cloud, type, image, cores, memory, user), count);
+                    rental_from(held, cloud, type, image, cores, memory, user, bid), count);
                 return first;
             },
             nb::arg("count"), nb::arg("cloud"), nb::arg("type"), nb::arg("image"), nb::arg("cores"),
-            nb::arg("memory"), nb::arg("user") = -1,
+            nb::arg("memory"), nb::arg("user") = -1, nb::arg("bid") = unknown,
             "Rent equal instances that start together and return the first of their rentals, which "
             "are consecutive.")
         .def(

@@ -43,7 +43,8 @@ std::vector<std::pair<Enum, double>> weighted(const nb::dict& options, const cha
 
 ClientOptions read_client(const nb::dict& options) {
     return {nb::cast<std::uint16_t>(options["cloud"]), nb::cast<std::uint16_t>(options["type"]),
-            nb::cast<std::uint16_t>(options["image"]), nb::cast<double>(options["overcommit"])};
+            nb::cast<std::uint16_t>(options["image"]), nb::cast<double>(options["overcommit"]),
+            nb::cast<double>(options["bid"])};
 }
 
 BrokerOptions read_broker(const nb::dict& options) {
@@ -485,6 +486,19 @@ void bind_rental_members(nb::class_<View>& view) {
                 return instances;
             },
             "The machines that are rented instances, also those that have not started yet.")
+        .def_prop_ro(
+            "spot_prices",
+            [](const View& self) {
+                nb::list prices;
+                for (const CloudPlan& cloud : self.get().clouds()) {
+                    const SpotPrices& spot = cloud.billing.spot;
+                    prices.append(spot.used() ? nb::object(nb::float_(spot.at(self.get().now())))
+                                              : nb::none());
+                }
+                return nb::tuple(prices);
+            },
+            nb::sig("def spot_prices(self) -> tuple[float | None, ...]"),
+            "The present spot price of each cloud, for its client; None if it has none.")
         .def(
             "is_starting",
             [](const View& self, std::int64_t task) {

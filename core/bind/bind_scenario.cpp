@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -242,6 +243,28 @@ void set_network(ScenarioHandle& self, const nb::dict& from) {
     self.scenario->files = std::move(files);
 }
 
+// An empty description: nothing is billed.
+BillingPlan billing_from(const nb::dict& given) {
+    BillingPlan billing;
+    if (given.empty()) return billing;
+    billing.unit = nb::cast<double>(given["unit"]);
+    billing.from_request = nb::cast<bool>(given["from_request"]);
+    billing.reserved = nb::cast<std::uint32_t>(given["reserved"]);
+    billing.reserved_price = nb::cast<double>(given["reserved_price"]);
+    billing.upfront = nb::cast<double>(given["upfront"]);
+    billing.has_transfers = nb::cast<bool>(given["has_transfers"]);
+    billing.transfer_in = nb::cast<double>(given["transfer_in"]);
+    billing.transfer_out = nb::cast<double>(given["transfer_out"]);
+    SpotPrices& spot = billing.spot;
+    spot.times = reals(given, "spot_times");
+    spot.prices = reals(given, "spot_prices");
+    spot.bills_interrupted = nb::cast<bool>(given["bills_interrupted"]);
+    if (spot.times.size() != spot.prices.size() ||
+        std::ranges::adjacent_find(spot.times, std::greater_equal{}) != spot.times.end())
+        throw nb::value_error("spot prices need increasing times, with a price for each");
+    return billing;
+}
+
 // The clouds, and the controllers of each.
 void set_clouds(ScenarioHandle& self, const nb::list& from) {
     static const std::map<std::string, Caching> cachings = {{"none", Caching::none},
@@ -267,9 +290,9 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
         }
         for (const nb::handle one : nb::cast<nb::list>(given["types"])) {
             const auto type = nb::cast<nb::dict>(one);
-            cloud.types.push_back({nb::cast<bool>(type["fits_task"]),
-                                   nb::cast<double>(type["cores"]),
-                                   nb::cast<double>(type["memory"])});
+            cloud.types.push_back(
+                {nb::cast<bool>(type["fits_task"]), nb::cast<double>(type["cores"]),
+                 nb::cast<double>(type["memory"]), nb::cast<double>(type["price"])});
         }
         cloud.max_instances = nb::cast<std::uint32_t>(given["max_instances"]);
         cloud.max_cores = nb::cast<double>(given["max_cores"]);
@@ -286,11 +309,10 @@ void set_clouds(ScenarioHandle& self, const nb::list& from) {
         cloud.messages = {
             nb::cast<NodeId>(given["client_node"]), nb::cast<NodeId>(given["controller_node"]),
             nb::cast<double>(given["request_bytes"]), nb::cast<double>(given["reply_bytes"])};
-        cloud.billing_unit = nb::cast<double>(given["billing_unit"]);
-        cloud.unit_price = nb::cast<double>(given["unit_price"]);
-        cloud.billed_from_request = nb::cast<bool>(given["billed_from_request"]);
+        cloud.billing = billing_from(nb::cast<nb::dict>(given["billing"]));
         cloud.seed = nb::cast<std::uint64_t>(given["seed"]);
         cloud.boot_times = reals(given, "boot_times");
+        cloud.typical_boot = nb::cast<double>(given["typical_boot"]);
         if (std::ranges::any_of(cloud.boot_times,
                                 [](double each) { return each < 0 || each == never; }))
             throw nb::value_error("a boot time is negative or infinite");

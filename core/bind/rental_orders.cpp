@@ -67,6 +67,7 @@ Rental rental_from(const SchedulerState& scheduler, nb::handle decision, const n
     rental.cores = amount(decision, "cores", type.fits_task ? 0.0 : type.cores);
     rental.memory = amount(decision, "memory", type.fits_task ? 0.0 : type.memory);
     rental.seconds = amount(decision, "time", never);
+    rental.bid = amount(decision, "bid", rental.bid);
     rental.user = user_from(nb::object(decision.attr("user")), names);
     return rental;
 }
@@ -76,7 +77,8 @@ std::string instance_name(std::uint32_t rental) {
 }
 
 const char* event_name(RentalEvent event) {
-    constexpr const char* names[] = {"ready", "refused", "lost", "ended", "found"};
+    constexpr const char* names[] = {"ready", "refused", "lost",       "ended",
+                                     "found", "outbid",  "interrupted"};
     return names[static_cast<std::size_t>(event)];
 }
 

@@ -76,6 +76,8 @@ class Controller {
     [[nodiscard]] virtual bool decides_when_idle() const { return false; }
     // Whether it still has orders to give after the last task: the run then goes on.
     [[nodiscard]] virtual bool continues() const { return false; }
+    // Whether it rents instances at spot prices, and is called when these change.
+    [[nodiscard]] virtual bool bids() const { return false; }
     // Whether it runs Python code: it can then be neither copied nor run on other threads.
     [[nodiscard]] virtual bool foreign() const { return false; }
     // Of several controllers: their number, and the index of the one that was called last.

@@ -53,6 +53,7 @@ class ControllerChain final : public Controller {
     }
     [[nodiscard]] bool decides_when_idle() const override;
     [[nodiscard]] bool continues() const override;
+    [[nodiscard]] bool bids() const override { return controllers_.front()->bids(); }
     [[nodiscard]] bool foreign() const override;
     [[nodiscard]] std::size_t acting() const override { return acting_; }
     [[nodiscard]] std::size_t count() const override { return controllers_.size(); }

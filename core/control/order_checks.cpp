@@ -172,6 +172,8 @@ const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& 
         return "an instance needs a positive number of cores";
     if (!(rental.memory >= 0 && std::isfinite(rental.memory)))
         return "the memory of the instance is not valid";
+    if (rental.is_spot() && !cloud.billing.spot.used()) return "the cloud has no spot prices";
+    if (rental.bid < 0) return "the bid must not be negative";
     const SchedulerState::Rented& now = scheduler.rented_from(rental.cloud);
     if (now.instances >= cloud.max_instances || count > cloud.max_instances - now.instances)
         return "the cloud allows no more instances";
@@ -180,6 +182,10 @@ const char* find_rental_obstacle(const SchedulerState& scheduler, const Rental& 
     if (now.memory + count * rental.memory > cloud.max_memory * (1 + slack))
         return "the cloud allows no more memory";
     return nullptr;
+}
+
+bool is_outbid(const SchedulerState& scheduler, std::size_t cloud, double bid) {
+    return !std::isnan(bid) && bid < scheduler.clouds()[cloud].billing.spot.at(scheduler.now());
 }
 
 const char* find_release_obstacle(const SchedulerState& scheduler, MachineId instance) {

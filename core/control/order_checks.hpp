@@ -2,6 +2,7 @@
 // returns the reason why the order cannot be carried out, or nullptr.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "control/scheduler_state.hpp"
@@ -27,6 +28,8 @@ namespace twinloop {
 // A client rents an instance of a cloud, and gives it back.
 [[nodiscard]] const char* find_rental_obstacle(const SchedulerState& scheduler,
                                                const Rental& rental, std::uint32_t count = 1);
+// Whether the spot price is above the bid, so that a request would be refused.
+[[nodiscard]] bool is_outbid(const SchedulerState& scheduler, std::size_t cloud, double bid);
 [[nodiscard]] const char* find_release_obstacle(const SchedulerState& scheduler,
                                                 MachineId instance);
 // The scheduler of a cloud moves an instance, which is a task there, to another host.

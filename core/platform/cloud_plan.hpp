@@ -1,7 +1,6 @@
 // The clouds of a scenario: constant, shared by its runs.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "kernel/measure.hpp"
 #include "platform/data_store.hpp"
+#include "platform/instance_prices.hpp"
 #include "platform/machine.hpp"
 
 namespace twinloop {
@@ -42,6 +42,7 @@ struct InstanceType {
     bool fits_task = false;  // as large as the request of the task that it is rented for
     double cores = 1.0;
     double memory = 0.0;  // bytes
+    double price = 0.0;   // of a unit of time
 };
 
 // The copy of the memory of an instance to another host.
@@ -79,20 +80,11 @@ struct CloudPlan {
     StoreId memory_store = none;    // of suspended instances; none: suspension takes no time
     bool suspends_locally = false;  // in the store of the host instead
     MessagePlan messages;
-    double billing_unit = never;  // s; every begun one is billed
-    double unit_price = 0.0;
-    bool billed_from_request = true;  // otherwise from the allocation of its host
+    BillingPlan billing;
     std::uint64_t seed = 0;           // of random boots and refusals
     // Recorded boots (s), in place of those of the images, see `Rental::boot_record`.
     std::vector<double> boot_times;
-
-    // The price of an instance with a host up to that time.
-    [[nodiscard]] double bill(double requested, double placed, double until) const {
-        if (unit_price == 0.0) return 0.0;
-        const double units = (until - (billed_from_request ? requested : placed)) / billing_unit;
-        // Rounding of times must not begin another unit.
-        return unit_price * std::max(1.0, std::ceil(units - 1e-9));
-    }
+    double typical_boot = std::numeric_limits<double>::quiet_NaN();  // of instances beyond these
 };
 
 using CloudPlans = std::vector<CloudPlan>;
@@ -109,9 +101,14 @@ struct Rental {
     std::uint32_t boot_record = none;  // index of its recorded boot
     // Its boot (s), if none is recorded; NaN: that of the image.
     double boot_time = std::numeric_limits<double>::quiet_NaN();
+    // The highest price of a unit at which it runs, for an instance at spot prices; NaN: it is none
+    double bid = std::numeric_limits<double>::quiet_NaN();
+
+    [[nodiscard]] bool is_spot() const { return !std::isnan(bid); }
 };
 
 // What happens to a rented instance, as its client sees it. Found: an earlier client has rented it.
-enum class RentalEvent : std::uint8_t { ready, refused, lost, ended, found };
+// Outbid: the spot price was above its bid before it had a host. Interrupted: afterwards.
+enum class RentalEvent : std::uint8_t { ready, refused, lost, ended, found, outbid, interrupted };
 
 }  // namespace twinloop

@@ -130,6 +130,7 @@ enum class RentalEnd : std::uint8_t {
     refused,
     lost,
     expired,
+    interrupted,  // the spot price has risen above its bid
     moved,
     suspended,
     shut_down,
@@ -142,6 +143,7 @@ enum class RentalEnd : std::uint8_t {
 struct RentalRow {
     std::uint32_t serial;
     Rental rental;
+    bool is_reserved;
     MachineId host;
     double requested;
     double placed;

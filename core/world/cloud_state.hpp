@@ -51,6 +51,7 @@ struct RentedInstance {
 
     std::uint32_t serial = none;  // of its rental; none: the number is not in use
     Rental rental;
+    bool is_reserved = false;  // it has the price of reserved instances
     InstanceState state = InstanceState::destroyed;
     bool boots = false;  // the work of its boot has begun
     bool fails = false;  // at the end of the delay of its boot
@@ -93,23 +94,25 @@ struct RentalTotals {
     std::size_t instances = 0;
     std::size_t refused = 0;
     std::size_t lost = 0;
+    std::size_t interrupted = 0;
     std::size_t ready = 0;
     std::size_t migrations = 0;  // completed
     Sum downtime;                // of migrations (s)
     Sum wait;                    // from the request to the end of the boot (s)
     Sum core_seconds;            // on hosts
     Sum bill;
+    Sum transfers;  // price of the data of tasks
 
     // A rental ends, or its figures up to that time are asked for.
     void add(const CloudPlan& plan, const RentedInstance& instance, double until,
-             bool is_refused = false) {
+             RentalEnd reason = RentalEnd::none) {
         ++instances;
         if (!std::isnan(instance.wait)) {
             ++ready;
             wait.add(instance.wait);
         }
         add_period(instance, until);
-        bill.add(price(plan, instance, until, is_refused));
+        bill.add(price(plan, instance, until, reason));
     }
     // The instance leaves its host.
     void add_period(const RentedInstance& instance, double until) {
@@ -118,9 +121,20 @@ struct RentalTotals {
     }
     // One that had no host, or was refused before it could be used, costs nothing.
     [[nodiscard]] static double price(const CloudPlan& plan, const RentedInstance& instance,
-                                      double until, bool is_refused = false) {
-        if (std::isnan(instance.placed) || (is_refused && std::isnan(instance.wait))) return 0.0;
-        return plan.bill(instance.requested, instance.placed, until);
+                                      double until, RentalEnd reason = RentalEnd::none) {
+        const BillingPlan& billing = plan.billing;
+        const bool unused = reason == RentalEnd::refused && std::isnan(instance.wait);
+        if (!billing.used() || std::isnan(instance.placed) || unused) return 0.0;
+        const Rental& rental = instance.rental;
+        const double begin = billing.from_request ? instance.requested : instance.placed;
+        double units = billing.begun_units(until - begin);
+        if (reason == RentalEnd::interrupted && !billing.spot.bills_interrupted)
+            units = billing.complete_units(until - begin);
+        if (rental.is_spot())
+            return round_price(billing.spot.sum(begin, billing.unit, units, rental.bid));
+        const double price =
+            instance.is_reserved ? billing.reserved_price : plan.types[rental.type].price;
+        return round_price(price * units);
     }
 };
 
@@ -150,6 +164,10 @@ struct CloudState {
     std::vector<MachineId> hosts;     // by their numbers in the scheduler
     std::uint32_t in_vain = 0;        // calls without orders while nothing else happens
     double next_start = -never;       // of an instance, by the delay between two of them
+    EventId price = none;             // timer of the next spot price
+    std::uint32_t reserved = 0;       // instances with the price of reserved ones
+    std::uint32_t bidding = 0;        // instances at spot prices
+    double least_bid = never;         // of these, or lower
     bool call = false;                // its controller is to be called in this instant
     std::uint32_t booting = 0;        // instances in startup
     std::uint64_t draws = 0;          // random numbers so far

@@ -169,10 +169,12 @@ void Clouds::change_cloud(MachineId instance, const Rental& next) {
     RentedInstance& mine = world_.rented[instance];
     world_.rental_totals.bill.add(RentalTotals::price(plan(instance), mine, world_.now()));
     leave_host(instance, RentalEnd::left);
+    leave_tariff(instance);
     mine.rental = next;
     world_.scheduler.change_rental(instance, mine.rental);
     mine.requested = world_.now();
     mine.placed = unknown;
+    choose_tariff(instance);
     if (!enqueue(instance)) rest(instance);
 }
 

@@ -82,6 +82,7 @@ void Clouds::open(MachineId instance, const Rental& rental, bool from_outside, d
     if (from_outside) ++world_.passing_instances;
     mine.is_held = !std::isnan(validity);
     mine.validity = validity;
+    choose_tariff(instance);
 }
 
 // A random number from 0 to 1, the same for the same cloud, seed and order of draws.
@@ -105,7 +106,7 @@ void Clouds::accept(MachineId instance) {
     else if (!enqueue(instance)) finish(instance, RentalEnd::refused);
 }
 
-// False if no host can have it.
+// False if no host can have it, or if the spot price is above its bid.
 bool Clouds::enqueue(MachineId instance) {
     enter(instance, InstanceState::queued);
     const Rental& rental = world_.rented[instance].rental;
@@ -126,7 +127,7 @@ bool Clouds::enqueue(MachineId instance) {
     world_.fleet[instance].number = number;
     cloud.scheduler.set_now(world_.now());
     cloud.scheduler.set_together(number, {});
-    if (!cloud.scheduler.is_possible(number)) return false;
+    if (is_outbid(instance) || !cloud.scheduler.is_possible(number)) return false;
     if (const std::uint32_t group = world_.rented[instance].group; group != none) {
         const std::vector<MachineId>& members = world_.groups[group].members;
         if (instance == members.front() && !cloud.scheduler.can_hold(number, members.size()))
@@ -328,9 +329,9 @@ void Clouds::end_boot_delay(MachineId instance) {
 double Clouds::known_boot(MachineId instance) const {
     const std::vector<double>& recorded = plan(instance).boot_times;
     const Rental& rental = world_.rented[instance].rental;
-    const bool is_recorded =
-        rental.boot_record < recorded.size() && !std::isnan(recorded[rental.boot_record]);
-    return is_recorded ? recorded[rental.boot_record] : rental.boot_time;
+    double time = plan(instance).typical_boot;
+    if (rental.boot_record < recorded.size()) time = recorded[rental.boot_record];
+    return std::isnan(time) ? rental.boot_time : time;
 }
 
 // A boot of a given time, without work on the cores of the host.
@@ -449,13 +450,17 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
     }
     enter(instance, InstanceState::destroyed);
     RentalTotals& totals = world_.rental_totals;
-    totals.add(plan(instance), mine, world_.now(), reason == RentalEnd::refused);
+    totals.add(plan(instance), mine, world_.now(), reason);
     if (reason == RentalEnd::refused) ++totals.refused;
     if (reason == RentalEnd::lost) ++totals.lost;
+    if (reason == RentalEnd::interrupted) ++totals.interrupted;
     record_period(instance, reason);
-    const RentalEvent event = reason == RentalEnd::refused ? RentalEvent::refused
-                              : reason == RentalEnd::lost  ? RentalEvent::lost
-                                                           : RentalEvent::ended;
+    leave_tariff(instance);
+    RentalEvent event = RentalEvent::ended;
+    if (reason == RentalEnd::refused)
+        event = is_outbid(instance) ? RentalEvent::outbid : RentalEvent::refused;
+    else if (reason == RentalEnd::lost) event = RentalEvent::lost;
+    else if (reason == RentalEnd::interrupted) event = RentalEvent::interrupted;
     answer(instance, std::exchange(mine.serial, none), event);
 }
 
@@ -464,13 +469,13 @@ void Clouds::finish(MachineId instance, RentalEnd reason) {
 void Clouds::record_period(MachineId instance, RentalEnd reason) {
     RentedInstance& mine = world_.rented[instance];
     if (!world_.records.recording.placements) return;
-    const bool ends = reason <= RentalEnd::expired || reason == RentalEnd::left;
+    const bool ends = reason <= RentalEnd::interrupted || reason == RentalEnd::left;
     const double price =
-        RentalTotals::price(plan(instance), mine, world_.now(), reason == RentalEnd::refused);
+        ends ? RentalTotals::price(plan(instance), mine, world_.now(), reason) : unknown;
     const double requested = mine.is_later ? unknown : mine.requested;
     const double ready = mine.is_later ? unknown : mine.ready;
-    world_.records.rentals.push_back({mine.serial, mine.rental, mine.host, requested, mine.period,
-                                      ready, world_.now(), reason, ends ? price : unknown});
+    world_.records.rentals.push_back({mine.serial, mine.rental, mine.is_reserved, mine.host,
+                                      requested, mine.period, ready, world_.now(), reason, price});
     mine.is_later = true;
 }
 
@@ -487,6 +492,66 @@ void Clouds::leave_host(MachineId instance, RentalEnd reason) {
     cloud.call = true;
     mine.last_host = std::exchange(mine.host, no_machine);
     mine.period = unknown;
+}
+
+// --- prices -------------------------------------------------------------------------------------
+
+bool Clouds::is_outbid(MachineId instance) const {
+    const Rental& rental = world_.rented[instance].rental;
+    return rental.is_spot() && rental.bid < plan(instance).billing.spot.at(world_.now());
+}
+
+// Reserved instances are those that are requested first.
+void Clouds::choose_tariff(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    if (mine.rental.is_spot()) {
+        cloud.least_bid = std::min(cloud.least_bid, mine.rental.bid);
+        if (cloud.bidding++ == 0) world_.set_price_timer(mine.rental.cloud);
+        return;
+    }
+    mine.is_reserved = cloud.reserved < plan(instance).billing.reserved;
+    if (mine.is_reserved) ++cloud.reserved;
+}
+
+void Clouds::leave_tariff(MachineId instance) {
+    RentedInstance& mine = world_.rented[instance];
+    CloudState& cloud = world_.clouds[mine.rental.cloud];
+    if (mine.rental.is_spot() && --cloud.bidding == 0) world_.set_price_timer(mine.rental.cloud);
+    if (std::exchange(mine.is_reserved, false)) --cloud.reserved;
+}
+
+void Clouds::change_price(std::size_t at) {
+    const double price = (*world_.scenario->clouds)[at].billing.spot.at(world_.now());
+    CloudState& cloud = world_.clouds[at];
+    if (cloud.least_bid < price) {
+        cloud.least_bid = never;
+        for (MachineId instance = 0; instance < world_.rented.size(); ++instance) {
+            const RentedInstance& mine = world_.rented[instance];
+            if (mine.serial == none || mine.rental.cloud != at || !mine.rental.is_spot()) continue;
+            // A request that has not been accepted is refused then.
+            if (mine.rental.bid >= price || mine.state == InstanceState::requested) {
+                cloud.least_bid = std::min(cloud.least_bid, mine.rental.bid);
+                continue;
+            }
+            MachineChanges(world_).interrupt_tasks(instance);
+            finish(instance, std::isnan(mine.placed) ? RentalEnd::refused : RentalEnd::interrupted);
+        }
+    }
+    world_.set_price_timer(at);
+    // A client may wait for a lower price.
+    if (world_.bids) world_.call = true;
+}
+
+void Clouds::charge_transfer(MachineId machine, StoreId store, bool reads, double bytes) {
+    if (machine >= world_.rented.size() || world_.rented[machine].serial == none) return;
+    const BillingPlan& billing = plan(machine).billing;
+    const double price = reads ? billing.transfer_out : billing.transfer_in;
+    // The stores of hosts are at their nodes.
+    if (price == 0.0 ||
+        world_.staging.transfers.stores[store].spec.node < world_.scenario->machines.size())
+        return;
+    world_.rental_totals.transfers.add(price * bytes);
 }
 
 // --- migration ----------------------------------------------------------------------------------

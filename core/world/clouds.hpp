@@ -42,6 +42,10 @@ class Clouds {
     void lose_memory(StoreId store);
     // The host has failed: its instances, with their tasks, are lost.
     void lose_instances(MachineId host);
+    // Spot instances whose bids are lower than the new price end.
+    void change_price(std::size_t at);
+    // A transfer of a file of a task has ended, between its machine and a store.
+    void charge_transfer(MachineId machine, StoreId store, bool reads, double bytes);
 
     // Orders from outside. Each returns the reason why it is not possible; nullptr if it is done.
     // `violent`: its tasks are interrupted as by a failure; otherwise it must have none.
@@ -80,6 +84,9 @@ class Clouds {
     void enter(MachineId instance, InstanceState state);
     void set_timer(MachineId instance, double time);
     void stop_timer(MachineId instance);
+    [[nodiscard]] bool is_outbid(MachineId instance) const;
+    void choose_tariff(MachineId instance);
+    void leave_tariff(MachineId instance);
     bool enqueue(MachineId instance);
     [[nodiscard]] bool is_served(MachineId instance, TaskId number) const;
     void occupy(MachineId instance, MachineId host);

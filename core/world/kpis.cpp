@@ -113,8 +113,16 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
         if (each.serial != none)
             rented.add((*scenario.clouds)[each.rental.cloud], each, world.now());
     const bool rentals = !scenario.clouds->empty();
-    const bool bills = std::ranges::any_of(
-        *scenario.clouds, [](const CloudPlan& each) { return each.billing_unit < never; });
+    bool bills = false;
+    bool bills_transfers = false;
+    Sum bill = rented.bill;
+    bill.add(rented.transfers.value());
+    for (const CloudPlan& each : *scenario.clouds) {
+        const BillingPlan& billing = each.billing;
+        bills = bills || billing.used();
+        bills_transfers = bills_transfers || billing.has_transfers;
+        bill.add(billing.reserved * billing.upfront);
+    }
     const auto count = [&](Status status) { return counts[static_cast<std::size_t>(status)]; };
     const double late = lateness.value();
     const double span = last_recorded - first_recorded;
@@ -152,9 +160,11 @@ std::array<double, kpi_names.size()> kpis(const World& world) {
             rentals ? static_cast<double>(rented.instances) : unknown,
             rentals ? static_cast<double>(rented.refused) : unknown,
             rentals ? static_cast<double>(rented.lost) : unknown,
+            rentals ? static_cast<double>(rented.interrupted) : unknown,
             rented.ready > 0 ? rented.wait.value() / static_cast<double>(rented.ready) : unknown,
             rentals ? rented.core_seconds.value() : unknown,
-            bills ? rented.bill.value() : unknown,
+            bills ? round_price(bill.value()) : unknown,
+            bills_transfers ? round_price(rented.transfers.value()) : unknown,
             rentals ? static_cast<double>(rented.migrations) : unknown,
             rentals ? rented.downtime.value() : unknown};
 }

@@ -8,7 +8,7 @@
 
 namespace twinloop {
 
-inline constexpr std::array<std::string_view, 34> kpi_names = {"tasks",
+inline constexpr std::array<std::string_view, 36> kpi_names = {"tasks",
                                                                "completed",
                                                                "rejected",
                                                                "killed",
@@ -37,9 +37,11 @@ inline constexpr std::array<std::string_view, 34> kpi_names = {"tasks",
                                                                "instances",
                                                                "instances_refused",
                                                                "instances_lost",
+                                                               "instances_interrupted",
                                                                "instance_wait_mean_s",
                                                                "instance_core_s",
                                                                "bill",
+                                                               "transfer_price",
                                                                "migrations",
                                                                "downtime_s"};
 

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "world/clouds.hpp"
+
 namespace twinloop {
 
 Staging::Progress Staging::begin(std::uint32_t slot, Step step) {
@@ -112,13 +114,15 @@ void Staging::end(std::uint32_t slot, Ending how, const Final& figures) {
     if (transfer.spec.target != none && how == Ending::finished && before != none &&
         before != transfer.spec.target)
         state.transfers.remove_file(before, transfer.spec.file);
-    if (!world_.records.recording.placements) return;
     const bool reads = transfer.spec.source != none;
-    world_.records.transfers.push_back({world_.executions[slot].task, transfer.spec.file,
-                                        reads ? transfer.spec.source : transfer.spec.target,
-                                        world_.label(state.cursors[slot].machine), reads,
-                                        how == Ending::finished, transfer.moved + figures.done,
-                                        transfer.registered, world_.now()});
+    const StoreId store = reads ? transfer.spec.source : transfer.spec.target;
+    const MachineId machine = state.cursors[slot].machine;
+    const double moved = transfer.moved + figures.done;
+    Clouds(world_).charge_transfer(machine, store, reads, moved);
+    if (!world_.records.recording.placements) return;
+    world_.records.transfers.push_back({world_.executions[slot].task, transfer.spec.file, store,
+                                        world_.label(machine), reads, how == Ending::finished,
+                                        moved, transfer.registered, world_.now()});
 }
 
 void Staging::cancel(std::uint32_t slot) {

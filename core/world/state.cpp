@@ -160,6 +160,20 @@ void WorldState::set_outage_timer() {
     }
 }
 
+void WorldState::set_price_timer(std::size_t cloud) {
+    const SpotPrices& spot = (*scenario->clouds)[cloud].billing.spot;
+    if (!spot.used()) return;
+    EventId& timer = clouds[cloud].price;
+    if (timer == none)
+        timer = simulation.add_timer(EventKind::machine, make_token(Subject::price, cloud));
+    // After outages, recoveries and transitions at the same time.
+    constexpr std::uint64_t after = std::uint64_t{1} << 34;
+    const bool needed = bids || clouds[cloud].bidding > 0;
+    if (const double next = spot.next_change(now()); next < never && needed)
+        simulation.set_timer(timer, next, after + cloud);
+    else if (simulation.timer_set(timer)) simulation.stop_timer(timer);
+}
+
 void WorldState::record_use(MachineId machine) {
     const Machine& mine = fleet[machine];
     if (!records.recording.use || mine.is_instance) return;

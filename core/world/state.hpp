@@ -59,16 +59,17 @@ enum class Subject : std::uint8_t {
     transition,
     decision,
     usage,
-    instance
+    instance,
+    price
 };
 [[nodiscard]] constexpr std::uint64_t make_token(Subject subject, std::uint64_t index = 0) {
-    return index << 3 | static_cast<std::uint64_t>(subject);
+    return index << 4 | static_cast<std::uint64_t>(subject);
 }
 [[nodiscard]] constexpr Subject subject_of(std::uint64_t token) {
-    return static_cast<Subject>(token & 7U);
+    return static_cast<Subject>(token & 15U);
 }
 [[nodiscard]] constexpr std::uint32_t index_of(std::uint64_t token) {
-    return static_cast<std::uint32_t>(token >> 3);
+    return static_cast<std::uint32_t>(token >> 4);
 }
 
 struct WorldState {
@@ -113,6 +114,7 @@ struct WorldState {
     bool asks_for_possible = false;
     std::uint64_t events = 0;
     bool call = false;    // the controller is to be called in this instant
+    bool bids = false;    // it may rent at spot prices
     EventId submissions;  // timers
     EventId outage;
     EventId decision;
@@ -189,6 +191,8 @@ struct WorldState {
     void save_work(TaskId id, double seconds);
     void set_submission_timer();
     void set_outage_timer();
+    // Changes of the spot price are events while a client or an instance depends on them.
+    void set_price_timer(std::size_t cloud);
     void open_staging();
     MachineId add_machine(const MachineSpec& spec, std::shared_ptr<const PowerModel> power);
     // Machines that are added from now on are resources of the kernel.

@@ -68,6 +68,9 @@ void World::connect() {
         has_foreign_provider_ = has_foreign_provider_ || providers_[cloud]->foreign();
     }
     state_.simulation.set_client(this);
+    state_.bids = foreign_ || controller_->bids();
+    for (std::size_t cloud = 0; cloud < state_.clouds.size(); ++cloud)
+        state_.set_price_timer(cloud);
     if (state_.is_shared() && state_.records.recording.use)
         state_.simulation.add_observer(&use_recorder_);
 }
@@ -127,6 +130,10 @@ void World::fired(std::uint64_t token, bool /*again*/) {
         case Subject::instance:
             ++state_.events;
             Clouds(state_).end_delay(index_of(token));
+            break;
+        case Subject::price:
+            ++state_.events;
+            Clouds(state_).change_price(index_of(token));
             break;
         case Subject::usage:
             Compute(state_).record_window(index_of(token));
@@ -623,6 +630,8 @@ void World::begin_at(double time) {
     for (std::size_t at = 0; at < state_.records.use.size(); ++at)
         state_.records.use.edit(at).t = time;
     MachineChanges(state_).skip_outages();
+    for (std::size_t cloud = 0; cloud < state_.clouds.size(); ++cloud)
+        state_.set_price_timer(cloud);
 }
 
 void World::adopt(TaskId task, const Known& known) {

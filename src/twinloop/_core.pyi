@@ -1447,6 +1447,12 @@ class View:
         The machines that are rented instances, also those that have not started yet.
         """
 
+    @property
+    def spot_prices(self) -> tuple[float | None, ...]:
+        """
+        The present spot price of each cloud, for its client; None if it has none.
+        """
+
     def is_starting(self, task: int) -> bool:
         """Of a cloud: whether an instance has not reached the end of its boot."""
 
@@ -1704,7 +1710,7 @@ class ClusterRun:
     def cloud_hosts(self, cloud: int) -> dict[str, Any]:
         """The hosts of a cloud, and the number of instances in its queue."""
 
-    def rent(self, cloud: int, type: int, image: int, cores: float, memory: float, user: int = -1, validity: float = float('nan')) -> tuple[int, int]:
+    def rent(self, cloud: int, type: int, image: int, cores: float, memory: float, user: int = -1, validity: float = float('nan'), bid: float = float('nan')) -> tuple[int, int]:
         """
         Rent an instance and return its machine and its rental; with a validity (s), only an allocation that expires unless it is used.
         """
@@ -1727,7 +1733,7 @@ class ClusterRun:
 
     def leave_cloud(self, instance: int, cloud: int, type: int, image: int) -> None: ...
 
-    def rent_together(self, count: int, cloud: int, type: int, image: int, cores: float, memory: float, user: int = -1) -> int:
+    def rent_together(self, count: int, cloud: int, type: int, image: int, cores: float, memory: float, user: int = -1, bid: float = float('nan')) -> int:
         """
         Rent equal instances that start together and return the first of their rentals, which are consecutive.
         """

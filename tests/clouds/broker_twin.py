@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ class BrokerCase:
     #: Submission, run time and predicted run time of each task, and its parents.
     tasks: tuple[tuple[int, int, int], ...]
     parents: tuple[tuple[int, ...], ...] = ()
-    #: Request date, boot time and lag of each instance; later ones boot for `boot` at once.
+    #: Request date, boot time and lag of each instance; later ones are requested at once, and boot
+    #: for the median, or for `boot` if none is recorded.
     boots: tuple[tuple[int, int, int], ...] = ()
     boot: int = 10
     base: float = 10.0
@@ -186,7 +188,7 @@ class BrokerTwin:
         return task in self.starts and self.starts[task] + self.case.tasks[task][1] <= now
 
     def uptime_when_idle(self, node: TwinNode, now: int) -> float:
-        if self.case.validation and node.claimed == now:
+        if self.case.validation and self.case.boots and node.claimed == now:
             return now - node.requested
         idle = self.predict_idle(node, now)
         if node.requested < NOT_YET:
@@ -305,9 +307,12 @@ class BrokerTwin:
             if node.requested == NOT_YET and node.request_at <= now:
                 self.request(node, now)
 
-    def recorded(self, node: TwinNode) -> tuple[float, int, int]:
+    def recorded(self, node: TwinNode) -> tuple[float, float, int]:
         boots = self.case.boots
-        return boots[node.index] if node.index < len(boots) else (0, self.case.boot, 0)
+        if node.index < len(boots):
+            return boots[node.index]
+        # Further instances take the median.
+        return 0, median(boot for _, boot, _ in boots) if boots else self.case.boot, 0
 
     def request(self, node: TwinNode, now: int) -> None:
         node.requested = now

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.clouds.bill_twin import compute_price, list_rentals
 from tests.clouds.cases import GB, POWER, is_clear, make_host, make_task
 from tests.examples import examples
 from twinloop import metrics
 from twinloop.description.errors import InputError
 from twinloop.engine import Notice, Simulation, StoreService, StoreTransfer
-from twinloop.platform.clouds import Billing
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.quality import check
@@ -124,7 +124,11 @@ class CloudOrders(RuleBasedStateMachine):
                 "suspend_to": st.just("local"),
                 "limits": st.just({"instances": 5, "cores": 8, "memory": 8 * GB}),
                 "billing": st.sampled_from(
-                    [{"unit": 7, "price": 3}, {"unit": 2, "price": 0.5, "from": "start"}]
+                    [
+                        {"unit": 7, "price": 3},
+                        {"unit": 2, "price": 0.5, "from": "start"},
+                        {"unit": 2, "price": 3, "reserved": {"instances": 2, "price": 1}},
+                    ]
                 ),
                 "messages": st.sampled_from(
                     [
@@ -137,6 +141,11 @@ class CloudOrders(RuleBasedStateMachine):
                 ),
             },
         ),
+        spot=st.none()
+        | st.fixed_dictionaries(
+            {"prices": st.just([[4 * i, 1 + i * i % 7] for i in range(60)])},
+            optional={"interrupted_unit": st.just("billed")},
+        ),
     )
     def open(
         self,
@@ -147,7 +156,11 @@ class CloudOrders(RuleBasedStateMachine):
         machines: Any,
         consolidation: Any,
         cloud: dict[str, Any],
+        spot: Any,
     ) -> None:
+        self.bids = spot is not None and "billing" in cloud
+        if self.bids:
+            cloud = {**cloud, "spot": spot}
         controllers = {"placement": placement, "machines": machines}
         if consolidation:
             controllers["consolidation"] = consolidation
@@ -161,7 +174,8 @@ class CloudOrders(RuleBasedStateMachine):
                        (("east", "e1"), ("east", "e2"), ("west", "w1"))}  # fmt: skip
         # An order that is only possible for a running instance finds some.
         for name, cores, gigabytes in begin:
-            self.order(name, "request", cores=cores, memory=gigabytes * GB)
+            bid = {"bid": 4.0} if self.bids and cores > 1 else {}
+            self.order(name, "request", cores=cores, memory=gigabytes * GB, **bid)
         self.advance(20.0)
 
     def note(self, notice: Notice) -> None:
@@ -202,9 +216,12 @@ class CloudOrders(RuleBasedStateMachine):
         way=st.sampled_from(
             ["request", "request", "together", "allocate", "allocate what is free"]
         ),
+        bid=st.sampled_from([None, 2.0, 5.0]),
     )
-    def request(self, cloud: str, cores: int, gigabytes: int, way: str) -> None:
-        size = {"cores": cores, "memory": gigabytes * GB}
+    def request(self, cloud: str, cores: int, gigabytes: int, way: str, bid: float | None) -> None:
+        size: dict[str, Any] = {"cores": cores, "memory": gigabytes * GB}
+        if self.bids and not way.startswith("allocate"):
+            size["bid"] = bid
         if way == "request":
             self.order(cloud, "request", **size)
         elif way == "together":
@@ -464,29 +481,13 @@ def check_accounts(sim: Simulation, trace: Trace, energy: dict[str, float]) -> N
     meters = metrics.energy_by_meter(trace).filter(meter="it")
     by_cloud = dict(meters.select("cloud", "energy_j").rows())
     assert by_cloud == pytest.approx({cloud: energy[cloud] for cloud in by_cloud})
-    billing = sim._compiled.machines.platform.clouds[0].billing
-    bill = trace.instances["price"].sum()
-    if billing is not None:
-        assert bill == pytest.approx(compute_bill(trace, billing))
-        assert metrics.figures(trace).rentals.bill == pytest.approx(bill)
-
-
-def compute_bill(trace: Trace, billing: Billing) -> float:
-    """Compute the bill from the times of the rentals; each ends with its last period in a cloud."""
-    total, begin = 0.0, None
-    for row in trace.instances.rows(named=True):
-        if row["requested"] is not None:
-            begin, placed = row["requested"], None
-        if placed is None:
-            placed = row["start"]
-        if row["reason"] in ("moved", "resized", "suspended", "shut-down"):
-            continue
-        if placed is not None:
-            first = begin if billing.counted_from == "request" else placed
-            units = math.ceil((row["end"] - first) / billing.unit - 1e-9)
-            total += billing.price * max(1, units)
-        begin, placed = row["end"], None
-    return total
+    clouds = {each.name: each for each in sim._compiled.machines.platform.clouds}
+    if clouds["east"].billing is not None:
+        rentals = list_rentals(trace)
+        prices = [compute_price(clouds[each.row["cloud"]], each, sim.now) for each in rentals]
+        bill = metrics.figures(trace).rentals.bill
+        assert bill == pytest.approx(float(sum(prices)))
+        assert sim.kpis()["bill"] == pytest.approx(bill)
 
 
 TestCloudOrders = CloudOrders.TestCase

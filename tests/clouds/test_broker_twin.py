@@ -34,7 +34,9 @@ def broker_cases(draw: st.DrawFn, *, overrun: int = 40, **fixed: Any) -> BrokerC
     published = draw(st.booleans())
     boots = ()
     if published and draw(st.booleans()):
-        boot = st.tuples(st.integers(0, 90), st.integers(1, 30), st.integers(0, 4))
+        # Even boot times, so that their median is a whole second.
+        boot_time = st.integers(1, 15).map(lambda half: 2 * half)
+        boot = st.tuples(st.integers(0, 90), boot_time, st.integers(0, 4))
         boots = tuple(draw(st.lists(boot, min_size=1, max_size=6)))
     # The published rule of stops is one of scans at intervals.
     interval = draw(st.sampled_from([1, 3] if published else [0, 1, 3]))

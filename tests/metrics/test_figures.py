@@ -46,8 +46,9 @@ def test_figures_worked_out_by_hand() -> None:
             "lateness_mean_s": 2.0, "lateness_relative": 1.2, "lateness_additional_s": 2.0,
             # No instance was rented.
             **dict.fromkeys(
-                ("instances", "instances_refused", "instances_lost", "instance_wait_mean_s",
-                 "instance_core_s", "bill", "migrations", "downtime_s")
+                ("instances", "instances_refused", "instances_lost", "instances_interrupted",
+                 "instance_wait_mean_s", "instance_core_s", "bill", "transfer_price",
+                 "migrations", "downtime_s")
             ),
         }
     )  # fmt: skip

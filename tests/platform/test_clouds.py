@@ -152,7 +152,8 @@ IMAGES = st.fixed_dictionaries(
     },
 )
 TYPES = st.just({"fits": "task"}) | st.fixed_dictionaries(
-    {"cores": st.integers(1, 64)}, optional={"memory": st.sampled_from(["1 GB", 2.5e9])}
+    {"cores": st.integers(1, 64)},
+    optional={"memory": st.sampled_from(["1 GB", 2.5e9]), "price": st.floats(0, 9)},
 )
 CONTROLLERS = st.sampled_from(["a", "b"]) | st.fixed_dictionaries(
     {"name": st.just("c")}, optional={"options": st.just({"x": [1, {"y": None}]})}
@@ -161,6 +162,12 @@ CONTROLLERS = st.sampled_from(["a", "b"]) | st.fixed_dictionaries(
 
 def name_parts(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"name": f"p{i}", **part} for i, part in enumerate(parts)]
+
+
+def bill_if_needed(cloud: dict[str, Any]) -> dict[str, Any]:
+    """Add a billing if there are prices that need one."""
+    has_prices = "spot" in cloud or any("price" in each for each in cloud.get("types", ()))
+    return {"billing": {"price": 1}, **cloud} if has_prices else cloud
 
 
 CLOUDS = st.fixed_dictionaries(
@@ -174,7 +181,16 @@ CLOUDS = st.fixed_dictionaries(
         "limits": st.fixed_dictionaries({}, optional={"instances": st.integers(1, 9)}),
         "billing": st.fixed_dictionaries(
             {"price": st.floats(0, 9)},
-            optional={"unit": st.just("1min"), "from": st.sampled_from(["request", "start"])},
+            optional={
+                "unit": st.just("1min"),
+                "from": st.sampled_from(["request", "start"]),
+                "reserved": st.just({"instances": 2, "price": 0.1, "upfront": 5}),
+                "transfer": st.sampled_from([{}, {"in": 0.01}, {"out": 0.09}]),
+            },
+        ),
+        "spot": st.fixed_dictionaries(
+            {"prices": st.sampled_from([[[0, 1]], [["1h", 0.5], [7200, 0]], "prices.csv"])},
+            optional={"interrupted_unit": st.just("billed")},
         ),
         "inter_boot_delay": st.floats(0, 9),
         "migration": st.fixed_dictionaries(
@@ -184,7 +200,7 @@ CLOUDS = st.fixed_dictionaries(
             name_parts
         ),
     },
-)
+).map(bill_if_needed)
 
 
 @given(CLOUDS)

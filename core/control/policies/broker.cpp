@@ -84,8 +84,11 @@ void Broker::rental_changed(const SchedulerState& scheduler, MachineId instance,
     node.machine = no_machine;
     if (node.state == BrokerNode::State::booting) {
         // A refused instance costs nothing.
-        if (event == RentalEvent::refused) node.request_at = now + options_.retry;
+        if (event == RentalEvent::refused || event == RentalEvent::outbid)
+            node.request_at = now + options_.retry;
         else spent_units_ += units(now - node.requested);
+        // The spot price was too high, which is no failed boot.
+        if (event == RentalEvent::outbid || event == RentalEvent::interrupted) --node.attempts;
         node.state = BrokerNode::State::future;
         failed_.push_back(at);
     } else {
@@ -134,8 +137,12 @@ void Broker::prepare(const SchedulerState& scheduler) {
     if (prepared_) return;
     prepared_ = true;
     const CloudPlan& cloud = scheduler.clouds()[options_.client.cloud];
-    unit_ = cloud.billing_unit;
-    price_ = cloud.unit_price;
+    unit_ = cloud.billing.unit;
+    price_ = cloud.types[options_.client.type].price;
+    // Whether an instance will be reserved is not known; a bid is an upper bound, too.
+    if (cloud.billing.reserved > 0) price_ = std::max(price_, cloud.billing.reserved_price);
+    if (bids()) price_ = options_.client.bid;
+    options_.budget -= cloud.billing.reserved * cloud.billing.upfront;
     const Tasks& tasks = scheduler.tasks();
     for (TaskId task = 0; task < tasks.size(); ++task)
         last_submission_ = std::max(last_submission_, tasks[task].request.submit);
@@ -163,7 +170,8 @@ void Broker::scan(SchedulerState& scheduler) {
     if (unit_ < never) stop_idle(scheduler);
     assign_waiting(scheduler);
     if (unit_ == never) stop_idle(scheduler);
-    if (options_.strategy == BrokerStrategy::budget && order_.empty()) give_up(scheduler);
+    if (options_.strategy == BrokerStrategy::budget && order_.empty() && !is_outbid(scheduler))
+        give_up(scheduler);
 }
 
 void Broker::assign_waiting(SchedulerState& scheduler) {
@@ -236,6 +244,7 @@ Rental Broker::make_rental(const SchedulerState& scheduler, TaskId task) const {
     rental.cores = type.fits_task ? wanted.cores : type.cores;
     rental.memory = type.fits_task ? wanted.memory : type.memory;
     rental.user = wanted.user;
+    rental.bid = options_.client.bid;
     return rental;
 }
 
@@ -244,7 +253,7 @@ bool Broker::can_rent(const SchedulerState& scheduler, const Rental& rental) con
     std::uint32_t decided = 0;
     while (decided < order_.size() && nodes_[order_[decided]].state == BrokerNode::State::future)
         ++decided;
-    return find_rental_obstacle(scheduler, rental, decided + 1) == nullptr;
+    return find_rental_obstacle(scheduler, rental, decided + 1) == nullptr && !is_outbid(scheduler);
 }
 
 std::uint32_t Broker::add_node(SchedulerState& scheduler, TaskId task) {
@@ -300,9 +309,10 @@ void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
     rental.cores = node.cores;
     rental.memory = node.memory;
     rental.boot_record = node.record;
+    rental.bid = options_.client.bid;
     if (options_.boots_as_predicted) rental.boot_time = node.predicted_boot;
     if (!node.queue.empty()) rental.user = scheduler.request(node.queue.front()).user;
-    if (find_rental_obstacle(scheduler, rental) != nullptr) {
+    if (find_rental_obstacle(scheduler, rental) != nullptr || is_outbid(scheduler)) {
         node.request_at = now + std::max(options_.retry, 1e-3);
         return;
     }
@@ -440,7 +450,9 @@ void Broker::set_wakes(SchedulerState& scheduler) {
             next = std::min(next, node.requested + node.approved * unit_);
         }
     }
-    if (!arrived_.empty() || (has_changed_ && !waiting_.empty())) next_change = now;
+    // A lower price lets tasks start that wait for one.
+    const bool may_change = has_changed_ || (bids() && options_.interval > 0);
+    if (!arrived_.empty() || (may_change && !waiting_.empty())) next_change = now;
     if (next_change < never) {
         const double scan = next_scan(std::max(next_change, now));
         next = std::min(next, scan > now || scanned_ < now ? scan : scan_after(now));

@@ -56,6 +56,7 @@ class Broker : public Controller {
     // It gives back instances whose unit of time ends.
     [[nodiscard]] bool decides_when_idle() const override { return true; }
     [[nodiscard]] bool continues() const override { return !order_.empty(); }
+    [[nodiscard]] bool bids() const override { return !std::isnan(options_.client.bid); }
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override;
 
     void submitted(const SchedulerState& scheduler, TaskId task) override;
@@ -88,6 +89,9 @@ class Broker : public Controller {
     [[nodiscard]] Rental make_rental(const SchedulerState& scheduler, TaskId task) const;
     [[nodiscard]] std::uint32_t node_on(MachineId machine) const {
         return machine < on_machine_.size() ? on_machine_[machine] : no_node;
+    }
+    [[nodiscard]] bool is_outbid(const SchedulerState& scheduler) const {
+        return twinloop::is_outbid(scheduler, options_.client.cloud, options_.client.bid);
     }
     void insert(std::uint32_t node);
     // The first scan at this time or later.

@@ -58,9 +58,11 @@ void Broker::predict_cores(const SchedulerState& scheduler, BrokerNode& node) co
 }
 
 double Broker::uptime_at_idle(const BrokerNode& node, double idle, double now) const {
-    // Schlouder forgets the tasks that an idle instance got in the same scan, and the boot of an
-    // instance that it has not requested yet.
-    if (options_.validation && node.claimed_at == now) return now - node.requested;
+    // Where its threads are known to have acted, Schlouder forgets the tasks that an idle instance
+    // got in the same scan.
+    if (options_.validation && !options_.recorded_dates.empty() && node.claimed_at == now)
+        return now - node.requested;
+    // It forgets the boot of an instance that it has not requested yet.
     const bool forgets = options_.validation && node.state == BrokerNode::State::future;
     return idle - (forgets ? node.predicted_boot : 0.0) - node.requested;
 }

@@ -1,4 +1,5 @@
 // The client of a cloud that runs all tasks on one instance, in the order of their arrival.
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ class OneInstance final : public Controller {
     [[nodiscard]] bool spreads() const override { return false; }
     // It gives back the instance after the last task.
     [[nodiscard]] bool decides_when_idle() const override { return true; }
+    [[nodiscard]] bool bids() const override { return !std::isnan(options_.bid); }
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
         const CloudPlan& cloud = scheduler.clouds()[options_.cloud];
         const InstanceType& type = cloud.types[options_.type];
@@ -72,7 +74,8 @@ class OneInstance final : public Controller {
         rental.image = options_.image;
         rental.cores = type.cores;
         rental.memory = type.memory;
-        instance_ = scheduler.rent(rental);
+        rental.bid = options_.bid;
+        if (!is_outbid(scheduler, rental.cloud, rental.bid)) instance_ = scheduler.rent(rental);
     }
 
     ClientOptions options_;

@@ -1,5 +1,6 @@
 // The client of a cloud that rents an instance for every task, and gives it back after the task.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ class OnePerTask final : public Controller {
     [[nodiscard]] bool spreads() const override { return false; }
     // It gives back the instance of the last task.
     [[nodiscard]] bool decides_when_idle() const override { return true; }
+    [[nodiscard]] bool bids() const override { return !std::isnan(options_.bid); }
 
     [[nodiscard]] bool possible(const SchedulerState& scheduler, TaskId task) const override {
         const CloudPlan& cloud = scheduler.clouds()[options_.cloud];
@@ -54,7 +56,7 @@ class OnePerTask final : public Controller {
         std::erase(ready_, instance);
         if (task == no_task) return;
         if (event == RentalEvent::refused) refused_.push_back(task);
-        else if (event == RentalEvent::lost) waiting_.push_back(task);
+        else if (event != RentalEvent::ended) waiting_.push_back(task);
     }
 
     void decide(SchedulerState& scheduler) override {
@@ -92,13 +94,17 @@ class OnePerTask final : public Controller {
         rental.cores = type.fits_task ? wanted.cores : type.cores;
         rental.memory = type.fits_task ? wanted.memory : type.memory;
         rental.user = wanted.user;
+        rental.bid = options_.bid;
         return rental;
     }
     bool rent(SchedulerState& scheduler, TaskId task) {
         if (scheduler.phase(task) != Phase::waiting) return true;
         const Rental rental = make_rental(scheduler, task);
-        // Beyond the limits of the cloud, tasks wait for the end of others.
-        if (find_rental_obstacle(scheduler, rental) != nullptr) return false;
+        // Beyond the limits of the cloud, tasks wait for the end of others; so they do for a price
+        // that is not above the bid.
+        if (find_rental_obstacle(scheduler, rental) != nullptr ||
+            is_outbid(scheduler, rental.cloud, rental.bid))
+            return false;
         const MachineId instance = scheduler.rent(rental);
         if (instance >= tasks_.size()) tasks_.resize(instance + std::size_t{1}, no_task);
         tasks_[instance] = task;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,7 +62,8 @@ struct ClientOptions {
     std::uint16_t cloud = 0;
     std::uint16_t type = 0;
     std::uint16_t image = 0;
-    double overcommit = 1.0;  // of the hosts by the provider
+    double overcommit = 1.0;                                // of the hosts by the provider
+    double bid = std::numeric_limits<double>::quiet_NaN();  // NaN: not at spot prices
 };
 
 // How a broker chooses the instance of a task; from `list` on, tasks on long paths come first.

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop import report
 from twinloop.cli.console import err, escape, out
+from twinloop.cli.explore_executions import (
+    is_over_executions,
+    load_execution_study,
+    print_execution_study,
+    run_execution_study,
+)
 from twinloop.cli.output import Json, print_json, report_errors, require_positive, show_status
 from twinloop.cli.recording_options import print_resume_hint
 from twinloop.cli.scenario_options import AllowCode, add_import_path
+from twinloop.cli.study_progress import show_study_progress
 from twinloop.description.errors import InputError
 
 #: Exit status if runs failed.
@@ -55,48 +59,65 @@ def explore(
 
     The output folder gets a table of all runs, a table of all configurations and `report.html`.
     The same command runs only what is missing. With a study's folder alone the command shows its
-    state. Exit status: 0, 1 if runs failed, 2 if nothing can be run or ranked.
+    state. Factors `run` and `inject` simulate recorded executions again and compute the errors.
+    Exit status: 0, 1 if runs failed, 2 if nothing can be run or ranked.
 
     - `twinloop explore scenario.yaml factors.yaml -o study`
     - `twinloop explore examples/what-if.yaml -o study`
     - `twinloop explore scenario.yaml factors.yaml -o study --fit fit --by wait_p95_s`
+    - `twinloop explore executions.yaml -o study`
     - `twinloop explore study`
     """
-    from twinloop.exploration import Objective, Study
+    from twinloop.exploration import Objective
     from twinloop.exploration.study.study import MANIFEST
 
-    ran = False
     with report_errors(json):
         require_positive(top=top, workers=workers)
         if by is not None:
             Objective.of(by)
-        if (scenario / MANIFEST).is_file() and factors is None:
-            _refuse_options(output=output, fit=fit)
-            study = Study.load(scenario)
-            study = study if by is None else replace(study, by=by)
-        else:
-            options: dict[str, Any] = {"on": on, "workers": workers, "retry": retry}
-            study = _run_study(
-                scenario,
-                factors,
-                output,
-                fit,
-                by=by or "makespan_s",
-                allow_code=allow_code,
-                **options,
+        is_stored = (scenario / MANIFEST).is_file() and factors is None
+        if is_stored:
+            _refuse_options(
+                "a new study", "name a scenario and the factors", output=output, fit=fit
             )
-            err.print(escape(f"wrote {output}"), soft_wrap=True)
-            ran = True
-        _check_objective(study)
-        if json:
-            print_json(_make_document(study, top))
+        options: dict[str, Any] = {"on": on, "workers": workers, "retry": retry}
+        options["allow_code"] = allow_code
+        if is_over_executions(scenario, factors, is_stored=is_stored):
+            _refuse_options("other studies", "leave it out", by=by, fit=fit)
+            study = (
+                load_execution_study(scenario)
+                if is_stored
+                else run_execution_study(scenario, factors, output, **options)
+            )
+            print_execution_study(study, top, json=json)
         else:
-            from twinloop.exploration.study.text import study_to_text
-
-            out.print(study_to_text(study, top), markup=False, soft_wrap=True)
-    if ran and study.failed:
+            study = (
+                _load_study(scenario, by)
+                if is_stored
+                else _run_study(scenario, factors, output, fit, by=by or "makespan_s", **options)
+            )
+            _print_study(study, top, json=json)
+    if not is_stored and study.failed:
         _print_failures(study)
         raise typer.Exit(INCOMPLETE)
+
+
+def _load_study(folder: Path, by: str | None) -> Any:
+    from twinloop.exploration import Study
+
+    study = Study.load(folder)
+    return study if by is None else replace(study, by=by)
+
+
+def _print_study(study: Any, top: int, *, json: bool) -> None:
+    """Print a study and its best configurations."""
+    from twinloop.exploration.study.text import study_to_text
+
+    _check_objective(study)
+    if json:
+        print_json(_make_document(study, top))
+    else:
+        out.print(study_to_text(study, top), markup=False, soft_wrap=True)
 
 
 def _print_failures(study: Any) -> None:
@@ -119,14 +140,12 @@ def _check_objective(study: Any) -> None:
         raise InputError(f"no run can be ranked by {kpi}: {why}", kind="not-ranked", field="--by")
 
 
-def _refuse_options(**options: Any) -> None:
-    """Raise an error if an option of a new study is given with the folder of a study."""
+def _refuse_options(applicable: str, remedy: str, **options: Any) -> None:
+    """Raise an error if an option is given that applies to other arguments."""
     for name, given in options.items():
         if given is not None:
             raise InputError(
-                f"--{name} applies to a new study",
-                kind="inapplicable-option",
-                remedy="name a scenario and the factors",
+                f"--{name} applies to {applicable}", kind="inapplicable-option", remedy=remedy
             )
 
 
@@ -157,7 +176,7 @@ def _run_study(
     if output is None:
         raise InputError("an output folder is needed", kind="missing-argument", remedy="-o study")
     add_import_path(allow_code)
-    with print_resume_hint(output), _show_progress() as progress:
+    with print_resume_hint(output), show_study_progress() as progress:
         study = run_study(
             scenario,
             factors,
@@ -169,6 +188,7 @@ def _run_study(
         )
     with show_status("writing the report"):
         write_study_page(study, output / "report.html")
+    err.print(escape(f"wrote {output}"), soft_wrap=True)
     return study
 
 
@@ -207,39 +227,3 @@ def _make_document(study: Any, top: int) -> dict[str, Any]:
         if ranking is None
         else study.effects().select("factor", "level", "mean", "effect", "share").to_dicts(),
     }
-
-
-@contextmanager
-def _show_progress() -> Iterator[Callable[[Any], None]]:
-    """Show the progress: a bar on a terminal, otherwise a line every ten seconds."""
-    if not err.is_terminal:
-        yield _make_line_printer()
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} runs{task.fields[failed]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("exploring", total=None, failed="")
-
-        def update(state: Any) -> None:
-            failed = f", {state.failed:,} failed" if state.failed else ""
-            bar.update(task, completed=state.done, total=state.total, failed=failed)
-
-        yield update
-
-
-def _make_line_printer() -> Callable[[Any], None]:
-    last = 0.0
-
-    def update(state: Any) -> None:
-        nonlocal last
-        if state.seconds - last >= 10.0:
-            last = state.seconds
-            remaining = "" if state.left is None else f", about {state.left:.0f} s left"
-            err.print(f"{state.done:,} of {state.total:,} runs, {state.failed:,} failed{remaining}")
-
-    return update

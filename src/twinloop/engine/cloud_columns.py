@@ -15,10 +15,12 @@ from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import find_unknown_names
 from twinloop.engine.cloud_images import CloudImage, list_images
 from twinloop.engine.network_columns import list_nodes
+from twinloop.platform.billing import BYTES_PER_GB
 from twinloop.platform.boots import make_factors, make_slow_times
 from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
 from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
+from twinloop.platform.time_series import load_series
 from twinloop.policy.brokers import BROKERS, BuiltInBroker
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.cloud_clients import CloudClient, Manual
@@ -52,6 +54,7 @@ def build_cloud_columns(
     *,
     first_file: int,
     seed: int,
+    epoch_ms: int | None = None,
     boot_times: NDArray[np.float64] = _NO_TIMES,
 ) -> list[dict[str, Any]]:
     """Build the native columns of the clouds; the images are files from `first_file` on.
@@ -80,6 +83,7 @@ def build_cloud_columns(
                         "fits_task": each.fits == "task",
                         "cores": each.cores or 0.0,
                         "memory": each.memory or 0.0,
+                        "price": _find_price(cloud, each),
                     }
                     for each in cloud.types
                 ],
@@ -96,11 +100,10 @@ def build_cloud_columns(
                 "memory_store": _find_memory_store(platform, cloud),
                 "suspends_locally": cloud.suspend_to == LOCAL,
                 **_build_messages(machines, cloud),
-                "billing_unit": cloud.billing.unit if cloud.billing else np.inf,
-                "unit_price": cloud.billing.price if cloud.billing else 0.0,
-                "billed_from_request": not cloud.billing or cloud.billing.counted_from == "request",
+                "billing": _build_billing(cloud, epoch_ms),
                 "seed": int(random.integers(0, 2**52, 1)[0]),
                 "boot_times": boot_times,
+                "typical_boot": find_typical_boot(boot_times),
                 "hosts_begin_off": any(isinstance(each, OnDemand) for each in controllers),
                 "controllers": [
                     _make_native(each, seed, platform, cloud)
@@ -119,6 +122,47 @@ def build_cloud_columns(
             }
         )
     return columns
+
+
+def find_typical_boot(boot_times: NDArray[np.float64]) -> float:
+    """Find the median of the recorded boots, which further instances take; NaN without any.
+
+    >>> find_typical_boot(np.array([30.0, np.nan, 36.0]))
+    33.0
+    """
+    known = boot_times[~np.isnan(boot_times)]
+    return float(np.median(known)) if known.size else np.nan
+
+
+def _find_price(cloud: Cloud, kind: InstanceType) -> float:
+    """Find the price of a unit of time of an instance of this type."""
+    if kind.price is not None:
+        return kind.price
+    return cloud.billing.price if cloud.billing else 0.0
+
+
+def _build_billing(cloud: Cloud, epoch_ms: int | None) -> dict[str, Any]:
+    """Build the native prices of a cloud; `epoch_ms`: the date of t = 0, if it is known."""
+    billing, spot = cloud.billing, cloud.spot
+    if billing is None:
+        return {}
+    times, prices = _NO_TIMES, _NO_TIMES
+    if spot is not None:
+        times, prices = load_series(spot.prices, "price", epoch_ms=epoch_ms, least=0.0)
+    reserved, transfer = billing.reserved, billing.transfer
+    return {
+        "unit": billing.unit,
+        "from_request": billing.counted_from == "request",
+        "reserved": reserved.instances if reserved else 0,
+        "reserved_price": reserved.price if reserved else 0.0,
+        "upfront": reserved.upfront if reserved else 0.0,
+        "has_transfers": transfer is not None,
+        "transfer_in": transfer.incoming / BYTES_PER_GB if transfer else 0.0,
+        "transfer_out": transfer.out / BYTES_PER_GB if transfer else 0.0,
+        "spot_times": times,
+        "spot_prices": prices,
+        "bills_interrupted": spot is not None and spot.interrupted_unit == "billed",
+    }
 
 
 def _select_free_hosts(
@@ -301,6 +345,13 @@ def resolve_client(
     ratio = placement.overcommit if isinstance(placement, OvercommittingPreset | Policy) else 1.0
     type_ = _find_named(policy.type, chosen.types, "type")
     image = _find_named(policy.image, chosen.images, "image")
+    if policy.bid is not None and chosen.spot is None:
+        raise InputError(
+            f"cloud '{chosen.name}' has no spot prices",
+            kind="inconsistent-values",
+            field="policy.options.bid",
+            remedy="describe `spot` in the cloud, or leave the bid out",
+        )
     if isinstance(policy, BuiltInBroker) and policy.boot is None:
         settings |= {"boot_base": _predict_boot(chosen.images[image], chosen.types[type_])}
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
@@ -331,7 +382,8 @@ def inject_boots(policy: AnyPolicy, workload: Workload, settings: dict[str, Any]
             field="policy",
             remedy=f"choose a broker ({', '.join(BROKERS)}), or inject no boots",
         )
-    dates = boots["provisioned"].fill_null(np.nan).to_list()
+    known = boots["provisioned"]
+    dates = [] if known.is_null().all() else known.fill_null(np.nan).to_list()
     return settings | {
         "request_dates": dates,
         "lags": boots["lag"].fill_null(0.0).to_list(),

@@ -222,6 +222,7 @@ class CloudService:
         type: str | None = None,
         image: str | None = None,
         user: str | None = None,
+        bid: float | None = None,
     ) -> str:
         """Request an instance and return its name.
 
@@ -231,8 +232,10 @@ class CloudService:
             type: The name of its type; by default the first one of the cloud.
             image: The name of its image; by default the first one of the cloud.
             user: A user of the workload, to whom it is accounted.
+            bid: The highest spot price of a unit at which it runs; by default it is not rented at
+                spot prices.
         """
-        return self._rent(cores, memory, type, image, user)[1]
+        return self._rent(cores, memory, type, image, user, bid=bid)[1]
 
     def request_together(
         self,
@@ -243,6 +246,7 @@ class CloudService:
         type: str | None = None,
         image: str | None = None,
         user: str | None = None,
+        bid: float | None = None,
     ) -> list[str]:
         """Request several equal instances, which start together.
 
@@ -260,7 +264,7 @@ class CloudService:
             )
         numbers = self._resolve_rental(cores, memory, type, image, user)
         with explain_refusals(f"cloud '{self.name}'", "cannot rent these instances"):
-            first = self._run.rent_together(count, self._number, *numbers)
+            first = self._run.rent_together(count, self._number, *numbers, _read_bid(bid))
         return [f"instance-{rental + 1}" for rental in range(first, first + count)]
 
     def allocate(
@@ -375,10 +379,11 @@ class CloudService:
         image: str | None,
         user: str | None,
         validity: float = float("nan"),
+        bid: float | None = None,
     ) -> tuple[int, str]:
         numbers = self._resolve_rental(cores, memory, type, image, user)
         with explain_refusals(f"cloud '{self.name}'", "cannot rent an instance"):
-            machine, rental = self._run.rent(self._number, *numbers, validity)
+            machine, rental = self._run.rent(self._number, *numbers, validity, _read_bid(bid))
         return machine, f"instance-{rental + 1}"
 
     def _resolve_rental(
@@ -469,6 +474,11 @@ class Instance(NamedTuple):
 # The module that users import them from, shown in representations.
 for _kind in (CloudUse, Instance):
     _kind.__module__ = "twinloop.engine"
+
+
+def _read_bid(bid: float | None) -> float:
+    """Return the native value of a bid, which is not a number without one."""
+    return float("nan") if bid is None else require_number(bid, "bid")
 
 
 def _find_index(name: str | None, names: Sequence[str], what: str) -> int:

@@ -188,7 +188,8 @@ class CompiledScenario:
                     self.names.users,
                     first_file=files,
                     seed=scenario.seed,
-                    boot_times=self.workload.boots["boot_time"].fill_null(np.nan).to_numpy(),
+                    epoch_ms=self.epoch_ms,
+                    boot_times=_list_boot_times(self.workload.boots["boot_time"]),
                 )
             )
         self._admission = Admission(
@@ -1011,6 +1012,12 @@ def _check_numbers(numbers: Mapping[str, tuple[PathValue, Any]]) -> dict[str, fl
             )
         checked[name] = number
     return checked
+
+
+def _list_boot_times(boots: pl.Series) -> NDArray[np.float64]:
+    """List the recorded boot times, NaN where unknown; empty if all are."""
+    known = boots if boots.count() else boots.clear()
+    return known.fill_null(np.nan).to_numpy()
 
 
 def _make_native(policy: AnyPolicy, scenario: Scenario) -> Any:

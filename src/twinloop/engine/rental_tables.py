@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twinloop._core import ClusterRun
-from twinloop.trace.tables import conform_table
+from twinloop.trace.tables import TARIFFS, conform_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ STATES: Final = (
 )  # fmt: skip
 #: Why a period of a rental ended, by native code.
 ENDS: Final = (
-    None, "released", "refused", "lost", "expired", "moved", "suspended", "shut-down", "left",
-    "resized",
+    None, "released", "refused", "lost", "expired", "interrupted", "moved", "suspended",
+    "shut-down", "left", "resized",
 )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def build_rental_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFr
             ),
             "requested": pl.Series(log["requested"]).fill_nan(None),
             "ready": pl.Series(log["ready"]).fill_nan(None),
-            "price": _select_prices(clouds, log),
+            **_select_prices(clouds, log),
         }
     )
     return conform_table("instances", frame)
@@ -174,10 +174,17 @@ def _build_migration_rows(compiled: CompiledScenario, run: ClusterRun) -> pl.Dat
     return conform_table("transfers", rows)
 
 
-def _select_prices(clouds: Sequence[Cloud], log: dict[str, NDArray[Any]]) -> pl.Series:
-    """Return the price of each rental in its last period; null where a cloud does not bill."""
-    bills = np.array([each.billing is not None for each in clouds])
-    return pl.Series(np.where(bills[log["cloud"]], log["price"], np.nan)).fill_nan(None)
+def _select_prices(clouds: Sequence[Cloud], log: dict[str, NDArray[Any]]) -> dict[str, pl.Series]:
+    """Return tariff, bid, and price in the last period; null where a cloud does not bill."""
+    bills = np.array([each.billing is not None for each in clouds])[log["cloud"]]
+    tariffs = np.where(np.isnan(log["bid"]), log["reserved"], TARIFFS.index("spot"))
+    return {
+        "price": pl.Series(np.where(bills, log["price"], np.nan)).fill_nan(None),
+        "tariff": pl.Series([*TARIFFS, None], dtype=pl.String).gather(
+            np.where(bills, tariffs, len(TARIFFS)).astype(np.int64)
+        ),
+        "bid": pl.Series(log["bid"]).fill_nan(None),
+    }
 
 
 def build_rental_states(run: ClusterRun) -> pl.DataFrame | None:

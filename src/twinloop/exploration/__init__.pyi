@@ -4,6 +4,9 @@ from .confirmation.bundles import bundle
 from .confirmation.diagnosis import Diagnosis, diagnose
 from .confirmation.result import Confirmation, Recommendation
 from .confirmation.run import confirm
+from .executions.design import ExecutionDesign, SimulationSet
+from .executions.run import explore_executions
+from .executions.study import ExecutionStudy
 from .factors.design import Configuration, Design
 from .factors.factors import Factor
 from .ranking.candidate import Candidate
@@ -19,16 +22,20 @@ __all__ = [
     "Confirmation",
     "Design",
     "Diagnosis",
+    "ExecutionDesign",
+    "ExecutionStudy",
     "Factor",
     "Loop",
     "Objective",
     "Ranking",
     "Recommendation",
+    "SimulationSet",
     "Study",
     "StudyProgress",
     "bundle",
     "confirm",
     "diagnose",
     "explore",
+    "explore_executions",
     "loop",
 ]

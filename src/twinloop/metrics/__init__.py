@@ -11,6 +11,7 @@
     metrics.use_of_instances(trace)          # leased and used cores of instances and hosts
     metrics.energy_by_meter(trace)           # energy of the meters of clouds
     metrics.service_levels(trace)            # service levels of clouds
+    metrics.client_metrics(trace)            # uptime, makespan and use of rented instances
 
 All functions take any Trace, of a real or a simulated run.
 """

@@ -1,3 +1,4 @@
+from .broker_metrics import ClientMetrics, client_metrics, scheduling_error
 from .catalogue import FIGURES, Figure
 from .client_states import (
     NODE_STATES,
@@ -38,6 +39,7 @@ __all__ = [
     "NODE_STATES",
     "TASK_STATES",
     "BatchMeans",
+    "ClientMetrics",
     "ConfidenceInterval",
     "Cost",
     "Difference",
@@ -49,6 +51,7 @@ __all__ = [
     "busy_cores",
     "busy_nodes",
     "carbon",
+    "client_metrics",
     "completions",
     "confidence_interval",
     "cores_in_use",
@@ -63,6 +66,7 @@ __all__ = [
     "per_task",
     "per_user",
     "queue_length",
+    "scheduling_error",
     "service_levels",
     "submissions",
     "task_states_of_client",

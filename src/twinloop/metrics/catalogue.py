@@ -82,9 +82,11 @@ FIGURES: Final[dict[str, Figure]] = {
     "instances": Figure("", "instances rented from clouds"),
     "instances_refused": Figure("", "instances that were refused"),
     "instances_lost": Figure("", "instances lost with their host"),
+    "instances_interrupted": Figure("", "instances that ended at a higher spot price"),
     "instance_wait_mean_s": Figure("s", "mean time from the request of an instance to its use"),
     "instance_core_s": Figure("core s", "core-seconds of instances on hosts"),
-    "bill": Figure("", "price of all instances, in the currency of the clouds"),
+    "bill": Figure("", "price of instances, reservations and transfers from clouds"),
+    "transfer_price": Figure("", "price of the transfers of tasks on instances"),
     "migrations": Figure("", "completed migrations of instances to another host"),
     "downtime_s": Figure("s", "time that instances were stopped by migrations"),
 }

@@ -191,7 +191,7 @@ def _join_instances(trace: Trace, hosted: pl.DataFrame) -> pl.DataFrame:
         pl.col("cloud").first(),
         pl.col("user").first(),
         pl.col("host").is_not_null().any().alias("hosted"),
-        pl.when(price.len() > 0).then(price.sum()).alias("bill"),
+        pl.when(price.len() > 0).then(price.sum().round_sig_figs(15)).alias("bill"),
     )
     joined = rented.join(energy, on="instance", how="left", maintain_order="left")
     # An instance that was refused has no energy.
@@ -208,7 +208,7 @@ def _group(each: pl.DataFrame, subject: str) -> pl.DataFrame:
         .agg(
             pl.len().cast(pl.Int64).alias("instances"),
             *_sum_known(*_AMOUNTS),
-            pl.when(bill.len() > 0).then(bill.sum()).alias("bill"),
+            pl.when(bill.len() > 0).then(bill.sum().round_sig_figs(15)).alias("bill"),
         )
         .sort(subject, nulls_last=True)
     )
@@ -267,7 +267,7 @@ def _sum_by_place(
     rented = trace.instances if by == "cloud" else trace.instances.drop_nulls("host")
     counts = rented.group_by(by).agg(
         pl.col("instance").n_unique().cast(pl.Int64).alias("instances"),
-        pl.when(price.len() > 0).then(price.sum()).alias("bill"),
+        pl.when(price.len() > 0).then(price.sum().round_sig_figs(15)).alias("bill"),
     )
     found = joined.join(counts, on=by, how="left", nulls_equal=True, maintain_order="left")
     found = found.with_columns(pl.col("instances").fill_null(0))

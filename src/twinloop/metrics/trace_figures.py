@@ -116,9 +116,11 @@ class Figures:
                 "instances": self.rentals.instances,
                 "instances_refused": self.rentals.refused,
                 "instances_lost": self.rentals.lost,
+                "instances_interrupted": self.rentals.interrupted,
                 "instance_wait_mean_s": self.rentals.wait,
                 "instance_core_s": self.rentals.core_seconds,
                 "bill": self.rentals.bill,
+                "transfer_price": self.rentals.transfer_price,
                 "migrations": self.rentals.migrations,
                 "downtime_s": self.rentals.downtime,
             }

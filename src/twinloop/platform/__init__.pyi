@@ -1,5 +1,5 @@
+from .billing import Billing, ReservedInstances, SpotMarket, TransferPrices
 from .clouds import (
-    Billing,
     Boot,
     Cloud,
     CloudControllers,
@@ -66,10 +66,13 @@ __all__ = [
     "PowerModel",
     "Queue",
     "Reservation",
+    "ReservedInstances",
     "SharedStore",
+    "SpotMarket",
     "Sqrt",
     "Square",
     "Table",
+    "TransferPrices",
     "order_meters",
     "platform_to_topology",
     "read_schiaas",

@@ -22,7 +22,6 @@ from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import (
     BANDWIDTH,
-    DURATION,
     MEMORY,
     Bandwidth,
     Bytes,
@@ -32,6 +31,7 @@ from twinloop.description.quantities import (
     Price,
     Seconds,
 )
+from twinloop.platform.billing import Billing, SpotMarket
 from twinloop.platform.boots import Boot, Shortage
 from twinloop.platform.cloud_messages import CloudMessages
 from twinloop.platform.meters import CloudMeter, check_meters
@@ -46,12 +46,6 @@ if TYPE_CHECKING:
 #: An amount of data that may be 0.
 _Size = Annotated[
     float, Field(ge=0), BeforeValidator(MEMORY.read), WithJsonSchema(MEMORY.schema(positive=False))
-]
-_PositiveSeconds = Annotated[
-    float,
-    Field(gt=0),
-    BeforeValidator(DURATION.read),
-    WithJsonSchema(DURATION.schema(positive=True)),
 ]
 #: A rate of data that may be 0.
 _Rate = Annotated[
@@ -100,6 +94,9 @@ class InstanceType(Description):
     )
     fits: Literal["task"] | None = Field(
         None, description="task: cores and memory that its task requests, in place of `cores`"
+    )
+    price: Price | None = Field(
+        None, description="price of one unit of time; by default that of the billing of the cloud"
     )
 
     @model_validator(mode="after")
@@ -190,29 +187,6 @@ class InstanceLimits(Description):
     )
 
 
-class Billing(Description):
-    """The billing of instances: a price for every begun unit of time of an instance.
-
-    >>> billing = Billing.from_dict({"unit": "1h", "price": 0.10, "from": "start"})
-    >>> billing.unit, billing.counted_from
-    (3600.0, 'start')
-    """
-
-    unit: _PositiveSeconds = Field(3600.0, description="unit of time (s); a begun unit is billed")
-    price: Price = Field(description="price of one unit of one instance")
-    # `from` is a keyword, so that the field cannot be written as an ordinary one.
-    __annotations__["from"] = "Literal['request', 'start']"
-    vars()["from"] = Field(
-        "request", description="request: from the request of the instance; start: from its boot"
-    )
-
-    @property
-    def counted_from(self) -> Literal["request", "start"]:
-        """The event from which an instance is billed, the field `from`."""
-        value: Literal["request", "start"] = getattr(self, "from")
-        return value
-
-
 class Migration(Description):
     """The migration of instances to another host.
 
@@ -277,6 +251,9 @@ class Cloud(Description):
         None, description="shortage of hosts in a share of the runs; by default none"
     )
     billing: Billing | None = Field(None, description="price of instances; by default none")
+    spot: SpotMarket | None = Field(
+        None, description="spot prices of instances with a bid; by default there are none"
+    )
     decision_delay: Seconds = Field(
         0.0, description="time from a request to the decision on its host (s)"
     )
@@ -332,6 +309,15 @@ class Cloud(Description):
                     kind="missing-field",
                 )
                 break
+        priced = [i for i, each in enumerate(self.types) if each.price is not None]
+        if self.billing is None and (priced or self.spot):
+            needs = f"types[{priced[0]}].price" if priced else "spot"
+            findings.add(
+                ("billing",),
+                f"is missing, but {needs} needs it",
+                "give `billing` with `price`, and with `unit` unless that is one hour",
+                kind="missing-field",
+            )
         named = ((level.name, ("sla", i, "name")) for i, level in enumerate(self.sla) if level.name)
         findings.add_repeats(named, "service level of this cloud")
         findings.check()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import Field
 
-from twinloop.description.quantities import Name
+from twinloop.description.quantities import Name, Price
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.filter_scheduler import QueueingPreset
 
@@ -24,9 +25,24 @@ class CloudClient(BuiltInPolicy):
         Name | None, Field(description="image of the instances; by default the first of the cloud")
     ] = None
 
+    bid: Annotated[
+        Price | None,
+        Field(
+            description="the highest spot price of a unit at which instances run; by default they "
+            "are not rented at spot prices"
+        ),
+    ] = None
+
     def _settings(self) -> dict[str, object]:
         # The numbers of cloud, type and image are those of a platform, which is not known here.
-        return {"kind": self.name, "cloud": 0, "type": 0, "image": 0, "overcommit": 1.0}
+        return {
+            "kind": self.name,
+            "cloud": 0,
+            "type": 0,
+            "image": 0,
+            "overcommit": 1.0,
+            "bid": np.nan if self.bid is None else self.bid,
+        }
 
 
 class OnePerTask(CloudClient):

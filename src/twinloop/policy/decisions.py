@@ -135,6 +135,9 @@ class Rent:
     user: str | None = None
     #: Time for which it will be used (s), for providers that plan with it; None: not known.
     time: float | None = None
+    #: The highest spot price of a unit at which it runs, see `View.spot_prices`. None: it is not
+    #: rented at spot prices.
+    bid: float | None = None
 
 
 @dataclass(slots=True)

@@ -144,6 +144,10 @@ class View(Protocol):
     def rented(self) -> Sequence[int]:
         """The machines that are instances which the client has rented, also before their start."""
 
+    @property
+    def spot_prices(self) -> tuple[float | None, ...]:
+        """The present spot price of each cloud, for the client; None for a cloud without one."""
+
     def is_starting(self, task: int) -> bool:
         """Whether an instance of a cloud, a task there, has not reached the end of its boot."""
 

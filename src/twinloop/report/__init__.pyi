@@ -2,6 +2,7 @@ from .figures.assessment import plot_assessment
 from .figures.calibration import plot_calibration
 from .figures.carbon import plot_carbon
 from .figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
+from .figures.execution_errors import plot_execution_errors
 from .figures.gantt import plot_gantt
 from .figures.heat import plot_heat
 from .figures.instances import plot_instances
@@ -18,6 +19,7 @@ from .figures.usage import plot_usage
 from .pages.assessment import write_assessment_page
 from .pages.calibration import write_calibration_page
 from .pages.confirmation import write_confirmation_page
+from .pages.execution_study import write_execution_study_page
 from .pages.loop import write_loop_page
 from .pages.run import write_run_page
 from .pages.study import write_study_page
@@ -45,6 +47,7 @@ __all__ = [
     "plot_assessment",
     "plot_calibration",
     "plot_carbon",
+    "plot_execution_errors",
     "plot_gantt",
     "plot_heat",
     "plot_instances",
@@ -66,6 +69,7 @@ __all__ = [
     "write_assessment_page",
     "write_calibration_page",
     "write_confirmation_page",
+    "write_execution_study_page",
     "write_loop_page",
     "write_run_page",
     "write_study_page",

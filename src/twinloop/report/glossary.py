@@ -58,8 +58,8 @@ TERMS: Final = (
     ),
     Term(
         "bill",
-        "The sum of the prices of all instances: a price for every begun unit of time of an "
-        "instance.",
+        "The sum of the prices of the instances, of reservations and of transfers from clouds. An "
+        "instance has a price for every begun unit of time.",
     ),
     Term(
         "bounded slowdown",

@@ -7,7 +7,7 @@ from typing import Final
 
 from twinloop.metrics.trace_figures import Figures
 from twinloop.report.figures.lateness import MIN_SHOWN_LATENESS
-from twinloop.report.quantity_text import format_duration, format_number
+from twinloop.report.quantity_text import format_duration, format_number, format_price
 
 _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejected", "unknown")
 
@@ -58,6 +58,8 @@ def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
             yield "instances refused", f"{rentals.refused:,}"
         if rentals.lost:
             yield "instances lost", f"{rentals.lost:,}"
+        if rentals.interrupted:
+            yield "instances interrupted", f"{rentals.interrupted:,}"
         if rentals.wait is not None:
             yield "instance wait, mean", format_duration(rentals.wait)
         yield "rented core-hours", format_number(rentals.core_seconds / 3600)
@@ -65,6 +67,8 @@ def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
             yield "migrations", f"{rentals.migrations:,}"
             yield "downtime by migrations", format_duration(rentals.downtime)
         if rentals.bill is not None:
-            yield "bill", format_number(rentals.bill)
+            yield "bill", format_price(rentals.bill)
+        if rentals.transfer_price:
+            yield "of the bill, transfers", format_price(rentals.transfer_price)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"

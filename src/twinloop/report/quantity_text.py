@@ -57,6 +57,17 @@ def format_bandwidth(rate: float) -> str:
     return f"{format_number(rate)} B/s"
 
 
+def format_price(value: float) -> str:
+    """Format a price with two decimals, or as an integer, or with three digits if it is small.
+
+    >>> format_price(1282.0), format_price(1282.5), format_price(0.00704)
+    ('1,282', '1,282.50', '0.00704')
+    """
+    if value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
 def format_number(value: float | None) -> str:
     """Format a number with three significant digits; from 1,000 on as an integer.
 

@@ -15,7 +15,7 @@ from twinloop.platform.broker_settings import BrokerSettings, read_broker_settin
 from twinloop.policy import list_clients
 from twinloop.policy.registry import CLIENTS, check_policy_name
 from twinloop.scenario.scenario import Scenario
-from twinloop.trace import read
+from twinloop.trace import Manifest, read
 from twinloop.trace.formats.schlouder import parse_execution_name
 
 #: The folder of the settings, beside that of the executions, and the number of folders above an
@@ -75,7 +75,7 @@ def scenario_of_run(
     """
     path = Path(path)
     require_input(path, folder=path.is_dir())
-    labels = _read_labels(path)
+    labels = list_labels(path, read(path).manifest if path.is_dir() else None)
     if settings is None:
         settings = _find_settings(path, labels)
     found, platform = _load_settings(settings)
@@ -96,11 +96,15 @@ def _describe_workload(path: Path, inject: str | Sequence[str] | None) -> dict[s
     return values
 
 
-def _read_labels(path: Path) -> Mapping[str, str]:
-    """Read the labels of an execution: from the name of its file, or from its trace folder."""
-    if not path.is_dir():
+def list_labels(path: Path, manifest: Manifest | None) -> dict[str, str]:
+    """List the labels of an execution: from the manifest of its trace, or the name of its file.
+
+    >>> list_labels(Path("v3.standard.2x2.asap.regular.de-hlrs.v3.2.tasks"), None)["platform"]
+    'bonfire'
+    """
+    if manifest is None:
         return parse_execution_name(path.name)
-    labels = read(path).manifest.facts.get("labels")
+    labels = manifest.facts.get("labels")
     return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, Mapping) else {}
 
 

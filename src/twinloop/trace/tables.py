@@ -165,7 +165,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "end": seconds_column("until when; null: until the end of the run"),
         "reason": text_column(
             "why this period ended: moved, resized or removed; of a rented instance also "
-            "suspended, shut-down or left, and at its end released, refused, lost or expired"
+            "suspended, shut-down or left, and at its end released, refused, lost, "
+            "expired or interrupted"
         ),
         "cloud": text_column("cloud from which it was rented"),
         "type": text_column("type of the instance in that cloud"),
@@ -174,6 +175,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "requested": seconds_column("when it was requested; `start` is when it got its host"),
         "ready": seconds_column("when its boot had ended"),
         "price": Column(pl.Float64, "", "price of the instance; null: it is not billed"),
+        "tariff": text_column("on-demand, reserved or spot; null: it is not billed"),
+        "bid": Column(pl.Float64, "", "its bid at spot prices; null: it has none"),
     },
     "instance_states": {
         "instance": text_column("the instance"),
@@ -246,7 +249,10 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
 
 #: Why a period of an instance on one host with one size can end, and its life.
 INSTANCE_PERIOD_ENDS: Final = ("moved", "resized", "suspended", "shut-down", "left")
-INSTANCE_ENDS: Final = ("removed", "released", "refused", "lost", "expired")
+INSTANCE_ENDS: Final = ("removed", "released", "refused", "lost", "expired", "interrupted")
+
+#: The prices at which an instance can be rented.
+TARIFFS: Final = ("on-demand", "reserved", "spot")
 
 #: The states of a rented instance.
 INSTANCE_STATES: Final = (

@@ -65,7 +65,7 @@ class Runner:
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Simulate one run; return its KPIs and their values for each draw."""
-        scenario = self._with_code(apply_changes(self.scenario, changes))
+        scenario = use_sent_code(apply_changes(self.scenario, changes), self.code)
         # A level of the study takes precedence over a fitted value.
         levels = {name.removeprefix("model.") for name in changes}
         varied = {name: column for name, column in self.draws.items() if name not in levels}
@@ -81,16 +81,17 @@ class Runner:
             row["draws"] = _run_draws(compiled, varied)
         return row
 
-    def _with_code(self, scenario: Scenario) -> Scenario:
-        """Replace policy and source named as code by objects of the classes sent with it."""
-        policy, source = scenario.policy, scenario.source
-        if policy.object is None and policy.name in self.code:
-            created = construct_policy(policy.name, self.code[policy.name], policy.options)
-            scenario = scenario.replace(policy=created)
-        if source.object is None and source.name is not None and source.name in self.code:
-            made = construct(source.name, self.code[source.name], source.options)
-            scenario = scenario.replace(source=made)
-        return scenario
+
+def use_sent_code(scenario: Scenario, code: Mapping[str, type]) -> Scenario:
+    """Replace policy and source named as code by objects of the classes sent with the runs."""
+    policy, source = scenario.policy, scenario.source
+    if policy.object is None and policy.name in code:
+        created = construct_policy(policy.name, code[policy.name], policy.options)
+        scenario = scenario.replace(policy=created)
+    if source.object is None and source.name is not None and source.name in code:
+        made = construct(source.name, code[source.name], source.options)
+        scenario = scenario.replace(source=made)
+    return scenario
 
 
 def _run_with_costs(compiled: CompiledScenario) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -114,10 +114,14 @@ def _compute_deviation(values: pl.Expr) -> pl.Expr:
 
 def export(study: Study, folder: Path) -> tuple[Path, ...]:
     """Write both tables as CSV and as Parquet."""
+    return write_study_tables({name: getattr(study, name) for name in TABLES}, folder)
+
+
+def write_study_tables(tables: Mapping[str, pl.DataFrame], folder: Path) -> tuple[Path, ...]:
+    """Write tables as CSV and as Parquet, named by their keys; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name in TABLES:
-        table: pl.DataFrame = getattr(study, name)
+    for name, table in tables.items():
         for suffix in ("csv", "parquet"):
             path = folder / f"{name}.{suffix}"
             with write_atomically(path) as stream:

@@ -45,9 +45,14 @@ def _write_confirmation(folder: Path, page: Path) -> Path:
 
 
 def _write_study(folder: Path, page: Path) -> Path:
+    from twinloop.exploration.executions.storage import is_execution_study
+    from twinloop.exploration.executions.study import ExecutionStudy
     from twinloop.exploration.study.study import Study
+    from twinloop.report.pages.execution_study import write_execution_study_page
     from twinloop.report.pages.study import write_study_page
 
+    if is_execution_study(folder):
+        return write_execution_study_page(ExecutionStudy.load(folder), page)
     return write_study_page(Study.load(folder), page)
 
 

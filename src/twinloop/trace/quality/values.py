@@ -16,6 +16,7 @@ from twinloop.trace.tables import (
     INSTANCE_STATES,
     STATUSES,
     TABLES,
+    TARIFFS,
     TRANSFER_ENDS,
     TRANSFER_KINDS,
 )
@@ -184,6 +185,7 @@ def check_known_words(prepared: PreparedTables) -> Iterator[Violations]:
         ("placements", "reason", REASONS),
         ("task_files", "access", ("read", "write")),
         ("instances", "reason", (*INSTANCE_PERIOD_ENDS, *INSTANCE_ENDS)),
+        ("instances", "tariff", TARIFFS),
         ("instance_states", "state", INSTANCE_STATES),
         ("transfers", "kind", TRANSFER_KINDS),
         ("transfers", "reason", TRANSFER_ENDS),

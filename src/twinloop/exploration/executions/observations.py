@@ -1,0 +1,93 @@
+"""What is observed in every simulation of an execution, and in the execution itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from twinloop.description.errors import InputError
+from twinloop.metrics import ClientMetrics, client_metrics, scheduling_error
+from twinloop.trace import Trace
+
+#: The columns of what was simulated; those of what was measured have the same names after a prefix.
+SIMULATED: Final = (
+    *("instances", "units", "bill"),
+    *("uptime_s", "runtime_s", "usage", "makespan_s"),
+)
+MEASURED_PREFIX: Final = "measured_"
+MEASURED: Final = tuple(f"{MEASURED_PREFIX}{name}" for name in SIMULATED)
+#: The metrics with a simulated and a measured value, and their columns.
+COMPARED: Final = {"uptime": "uptime_s", "makespan": "makespan_s", "usage": "usage"}
+#: The share of the tasks on another instance than in the execution.
+SCHEDERROR: Final = "schederror"
+#: All metrics with an error, in the order of the tables.
+METRICS: Final[tuple[str, ...]] = (*COMPARED, SCHEDERROR)
+#: Further columns: the number of tasks, recorded boots, and instances rented beyond them.
+COUNTS: Final = ("tasks", "boots", "beyond_boots")
+
+Observations = dict[str, float | None]
+
+
+def observe(
+    simulated: Trace, real: Trace, measured: Mapping[str, float | None], keys: Collection[str]
+) -> Observations:
+    """Observe a simulation of an execution.
+
+    Args:
+        simulated: The simulation.
+        real: The execution.
+        measured: What was measured in the execution; see `observe_execution`.
+        keys: The injected keys.
+    """
+    _check_complete(simulated, real)
+    values = _list_metrics(client_metrics(simulated))
+    boots, instances = real.boots.height, values["instances"] or 0.0
+    is_booted = "boot_times" in keys and boots > 0
+    return {
+        **values,
+        **measured,
+        SCHEDERROR: scheduling_error(simulated, real) if _has_placements(real) else None,
+        "tasks": float(real.tasks.height),
+        "boots": float(boots),
+        "beyond_boots": max(0.0, instances - boots) if is_booted else None,
+    }
+
+
+def observe_execution(real: Trace) -> Observations:
+    """Observe an execution that recorded where its tasks ran; empty if it did not.
+
+    >>> observe_execution(Trace())
+    {}
+    """
+    if not _has_placements(real):
+        return {}
+    metrics = _list_metrics(client_metrics(real))
+    return {f"{MEASURED_PREFIX}{name}": value for name, value in metrics.items()}
+
+
+def _check_complete(simulated: Trace, real: Trace) -> None:
+    """Raise an error if a task of the execution did not run in the simulation."""
+    ran = real.placements["task"] if _has_placements(real) else real.tasks["id"]
+    missing = ran.filter(~ran.is_in(simulated.placements["task"].implode())).unique()
+    if missing.len():
+        raise InputError(
+            f"{missing.len():,} of {ran.n_unique():,} tasks did not run in the simulation, such as "
+            f"'{missing.sort()[0]}'",
+            kind="not-runnable",
+            remedy="twinloop check EXECUTION lists what is wrong with its tasks",
+        )
+
+
+def _has_placements(real: Trace) -> bool:
+    return real.instances.height > 0 and real.placements["machine"].count() > 0
+
+
+def _list_metrics(metrics: ClientMetrics) -> Observations:
+    values = (
+        *(metrics.instances, metrics.units, metrics.bill),
+        *(metrics.uptime, metrics.runtime, metrics.usage, metrics.makespan),
+    )
+    return {
+        name: None if value is None else float(value)
+        for name, value in zip(SIMULATED, values, strict=True)
+    }
