@@ -1,5 +1,11 @@
 from .broker_metrics import ClientMetrics, client_metrics, scheduling_error
 from .catalogue import FIGURES, Figure
+from .client_states import (
+    NODE_STATES,
+    TASK_STATES,
+    node_states_of_client,
+    task_states_of_client,
+)
 from .cloud_meters import energy_by_meter, meter_readings
 from .cloud_service_levels import service_levels
 from .confidence import (
@@ -30,6 +36,8 @@ from .trace_figures import Figures, figures
 
 __all__ = [
     "FIGURES",
+    "NODE_STATES",
+    "TASK_STATES",
     "BatchMeans",
     "ClientMetrics",
     "ConfidenceInterval",
@@ -54,12 +62,14 @@ __all__ = [
     "energy_of_instances",
     "figures",
     "meter_readings",
+    "node_states_of_client",
     "per_task",
     "per_user",
     "queue_length",
     "scheduling_error",
     "service_levels",
     "submissions",
+    "task_states_of_client",
     "terminations",
     "throughput",
     "use_of_instances",

@@ -1,4 +1,5 @@
 from .batch import Conservative, Easy, EasyTime, Fcfs, Ljf, Sjf
+from .broker_base import RENT, Broker, BrokerNode, NewInstance
 from .built_in import BuiltInPolicy
 from .cloud_clients import Manual, OneInstance, OnePerTask
 from .consolidation import Consolidate
@@ -51,10 +52,13 @@ __all__ = [
     "CONSOLIDATIONS",
     "CONTROLLERS",
     "POLICIES",
+    "RENT",
     "AlwaysOn",
     "AnyPolicy",
     "BaselineIc1",
     "BestFit",
+    "Broker",
+    "BrokerNode",
     "BuiltInPolicy",
     "Conservative",
     "Consolidate",
@@ -71,6 +75,7 @@ __all__ = [
     "Ljf",
     "Manual",
     "Migrate",
+    "NewInstance",
     "OnDemand",
     "OneInstance",
     "OnePerTask",

@@ -67,6 +67,10 @@ TERMS: Final = (
         "by default) counts as the bound; at least 1.",
     ),
     Term(
+        "broker",
+        "A client that assigns each task to an instance, existing or new, by predicted times.",
+    ),
+    Term(
         "calibration",
         "The search for the parameter values of the model with which the twin is closest to the "
         "real runs. Its result is a fit.",
@@ -367,6 +371,11 @@ TERMS: Final = (
     Term(
         "type of instance",
         "The cores and the memory of an instance, as offered by a cloud.",
+    ),
+    Term(
+        "unit of billing",
+        "The time for which an instance is paid at once. An instance that is kept beyond it begins "
+        "another one.",
     ),
     Term(
         "utilisation",
