@@ -31,7 +31,11 @@ def policy_table() -> str:
         does = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
         head = f"| `{name}` | {does} "
         for option, field in kind.model_fields.items():
-            default = shown(field.get_default(call_default_factory=True))
+            default = (
+                "required"
+                if field.is_required()
+                else shown(field.get_default(call_default_factory=True))
+            )
             rows.append(f"{head}| `{option}` | {default} | {field.description} |")
             head = "| | "
         if not kind.model_fields:
