@@ -15,7 +15,7 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.instance_use import find_run_end
 from twinloop.metrics.measurement_window import to_float
 from twinloop.metrics.rentals import list_clouds
-from twinloop.platform.clouds import Billing
+from twinloop.platform.billing import Billing
 from twinloop.trace.trace import Trace, require_trace
 
 #: Share of a unit of time that rounding errors may add, as in the bill of an instance.

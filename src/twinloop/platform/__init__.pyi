@@ -1,6 +1,6 @@
 from .billing import Billing, ReservedInstances, SpotMarket, TransferPrices
+from .boots import Boot, Shortage, SlowBoots
 from .clouds import (
-    Boot,
     Cloud,
     CloudControllers,
     ControllerChoice,
@@ -68,6 +68,8 @@ __all__ = [
     "Reservation",
     "ReservedInstances",
     "SharedStore",
+    "Shortage",
+    "SlowBoots",
     "SpotMarket",
     "Sqrt",
     "Square",
