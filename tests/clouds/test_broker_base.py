@@ -40,7 +40,7 @@ class PythonAfap(Broker):
 
     def extends(self, node: BrokerNode, task: int) -> bool:
         end = self.idle_at(node, task) - node.requested + self.margin
-        return self.units(end + self.view.requested_time(task)) > self.units(end)
+        return self.units(end + self.view.predicted_time(task)) > self.units(end)
 
 
 def make_broker(case: BrokerCase) -> Broker:
@@ -54,17 +54,9 @@ def make_broker(case: BrokerCase) -> Broker:
 
 
 @examples(25)
-@given(
-    broker_cases(
-        overrun=0, published=False, validation=False, boots=(), interval=0, later_interval=None
-    )
-)
+@given(broker_cases(published=False, validation=False, boots=(), interval=0, later_interval=None))
 def test_brokers_in_python_are_the_native_ones(case: BrokerCase) -> None:
-    """A run ends with the last task, so that the last instances have no end."""
-    mine, native = run_native(case, make_broker(case)), run_native(case)
-    assert (mine.placements, mine.bill) == (native.placements, native.bill)
-    known = [row if row[2] is not None else row[:2] for row in mine.instances]
-    assert known == [row[: len(own)] for own, row in zip(known, native.instances, strict=True)]
+    assert run_native(case, make_broker(case)) == run_native(case)
 
 
 def run_with_failure(at: float, until: float, policy: Any, **others: Any) -> tuple[Any, Any]:

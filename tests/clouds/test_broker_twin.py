@@ -49,8 +49,8 @@ def broker_cases(draw: st.DrawFn, *, overrun: int = 40, **fixed: Any) -> BrokerC
         "base": draw(st.sampled_from([0.0, 8.0, 8.5, 20.0])),
         "per_booting": draw(st.sampled_from([0.0, 1.0, 6.25])),
         "unit": draw(st.sampled_from([16, 60, 100])),
-        # With a smaller margin, no scan may be within it.
-        "margin": draw(st.sampled_from([6, 7] if published or interval else [0, 3, 10])),
+        # With a smaller margin, the published rule finds no scan within it.
+        "margin": draw(st.sampled_from([6, 7] if published else [0, 3, 10])),
         "limit": draw(st.none() | st.integers(1, 4)),
         "is_limit_of_cloud": draw(st.booleans()),
         "interval": interval,
@@ -64,4 +64,27 @@ def broker_cases(draw: st.DrawFn, *, overrun: int = 40, **fixed: Any) -> BrokerC
 @examples(60)
 @given(broker_cases())
 def test_brokers_are_their_twins(case: BrokerCase) -> None:
+    assert run_native(case) == BrokerTwin(case).run()
+
+
+def test_the_last_scan_of_a_unit_is_before_the_margin() -> None:
+    """The unit ends at 19 s, and the scans are at 18 s and 21 s."""
+    case = BrokerCase("asap", ((1, 1, 2),), boot=1, base=0.0, unit=16, margin=0, interval=3)
+    assert run_native(case).instances == [(3, 4, 18)]
+
+
+def test_an_instance_that_became_idle_within_a_long_margin() -> None:
+    """Of a unit of 16 s a margin of 10 s: at 68 s, 25 + 10 s are in the third unit."""
+    case = BrokerCase(
+        "asap",
+        ((43, 7, 39),),
+        boots=((28, 4, 2),),
+        base=20.0,
+        unit=16,
+        margin=10,
+        interval=1,
+        later_interval=5,
+        published=True,
+    )
+    assert BrokerTwin(case).run().instances == [(43, 47, 68)]
     assert run_native(case) == BrokerTwin(case).run()

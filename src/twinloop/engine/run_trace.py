@@ -331,8 +331,10 @@ def _build_decision_table(
     log = run.decisions()
     if not len(log["t"]):
         return make_empty_table("decisions")
+    # An instance that has ended before the order has no number.
     height = compiled.machines.nodes.height
-    machine = np.where(log["machine"] == _NO_MACHINE, height, log["machine"]).astype(np.uint32)
+    machine = np.where(log["machine"] == _NO_MACHINE, height, log["machine"])
+    machine = np.where(machine < LABEL_BIT, np.minimum(machine, height), machine).astype(np.uint32)
     tasks = run_tasks.ids.clone().append(pl.Series([None], dtype=pl.String))
     task = np.minimum(log["task"], run_tasks.ids.len()).astype(np.int64)
     return pl.DataFrame(

@@ -100,6 +100,12 @@ class Broker(Policy):
     """
 
     decide_when_idle = True
+
+    @property
+    def continues(self) -> bool:
+        """Whether instances are to be given back after the last task."""
+        return bool(self._nodes or self._ending)
+
     #: The view of the present decision, for `choose`.
     view: View
 
@@ -189,7 +195,7 @@ class Broker(Policy):
         for each in [*node.running, *node.queue]:
             count = min(ceil(view.cores(each)), len(ends))
             is_running = each in node.running
-            time = view.requested_time(each)
+            time = view.predicted_time(each)
             end = view.started(each) + time if is_running else ends[count - 1] + time
             ends = sorted([end] * count + ends[count:])
         wanted = len(ends) if task is None else ceil(view.cores(task))
@@ -198,7 +204,7 @@ class Broker(Policy):
     def left(self, node: BrokerNode, task: int) -> float:
         """The rest of the unit in which an instance would end a task and the margin (s)."""
         end = self.idle_at(node, task) - node.requested + self.margin
-        end += self.view.requested_time(task)
+        end += self.view.predicted_time(task)
         return self.units(end) * self.unit - end
 
     # --- the interface of policies ---------------------------------------------------------------
