@@ -32,7 +32,7 @@ from twinloop.policy.registry import CLIENTS, CONSOLIDATIONS, CONTROLLERS, POLIC
 from twinloop.workload.generators.random_stream import RandomStream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -352,8 +352,10 @@ def resolve_client(
             field="policy.options.bid",
             remedy="describe `spot` in the cloud, or leave the bid out",
         )
-    if isinstance(policy, BuiltInBroker) and policy.boot is None:
-        settings |= {"boot_base": _predict_boot(chosen.images[image], chosen.types[type_])}
+    if isinstance(policy, BuiltInBroker):
+        if policy.boot is None:
+            settings |= _predict_boots(chosen.images[image], chosen.types[type_])
+        _check_published_margin(settings, chosen)
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(
             "one-instance needs a type of instances with a number of cores, and "
@@ -391,10 +393,30 @@ def inject_boots(policy: AnyPolicy, workload: Workload, settings: dict[str, Any]
     }
 
 
-def _predict_boot(image: Image, kind: InstanceType) -> float:
-    """Predict the boot time without other boots, and without the copy of the image."""
+def _predict_boots(image: Image, kind: InstanceType) -> dict[str, float]:
+    """Predict boots by the image, without its copy and without what is random."""
     cores = min(image.boot.limit, kind.cores or np.inf)
-    return image.boot.delay + image.boot.work / cores
+    base = image.boot.delay + image.boot.work / cores
+    return {"boot_base": base, "boot_per_booting": image.boot.per_booting}
+
+
+def _check_published_margin(settings: Mapping[str, Any], cloud: Cloud) -> None:
+    """Check that a broker with the published rule finds a scan at which it stops an instance.
+
+    SimSchlouder counts whole seconds and stops an instance only at a scan within the margin.
+    """
+    if not settings["published"] or cloud.billing is None:
+        return
+    least = max(settings["interval"], settings["later_interval"]) + 1.0
+    if not least <= settings["margin"] < cloud.billing.unit:
+        raise InputError(
+            f"must be from {least:g} s to less than the unit of billing, "
+            f"{cloud.billing.unit:g} s, not {settings['margin']:g} s: with other margins the "
+            "published rule gives no instance back",
+            kind="out-of-range",
+            field="policy.options.margin",
+            remedy="change the margin, or leave `published` out",
+        )
 
 
 def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:
