@@ -1,5 +1,6 @@
 """The scenario of an execution of Schlouder: what its name and the settings of its broker say."""
 
+import math
 import os
 import tarfile
 from pathlib import Path
@@ -41,6 +42,7 @@ def test_settings_are_found_near_the_execution(tmp_path: Path, place: str) -> No
         "later_interval": 5.0,
         "published": True,
         "validation": True,
+        "boots_as_predicted": True,
     }
     (cloud,) = scenario.platform.clouds
     assert (cloud.name, cloud.types[0].name, cloud.types[0].cores) == ("east", "small", 1.0)
@@ -104,12 +106,18 @@ def test_a_converted_execution_has_the_same_scenario(tmp_path: Path) -> None:
     assert simulate(scenario).placements.equals(simulate(original).placements)
 
 
-def test_a_simulated_execution(tmp_path: Path) -> None:
-    """The request at 0 s boots in 48.5 + 6 s; `b` follows `a`, with the scan of the next 5 s."""
-    run = simulate(scenario_of_run(write(tmp_path)))
+@pytest.mark.parametrize(("validation", "boot"), [(True, 49.0), (False, 55.0)])
+def test_a_simulated_execution(tmp_path: Path, validation: bool, boot: float) -> None:
+    """A boot takes round(48.5) s if no instance boots, or by the rule round(48.5 + 6) s.
+
+    `a` takes 52 s, and `b` is assigned to its instance by the first scan after it, each 5 s.
+    """
+    settings = SETTINGS.replace('validation="true"', f'validation="{str(validation).lower()}"')
+    run = simulate(scenario_of_run(write(tmp_path, text=settings)))
     a, b = run.placements.sort("start").rows(named=True)
-    assert (a["task"], a["start"], a["end"]) == ("a", 54.5, 106.5)
-    assert (b["task"], b["start"], b["end"]) == ("b", 110.0, 168.0)
+    assert (a["task"], a["start"], a["end"]) == ("a", boot, boot + 52)
+    scan = math.ceil((boot + 52) / 5) * 5
+    assert (b["task"], b["start"], b["end"]) == ("b", scan, scan + 58)
     assert run.instances["price"].to_list() == [1.0]
 
 

@@ -87,7 +87,9 @@ def test_all_fields_are_read_in_their_units() -> None:
     cloud = Platform.from_text(TEXT).clouds[0]
     assert cloud.clusters == ("rack",)
     assert [image.size for image in cloud.images] == [1e8, 1e9]
-    assert cloud.images[0].boot.to_dict(complete=True) == {"work": 30, "limit": 1, "delay": 0}
+    boot = cloud.images[0].boot
+    assert boot.to_dict() == {"work": 30}
+    assert (boot.limit, boot.delay, boot.per_booting, boot.is_random) == (1.0, 0.0, 0.0, False)
     assert cloud.types[1] == InstanceType(name="small", cores=2, memory=4e9)
     assert cloud.controllers.placement.options == {"queue": "blocking"}
     assert cloud.controllers.machines == ControllerChoice(name="on-demand")

@@ -352,6 +352,7 @@ def resolve_client(
             field="policy.options.bid",
             remedy="describe `spot` in the cloud, or leave the bid out",
         )
+    _check_boots_succeed(policy, chosen.images[image])
     if isinstance(policy, BuiltInBroker):
         if policy.boot is None:
             settings |= _predict_boots(chosen.images[image], chosen.types[type_])
@@ -439,6 +440,18 @@ def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:
         f"an instance of type '{kind.name}' for them is larger than the hosts or the limits of "
         f"cloud '{cloud.name}' allow"
     )
+
+
+def _check_boots_succeed(policy: CloudClient, image: Image) -> None:
+    """Refuse a client that would replace instances for ever, because no boot succeeds."""
+    if image.boot.failed == 1 and not isinstance(policy, BuiltInBroker):
+        raise InputError(
+            f"all boots of image '{image.name}' fail, and '{policy.name}' replaces instances "
+            "without a limit",
+            kind="inconsistent-values",
+            field="policy",
+            remedy=f"choose a broker ({', '.join(BROKERS)}), or a share `failed` below 1",
+        )
 
 
 def _find_named(name: str | None, parts: Sequence[Any], what: str) -> int:

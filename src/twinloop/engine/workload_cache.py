@@ -55,11 +55,12 @@ class LoadedWorkload:
     def is_valid_for(self, scenario: Scenario) -> bool:
         """Whether another scenario has the same workload."""
         mine = self._scenario
-        is_generated = scenario.workload.generate is not None
+        spec = scenario.workload
+        is_random = spec.generate is not None or spec.prediction_errors is not None
         return (
             scenario.workload == mine.workload
             and scenario.time_scale == mine.time_scale
-            and (not is_generated or scenario.seed == mine.seed)
+            and (not is_random or scenario.seed == mine.seed)
             and scenario.platform.clock == self._reference
         )
 

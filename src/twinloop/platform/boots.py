@@ -12,14 +12,20 @@ from pydantic import Field, model_validator
 
 from twinloop.description.description import Description
 from twinloop.description.problems import ProblemCollector
-from twinloop.description.quantities import CoreSeconds, Count, Positive, Seconds
+from twinloop.description.quantities import (
+    MAX_TIME,
+    CoreSeconds,
+    Count,
+    NotNegative,
+    Positive,
+    Seconds,
+    Share,
+)
 
 #: Number of equally likely values by which a distribution is represented.
 VALUES: Final = 1024
 #: Significant digits of these values: the same on all machines.
 _DIGITS: Final = 12
-
-_Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SlowBoots(Description):
@@ -31,7 +37,7 @@ class SlowBoots(Description):
     1.0
     """
 
-    share: _Share = Field(description="share of the boots, from 0 to 1")
+    share: Share = Field(description="share of the boots, from 0 to 1")
     scale: Seconds = Field(description="least additional time (s)")
     shape: Positive = Field(
         1.0, description="shape of the Pareto distribution; the smaller, the heavier the tail"
@@ -58,16 +64,16 @@ class Boot(Description):
         description="additional delay for each instance of the cloud that boots when the boot "
         "begins, itself included (s)",
     )
-    spread: Annotated[float, Field(ge=0, le=3)] = Field(
+    spread: Annotated[NotNegative, Field(le=3)] = Field(
         0.0, description="standard deviation of the logarithm of the delay"
     )
     slow: SlowBoots | None = Field(
         None, description="share of boots that take much longer; by default none"
     )
-    failed: _Share = Field(
+    failed: Share = Field(
         0.0, description="share of the boots that fail: the instance is lost after the delay"
     )
-    refused: _Share = Field(
+    refused: Share = Field(
         0.0, description="share of the requests that the provider refuses at once"
     )
 
@@ -86,7 +92,7 @@ class Shortage(Description):
     (2, 10)
     """
 
-    share: _Share = Field(description="share of the runs, from 0 to 1")
+    share: Share = Field(description="share of the runs, from 0 to 1")
     hosts: tuple[Count, Count] = Field(
         description="least and most free hosts in such a run, all numbers equally likely"
     )
@@ -133,7 +139,9 @@ def _make_lognormal(spread: float) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=64)
 def _make_pareto(scale: float, shape: float) -> NDArray[np.float64]:
-    return _round(scale * (1.0 - _list_probabilities()) ** (-1.0 / shape))
+    with np.errstate(over="ignore"):
+        times = scale * (1.0 - _list_probabilities()) ** (-1.0 / shape)
+    return _round(np.minimum(times, MAX_TIME))
 
 
 def _round(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -323,6 +323,11 @@ class Cloud(Description):
         findings.check()
         return self
 
+    @property
+    def is_random(self) -> bool:
+        """Whether boots or the number of free hosts may depend on the seed."""
+        return self.shortage is not None or any(image.boot.is_random for image in self.images)
+
 
 def list_cloud_hosts(platform: Platform, cloud: Cloud) -> list[tuple[Cluster, Host]]:
     """List the groups of hosts of a cloud, each with its cluster.

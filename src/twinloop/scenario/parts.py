@@ -56,6 +56,7 @@ from twinloop.trace import Trace, read
 from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
 from twinloop.workload.injection import INJECTION_KEYS, PRESETS, inject, resolve_injection
+from twinloop.workload.prediction_errors import PredictionErrors
 
 if TYPE_CHECKING:
     from twinloop.policy import AnyPolicy, Policy
@@ -181,6 +182,11 @@ class WorkloadDescription(Description):
         description="what is taken from the recorded run: a list of keys, or the name of a set; "
         "the rest is predicted. By default the run is replayed with all that was recorded",
     )
+    prediction_errors: PredictionErrors | None = Field(
+        None,
+        description="with `inject`: random errors of the predicted run times, by the seed of the "
+        "scenario; by default tasks run as predicted",
+    )
     format: Name | None = Field(None, description="format; by default detected from the content")
     options: Annotated[
         dict[str, Any],
@@ -245,6 +251,13 @@ class WorkloadDescription(Description):
     def _check_injection(self, findings: ProblemCollector) -> None:
         """Check the injected keys, and that there is a recorded run."""
         if self.inject is None:
+            if self.prediction_errors is not None:
+                findings.add(
+                    ("prediction_errors",),
+                    "has no effect without `inject`",
+                    "add `inject: predictions`",
+                    kind="no-effect",
+                )
             return
         try:
             resolve_injection(self.inject)
@@ -316,10 +329,10 @@ class WorkloadDescription(Description):
         """
         origin = self._load_origin(seed)
         if self.inject is not None:
-            origin = self._inject(origin)
+            origin = self._inject(origin, seed)
         return apply_commands(origin, self.command, self.environment, self.folder)
 
-    def _inject(self, origin: Trace | Workload) -> Workload:
+    def _inject(self, origin: Trace | Workload, seed: int) -> Workload:
         """Take what is injected from the recorded run, and predict the rest."""
         if isinstance(origin, Workload):
             raise InputError(
@@ -329,10 +342,10 @@ class WorkloadDescription(Description):
                 remedy="remove `inject`, or name the trace of a run",
             )
         try:
-            return inject(origin, () if self.inject is None else self.inject)
+            return inject(origin, self.inject or (), errors=self.prediction_errors, seed=seed)
         except InputError as error:
             if self._position is not None:
-                self._position.locate(error, "inject")
+                self._position.locate(error, error.field or "inject")
             raise
 
     def _load_origin(self, seed: int) -> Trace | Workload:

@@ -14,18 +14,22 @@ from twinloop.trace.formats import parquet
 def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     """Whether the runs of a scenario may depend on the seed.
 
-    They do if the workload is generated, if failures are random, or if the policy is random. A
-    policy or a source written in Python gets a random number generator, so it counts as random.
+    They do if the workload is generated or has errors of predictions, or if failures, boots, a shortage of hosts or the policy
+    are random. A policy or a source written in Python gets a random number generator, so it counts
+    as random.
 
     >>> scenario = Scenario(platform="2x4", policy="easy", workload="log.swf")
     >>> is_random(scenario), is_random(scenario.replace(policy="random"))
     (False, True)
     """
-    if scenario.workload.generate is not None:
+    workload = scenario.workload
+    if workload.generate is not None or workload.prediction_errors is not None:
         return True
     if scenario.failures is not None and _are_random(scenario.failures):
         return True
     if scenario.source.name is not None:
+        return True
+    if any(cloud.is_random for cloud in scenario.platform.clouds):
         return True
     described = (scenario.policy, *scenario.controllers)
     if any(_is_random_policy(each.resolve(allow_code=allow_code)) for each in described):

@@ -14,6 +14,7 @@ from twinloop.trace.manifest import Manifest
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace, require_trace
 from twinloop.workload.cleaning_notes import note
+from twinloop.workload.prediction_errors import PredictionErrors, draw_errors
 from twinloop.workload.workload import Workload
 
 #: What can be injected, and what it is.
@@ -87,7 +88,13 @@ def resolve_injection(given: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(key for key in INJECTION_KEYS if key in keys)
 
 
-def inject(trace: Trace, given: str | Iterable[str]) -> Workload:
+def inject(
+    trace: Trace,
+    given: str | Iterable[str],
+    *,
+    errors: PredictionErrors | None = None,
+    seed: int = 0,
+) -> Workload:
     """Create the workload of a recorded run with only the given quantities taken from it.
 
     Without a key about times, tasks run as long as they requested. A task or instance without an
@@ -96,6 +103,8 @@ def inject(trace: Trace, given: str | Iterable[str]) -> Workload:
     Args:
         trace: The recorded run.
         given: Keys of `INJECTION_KEYS`, or the name of a set of `PRESETS`.
+        errors: Random errors of the predicted run times; by default tasks run as predicted.
+        seed: Seed of these errors.
 
     >>> import polars as pl
     >>> run = Trace(
@@ -115,6 +124,8 @@ def inject(trace: Trace, given: str | Iterable[str]) -> Workload:
     runs = collect_runs(trace)
     own = trace.tasks.with_columns(run_time=runs["run_time"], requested_cores=runs["processors"])
     run_times = _make_run_times(own, trace.task_times, keys)
+    if errors is not None:
+        run_times = _vary(run_times, keys, errors, seed)
     tasks = own.with_columns(run_time=run_times.values)
     keeps_files = "data_sizes" in keys
     if keeps_files and trace.task_files.is_empty():
@@ -190,18 +201,43 @@ def _make_run_times(tasks: pl.DataFrame, times: pl.DataFrame, keys: tuple[str, .
     return _RunTimes(values, is_predicted)
 
 
+def _vary(
+    run_times: _RunTimes, keys: tuple[str, ...], errors: PredictionErrors, seed: int
+) -> _RunTimes:
+    """Multiply predicted run times by random errors."""
+    for key in ("wall_times", "run_times"):
+        if key in keys:
+            raise InputError(
+                f"has no effect with injected {key}",
+                kind="no-effect",
+                field="prediction_errors",
+                remedy=f"remove it, or '{key}' from the injected keys",
+            )
+    factors = pl.Series(draw_errors(errors, run_times.values.len(), seed))
+    return _RunTimes(run_times.values * factors, run_times.is_predicted)
+
+
 def _select_boots(trace: Trace, keys: tuple[str, ...]) -> pl.DataFrame | None:
     """Select the injected columns of the boots; those of a run with instances follow from these."""
     wanted = {key: column for key, column in BOOT_COLUMNS.items() if key in keys}
     if not wanted:
         return None
-    boots = trace.boots
-    if boots.is_empty() and not trace.instances.is_empty():
-        boots = _derive_boots(trace.instances)
+    boots = list_boots(trace)
     for key, column in wanted.items():
         if boots[column].null_count() == boots.height:
             raise _describe_missing(key, f"its table boots has no {column}")
     return boots.select(wanted.values())
+
+
+def list_boots(trace: Trace) -> pl.DataFrame:
+    """List the boots of a run, in the order of the requests: recorded, or from its instances.
+
+    >>> list_boots(Trace()).height
+    0
+    """
+    if trace.boots.is_empty() and not trace.instances.is_empty():
+        return _derive_boots(trace.instances)
+    return trace.boots
 
 
 def _derive_boots(instances: pl.DataFrame) -> pl.DataFrame:

@@ -28,9 +28,10 @@ def make_execution_scenario(
     >>> make_execution_scenario("runs/a", None, base).workload.path
     'runs/a'
     """
-    workload = {"path": Path(path).as_posix(), "inject": ()}
+    workload: dict[str, Any] = {"path": Path(path).as_posix(), "inject": ()}
     if base is not None:
-        return base.replace(workload=workload)
+        errors = base.workload.prediction_errors
+        return base.replace(workload={**workload, "prediction_errors": errors})
     if recorded is None:
         return scenario_of_run(path, inject=())
     try:

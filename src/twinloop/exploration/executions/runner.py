@@ -73,7 +73,9 @@ class ExecutionRunner:
         scenario = execution.scenario
         if each.changes:
             scenario = use_sent_code(apply_changes(scenario, each.changes), self.code)
-        workload = inject(execution.trace, each.keys)
+        is_predicted = not {"wall_times", "run_times"} & set(each.keys)
+        errors = scenario.workload.prediction_errors if is_predicted else None
+        workload = inject(execution.trace, each.keys, errors=errors, seed=scenario.seed)
         compiled = CompiledScenario(scenario, allow_code=self.allow_code, workload=workload)
         simulated = trace_from_run(compiled, compiled.run_to_end())
         return observe(simulated, execution.trace, execution.measured, each.keys)
