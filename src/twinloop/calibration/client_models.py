@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from twinloop.description.errors import InputError
 from twinloop.platform.boots import Boot, Shortage, SlowBoots
 from twinloop.trace import Trace
+from twinloop.workload.injection import list_boots
 from twinloop.workload.prediction_errors import PredictionErrors
 
 _Values = NDArray[np.float64]
@@ -125,43 +126,59 @@ def fit_client_models(traces: Sequence[Trace], *, unit: float | None = 3600.0) -
         slow=int((slow & ~queued).sum()),
         queued=int(queued.sum()),
         refused=sum(_count_refused(trace) for trace in traces),
-        tasks=sum(_list_ratios(trace).size for trace in traces),
+        tasks=sum(_list_times(trace).height for trace in traces),
     )
 
 
 def fit_prediction_errors(traces: Iterable[Trace]) -> PredictionErrors | None:
     """Fit the errors of predicted run times; None without tasks with both times.
 
+    The mean of the fitted factors is the recorded over the predicted work of an execution. Tasks
+    count by their predicted times, because a second more or less means nothing to a long task.
+
     >>> fit_prediction_errors([]) is None
     True
     """
-    runs = [ratios for ratios in map(_list_ratios, traces) if ratios.size]
+    runs = [times for times in map(_list_times, traces) if times.height]
     if not runs:
         return None
-    centres = np.array([float(np.median(ratios)) for ratios in runs])
-    within = np.concatenate([ratios - centre for ratios, centre in zip(runs, centres, strict=True)])
-    between = float(np.std(centres, ddof=1)) if len(runs) > 1 else 0.0
+    means = np.array([_measure_work(times) for times in runs])
+    parts = [
+        times.select(
+            weight="predicted",
+            square=((pl.col("measured") / pl.col("predicted")).log() - mean) ** 2,
+        )
+        for times, mean in zip(runs, means, strict=True)
+    ]
+    rows = pl.concat(parts)
+    weighted = rows["square"].to_numpy() * rows["weight"].to_numpy()
+    variance = float(weighted.sum() / rows["weight"].to_numpy().sum())
+    between = float(np.std(means, ddof=1)) if len(runs) > 1 else 0.0
+    # A lognormal number with median m has the mean m exp(variance / 2).
     return PredictionErrors(
-        factor=_round(float(np.exp(np.mean(centres)))),
-        spread=_round(min(3.0, float(np.std(within)))),
+        factor=_round(float(np.exp(np.mean(means) - min(variance, 9.0) / 2))),
+        spread=_round(min(3.0, float(np.sqrt(variance)))),
         run_spread=_round(min(3.0, between)),
     )
 
 
-def _list_ratios(trace: Trace) -> _Values:
-    """List the logarithms of recorded over predicted times of the tasks."""
+def _measure_work(times: pl.DataFrame) -> float:
+    """Compute the logarithm of the measured over the predicted work of an execution."""
+    measured, predicted = (times[name].to_numpy().sum() for name in ("measured", "predicted"))
+    return float(np.log(measured / predicted))
+
+
+def _list_times(trace: Trace) -> pl.DataFrame:
+    """List the measured and the predicted time of the tasks that have both."""
     times = trace.task_times.select("task", "wall_time")
     tasks = trace.tasks.select("id", "requested_time", "run_time").join(
         times, left_on="id", right_on="task", how="left"
     )
-    measured = pl.coalesce("wall_time", "run_time")
-    known = tasks.filter((measured > 0) & (pl.col("requested_time") > 0))
-    return known.select((measured / pl.col("requested_time")).log()).to_series().to_numpy()
+    known = tasks.select(measured=pl.coalesce("wall_time", "run_time"), predicted="requested_time")
+    return known.filter((pl.col("measured") > 0) & (pl.col("predicted") > 0))
 
 
 def _collect_boots(traces: Sequence[Trace]) -> _Boots:
-    from twinloop.workload.injection import list_boots
-
     parts = [list_boots(trace).drop_nulls(["provisioned", "boot_time"]) for trace in traces]
     requested = [part["provisioned"].to_numpy() for part in parts]
     times = [part["boot_time"].to_numpy() for part in parts]
@@ -176,7 +193,7 @@ def _collect_boots(traces: Sequence[Trace]) -> _Boots:
         for start, time in zip(requested, times, strict=True)
     ]
     run = np.repeat(np.arange(len(parts)), [part.height for part in parts])
-    return _Boots(*map(_join, (times, booting, requested)), run)
+    return _Boots(_join(times), _join(booting), _join(requested), run)
 
 
 def _join(parts: Sequence[_Values]) -> _Values:

@@ -14,9 +14,9 @@ from twinloop.trace.formats import parquet
 def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     """Whether the runs of a scenario may depend on the seed.
 
-    They do if the workload is generated or has errors of predictions, or if failures, boots, a shortage of hosts or the policy
-    are random. A policy or a source written in Python gets a random number generator, so it counts
-    as random.
+    They do if the workload is generated or has errors of predictions, or if failures, boots, a
+    shortage of hosts or the policy are random. A policy or a source written in Python gets a random
+    number generator, so it counts as random.
 
     >>> scenario = Scenario(platform="2x4", policy="easy", workload="log.swf")
     >>> is_random(scenario), is_random(scenario.replace(policy="random"))
