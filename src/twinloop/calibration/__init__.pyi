@@ -3,6 +3,7 @@ from .black_box.description import BlackBoxCalibration
 from .black_box.experiment import Experiment
 from .black_box.objective import BlackBoxObjective
 from .cases import Case
+from .client_models import ClientModels, fit_client_models, fit_prediction_errors
 from .fit import Fit
 from .parameters.kinds import (
     CategoricalParameter,
@@ -24,6 +25,7 @@ __all__ = [
     "BlackBoxObjective",
     "Case",
     "CategoricalParameter",
+    "ClientModels",
     "Experiment",
     "ExponentialParameter",
     "Fit",
@@ -37,6 +39,8 @@ __all__ = [
     "TwinObjective",
     "calibrate",
     "calibrate_black_box",
+    "fit_client_models",
+    "fit_prediction_errors",
     "hold_out",
     "measure_distance",
     "rank_losses_and_optimisers",
