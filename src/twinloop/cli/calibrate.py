@@ -34,11 +34,15 @@ class HoldOut(StrEnum):
 
 Real = Annotated[
     list[Path] | None,
-    typer.Argument(help="Recorded runs, or logs with --scenario.", show_default=False),
+    typer.Argument(
+        help="Recorded runs, or logs with --scenario; with --client also folders, patterns.",
+        show_default=False,
+    ),
 ]
 
 
 def calibrate(
+    context: typer.Context,
     real: Real = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the fit.")
@@ -72,6 +76,13 @@ def calibrate(
         Path | None,
         typer.Option(help="An external simulator, in YAML."),
     ] = None,
+    client: Annotated[
+        bool,
+        typer.Option("--client", help="Fit boots and errors of predictions to executions."),
+    ] = False,
+    unit: Annotated[
+        str | None, typer.Option(help="With --client: the unit of billing. \\[default: 1h]")
+    ] = None,
     on: Annotated[
         str | None,
         typer.Option(help="threads, processes, dask, tls://H:P."),
@@ -93,11 +104,27 @@ def calibrate(
     - `twinloop calibrate runs/first runs/second -o fit`
     - `twinloop calibrate runs/a --params params.yaml --budget 60s --validate runs/b -o fit`
     - `twinloop calibrate --black-box box.yaml --params params.yaml -o fit`
+    - `twinloop calibrate --client runs --scenario cloud.yaml -o fit`
     """
     from twinloop.calibration import BlackBoxCalibration
     from twinloop.calibration.fit import JOURNAL, refuse_existing
 
     with report_errors(json):
+        if client:
+            from twinloop.cli.calibrate_client import fit_client
+
+            fit_client(
+                context,
+                real or [],
+                output,
+                scenario=scenario,
+                unit=unit,
+                strict=strict,
+                json=json,
+            )
+            return
+        if unit is not None:
+            raise InputError("--unit applies to --client", kind="inapplicable-option")
         if dry_run:
             if black_box is None:
                 raise InputError(
