@@ -15,6 +15,7 @@ from tests.report.sample_runs import draw_tasks, run_fcfs
 from twinloop.cli import report as command
 from twinloop.cli.report import report
 from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.report import render_run_svg, render_study_svg
 from twinloop.trace import Manifest, Trace
 
 app = typer.Typer()
@@ -168,8 +169,26 @@ def test_the_name_of_a_page_must_end_with_html(tmp_path: Path) -> None:
     made().save(tmp_path / "run")
     data = tmp_path / "data.csv"
     data.write_text("mine")
-    assert "must end with .html" in run(tmp_path / "run", "-o", data, ends_with=2).stderr
+    assert "must end with .html or .svg" in run(tmp_path / "run", "-o", data, ends_with=2).stderr
     assert data.read_text() == "mine"
+
+
+def test_a_run_and_a_study_have_a_picture(tmp_path: Path) -> None:
+    made().save(tmp_path / "run")
+    tasks = [{"id": f"t{n}", "run_time": 10 + n, "cores": 1 + n % 3} for n in range(12)]
+    scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
+    study = tl.explore(scenario, {"policy": ["fifo", "easy"]}, folder=tmp_path / "study")
+    for kind, expected in (("run", render_run_svg(made())), ("study", render_study_svg(study))):
+        picture = tmp_path / f"{kind}.svg"
+        for _ in range(2):  # it replaces its own picture
+            document = json.loads(run(tmp_path / kind, "-o", picture, "--json").stdout)
+            assert (document["kind"], document["report"]) == (kind, str(picture))
+            assert picture.read_text("utf-8") == expected
+    (tmp_path / "mine.svg").write_text("<svg>mine</svg>")
+    message = run(tmp_path / "run", "-o", tmp_path / "mine.svg", ends_with=2).stderr
+    assert "is not a picture of Twinloop" in message
+    words = (tmp_path / "run", tmp_path / "run", "-o", tmp_path / "both.svg")
+    assert "an assessment has no picture" in run(*words, ends_with=2).stderr
 
 
 @pytest.mark.parametrize("content", ["{", "{}", "[]"])

@@ -23,6 +23,7 @@ Open = Annotated[
     ),
 ]
 _PAGE_SUFFIXES = (".html", ".htm")
+_PICTURE_SUFFIX = ".svg"
 
 
 def report(
@@ -46,7 +47,8 @@ def report(
         typer.Option(
             "--output",
             "-o",
-            help="The page, FILE.html; by default report.html in the folder, NAME.html for a run.",
+            help="The page, FILE.html; by default report.html in the folder, NAME.html for a run. "
+            "FILE.svg: a static picture of a run or a study.",
         ),
     ] = None,
     open: Open = None,
@@ -60,16 +62,29 @@ def report(
     - `twinloop report runs/real`
     - `twinloop report runs/real runs/twin -o trust.html`
     - `twinloop report study --open`
+    - `twinloop report study -o front.svg`
     """
     # Imported here, because figures are slow to import.
     from twinloop.report.pages.page import check_page
-    from twinloop.report.view.kinds import choose_page_path, find_kind
+    from twinloop.report.view.kinds import choose_page_path, find_kind, write_picture
 
     given = [source] if twin is None else [source, twin]
     with report_errors(json):
-        if output is not None and output.suffix.lower() not in _PAGE_SUFFIXES:
-            raise InputError("must end with .html", kind="unsupported-page", file=output)
-        if twin is None:
+        is_picture = output is not None and output.suffix.lower() == _PICTURE_SUFFIX
+        if output is not None and not is_picture and output.suffix.lower() not in _PAGE_SUFFIXES:
+            raise InputError("must end with .html or .svg", kind="unsupported-page", file=output)
+        if is_picture and twin is not None:
+            raise InputError(
+                "an assessment has no picture",
+                kind="unsupported-page",
+                file=output,
+                remedy="give a page, FILE.html",
+            )
+        if output is not None and is_picture:
+            kind_name, page = find_kind(source).name, output
+            with show_status(f"writing {page}"):
+                write_picture(source, page)
+        elif twin is None:
             kind = find_kind(source)
             kind_name, page = kind.name, output or choose_page_path(source, kind)
             check_page(page)

@@ -23,6 +23,15 @@ def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ())
     ]
 
 
+def format_figure(value: float) -> str:
+    """Format a value with four significant digits; from 10,000 on as an integer.
+
+    >>> format_figure(4577.96), format_figure(10604.3), format_figure(20.25)
+    ('4578', '10,604', '20.25')
+    """
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
 def make_markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Format rows as a Markdown table.
 

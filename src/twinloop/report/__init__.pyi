@@ -12,6 +12,7 @@ from .figures.pareto import plot_pareto
 from .figures.power_states import plot_power_states
 from .figures.sessions import plot_sessions
 from .figures.study import plot_study
+from .figures.study_svg import render_study_svg
 from .figures.svg import render_run_svg
 from .figures.terminal_chart import render_load_chart, render_run_chart
 from .figures.transfers import plot_transfers
@@ -66,6 +67,7 @@ __all__ = [
     "render_load_chart",
     "render_run_chart",
     "render_run_svg",
+    "render_study_svg",
     "write_assessment_page",
     "write_calibration_page",
     "write_confirmation_page",

@@ -25,6 +25,11 @@ _NAMES: Final = {
     "carbon_g": "carbon",
     "cost": "cost",
     "deadline_misses": "deadlines missed",
+    "instances": "instances",
+    "instances_refused": "instances refused",
+    "instances_lost": "instances lost",
+    "bill": "bill",
+    "transfer_price": "price of transfers",
 }
 _SHARES: Final = frozenset({"utilisation"})
 _JOULES_PER_KWH: Final = 3.6e6

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from twinloop.description.safe_text import join_lines
-from twinloop.exploration.text_tables import align_columns
+from twinloop.exploration.text_tables import align_columns, format_figure
 from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def ranking_to_html(ranking: Ranking) -> str:
 def _make_heading(ranking: Ranking) -> str:
     first, baseline = ranking.objectives[0].kpi, ranking.baseline
     value = baseline.predicted.get(first, math.nan)
-    baseline_text = f"{baseline.name}, {first} {_format_value(value)}"
+    baseline_text = f"{baseline.name}, {first} {format_figure(value)}"
     return (
         f"{format_count(len(ranking), 'candidate')} {ranking.how}; the baseline is {baseline_text}"
     )
@@ -66,7 +66,7 @@ def _list_rows(ranking: Ranking) -> Iterator[list[str]]:
         yield [
             str(place.rank),
             candidate.name,
-            *(_format_value(candidate.predicted[each.kpi]) for each in ranking.objectives),
+            *(format_figure(candidate.predicted[each.kpi]) for each in ranking.objectives),
             _format_change(ranking, candidate),
             *(["" if place.score is None else f"{place.score:.3f}"] if ranking.weighted else []),
             *(
@@ -105,10 +105,6 @@ def _list_remarks(ranking: Ranking) -> Iterator[str]:
             ranks_by_sentence.setdefault(sentence, []).append(str(place.rank))
     for sentence, ranks in ranks_by_sentence.items():
         yield f"Unsupported ({', '.join(ranks)}): {sentence}"
-
-
-def _format_value(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _format_percent(value: float | None) -> str:

@@ -21,6 +21,7 @@ from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.completion import compute_shortfalls, describe_fewer_completions
 from twinloop.exploration.ranking.objectives import KPIS, Objective, explain_missing_kpi
 from twinloop.exploration.study.input_hashes import RERUN_REMEDY, Hashes, find_changed_inputs
+from twinloop.exploration.study.intervals import PREDICTION_LEVEL, make_intervals_table
 from twinloop.exploration.study.plan import StudyRun, count_duplicates
 from twinloop.scenario import Scenario
 
@@ -293,9 +294,10 @@ class Study:
     def pareto(self, *objectives: str | Objective) -> pl.DataFrame:
         """Return the Pareto front of the objectives, sorted by the first objective.
 
-        The default objectives are the KPI of the study and the energy per task, or the wait if the
-        energy is not known. A configuration that completes a smaller share of its tasks than
-        another is not on the front, because less work improves all other KPIs.
+        The default objectives are the KPI of the study and the energy per task, or the bill if the
+        energy is not known, or the wait if neither is. A configuration that completes a smaller
+        share of its tasks than another is not on the front, because less work improves all other
+        KPIs.
         """
         from twinloop.exploration.ranking.pareto import find_front
 
@@ -323,9 +325,16 @@ class Study:
 
     @property
     def objectives(self) -> tuple[str, str]:
-        """The default objectives of the Pareto front, `by` first."""
-        has_energy = "energy_per_task_j" in self.kpis and bool(self.runs["energy_per_task_j"].max())
-        others = ("energy_per_task_j" if has_energy else "wait_p95_s", "makespan_s")
+        """The default objectives of the Pareto front, `by` first.
+
+        The other one is the first of energy per task, bill and wait that is known and not 0.
+        """
+        known = (
+            kpi
+            for kpi in ("energy_per_task_j", "bill")
+            if kpi in self.kpis and self.runs[kpi].max()
+        )
+        others = (next(known, "wait_p95_s"), "makespan_s")
         return (self.by, next(kpi for kpi in others if kpi != Objective.of(self.by).kpi))
 
     def rank(self, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
@@ -372,6 +381,20 @@ class Study:
         return replace(
             ranking, places=tuple(replace(place, candidate=each) for place, each in places)
         )
+
+    def intervals(self, *kpis: str, level: float = PREDICTION_LEVEL) -> pl.DataFrame:
+        """Return the range of a further run of each configuration, from its runs over the seeds.
+
+        A row per configuration and KPI: the median of the runs, and the limits `low` and `high` of
+        the prediction interval, null with fewer than 19 runs (for the level 0.9); see
+        `compute_prediction_interval`. It contains what differs between the seeds and nothing else.
+
+        Args:
+            kpis: The KPIs; by default the objectives of the Pareto front.
+            level: The probability with which an interval contains a further run.
+        """
+        named = kpis or tuple(Objective.of(each).kpi for each in self.objectives)
+        return make_intervals_table(self._outlines, [*map(self._check_kpi, named)], level)
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
         """Return the main effects of the factors on a KPI; see `compute_main_effects`."""

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.text_tables import align_columns
+from twinloop.exploration.study.intervals import PREDICTION_LEVEL
+from twinloop.exploration.text_tables import align_columns, format_figure
 from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from twinloop.exploration.study.study import Study
 
 #: Maximum number of configurations in a table.
@@ -30,15 +33,31 @@ def study_to_text(study: Study, top: int = MAX_SHOWN) -> str:
         first, second = (Objective.of(each).kpi for each in study.objectives)
         if front.height > 1:
             lines += ["", f"Pareto front of {first} and {second}:"]
-            lines += format_table(
-                ("configuration", first, second),
-                [
-                    (row["name"], f"{row[first]:.4g}", f"{row[second]:.4g}")
-                    for row in front.head(MAX_SHOWN).iter_rows(named=True)
-                ],
-            )
+            lines += _list_front(study, front.head(MAX_SHOWN), (first, second))
         lines += _list_effects(study, kpi)
     return join_lines(lines)
+
+
+def _list_front(study: Study, front: pl.DataFrame, kpis: Sequence[str]) -> list[str]:
+    """List the means of a front, with the prediction intervals if there are enough runs."""
+    intervals = study.intervals(*kpis).drop_nulls("low")
+    limits = {
+        (row["configuration"], row["kpi"]): (
+            f"{format_figure(row['low'])} to {format_figure(row['high'])}"
+        )
+        for row in intervals.iter_rows(named=True)
+    }
+    titles = ["configuration"]
+    for kpi in kpis:
+        titles += [kpi, *([f"{100 * PREDICTION_LEVEL:g} % of runs"] if limits else [])]
+    rows = []
+    for row in front.iter_rows(named=True):
+        cells = [row["name"]]
+        for kpi in kpis:
+            limit = limits.get((row["configuration"], kpi), "-")
+            cells += [format_figure(row[kpi]), *([limit] if limits else [])]
+        rows.append(cells)
+    return format_table(titles, rows)
 
 
 def _describe_progress(study: Study) -> str:
@@ -61,7 +80,7 @@ def _list_effects(study: Study, by: str) -> list[str]:
     rows = []
     for (factor,), levels in effects.group_by("factor", maintain_order=True):
         ordered = levels.sort("mean")
-        ends = [f"{ordered['level'][at]} ({ordered['mean'][at]:.4g})" for at in (0, -1)]
+        ends = [f"{ordered['level'][at]} ({format_figure(ordered['mean'][at])})" for at in (0, -1)]
         share = ordered["share"][0]
         rows.append((str(factor), "-" if share is None else f"{share:.0%}", *ends))
     head = f"Effects of the factors on {by} (share of the variance):"

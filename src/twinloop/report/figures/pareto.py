@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
+from twinloop.exploration.study.intervals import PREDICTION_LEVEL
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.kpi_text import label_kpi, scale_value
@@ -61,7 +62,8 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
         )
     one, other = chosen
     best = _scale_table(study.pareto(one, other), study)
-    table = _scale_table(study.configurations, study).drop_nulls([one.kpi, other.kpi])
+    table = _add_intervals(study.configurations, study, (one.kpi, other.kpi))
+    table = _scale_table(table, study).drop_nulls([one.kpi, other.kpi])
     if not table.height:
         raise InputError(
             "there is no Pareto front to draw: no configuration has both objectives",
@@ -79,7 +81,7 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
         table = pl.concat([rest[np.unique(picked).tolist()], table.filter("front")])
     figure = create_figure("Trade-off and Pareto front")
     _add_front(figure, best, one, other)
-    _add_points(figure, study, table, one.kpi, other.kpi)
+    bars = _add_points(figure, study, table, one.kpi, other.kpi)
     _add_baseline(figure, study, one.kpi, other.kpi)
     _add_recommendation(figure, study, table, one.kpi, other.kpi)
     _add_names(figure, study, table, one.kpi, other.kpi)
@@ -90,15 +92,31 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     )
     notes.insert(0, f"{format_count(best.height, 'configuration')} on the front: none is better in "
                     "one without being worse in the other")  # fmt: skip
-    return attach_notes(figure, notes)
+    return attach_notes(figure, [*notes, *([bars] if bars else [])])
 
 
 def _scale_table(table: pl.DataFrame, study: Study) -> pl.DataFrame:
     """Convert a table of configurations to the units of the labels."""
-    names = [name for kpi in study.kpis for name in (kpi, f"{kpi}_sd") if name in table.columns]
-    return table.with_columns(
-        scale_value(name.removesuffix("_sd"), pl.col(name)).alias(name) for name in names
-    )
+    names = [
+        (kpi, name)
+        for kpi in study.kpis
+        for name in (kpi, f"{kpi}_sd", f"{kpi}_low", f"{kpi}_high")
+        if name in table.columns
+    ]
+    return table.with_columns(scale_value(kpi, pl.col(name)).alias(name) for kpi, name in names)
+
+
+def _add_intervals(table: pl.DataFrame, study: Study, kpis: Sequence[str]) -> pl.DataFrame:
+    """Add the limits of the prediction intervals of KPIs to a table of configurations."""
+    intervals = study.intervals(*kpis)
+    for kpi in kpis:
+        limits = intervals.filter(kpi=kpi).select(
+            "configuration",
+            pl.col("low").alias(f"{kpi}_low"),
+            pl.col("high").alias(f"{kpi}_high"),
+        )
+        table = table.join(limits, on="configuration", how="left", maintain_order="left")
+    return table
 
 
 def _label_axis(objective: Objective) -> str:
@@ -114,12 +132,16 @@ def _add_front(figure: Figure, best: pl.DataFrame, one: Objective, other: Object
     )  # fmt: skip
 
 
-def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
+def _add_points(
+    figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str
+) -> str | None:
+    """Add the points with error bars; return what the bars are, None without bars."""
     factors = study.factors
     by = factors[0] if factors else None
     groups = _split_groups(table, by)
     symbols = _assign_symbols(table, factors[1]) if len(factors) > 1 else {}
     columns = [*factors, *study.kpis, "front"]
+    bars = _name_error_bars(table, one, other)
     common = {
         "hovertemplate": "<b>%{text}</b><br>"
         + "<br>".join(
@@ -130,8 +152,8 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
         "meta": {
             "columns": {
                 "x": label_kpi(one), "y": label_kpi(other), "text": "configuration",
-                "error_x": f"standard deviation of {label_kpi(one)}",
-                "error_y": f"standard deviation of {label_kpi(other)}",
+                "error_x": f"{bars} of {label_kpi(one)}",
+                "error_y": f"{bars} of {label_kpi(other)}",
                 "customdata": [
                     *map(escape_label, factors), *(f"{label_kpi(kpi)}, mean" for kpi in study.kpis),
                     "on the front",
@@ -145,7 +167,7 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
         marker["size"] = np.where(rows["front"].to_numpy(), 13, 9).tolist()
         if symbols:
             marker["symbol"] = [symbols[_format_level(value)] for value in rows[factors[1]]]
-        error_bars = _make_error_bars(rows, one, other) if table.height <= MAX_ERROR_BARS else {}
+        error_bars = _make_error_bars(rows, one, other) if bars else {}
         figure.add_scatter(
             x=rows[one].to_list(), y=rows[other].to_list(), name=escape_label(name), mode="markers",
             marker=marker, text=[escape_label(each) for each in rows["name"]],
@@ -159,6 +181,7 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
             x=[None], y=[None], mode="markers", name=escape_label(f"{factors[1]}: {value}"),
             marker={"symbol": symbol, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
         )  # fmt: skip
+    return f"bars are {bars}s over the seeds" if bars else None
 
 
 def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
@@ -194,15 +217,30 @@ def _format_level(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def _name_error_bars(table: pl.DataFrame, one: str, other: str) -> str | None:
+    """Name what the error bars are: intervals if all points have one; None without bars."""
+    if table.height > MAX_ERROR_BARS:
+        return None
+    if not table.select(f"{one}_low", f"{other}_low").null_count().sum_horizontal().item():
+        return f"{100 * PREDICTION_LEVEL:g} % prediction interval"
+    has_spread = any(table[f"{kpi}_sd"].max() for kpi in (one, other))
+    return "standard deviation" if has_spread else None
+
+
 def _make_error_bars(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
     error_bars: dict[str, Any] = {}
     for axis, kpi in (("error_x", one), ("error_y", other)):
-        spread = rows[f"{kpi}_sd"]
-        if spread.null_count() < rows.height and spread.max():
-            error_bars[axis] = {
-                "type": "data", "array": spread.fill_null(0.0).to_list(), "thickness": 0.7,
-                "width": 3,
-            }  # fmt: skip
+        common = {"type": "data", "thickness": 0.7, "width": 3}
+        spread, low, high = (rows[f"{kpi}_{name}"] for name in ("sd", "low", "high"))
+        if not low.null_count():
+            # The interval may not contain the mean, if a single run is far from the others.
+            error_bars[axis] = common | {
+                "symmetric": False,
+                "array": (high - rows[kpi]).clip(0.0).to_list(),
+                "arrayminus": (rows[kpi] - low).clip(0.0).to_list(),
+            }
+        elif spread.null_count() < rows.height and spread.max():
+            error_bars[axis] = common | {"array": spread.fill_null(0.0).to_list()}
     return error_bars
 
 

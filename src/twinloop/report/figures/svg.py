@@ -41,7 +41,7 @@ _TICK_STEPS: Final = (
     *(86400.0 * 10**power * factor for power in range(6) for factor in (1, 2, 5)),
 )
 #: Legible on white and on black.
-_INK: Final = "#7d858f"
+INK: Final = "#7d858f"
 
 
 def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
@@ -111,7 +111,7 @@ def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     summary = f"{format_count(tasks, 'task')} over {format_duration(last - first)}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height:g}" '
-        f'role="img" font-family="system-ui, sans-serif" font-size="11" fill="{_INK}">\n'
+        f'role="img" font-family="system-ui, sans-serif" font-size="11" fill="{INK}">\n'
         f"<title>{escape(summary)}: tasks on machines, cores in use, waiting tasks</title>\n"
         + "\n".join(parts)
         + "\n</svg>\n"
@@ -134,14 +134,14 @@ def _draw_times(
     axis: TimeAxis, first: float, last: float, time_scale: _HorizontalScale, top: float
 ) -> Iterator[str]:
     if axis.epoch_ms is not None:
-        yield _draw_text(time_scale.left, top + 30, axis.format_time(first), "start")
-        yield _draw_text(_WIDTH - _RIGHT, top + 30, axis.format_time(last), "end")
+        yield draw_text(time_scale.left, top + 30, axis.format_time(first), "start")
+        yield draw_text(_WIDTH - _RIGHT, top + 30, axis.format_time(last), "end")
     step = next((step for step in _TICK_STEPS if (last - first) / step <= _MAX_TICKS), last - first)
     for tick in np.arange(np.ceil(first / step), np.floor(last / step) + 1) * step:
         x = time_scale.x(tick)
-        yield _draw_line(x, top, x, top + 4)
+        yield draw_line(x, top, x, top + 4)
         anchor = "end" if x > _WIDTH - 2 * _RIGHT else "middle"
-        yield _draw_text(x, top + 16, format_duration(tick), anchor)
+        yield draw_text(x, top + 16, format_duration(tick), anchor)
 
 
 def _draw_gantt(
@@ -161,7 +161,7 @@ def _draw_gantt(
     top = max(high for _, high in bands.rows.values()) or 1.0
     scale = _GANTT_HEIGHT / top
     title = f"tasks on machines, coloured by {by}"
-    yield _draw_text(time_scale.left, _TOP - 8, title, "start")
+    yield draw_text(time_scale.left, _TOP - 8, title, "start")
     yield from _draw_legend(
         groups["label"].to_list(), shades, time_scale.left + _LETTER_WIDTH * len(title)
     )
@@ -174,7 +174,7 @@ def _draw_gantt(
         shade = colour.get(keys[number], colours.OTHERS)
         yield (
             f'<rect class="task" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" '
-            f'height="{height:.2f}" fill="{shade}" stroke="{_INK}" stroke-width="0.4">'
+            f'height="{height:.2f}" fill="{shade}" stroke="{INK}" stroke-width="0.4">'
             f"<title>{escape(_describe_execution(row))}</title></rect>"
         )
         name = row["task"] or ""
@@ -188,16 +188,16 @@ def _draw_gantt(
     for index, (name, (low, high)) in enumerate(bands.rows.items()):
         if index:
             y = _TOP + low * scale
-            yield _draw_line(time_scale.left, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
+            yield draw_line(time_scale.left, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
         if name == UNRECORDED:
-            yield _draw_text(
+            yield draw_text(
                 time_scale.left - 6, _TOP + 10, f"{format_number(high - low)} cores", "end"
             )
         elif index % stride == 0:
             label = shorten_name(name, _MAX_NAME_LENGTH)
-            yield _draw_text(time_scale.left - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
-    yield _draw_line(time_scale.left, _TOP, time_scale.left, _TOP + _GANTT_HEIGHT)
-    yield _draw_line(time_scale.left, _TOP + _GANTT_HEIGHT, _WIDTH - _RIGHT, _TOP + _GANTT_HEIGHT)
+            yield draw_text(time_scale.left - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
+    yield draw_line(time_scale.left, _TOP, time_scale.left, _TOP + _GANTT_HEIGHT)
+    yield draw_line(time_scale.left, _TOP + _GANTT_HEIGHT, _WIDTH - _RIGHT, _TOP + _GANTT_HEIGHT)
 
 
 def _describe_execution(row: dict[str, Any]) -> str:
@@ -220,7 +220,7 @@ def _draw_absences(
             yield (
                 f'<rect class="away" x="{x:.2f}" y="{_TOP + low * scale:.2f}" '
                 f'width="{width:.2f}" height="{(high - low) * scale:.2f}" '
-                f'fill="{_INK}" fill-opacity="0.45"><title>{escape(node)}: not available'
+                f'fill="{INK}" fill-opacity="0.45"><title>{escape(node)}: not available'
                 "</title></rect>"
             )
 
@@ -233,7 +233,7 @@ def _draw_legend(labels: list[str], shades: list[str], x: float) -> Iterator[str
         if end > _WIDTH - _RIGHT:
             return
         yield f'<rect x="{x:.2f}" y="{_TOP - 17:.2f}" width="9" height="9" fill="{shade}"/>'
-        yield _draw_text(x + 13, _TOP - 8, text, "start")
+        yield draw_text(x + 13, _TOP - 8, text, "start")
         x = end
 
 
@@ -255,9 +255,9 @@ def _draw_curve(
         y = np.repeat(bottom - curve.level / top_level * height, 2)[:-1]
         return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, y, strict=True))
 
-    yield _draw_text(time_scale.left, top - 8, title, "start")
-    yield _draw_text(time_scale.left - 6, top + 8, format_number(top_level), "end")
-    yield _draw_text(time_scale.left - 6, bottom, "0", "end")
+    yield draw_text(time_scale.left, top - 8, title, "start")
+    yield draw_text(time_scale.left - 6, top + 8, format_number(top_level), "end")
+    yield draw_text(time_scale.left - 6, bottom, "0", "end")
     if steps.t.size:
         start, end = time_scale.x(steps.t[0]), time_scale.x(steps.t[-1])
         area = f"{start:.2f},{bottom:.2f} {path(steps)} {end:.2f},{bottom:.2f}"
@@ -265,16 +265,26 @@ def _draw_curve(
         yield f'<polyline points="{path(steps)}" fill="none" stroke="{colour}"/>'
     if limit is not None:
         yield (
-            f'<polyline points="{path(limit)}" fill="none" stroke="{_INK}" stroke-dasharray="3 3"/>'
+            f'<polyline points="{path(limit)}" fill="none" stroke="{INK}" stroke-dasharray="3 3"/>'
         )
-    yield _draw_line(time_scale.left, top, time_scale.left, bottom)
-    yield _draw_line(time_scale.left, bottom, _WIDTH - _RIGHT, bottom)
+    yield draw_line(time_scale.left, top, time_scale.left, bottom)
+    yield draw_line(time_scale.left, bottom, _WIDTH - _RIGHT, bottom)
 
 
-def _draw_text(x: float, y: float, text: str, anchor: str) -> str:
+def draw_text(x: float, y: float, text: str, anchor: str) -> str:
+    """Draw a text at a position, aligned at its start, middle or end.
+
+    >>> draw_text(10, 20, "1 < 2", "end")
+    '<text x="10.00" y="20.00" text-anchor="end">1 &lt; 2</text>'
+    """
     return f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _draw_line(x1: float, y1: float, x2: float, y2: float, attributes: str = "") -> str:
+def draw_line(x1: float, y1: float, x2: float, y2: float, attributes: str = "") -> str:
+    """Draw a line between two positions.
+
+    >>> draw_line(0, 0, 5, 5)
+    '<line x1="0.00" y1="0.00" x2="5.00" y2="5.00" stroke="#7d858f"/>'
+    """
     ends = f'x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"'
-    return f'<line {ends} stroke="{_INK}" {attributes}/>'.replace(" />", "/>")
+    return f'<line {ends} stroke="{INK}" {attributes}/>'.replace(" />", "/>")

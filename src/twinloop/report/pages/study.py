@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.description.errors import InputError
+from twinloop.exploration.study.intervals import PREDICTION_LEVEL
 from twinloop.metrics.trace_figures import OVERCOMMITTED
 from twinloop.report.figures.study import plot_available
 from twinloop.report.kpi_text import (
@@ -105,6 +106,7 @@ def add_study(page: Page, study: Study, ranking: Ranking | None, prefix: str = "
         page.add_figure(f"{prefix}pareto", figure, _HEIGHTS["pareto"], guide=_explain_front(study))
     if ranking is not None:
         _add_best(page, study, ranking)
+        _add_intervals(page, study, ranking)
     for name, figure in figures.items():
         page.add_figure(f"{prefix}{name}", figure, figure.layout.height or 400, guide=_GUIDES[name])
     if missing:
@@ -270,6 +272,41 @@ def _add_best(page: Page, study: Study, ranking: Ranking) -> None:
         else "",
         render_list(unsupported) if unsupported else "",
         *map(render_note, (*ranking.notes, *_list_overcommit_notes(study, kpis))),
+    )
+
+
+def _add_intervals(page: Page, study: Study, ranking: Ranking) -> None:
+    """Add the prediction intervals of the objectives, if there are enough seeds for them."""
+    from twinloop.exploration.ranking.objectives import Objective
+
+    kpis = [Objective.of(each).kpi for each in study.objectives]
+    table = study.intervals(*(kpi for kpi in kpis if kpi in study.kpis)).drop_nulls("low")
+    found = {(row["configuration"], row["kpi"]): row for row in table.rows(named=True)}
+    kpis = [kpi for kpi in kpis if kpi in table["kpi"]]
+    if not kpis:
+        return
+    level = f"{100 * PREDICTION_LEVEL:g} %"
+    names = ["configuration"]
+    for kpi in kpis:
+        names += [f"{label_kpi(kpi)}, median", f"{level} of runs from", "to"]
+    rows = []
+    for place in ranking.places[:MAX_LISTED]:
+        row = [place.candidate.name]
+        for kpi in kpis:
+            each = found.get((place.candidate.configuration, kpi))
+            row += [
+                "-" if each is None else format_scaled(kpi, each[name])
+                for name in ("median", "low", "high")
+            ]
+        rows.append(row)
+    page.add_section(
+        "Prediction intervals",
+        render_paragraph(
+            f"A further run lies in the interval of a figure with a probability of {level}, if it "
+            "differs from these runs as they differ from each other: by the seed. What is the same "
+            "in all of them, such as an error of the model, is not contained."
+        ),
+        render_table(names, rows, numbers=names[1:]),
     )
 
 

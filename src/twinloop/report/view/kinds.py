@@ -9,11 +9,14 @@ from typing import Final
 
 from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.description import FormatError, InputError
+from twinloop.description.files import is_file, read_first_bytes, write_atomically
 from twinloop.trace import Trace, read, recognise
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 
 #: The name of the page inside a result folder.
 PAGE: Final = "report.html"
+#: The first characters of a picture of this program.
+PICTURE_TAG: Final = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800'
 _SUFFIXES: Final = (".swf", ".gwf", ".csv", ".json", ".txt", ".gz", ".zst", ".bz2", ".xz")
 
 
@@ -109,6 +112,53 @@ def find_kind(path: Path) -> Kind:
             else f"as a log, it {error.problem}",
         ) from None
     return KINDS[-1]
+
+
+def write_picture(source: Path, path: Path) -> Path:
+    """Write a run or a study as a static SVG picture.
+
+    An existing picture of Twinloop is replaced; any other file is left alone.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> run = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}),
+    ...     placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}),
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = write_picture(run.save(folder + "/run"), Path(folder, "run.svg"))
+    ...     picture.read_text("utf-8").startswith(PICTURE_TAG)
+    True
+    """
+    from twinloop.exploration.executions.storage import is_execution_study
+
+    kind = find_kind(source)
+    if is_file(path) and not read_first_bytes(path).startswith(PICTURE_TAG.encode()):
+        raise InputError(
+            "exists and is not a picture of Twinloop, so it is not replaced",
+            kind="not-replaceable",
+            file=path,
+            remedy="give another file with -o, or move this one",
+        )
+    if kind.marker == TRACE_MANIFEST:
+        from twinloop.report.figures.svg import render_run_svg
+
+        picture = render_run_svg(read_run(source))
+    elif kind.name == "study" and not is_execution_study(source):
+        from twinloop.exploration.study.study import Study
+        from twinloop.report.figures.study_svg import render_study_svg
+
+        picture = render_study_svg(Study.load(source))
+    else:
+        raise InputError(
+            f"a {kind.name} of this kind has no picture",
+            kind="unsupported-page",
+            file=source,
+            remedy="give a page, FILE.html",
+        )
+    with write_atomically(path) as stream:
+        stream.write(picture.encode())
+    return path
 
 
 def read_run(path: Path) -> Trace:

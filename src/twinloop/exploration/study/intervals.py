@@ -1,0 +1,90 @@
+"""Prediction intervals of the runs of a study: the range in which a further run is expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from twinloop.description.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.exploration.ranking.candidate import Candidate
+
+#: The level of the intervals in texts and figures.
+PREDICTION_LEVEL: Final = 0.9
+
+_SCHEMA: Final = {
+    "configuration": pl.Int64,
+    "name": pl.String,
+    "kpi": pl.String,
+    "runs": pl.Int64,
+    **dict.fromkeys(("median", "low", "high"), pl.Float64),
+}
+
+
+def count_required_runs(level: float = PREDICTION_LEVEL) -> int:
+    """Count the runs that a prediction interval of this level needs.
+
+    >>> count_required_runs(0.9), count_required_runs(0.5)
+    (19, 3)
+    """
+    if not 0.0 < level < 1.0:
+        raise InputError(
+            f"must be between 0 and 1, not {level}", kind="out-of-range", field="level"
+        )
+    return math.ceil(round(2.0 / (1.0 - level), 9)) - 1
+
+
+def compute_prediction_interval(
+    values: ArrayLike, level: float = PREDICTION_LEVEL
+) -> tuple[float, float] | None:
+    """Compute the interval that contains a further run with this probability.
+
+    It needs no assumption on the distribution: of n + 1 independent runs, the last one has each
+    rank with the same probability, so that it is below the k-th smallest of the others with
+    probability k / (n + 1). The limits are the values at the ranks (n + 1) (1 - level) / 2 from
+    both ends, interpolated between two ranks. None with too few runs, whose whole range is
+    narrower.
+
+    >>> compute_prediction_interval(range(1, 20))
+    (1.0, 19.0)
+    >>> compute_prediction_interval(range(1, 19)) is None
+    True
+    """
+    runs = np.asarray(values, dtype=np.float64)
+    if runs.size < count_required_runs(level):
+        return None
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(runs, [tail, 1.0 - tail], method="weibull")
+    return float(low), float(high)
+
+
+def make_intervals_table(
+    candidates: Sequence[Candidate], kpis: Sequence[str], level: float
+) -> pl.DataFrame:
+    """Make a table of the median and the interval of each KPI of each configuration."""
+    count_required_runs(level)
+    rows: list[dict[str, Any]] = []
+    for each in candidates:
+        for kpi in kpis:
+            values = each.by_seed.get(kpi)
+            if values is None:
+                continue
+            interval = compute_prediction_interval(values, level) or (None, None)
+            rows.append(
+                {
+                    "configuration": each.configuration,
+                    "name": each.name,
+                    "kpi": kpi,
+                    "runs": len(values),
+                    "median": float(np.median(values)),
+                    "low": interval[0],
+                    "high": interval[1],
+                }
+            )
+    return pl.DataFrame(rows, schema=_SCHEMA)
