@@ -27,6 +27,7 @@ def make_study(
     executions: Mapping[str, Mapping[str, str]],
     measured: Mapping[str, Values],
     simulated: Mapping[tuple[str, str], Values],
+    factors: Mapping[str, Any] | None = None,
 ) -> ExecutionStudy:
     """Make a study with these results, without any simulation.
 
@@ -34,13 +35,14 @@ def make_study(
         executions: The labels of each execution.
         measured: The measured values of each execution.
         simulated: The simulated values of executions and sets; the other runs have not ended.
+        factors: The factors; by default both sets.
     """
-    design = ExecutionDesign.from_dict({"run": "executions", "inject": list(SETS)})
+    design = ExecutionDesign.from_dict(dict(factors or {"run": "executions", "inject": list(SETS)}))
     recorded = tuple(RecordedExecution(name, name, labels) for name, labels in executions.items())
     runs = tuple(
-        ExecutionRun(number, index, f"{each.name} {name}")
+        ExecutionRun(number, index, f"{each.name} {chosen.name}")
         for number, each in enumerate(recorded)
-        for index, name in enumerate(SETS)
+        for index, chosen in enumerate(design.sets())
     )
     results: dict[str, dict[str, Any]] = {
         f"{name} {chosen}": {"kpis": dict(values), "seconds": 0.0, "error": None}

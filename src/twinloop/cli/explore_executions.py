@@ -77,12 +77,18 @@ def _make_document(study: ExecutionStudy, top: int) -> dict[str, Any]:
         "factors": list(study.factors),
         "notes": list(study.notes),
         "sets": [
-            {"name": each.name, "mode": each.mode, "injected": list(each.keys)}
+            {
+                "name": each.name,
+                "mode": each.mode,
+                "injected": list(each.keys),
+                "fitted": list(each.fitted),
+            }
             for each in study.sets
         ],
         "statistics": study.statistics.to_dicts(),
         "frequencies": study.frequencies.to_dicts(),
         "differences": study.differences.to_dicts(),
         "repetitions": study.repetitions.to_dicts(),
+        "coverage": study.coverage.to_dicts(),
         "largest": study.list_largest_errors(top).to_dicts(),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,20 +13,25 @@ from twinloop.description.description import Description, FilePath, get_read_fol
 from twinloop.description.errors import InputError
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.text import load_document
+from twinloop.exploration.executions.cross_validation import CrossValidation, resolve_models
 from twinloop.exploration.factors.design import Configuration, Design
 from twinloop.exploration.factors.factors import Factor, describe_level, format_level
 from twinloop.workload.injection import resolve_injection
 
-#: The factors with a meaning of their own: the executions, and the injected keys.
+#: The factors with a meaning of their own: the executions, the injected keys, and the models that
+#: are fitted to other executions.
 RUN: Final = "run"
 INJECT: Final = "inject"
-#: The field of the scenario that the factor `inject` changes.
-_INJECT_FIELD: Final = "workload.inject"
+FIT: Final = "fit"
+#: The field that the factors `inject` and `fit` change. Each of their levels is a set.
+_SET_FIELD: Final = "workload.inject"
+_PRESET: Final = "the name of a preset, or a list of keys"
 #: The labels of an execution by which the errors are grouped, unless the design names others.
 DEFAULT_CELLS: Final = ("platform", "application")
 _REMEDIES: Final = {
     RUN: "add one: run: [executions/]",
     INJECT: "name what is taken from the executions: inject: [best, predictions]",
+    FIT: "name what is fitted to other executions: fit: [boots, [boots, run_times]]",
 }
 
 
@@ -38,6 +43,8 @@ class SimulationSet:
     'replay: boot_times and wall_times are injected'
     >>> SimulationSet("predictions", {"inject": "predictions"}, (), {}).mode
     'predict'
+    >>> SimulationSet("fit boots", {"fit": "boots"}, (), {}, ("boots",)).description
+    'predict: nothing is injected; boots are fitted to other executions'
     """
 
     name: str
@@ -47,6 +54,8 @@ class SimulationSet:
     keys: tuple[str, ...]
     #: The other changes of the scenarios, by field.
     changes: dict[str, Any]
+    #: The models that are fitted to other executions.
+    fitted: tuple[str, ...] = ()
 
     @property
     def mode(self) -> str:
@@ -56,6 +65,9 @@ class SimulationSet:
     @property
     def description(self) -> str:
         """The mode, and what is injected."""
+        if self.fitted:
+            listed = " and ".join(self.fitted)
+            return f"predict: nothing is injected; {listed} are fitted to other executions"
         if not self.keys:
             return "predict: nothing is injected"
         *others, last = self.keys
@@ -67,8 +79,9 @@ class ExecutionDesign(Description):
     """The design of a study over real executions.
 
     The factor `run` lists files, folders and patterns of executions, `inject` what is taken from
-    each execution. Further factors change fields of the scenarios, as in other studies. Every
-    execution is simulated once with every combination of the other factors.
+    each execution, `fit` which models are fitted to other executions instead. Each level of
+    `inject` and of `fit` is a set. Further factors change fields of the scenarios, as in other
+    studies. Every execution is simulated with every set and combination of the further factors.
 
     >>> design = ExecutionDesign.from_text('''
     ... factors:
@@ -79,6 +92,9 @@ class ExecutionDesign(Description):
     >>> [each.name for each in design.sets()]
     ['best, policy.options.published yes', 'best, policy.options.published no',
      'predictions, policy.options.published yes', 'predictions, policy.options.published no']
+    >>> design = ExecutionDesign.from_text("{run: [runs/], inject: [best], fit: [[boots]]}")
+    >>> [each.name for each in design.sets()]
+    ['best', 'fit boots']
     """
 
     scenario: FilePath | None = Field(
@@ -87,13 +103,16 @@ class ExecutionDesign(Description):
         "the execution itself",
     )
     factors: dict[str, Factor] = Field(
-        description="the factors, by name; `run` and `inject` are required"
+        description="the factors, by name; `run` is required, and `inject` or `fit`"
     )
     measured: FilePath | None = Field(
         None, description="a table of the measured results of the executions"
     )
     cells: tuple[str, ...] = Field(
         DEFAULT_CELLS, description="the labels of the executions by which the errors are grouped"
+    )
+    cross_validation: CrossValidation = Field(
+        CrossValidation(), description="how models are fitted to other executions"
     )
 
     @classmethod
@@ -109,27 +128,33 @@ class ExecutionDesign(Description):
     def _wrap_single_levels(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        single = {name: [value[name]] for name in (RUN, INJECT) if isinstance(value.get(name), str)}
+        names = (RUN, INJECT, FIT)
+        single = {name: [value[name]] for name in names if isinstance(value.get(name), str)}
         return {**value, **single}
 
     @model_validator(mode="after")
     def _check_factors(self, info: ValidationInfo) -> ExecutionDesign:
         findings = ProblemCollector()
         for name, remedy in _REMEDIES.items():
-            if name not in self.factors:
+            if name in self.factors:
+                if self.factors[name].range is not None:
+                    findings.add(("factors", name), "must be a list", remedy, kind="wrong-type")
+            elif name == RUN or (name == INJECT and FIT not in self.factors):
                 findings.add(("factors",), f"has no factor `{name}`", remedy, kind="missing-field")
-            elif self.factors[name].range is not None:
-                findings.add(("factors", name), "must be a list", remedy, kind="wrong-type")
-        run, inject = self.factors.get(RUN), self.factors.get(INJECT)
+        run, inject, fit = (self.factors.get(name) for name in (RUN, INJECT, FIT))
         for index, level in enumerate(() if run is None else run.levels):
             if not isinstance(level, str) or not level:
                 where = ("factors", RUN, "levels", index)
                 problem = "must be the path of a file or folder, or a pattern"
                 findings.add(where, problem, kind="wrong-type")
         for index, level in enumerate(() if inject is None else inject.levels):
-            _check_injection(findings, ("factors", INJECT, "levels", index), level)
+            address = ("factors", INJECT, "levels", index)
+            _check_level(findings, address, level, resolve_injection, _PRESET)
+        for index, level in enumerate(() if fit is None else fit.levels):
+            address = ("factors", FIT, "levels", index)
+            _check_level(findings, address, level, resolve_models, "a model, or a list of models")
         findings.check()
-        self._make_set_design()
+        self.sets()
         return self._located(get_read_folder(info))
 
     def _located(self, folder: Path) -> ExecutionDesign:
@@ -143,13 +168,14 @@ class ExecutionDesign(Description):
         factors[RUN] = run.model_copy(update={"levels": levels, "names": names})
         return self.model_copy(update={"factors": factors})
 
-    def _make_set_design(self) -> Design:
-        """Make the design of the sets: all factors without the executions."""
-        others = {name: factor for name, factor in self.factors.items() if name != RUN}
-        inject = others[INJECT]
-        names = inject.names or tuple(map(_label_keys, inject.levels))
-        others[INJECT] = inject.model_copy(update={"field": _INJECT_FIELD, "names": names})
-        return Design(factors=others)
+    def _make_set_design(self, source: str) -> Design:
+        """Make the design of the sets of `inject` or `fit`: with all further factors."""
+        factor = self.factors[source]
+        names = factor.names or tuple(map(_LABELS[source], factor.levels))
+        own = factor.model_copy(update={"field": _SET_FIELD, "names": names})
+        others = {k: v for k, v in self.factors.items() if k not in (RUN, INJECT, FIT)}
+        order = [name for name in self.factors if name == source or name in others]
+        return Design(factors={name: own if name == source else others[name] for name in order})
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -157,32 +183,43 @@ class ExecutionDesign(Description):
         return tuple(map(str, self.factors[RUN].levels))
 
     def sets(self) -> tuple[SimulationSet, ...]:
-        """Return the sets of simulations: all combinations of the levels of the other factors."""
-        return tuple(map(self._make_set, self._make_set_design().configurations()))
+        """Return the sets: those of `inject`, then those of `fit`, with all further factors."""
+        return tuple(
+            self._make_set(source, configuration)
+            for source in (INJECT, FIT)
+            if source in self.factors
+            for configuration in self._make_set_design(source).configurations()
+        )
 
-    def _make_set(self, configuration: Configuration) -> SimulationSet:
+    def _make_set(self, source: str, configuration: Configuration) -> SimulationSet:
         labels = {name: format_level(label) for name, label in configuration.labels.items()}
         parts = [
-            labels[name] if name == INJECT else describe_level(name, self.factors[name], label)
+            labels[name] if name == source else describe_level(name, self.factors[name], label)
             for name, label in configuration.labels.items()
-            if name == INJECT or self.factors[name].size != 1
+            if name == source or self.factors[name].size != 1
         ]
         changes = dict(configuration.changes)
-        keys = resolve_injection(changes.pop(_INJECT_FIELD, ()))
-        return SimulationSet(", ".join(parts), labels, keys, changes)
+        level = changes.pop(_SET_FIELD, ())
+        name = ", ".join(parts)
+        if source == FIT:
+            return SimulationSet(name, labels, (), changes, resolve_models(level))
+        return SimulationSet(name, labels, resolve_injection(level), changes)
 
 
-def _check_injection(
-    findings: ProblemCollector, address: tuple[str | int, ...], level: Any
+def _check_level(
+    findings: ProblemCollector,
+    address: tuple[str | int, ...],
+    level: Any,
+    resolve: Callable[[Any], object],
+    expected: str,
 ) -> None:
-    """Add a problem if a level is neither a preset nor a list of keys."""
+    """Add a problem if a level is neither a name nor a list of names that can be resolved."""
     is_list = isinstance(level, list | tuple) and all(isinstance(key, str) for key in level)
     if not isinstance(level, str) and not is_list:
-        problem = "must be the name of a preset, or a list of keys"
-        findings.add(address, problem, kind="wrong-type")
+        findings.add(address, f"must be {expected}", kind="wrong-type")
         return
     try:
-        resolve_injection(level)
+        resolve(level)
     except InputError as error:
         findings.add_error(address, error)
 
@@ -190,6 +227,16 @@ def _check_injection(
 def _label_keys(level: Any) -> str:
     """Label the injected keys: a list by its keys, a preset by its name."""
     return level if isinstance(level, str) else " + ".join(level) or "nothing"
+
+
+def _label_models(level: Any) -> str:
+    """Label the fitted models; a level that is invalid is reported elsewhere."""
+    names = (level,) if isinstance(level, str) else level
+    return f"fit {' + '.join(map(str, names))}"
+
+
+#: How the levels of the factors that make sets are labelled.
+_LABELS: Final[Mapping[str, Callable[[Any], str]]] = {INJECT: _label_keys, FIT: _label_models}
 
 
 def is_execution_design(given: Any) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from twinloop.description.errors import InputError
 from twinloop.metrics import ClientMetrics, client_metrics, scheduling_error
@@ -16,6 +18,11 @@ SIMULATED: Final = (
 )
 MEASURED_PREFIX: Final = "measured_"
 MEASURED: Final = tuple(f"{MEASURED_PREFIX}{name}" for name in SIMULATED)
+#: The ends of the interval that contains a value in 90 % of the cases: columns with these endings.
+INTERVAL: Final = ("_low", "_high")
+INTERVALS: Final = tuple(f"{name}{end}" for name in SIMULATED for end in INTERVAL)
+#: The shares of the results below these ends.
+_SHARES: Final = (0.05, 0.5, 0.95)
 #: The metrics with a simulated and a measured value, and their columns.
 COMPARED: Final = {"uptime": "uptime_s", "makespan": "makespan_s", "usage": "usage"}
 #: The share of the tasks on another instance than in the execution.
@@ -51,6 +58,31 @@ def observe(
         "boots": float(boots),
         "beyond_boots": max(0.0, instances - boots) if is_booted else None,
     }
+
+
+def summarise(observations: Sequence[Observations]) -> Observations:
+    """Summarise simulations of one execution with other random numbers.
+
+    A value is their median; those that can be measured also have an interval. The share p of the
+    results of which the (n + 1) p-th smallest one is the end contains, in the mean, a further
+    result with probability p (order statistics), so that 19 simulations are enough for 90 %.
+
+    >>> found = summarise([{"makespan_s": float(value)} for value in range(100, 119)])
+    >>> found["makespan_s"], found["makespan_s_low"], found["makespan_s_high"]
+    (109.0, 100.0, 118.0)
+    """
+    summary: Observations = {}
+    for name in observations[0]:
+        values = [each[name] for each in observations]
+        numbers = np.array([value for value in values if value is not None])
+        if numbers.size < len(values):
+            summary[name] = None
+            continue
+        low, median, high = map(float, np.quantile(numbers, _SHARES, method="weibull"))
+        summary[name] = median
+        if name in SIMULATED:
+            summary |= dict(zip((f"{name}{end}" for end in INTERVAL), (low, high), strict=True))
+    return summary
 
 
 def observe_execution(real: Trace) -> Observations:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from twinloop.description.class_registry import CodeNotAllowed
 from twinloop.description.errors import InputError, TwinloopError
+from twinloop.exploration.executions.cross_validation import (
+    CrossFitter,
+    CrossValidation,
+    Models,
+)
 from twinloop.exploration.executions.design import ExecutionDesign, SimulationSet
 from twinloop.exploration.executions.execution_scenario import make_execution_scenario
 from twinloop.exploration.executions.find_executions import ExecutionFile, find_executions
@@ -18,7 +24,7 @@ from twinloop.exploration.study.plan import collect_identity, hash_identity
 from twinloop.scenario import Scenario
 from twinloop.scenario.broker_execution import list_labels
 from twinloop.scenario.identity import Identities
-from twinloop.trace import read
+from twinloop.trace import Trace, read
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class ExecutionRun:
     key: str
     #: The error of an execution that cannot be simulated; None: it can.
     refused: str | None = None
+    #: The models that were fitted to other executions; empty: none.
+    models: Models = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,8 @@ class ExecutionPlan:
     runs: tuple[ExecutionRun, ...]
     #: The scenario whose workload is replaced by the execution; None: that of the execution.
     base: Scenario | None = None
+    #: The number of simulations with random boots and run times, for each run with fitted models.
+    repetitions: int = 1
     #: The classes of policies named as `module:Class`; workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
     #: The hashes of all files that the runs read.
@@ -70,28 +80,45 @@ def plan_execution_runs(design: ExecutionDesign, *, allow_code: bool = False) ->
             field="factors",
         )
     base = None if design.scenario is None else Scenario.load(design.scenario)
-    planner = _Planner(base, sets, Identities(allow_code=allow_code))
-    planned = [planner.plan(number, file) for number, file in enumerate(files)]
-    runs = tuple(run for _, own in planned for run in own)
+    planner = _Planner(base, sets, design.cross_validation, Identities(allow_code=allow_code))
+    found = [planner.find(file) for file in files]
+    if any(each.fitted for each in sets):
+        planner.read_others(found)
+    runs = tuple(run for number in range(len(found)) for run in planner.plan(number, found[number]))
     if all(run.refused for run in runs):
         raise InputError(
             f"no run can be simulated: {runs[0].refused}", kind="no-usable-runs", field="factors"
         )
-    executions = tuple(execution for execution, _ in planned)
-    return ExecutionPlan(executions, sets, runs, base, planner.identities.code, planner.inputs)
+    return ExecutionPlan(
+        tuple(each.execution for each in found),
+        sets,
+        runs,
+        base,
+        design.cross_validation.runs,
+        planner.identities.code,
+        planner.inputs,
+    )
+
+
+class _FoundExecution(NamedTuple):
+    """An execution with its scenario, or the error for which it cannot be simulated."""
+
+    execution: RecordedExecution
+    scenario: Scenario | None
+    refused: str | None
 
 
 @dataclass
 class _Planner:
     base: Scenario | None
     sets: Sequence[SimulationSet]
+    options: CrossValidation
     identities: Identities
     inputs: dict[str, str | None] = field(default_factory=dict)
+    fitter: CrossFitter | None = None
 
-    def plan(
-        self, number: int, file: ExecutionFile
-    ) -> tuple[RecordedExecution, list[ExecutionRun]]:
-        """Return an execution with its labels, and its runs."""
+    def find(self, file: ExecutionFile) -> _FoundExecution:
+        """Find the labels and the scenario of an execution."""
         labels: Mapping[str, str] = {}
         scenario, refused = None, None
         try:
@@ -101,33 +128,51 @@ class _Planner:
             scenario = make_execution_scenario(file.path, recorded, self.base)
         except TwinloopError as error:
             refused = _join_lines(error)
-        runs = [
-            ExecutionRun(number, index, *self._identify(file, scenario, each, refused))
-            for index, each in enumerate(self.sets)
-        ]
-        return RecordedExecution(file.name, file.path, labels), runs
+        return _FoundExecution(RecordedExecution(file.name, file.path, labels), scenario, refused)
 
-    def _identify(
-        self,
-        file: ExecutionFile,
-        scenario: Scenario | None,
-        each: SimulationSet,
-        refused: str | None,
-    ) -> tuple[str, str | None]:
-        """Return the key of a run, and the error if it cannot be simulated."""
-        if scenario is not None:
+    def read_others(self, found: Sequence[_FoundExecution]) -> None:
+        """Read all executions, so that models can be fitted to those that can be read."""
+        traces: list[Trace | None] = []
+        for each in found:
             try:
-                changed = apply_changes(scenario, each.changes) if each.changes else scenario
-                hashes = {path.as_posix(): hash_input(path) for path in changed._files()}
-                self.inputs |= hashes
-                extra = {"inject": each.keys}
-                identity = collect_identity(changed, extra, self.identities, list(hashes.values()))
-                return hash_identity(identity), None
+                traces.append(read(each.execution.path))
+            except TwinloopError:
+                traces.append(None)  # the runner reports it
+        labels = [each.execution.labels for each in found]
+        self.fitter = CrossFitter(labels, traces, self.options)
+
+    def plan(self, number: int, found: _FoundExecution) -> list[ExecutionRun]:
+        """Plan the runs of an execution: one with each set."""
+        return [self._plan_run(number, index, found, each) for index, each in enumerate(self.sets)]
+
+    def _plan_run(
+        self, number: int, index: int, found: _FoundExecution, each: SimulationSet
+    ) -> ExecutionRun:
+        """Plan a run: its key, its models, and the error if it cannot be simulated."""
+        refused, models = found.refused, {}
+        if found.scenario is not None:
+            try:
+                if each.fitted and self.fitter is not None:
+                    models = dict(self.fitter.fit(number, each.fitted))
+                key = self._identify(found.scenario, each, models)
+                return ExecutionRun(number, index, key, None, models)
             except CodeNotAllowed:
                 raise
             except InputError as error:
                 refused = _join_lines(error)
-        return hash_identity({"refused": refused, "run": file.path, "set": each.name}), refused
+        identity = {"refused": refused, "run": found.execution.path, "set": each.name}
+        return ExecutionRun(number, index, hash_identity(identity), refused)
+
+    def _identify(self, scenario: Scenario, each: SimulationSet, models: Models) -> str:
+        """Return the key of a run: a hash of all that determines its result."""
+        changed = apply_changes(scenario, each.changes) if each.changes else scenario
+        hashes = {path.as_posix(): hash_input(path) for path in changed._files()}
+        self.inputs |= hashes
+        extra: dict[str, Any] = {"inject": each.keys}
+        if each.fitted:
+            extra |= {"models": models, "repetitions": self.options.runs}
+        identity = collect_identity(changed, extra, self.identities, list(hashes.values()))
+        return hash_identity(identity)
 
 
 def _join_lines(error: TwinloopError) -> str:

@@ -18,7 +18,7 @@ from twinloop.exploration.executions.design import (
 )
 from twinloop.exploration.executions.measurements import read_measurements
 from twinloop.exploration.executions.plan import ExecutionPlan, plan_execution_runs
-from twinloop.exploration.executions.runner import ExecutionJob, ExecutionRunner
+from twinloop.exploration.executions.runner import ExecutionJob, ExecutionRunner, SetRun
 from twinloop.exploration.executions.storage import HEADER, save_execution_plan
 from twinloop.exploration.executions.study import ExecutionStudy
 from twinloop.exploration.study.progress import ProgressReporter, StudyProgress
@@ -85,7 +85,7 @@ def explore_executions(
             plan.inputs,
         )  # fmt: skip
         report = ProgressReporter(keys, results, progress)
-        runner = ExecutionRunner(plan.base, allow_code, plan.code)
+        runner = ExecutionRunner(plan.base, plan.repetitions, allow_code, plan.code)
         for row in _run_missing(plan, runner, results, on, workers):
             if journal is not None:
                 journal.append(row)
@@ -124,7 +124,8 @@ def _run_missing(
             yield {"key": run.key, "kpis": None, "seconds": 0.0, "error": run.refused}
     jobs = [
         ExecutionJob(
-            plan.executions[number].path, tuple((run.key, plan.sets[run.set]) for run in members)
+            plan.executions[number].path,
+            tuple(SetRun(run.key, plan.sets[run.set], run.models) for run in members),
         )
         for number, members in groupby(
             (run for run in runs if run.refused is None), key=lambda run: run.execution
@@ -145,7 +146,12 @@ def _run_missing(
             for job, outcome in zip(jobs, outcomes, strict=True):
                 # A whole execution fails if its worker was killed.
                 lost = [
-                    {"key": key, "kpis": None, "seconds": outcome.seconds, "error": outcome.error}
-                    for key, _ in job.runs
+                    {
+                        "key": run.key,
+                        "kpis": None,
+                        "seconds": outcome.seconds,
+                        "error": outcome.error,
+                    }
+                    for run in job.runs
                 ]
                 yield from outcome.value or lost

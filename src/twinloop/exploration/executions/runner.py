@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 from twinloop.campaign.outcome import evaluate
 from twinloop.engine import CompiledScenario
 from twinloop.engine.run_trace import trace_from_run
+from twinloop.exploration.executions.cross_validation import Models, apply_models
 from twinloop.exploration.executions.design import SimulationSet
 from twinloop.exploration.executions.execution_scenario import make_execution_scenario
-from twinloop.exploration.executions.observations import Observations, observe, observe_execution
+from twinloop.exploration.executions.observations import (
+    Observations,
+    observe,
+    observe_execution,
+    summarise,
+)
 from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.study.runner import use_sent_code
 from twinloop.scenario import Scenario
@@ -21,11 +27,20 @@ from twinloop.workload.injection import inject
 
 
 @dataclass(frozen=True)
+class SetRun:
+    """A missing run: its key, its set, and the models that were fitted to other executions."""
+
+    key: str
+    set: SimulationSet
+    models: Models
+
+
+@dataclass(frozen=True)
 class ExecutionJob:
-    """The missing runs of one execution: the key and the set of each."""
+    """The missing runs of one execution."""
 
     path: str
-    runs: tuple[tuple[str, SimulationSet], ...]
+    runs: tuple[SetRun, ...]
 
 
 class _LoadedExecution(NamedTuple):
@@ -46,6 +61,8 @@ class ExecutionRunner:
 
     #: The scenario whose workload is replaced by the execution; None: that of the execution.
     base: Scenario | None = None
+    #: The number of simulations with random boots and run times, for each run with fitted models.
+    repetitions: int = 1
     allow_code: bool = False
     #: The classes of policies named as `module:Class`; workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
@@ -54,31 +71,46 @@ class ExecutionRunner:
         """Simulate the runs of an execution; return a row of the journal for each."""
         loading = evaluate(self._load, job.path)
         if not isinstance(loading.value, _LoadedExecution):
-            return [_make_row(key, None, loading.seconds, loading.error) for key, _ in job.runs]
-        return [self._run(loading.value, key, each) for key, each in job.runs]
+            return [_make_row(each.key, None, loading.seconds, loading.error) for each in job.runs]
+        return [self._run(loading.value, each) for each in job.runs]
 
-    def _run(self, execution: _LoadedExecution, key: str, each: SimulationSet) -> dict[str, Any]:
+    def _run(self, execution: _LoadedExecution, run: SetRun) -> dict[str, Any]:
         """Simulate a set; return its row of the journal."""
         name = Path(execution.scenario.workload.path or "").name
-        outcome = evaluate(lambda _: self._simulate(execution, each), name)
-        return _make_row(key, outcome.value, outcome.seconds, outcome.error)
+        outcome = evaluate(lambda _: self._simulate(execution, run), name)
+        return _make_row(run.key, outcome.value, outcome.seconds, outcome.error)
 
     def _load(self, path: str) -> _LoadedExecution:
         trace = read(path)
         scenario = make_execution_scenario(path, trace.manifest.scenario, self.base)
         return _LoadedExecution(trace, scenario, observe_execution(trace))
 
-    def _simulate(self, execution: _LoadedExecution, each: SimulationSet) -> Observations:
+    def _simulate(self, execution: _LoadedExecution, run: SetRun) -> Observations:
         """Simulate an execution with a set, and observe the simulation."""
         scenario = execution.scenario
-        if each.changes:
-            scenario = use_sent_code(apply_changes(scenario, each.changes), self.code)
-        is_predicted = not {"wall_times", "run_times"} & set(each.keys)
+        if run.set.changes:
+            scenario = use_sent_code(apply_changes(scenario, run.set.changes), self.code)
+        if not run.models:
+            return self._observe(execution, scenario, run.set.keys)
+        fitted = apply_models(scenario, run.models)
+        first = fitted.seed
+        return summarise(
+            [
+                self._observe(execution, fitted.replace(seed=first + number), run.set.keys)
+                for number in range(self.repetitions)
+            ]
+        )
+
+    def _observe(
+        self, execution: _LoadedExecution, scenario: Scenario, keys: tuple[str, ...]
+    ) -> Observations:
+        """Simulate an execution once, and observe the simulation."""
+        is_predicted = not {"wall_times", "run_times"} & set(keys)
         errors = scenario.workload.prediction_errors if is_predicted else None
-        workload = inject(execution.trace, each.keys, errors=errors, seed=scenario.seed)
+        workload = inject(execution.trace, keys, errors=errors, seed=scenario.seed)
         compiled = CompiledScenario(scenario, allow_code=self.allow_code, workload=workload)
         simulated = trace_from_run(compiled, compiled.run_to_end())
-        return observe(simulated, execution.trace, execution.measured, each.keys)
+        return observe(simulated, execution.trace, execution.measured, keys)
 
 
 def _make_row(

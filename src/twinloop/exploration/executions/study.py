@@ -18,6 +18,7 @@ from twinloop.exploration.executions.observations import MEASURED, METRICS
 from twinloop.exploration.executions.plan import ExecutionRun, RecordedExecution
 from twinloop.exploration.executions.tables import (
     EXECUTION_TABLES,
+    make_coverage,
     make_differences,
     make_error_rows,
     make_execution_runs,
@@ -178,6 +179,14 @@ class ExecutionStudy:
         repetitions, without any simulation.
         """
         return make_repetitions(self)
+
+    @cached_property
+    def coverage(self) -> pl.DataFrame:
+        """The shares of measured values within their predicted intervals, by set, cell and value.
+
+        Only sets with models that are fitted to other executions have intervals.
+        """
+        return make_coverage(self)
 
     def list_largest_errors(self, count: int = 10, metric: str = "makespan") -> pl.DataFrame:
         """List the runs with the largest errors of a metric, for a close analysis."""

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from twinloop.exploration.executions.cross_validation import REPETITION
 from twinloop.exploration.executions.observations import (
     COMPARED,
     COUNTS,
+    INTERVAL,
+    INTERVALS,
     MEASURED,
     MEASURED_PREFIX,
     METRICS,
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 #: The exported tables, each as CSV and as Parquet.
 EXECUTION_TABLES: Final = (
     *("runs", "statistics", "frequencies"),
-    *("histogram", "differences", "repetitions"),
+    *("histogram", "differences", "repetitions", "coverage"),
 )
 #: The name of the row of all cells together.
 ALL_CELLS: Final = "all"
@@ -43,8 +46,8 @@ LIMITS: Final = {
 BINS: Final = tuple(index / 20 for index in range(21))
 #: The column of the absolute error of each metric.
 ERROR_COLUMNS: Final = {metric: f"{metric}_error" for metric in METRICS}
-#: The label in which the repetitions of a configuration differ.
-_REPETITION: Final = "repetition"
+#: The relative difference up to which a value counts as the end of an interval.
+_ROUNDING: Final = 1e-9
 _KEY: Final = ("set", "mode", "cell", "metric")
 
 
@@ -59,6 +62,7 @@ def make_execution_runs(study: ExecutionStudy) -> pl.DataFrame:
         for name in study.factors
         if name != "run"
     }
+    intervals = INTERVALS if any(each.fitted for each in study.sets) else ()
     rows = []
     for number, run in enumerate(study.planned_runs):
         result = study.results.get(run.key)
@@ -73,7 +77,7 @@ def make_execution_runs(study: ExecutionStudy) -> pl.DataFrame:
                     "set": simulation_set.name,
                     "mode": simulation_set.mode,
                     **{column: simulation_set.labels.get(name) for name, column in factors.items()},
-                    **_select_values(result["kpis"] or {}, measured),
+                    **_select_values(result["kpis"] or {}, measured, intervals),
                     "seconds": result["seconds"],
                     "error": result["error"],
                 }
@@ -82,7 +86,7 @@ def make_execution_runs(study: ExecutionStudy) -> pl.DataFrame:
     schema = {
         "run": pl.Int64,
         **dict.fromkeys(names, pl.String),
-        **dict.fromkeys((*SIMULATED, *MEASURED, *COUNTS, SCHEDERROR), pl.Float64),
+        **dict.fromkeys((*SIMULATED, *intervals, *MEASURED, *COUNTS, SCHEDERROR), pl.Float64),
         "seconds": pl.Float64,
         "error": pl.String,
     }
@@ -94,14 +98,14 @@ def _list_labels(study: ExecutionStudy) -> list[str]:
 
 
 def _select_values(
-    kpis: Mapping[str, float | None], measured: Mapping[str, float]
+    kpis: Mapping[str, float | None], measured: Mapping[str, float], intervals: Sequence[str]
 ) -> dict[str, float | None]:
     """Select the values of a run; a table of measured results takes precedence over its trace."""
     given = {f"{MEASURED_PREFIX}{name}": value for name, value in measured.items()}
     values = {**kpis, **given}
     return {
         name: _finite_or_none(values.get(name))
-        for name in (*SIMULATED, *MEASURED, *COUNTS, SCHEDERROR)
+        for name in (*SIMULATED, *intervals, *MEASURED, *COUNTS, SCHEDERROR)
     }
 
 
@@ -249,10 +253,10 @@ def make_differences(study: ExecutionStudy) -> pl.DataFrame:
 
 def make_repetitions(study: ExecutionStudy) -> pl.DataFrame:
     """Make the statistics of the errors of the mean of the other repetitions as a prediction."""
-    labels = [name for name in _list_labels(study) if name != _REPETITION]
+    labels = [name for name in _list_labels(study) if name != REPETITION]
     measured = [f"{MEASURED_PREFIX}{name}" for name in COMPARED.values()]
     rows = _add_cells(study.runs, study).filter(pl.col("error").is_null())
-    if _REPETITION in rows.columns and labels:
+    if REPETITION in rows.columns and labels:
         # The sum over the configuration without the execution itself.
         rows = rows.unique("execution", keep="first", maintain_order=True).with_columns(
             _predict_by_others(pl.col(name), labels).alias(f"others_{name}") for name in measured
@@ -274,3 +278,46 @@ def _predict_by_others(value: pl.Expr, labels: Sequence[str]) -> pl.Expr:
     """Return the mean of the other rows with the same labels; null if there are none."""
     total, count = value.sum().over(labels), value.count().over(labels)
     return pl.when(value.is_not_null() & (count > 1)).then((total - value) / (count - 1))
+
+
+# --- intervals -------------------------------------------------------------------------------
+
+
+def make_coverage(study: ExecutionStudy) -> pl.DataFrame:
+    """Make the shares of measured values within the intervals that were predicted for them.
+
+    `share` is that of the `executions` with a measured value in its interval: 0.9 if the models are
+    right. `width` is the median width of the intervals, relative to the measured values.
+    """
+    key = ["set", "mode", "cell", "value"]
+    schema = dict.fromkeys(key, pl.String) | {"within": pl.Boolean, "width": pl.Float64}
+    rows = _add_cells(study.runs, study)
+    parts = [pl.DataFrame(schema=schema)]
+    for name in SIMULATED if INTERVALS[0] in rows.columns else ():
+        low, high = (pl.col(f"{name}{end}") for end in INTERVAL)
+        measured = pl.col(f"{MEASURED_PREFIX}{name}")
+        parts.append(
+            rows.filter(measured > 0)
+            .drop_nulls([f"{name}{end}" for end in INTERVAL])
+            .select(
+                *key[:3],
+                value=pl.lit(name),
+                # A whole number of units may differ from its double in the last digits.
+                within=measured.is_between(low * (1 - _ROUNDING), high * (1 + _ROUNDING)),
+                width=(high - low) / measured,
+            )
+        )
+    table = pl.concat(parts)
+    together = table.with_columns(cell=pl.lit(ALL_CELLS)) if study.cells else table.clear()
+    shares = (
+        pl.concat([together, table])
+        .group_by(key)
+        .agg(_count(), share=pl.col("within").mean(), width=pl.col("width").median())
+    )
+    return _sort(shares, study).sort(
+        [
+            pl.col("set").cast(pl.Enum([each.name for each in study.sets])),
+            pl.col("value").cast(pl.Enum(SIMULATED)),
+        ],
+        maintain_order=True,
+    )

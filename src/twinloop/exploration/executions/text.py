@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -15,6 +15,17 @@ from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.exploration.executions.study import ExecutionStudy
+
+
+#: The values whose intervals are listed, with their titles. At one price the bill is proportional
+#: to the begun units.
+_COVERED: Final = {
+    "makespan_s": "makespan",
+    "units": "begun units",
+    "bill": "bill",
+    "uptime_s": "uptime",
+    "usage": "usage",
+}
 
 
 def execution_study_to_text(study: ExecutionStudy, top: int = 3) -> str:
@@ -29,6 +40,7 @@ def execution_study_to_text(study: ExecutionStudy, top: int = 3) -> str:
             header = ["cell", "executions", *study.metrics]
             rows += list_noise_rows(study)
             lines += align_columns([header, *rows], right=range(1, len(header)))
+            lines += _list_coverage(study, each.name)
     return join_lines([*lines, *_list_largest(study, top)])
 
 
@@ -56,6 +68,34 @@ def list_noise_rows(study: ExecutionStudy) -> list[list[str]]:
     baseline = study.repetitions.filter(pl.col("cell") == ALL_CELLS)
     rows = list_error_rows(baseline, study.metrics)
     return [["noise of repetitions", *row[1:]] for row in rows]
+
+
+def _list_coverage(study: ExecutionStudy, name: str) -> list[str]:
+    """List the lines of the coverage of the intervals of a set; none without intervals."""
+    header, rows = list_coverage_rows(study, name)
+    if not rows:
+        return []
+    table = align_columns([header, *rows], right=range(1, len(header)))
+    return ["measured values within the predicted 90 % intervals, median relative width:", *table]
+
+
+def list_coverage_rows(study: ExecutionStudy, name: str) -> tuple[list[str], list[list[str]]]:
+    """List the header and a row per cell: the intervals of the values of a set.
+
+    A cell has the share of the measured values in their interval, and the relative width.
+    """
+    coverage = study.coverage.filter(pl.col("set") == name)
+    known = [value for value in _COVERED if value in set(coverage["value"])]
+    rows = []
+    for (cell,), group in coverage.group_by("cell", maintain_order=True):
+        values = {row["value"]: row for row in group.iter_rows(named=True)}
+        count = max(row["executions"] for row in values.values())
+        rows.append([str(cell), f"{count:,}", *(_format_coverage(values.get(v)) for v in known)])
+    return ["cell", "executions", *(_COVERED[value] for value in known)], rows
+
+
+def _format_coverage(row: Mapping[str, Any] | None) -> str:
+    return "-" if row is None else f"{100 * row['share']:.0f} %, {row['width']:.2f}"
 
 
 def _format_statistics(row: Mapping[str, Any] | None, prefix: str) -> str:

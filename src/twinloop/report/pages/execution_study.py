@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from twinloop.exploration.executions.tables import ALL_CELLS
-from twinloop.exploration.executions.text import list_error_rows, list_noise_rows
+from twinloop.exploration.executions.text import (
+    list_coverage_rows,
+    list_error_rows,
+    list_noise_rows,
+)
 from twinloop.report.figures.execution_errors import plot_execution_errors
 from twinloop.report.pages.fragments import (
     render_answer,
@@ -40,6 +44,7 @@ _DEFINITIONS: Final = (
     ("schederror", "share of the tasks on another instance than in the execution"),
     ("replay", "a simulation with measured data of the execution: what is injected is named"),
     ("predict", "a simulation without measured data of the execution"),
+    ("fit", "models of boots and run times that are fitted to other executions alone"),
     ("delta", "difference of a statistic between two sets, each over all its executions"),
     ("Delta", "statistic of the differences per execution, over the executions in both sets"),
     ("cell", "the executions with the same labels, such as a platform and an application"),
@@ -101,6 +106,7 @@ def describe_errors(study: ExecutionStudy) -> list[str]:
                 f"{row['mean']:.3f} in the mean, {row['median']:.3f} in the median and at most "
                 f"{row['max']:.3f}, over {format_count(row['executions'], 'execution')}."
             )
+            sentences += _describe_coverage(study, each.name)
     if not sentences:
         sentences.append("There are no errors, because no execution with a result was measured.")
     if not study.complete:
@@ -108,6 +114,18 @@ def describe_errors(study: ExecutionStudy) -> list[str]:
             f"The study is not complete: {study.done:,} of {study.planned:,} runs are done."
         )
     return sentences
+
+
+def _describe_coverage(study: ExecutionStudy, name: str) -> Iterator[str]:
+    """Describe the coverage of the intervals of the makespan in a set that has intervals."""
+    rows = study.coverage.filter(
+        (pl.col("set") == name) & (pl.col("cell") == ALL_CELLS) & (pl.col("value") == "makespan_s")
+    )
+    for row in rows.iter_rows(named=True):
+        yield (
+            f"{100 * row['share']:.0f} % of the measured makespans lie within the 90 % intervals "
+            f"of {name}."
+        )
 
 
 def _list_key_figures(study: ExecutionStudy) -> Iterator[tuple[str, str]]:
@@ -127,13 +145,14 @@ def _add_sets(page: Page, study: ExecutionStudy) -> None:
     rows = [
         (
             each.name, each.mode, ", ".join(each.keys) or "nothing",
+            ", ".join(each.fitted) or "nothing",
             f"{counts[each.name]['len']:,}" if each.name in counts else "0",
             f"{counts[each.name]['failed']:,}" if each.name in counts else "0",
         )
         for each in study.sets
     ]  # fmt: skip
-    names = ("set", "mode", "injected", "runs", "failed")
-    page.add_section("Sets of simulations", render_table(names, rows, numbers=names[3:]))
+    names = ("set", "mode", "injected", "fitted to others", "runs", "failed")
+    page.add_section("Sets of simulations", render_table(names, rows, numbers=names[4:]))
 
 
 def _add_errors(page: Page, study: ExecutionStudy, name: str) -> None:
@@ -147,6 +166,7 @@ def _add_errors(page: Page, study: ExecutionStudy, name: str) -> None:
         f"Errors: {name}",
         render_paragraph(f"{each.description[0].upper()}{each.description[1:]}."),
         _render_statistics(study, statistics, more=list_noise_rows(study)),
+        *_render_coverage(study, name),
         render_heading("Frequencies"),
         _render_frequencies(frequencies.filter(pl.col("cell") == ALL_CELLS)),
         render_details("by cell", _render_frequencies(frequencies)),
@@ -166,6 +186,19 @@ def _render_statistics(
     names = ("cell", "executions", *(f"{each}: mean / median / max" for each in study.metrics))
     rows = [*list_error_rows(statistics, study.metrics, prefix), *more]
     return render_table(names, rows, numbers=names[1:])
+
+
+def _render_coverage(study: ExecutionStudy, name: str) -> Iterator[Markup]:
+    """Render how many measured values lie in their predicted intervals; nothing without these."""
+    header, rows = list_coverage_rows(study, name)
+    if rows:
+        yield render_heading("Measured values within the predicted intervals")
+        yield render_paragraph(
+            "Each value was predicted with an interval that contains it in 90 % of the cases if "
+            "the fitted models are right. A cell has the share of the measured values in their "
+            "interval, and the median width of the intervals, relative to the measured values."
+        )
+        yield render_table(header, rows, numbers=header[1:])
 
 
 def _render_frequencies(frequencies: pl.DataFrame) -> Markup:
