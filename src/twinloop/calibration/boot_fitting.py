@@ -27,6 +27,10 @@ _FALSE_ALARM: Final = 0.05
 _SLOW_FACTOR: Final = 2.0
 #: The standard deviation of a normal distribution, in median absolute deviations.
 _DEVIATIONS_PER_MAD: Final = 1.4826
+#: Instances are given back shortly before the end of their unit, by this share of it.
+_MARGIN: Final = 0.02
+#: Late boots are slow, not queued, if the tail gives their number with more than this probability.
+_CHANCE: Final = 0.05
 #: Bounds of the shape of the tail.
 _SHAPES: Final = (0.3, 5.0)
 #: The shape of a tail of so few slow boots that it cannot be estimated.
@@ -137,6 +141,8 @@ def fit_boots(records: BootRecords, executions: int, unit: float | None) -> Boot
         limit = max(_find_limit(int(booted.sum())) * deviation, np.log(_SLOW_FACTOR))
         late = ratios > limit
         queued = _find_queued(records, late, unit)
+        if _are_explained(durations - line, late & booted, queued, unit):
+            queued = np.zeros_like(queued)
         slow = late & ~queued & booted
         state = slow.tobytes() + queued.tobytes()
         if state in seen:
@@ -261,30 +267,54 @@ def _find_queued(records: BootRecords, late: _Mask, unit: float | None) -> _Mask
         own = records.run == run
         free = own & ~late & records.has_booted
         if free.any():
-            first_end = records.requested[free].min() + unit
+            first_end = records.requested[free].min() + (1.0 - _MARGIN) * unit
             queued |= own & late & (records.end >= first_end)
     return queued
 
 
-def _fit_tail(extra: _Values, count: int) -> SlowBoots | None:
-    """Fit a Pareto distribution to additional times.
+def _are_explained(extra: _Values, late: _Mask, queued: _Mask, unit: float | None) -> bool:
+    """Whether the tail of the slow boots alone explains as many boots as seem to have been queued.
 
-    The least of them is the maximum likelihood estimate of the scale. That of the shape, n / sum
-    of log(time / scale), is too large by the factor n / (n - 2), which is removed.
+    Their number has a Poisson distribution, whose mean follows from the tail beyond the unit.
     """
-    extra = extra[extra > 0]
+    from scipy.stats import poisson
+
+    times = extra[late & ~queued]
+    if unit is None or not times.size or not queued.any():
+        return False
+    scale, shape = _fit_pareto(times)
+    beyond = min(0.99, (scale / unit) ** shape)
+    slow, found = int((late & ~queued).sum()), int((late & queued).sum())
+    return bool(poisson.sf(found - 1, slow * beyond / (1.0 - beyond)) > _CHANCE)
+
+
+def _fit_tail(extra: _Values, count: int) -> SlowBoots | None:
+    """Fit the share and the additional times of slow boots."""
     if not extra.size:
         return None
-    scale = float(extra.min())
-    shape = _DEFAULT_SHAPE
-    if extra.size >= _LEAST_FOR_SHAPE:
-        logs = float(np.log(extra / scale).sum())
-        shape = (extra.size - 2) / logs if logs > 0 else _SHAPES[1]
+    scale, shape = _fit_pareto(extra)
     return SlowBoots(
         share=round_estimate(extra.size / count),
         scale=round_estimate(scale),
-        shape=round_estimate(float(np.clip(shape, *_SHAPES))),
+        shape=round_estimate(shape),
     )
+
+
+def _fit_pareto(times: _Values) -> tuple[float, float]:
+    """Fit the scale and the shape of a Pareto distribution.
+
+    The least time is the maximum likelihood estimate of the scale. That of the shape, n / sum of
+    log(time / scale), is too large by the factor n / (n - 2), which is removed.
+
+    >>> _fit_pareto(np.array([60.0, 60.0, 60.0 * np.e]))
+    (60.0, 1.0)
+    """
+    scale = float(times.min())
+    if times.size < _LEAST_FOR_SHAPE:
+        return scale, _DEFAULT_SHAPE
+    logs = float(np.log(times / scale).sum())
+    shape = (times.size - 2) / logs if logs > 0 else _SHAPES[1]
+    return scale, float(np.clip(shape, *_SHAPES))
 
 
 def _fit_shortage(
@@ -344,4 +374,4 @@ def round_estimate(value: float) -> float:
     >>> round_estimate(2 / 3)
     0.666667
     """
-    return float(f"{value:.6g}")
+    return float(f"{value:.6g}") if abs(value) > 1e-9 else 0.0

@@ -1,0 +1,139 @@
+"""`twinloop calibrate --client`: files, summary, JSON, and errors."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import twinloop as tl
+from tests.cli.json_page import PAGE
+from tests.cli.test_commands import answer, run
+from tests.exploration.sample_executions import write_executions
+from twinloop.calibration import ClientModels, fit_client_models
+from twinloop.trace import read
+
+CLOUD = """
+platform:
+  clusters: [{hosts: [{count: 4, cores: 1}]}]
+  clouds: [{name: east, types: [{name: small, cores: 1}], images: [{name: a}, {name: b}]}]
+workload: {path: %s, inject: predictions}
+policy: {name: asap, options: {boot: {base: 48}}}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    write_executions(tmp_path / "runs", 4)
+    (tmp_path / "more").mkdir()
+    execution = min((tmp_path / "runs").glob("*.tasks"))
+    read(execution).save(tmp_path / "more" / "saved")
+    (tmp_path / "cloud.yaml").write_text(CLOUD % execution.relative_to(tmp_path))
+    return tmp_path
+
+
+def test_folders_patterns_files_and_traces_are_fitted_together(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    words = ("calibrate", "--client", "runs/*.asap.*.tasks", "more", "runs", "-o", "out/fit")
+    done = run(*words)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "fitted to 5 executions with 30 boots, and 30 tasks"
+    assert [re.split("  +", line)[0] for line in lines[1:]] == [
+        *("boot time", "spread", "slow boots", "shortage", "refused requests", "failed boots"),
+        "errors of run times",
+    ]
+    assert done.stderr.endswith("wrote out/fit\n")
+    assert sorted(path.name for path in Path("out/fit").iterdir()) == ["models.json", "models.yaml"]
+    traces = [read(path) for path in [*Path("runs").glob("*.tasks"), Path("more/saved")]]
+    assert ClientModels.load("out/fit") == fit_client_models(traces)
+
+    before = {path.name: path.read_bytes() for path in Path("out/fit").iterdir()}
+    refused = run(*words, ends_with=2)
+    assert "out/fit: exists already (name a folder that does not exist)" in refused.stderr
+    assert {path.name: path.read_bytes() for path in Path("out/fit").iterdir()} == before
+
+
+def test_the_scenario_gets_the_models(files: Path) -> None:
+    words = ("calibrate", "--client", files / "runs", "--scenario", files / "cloud.yaml", "-o")
+    done = run(*words, files / "fit")
+    models = ClientModels.load(files / "fit")
+    scenario = tl.load(files / "fit" / "scenario.yaml")
+    assert [each.boot for each in scenario.platform.clouds[0].images] == [models.boot] * 2
+    assert scenario.workload.prediction_errors == models.prediction_errors
+    assert "policy.options.boot is unchanged" in done.stdout
+    assert tl.simulate(scenario).instances.height > 0
+    (files / "replay.yaml").write_text(
+        (files / "cloud.yaml").read_text().replace(", inject: pr", ", missing: synthetic} # ")
+    )
+    words = ("calibrate", "--client", files / "runs", "--scenario", files / "replay.yaml", "-o")
+    assert "no errors of predictions" in run(*words, files / "other").stdout
+    assert tl.load(files / "other" / "scenario.yaml").workload.prediction_errors is None
+
+
+def test_json_output_is_one_object_with_the_documented_keys(files: Path) -> None:
+    words = ("calibrate", "--client", files / "runs", "-o", files / "fit", "--unit", "30min")
+    document = json.loads(run(*words, "--json").stdout)
+    section = PAGE.read_text(encoding="utf-8").split("\nWith `--client`:\n", 1)[1].split("\n## ")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("|")]
+    assert set(document) == {key for row in rows for key in re.findall(r"`(\w+)`", row[1])}
+    (fitted,) = (row[2] for row in rows if "`fitted_to`" in row[1])
+    assert set(document["fitted_to"]) == set(re.findall(r"`(\w+)`", fitted))
+    stored = json.loads((files / "fit" / "models.json").read_bytes())
+    assert {key: document[key] for key in stored if key in document} == {
+        key: value for key, value in stored.items() if key != "twinloop"
+    }
+    assert answer(*words, ends_with=2)["error"]["code"] == "TL0105"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("runs",), "an output folder is needed"),
+        (("-o", "fit"), "at least one execution is needed"),
+        (("nothing", "-o", "fit"), "nothing: does not exist"),
+        (("empty", "-o", "fit"), "empty: contains no execution"),
+        (("broken.tasks", "-o", "fit"), "broken.tasks"),
+        (("runs", "-o", "broken.tasks"), "broken.tasks: is not a folder"),
+        (("more/saved", "-o", "more/saved/fit"), "is inside the input"),
+        (("runs", "-o", "fit", "--unit", "0"), "--unit: must be positive"),
+        (("runs", "-o", "fit", "--unit", "soon"), "--unit must be a duration"),
+        (("runs", "-o", "fit", "--budget", "2000"), "--budget applies to other calibrations"),
+        (("runs", "-o", "fit", "--black-box", "b"), "--black-box applies to other calibrations"),
+        (("runs", "-o", "fit", "--seed", "1"), "--seed applies to other calibrations"),
+        (("runs", "-o", "fit", "--dry-run"), "--dry-run applies to other calibrations"),
+        (("runs", "-o", "fit", "--scenario", "plain.yaml"), "plain.yaml: platform.clouds: has no"),
+        (("tasks-only.tasks", "-o", "fit"), "no execution recorded a boot"),
+    ],
+)
+def test_errors(
+    files: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(files)
+    Path("empty").mkdir()
+    Path("broken.tasks").write_text("[boots]\nsoon\n[tasks]\n")
+    Path("tasks-only.tasks").write_text("[tasks]\na 5 70 ~ 60 50\n")
+    Path("plain.yaml").write_text("platform: 2x4\nworkload: log.swf\npolicy: easy\n")
+    done = run("calibrate", "--client", *words, ends_with=2)
+    assert message in done.stderr
+    assert not done.stdout
+    assert not Path("fit").exists()
+
+
+def test_options_of_the_client_need_it(files: Path) -> None:
+    done = run("calibrate", files / "runs", "-o", files / "fit", "--unit", "1h", ends_with=2)
+    assert "--unit applies to --client" in done.stderr
+
+
+def test_nothing_stays_if_a_file_cannot_be_written(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ClientModels, "save", fail)
+    words = ("calibrate", "--client", files / "runs", "--scenario", files / "cloud.yaml")
+    done = run(*words, "-o", files / "fit", ends_with=2)
+    assert "No space left on device" in done.stderr
+    assert not (files / "fit").exists()
