@@ -121,3 +121,24 @@ def test_names_with_markup_are_text(tmp_path: Path) -> None:
     figures = json.dumps(read_figures(page))
     assert "<a" not in figures
     assert "<script" not in figures
+
+
+def test_intervals_are_bars_and_a_table(tmp_path: Path) -> None:
+    """A set with fitted models: from the ends of the interval to the median, and the coverage."""
+    values = {"makespan_s": 90.0, "makespan_s_low": 60.0, "makespan_s_high": 100.0}
+    study = make_study(
+        {"x": CELL},
+        {"x": {"makespan_s": 100.0}},
+        {("x", "predictions"): {"makespan_s": 80.0}, ("x", "fit boots"): values},
+        {"run": "executions", "inject": ["predictions"], "fit": [["boots"]]},
+    )
+    traces = {each.name: each for each in plot_simulated_over_measured(study).data}
+    bars = traces["fit boots (predict)"].error_y
+    assert (list(bars.array), list(bars.arrayminus)) == ([10.0], [30.0])
+    assert traces["predictions (predict)"].error_y.array is None
+    text, page = write_page(study, tmp_path)
+    check_loads_nothing(text, page)
+    assert (
+        "100 % of the measured makespans lie within the 90 % intervals of fit boots." in page.text
+    )
+    assert page.text.count("Measured values within the predicted intervals") == 1

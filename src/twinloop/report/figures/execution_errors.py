@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.exploration.executions.observations import COMPARED
+from twinloop.exploration.executions.observations import COMPARED, INTERVAL
 from twinloop.exploration.executions.tables import ALL_CELLS
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
@@ -148,7 +148,10 @@ def plot_error_changes(study: ExecutionStudy, metric: str = "makespan") -> Figur
 
 
 def plot_simulated_over_measured(study: ExecutionStudy, metric: str = "makespan") -> Figure:
-    """Plot the simulated value of each execution over the measured one, for each set."""
+    """Plot the simulated value of each execution over the measured one, for each set.
+
+    Sets with models that are fitted to other executions have bars: the 90 % intervals.
+    """
     if metric not in COMPARED:
         raise InputError(f"there is no measured {metric} to draw", kind="nothing-to-draw")
     column = COMPARED[metric]
@@ -166,6 +169,7 @@ def plot_simulated_over_measured(study: ExecutionStudy, metric: str = "makespan"
         figure.add_scatter(
             x=rows[f"measured_{column}"].to_list(), y=rows[column].to_list(), mode="markers",
             name=name, marker={"color": colour, "size": 6, "opacity": 0.7},
+            error_y=_make_bars(rows, column),
             text=[escape_label(each) for each in rows["execution"]],
             hovertemplate="%{text}<br>measured %{x:.5g}, simulated %{y:.5g}<extra></extra>",
             meta={"columns": {"x": f"measured {label}", "y": f"simulated {label}",
@@ -178,6 +182,22 @@ def plot_simulated_over_measured(study: ExecutionStudy, metric: str = "makespan"
         hovermode="closest",
     )
     return figure
+
+
+def _make_bars(rows: pl.DataFrame, column: str) -> dict[str, Any] | None:
+    """Make the bars from the ends of the intervals of a value; None without intervals."""
+    names = [f"{column}{end}" for end in INTERVAL]
+    if not set(names) <= set(rows.columns) or rows[names[0]].null_count() == rows.height:
+        return None
+    low, high = (rows[name].fill_null(rows[column]) for name in names)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": (high - rows[column]).to_list(),
+        "arrayminus": (rows[column] - low).to_list(),
+        "thickness": 0.8,
+        "width": 0,
+    }
 
 
 def _list_sets(
