@@ -235,7 +235,7 @@ def test_executions_without_others_and_without_boots_fail_with_a_reason(tmp_path
         {"run": str(tmp_path / "two"), "inject": "predictions", "fit": "boots"}
     )
     assert found.failed == 3
-    assert "no execution recorded a boot" in found.errors[0]
+    assert "no other execution recorded a boot" in found.errors[0]
 
 
 def test_a_design_with_fits_is_saved_and_read(tmp_path: Path) -> None:

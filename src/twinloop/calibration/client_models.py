@@ -7,7 +7,7 @@ tasks; `docs/client-models.md` has the formulas.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -91,17 +91,9 @@ class ClientModels:
                 remedy="describe one, as docs/clouds.md shows",
             )
         parts = self.to_parts()
-        changes: dict[str, Any] = {}
-        for number, cloud in enumerate(scenario.platform.clouds):
-            place = f"platform.clouds[{number}]"
-            changes[f"{place}.shortage"] = parts["shortage"]
-            images = range(len(cloud.images))
-            changes |= {f"{place}.images[{image}].boot": parts["boot"] for image in images}
-        if "boots_as_predicted" in scenario.policy.options:
-            changes["policy.options.boots_as_predicted"] = False
-        if self.prediction_errors is not None and predicts_run_times(scenario):
-            changes["workload.prediction_errors"] = parts["prediction_errors"]
-        return scenario.replace(**changes)
+        if self.prediction_errors is None or not predicts_run_times(scenario):
+            del parts["prediction_errors"]
+        return apply_parts(scenario, parts)
 
     def to_parts(self) -> dict[str, Any]:
         """Return the models as parts of a scenario; None: there is no such model."""
@@ -181,6 +173,30 @@ class _StoredModels(StoredJson):
     shortage: dict[str, Any] | None
     prediction_errors: dict[str, Any] | None
     fitted_to: dict[str, int]
+
+
+def apply_parts(scenario: Scenario, parts: Mapping[str, Any]) -> Scenario:
+    """Return a scenario with those parts of fitted models in place that are given.
+
+    >>> cloud = {"clusters": [{"hosts": [{"cores": 1}]}], "clouds": [{"name": "east"}]}
+    >>> scenario = Scenario(platform=cloud, workload={"tasks": [{"id": "a", "run_time": 5}]},
+    ...                     policy="one-per-task")
+    >>> found = apply_parts(scenario, {"shortage": {"share": 0.5, "hosts": [1, 2]}})
+    >>> found.platform.clouds[0].shortage.share
+    0.5
+    """
+    changes: dict[str, Any] = {}
+    for number, cloud in enumerate(scenario.platform.clouds):
+        place = f"platform.clouds[{number}]"
+        if "shortage" in parts:
+            changes[f"{place}.shortage"] = parts["shortage"]
+        images = range(len(cloud.images) if "boot" in parts else 0)
+        changes |= {f"{place}.images[{image}].boot": parts["boot"] for image in images}
+    if "boot" in parts and "boots_as_predicted" in scenario.policy.options:
+        changes["policy.options.boots_as_predicted"] = False
+    if "prediction_errors" in parts:
+        changes["workload.prediction_errors"] = parts["prediction_errors"]
+    return scenario.replace(**changes) if changes else scenario
 
 
 def predicts_run_times(scenario: Scenario) -> bool:

@@ -7,11 +7,12 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
 
-from twinloop.calibration import ClientModels, fit_client_models, fit_prediction_errors
+from twinloop.calibration import fit_prediction_errors
+from twinloop.calibration.boot_fitting import collect_boots, fit_boots
 from twinloop.description.address import suggest_name
 from twinloop.description.description import Description
 from twinloop.description.errors import InputError
-from twinloop.scenario import Scenario
+from twinloop.description.quantities import Seconds
 from twinloop.trace import Trace
 
 #: What can be fitted to other executions.
@@ -62,6 +63,9 @@ class CrossValidation(Description):
         ge=1,
         description="least number of configurations with the same labels to fit to: repetitions of "
         "one do not show how much others differ",
+    )
+    unit: Seconds = Field(
+        3600.0, gt=0, description="unit of billing, after which instances can end (s)"
     )
 
     @field_validator("boots", "run_times", mode="before")
@@ -117,7 +121,9 @@ class CrossFitter:
             others = self._select_others(number, getattr(self._options, model))
             key = (model, others)
             if key not in self._fits:
-                self._fits[key] = _FITS[model]([self._read(each) for each in others])
+                self._fits[key] = _FITS[model](
+                    [self._read(each) for each in others], self._options.unit
+                )
             parts |= self._fits[key]
         return parts
 
@@ -158,17 +164,25 @@ class CrossFitter:
         return all(self._labels[one].get(k) == self._labels[other].get(k) for k in labels)
 
 
-def _fit_boots(traces: Sequence[Trace]) -> Models:
-    models: ClientModels = fit_client_models(traces)
-    found = models.to_dict()
-    return {"boot": found["boot"], "shortage": found["shortage"]}
+def _fit_boots(traces: Sequence[Trace], unit: float) -> Models:
+    records = collect_boots(traces)
+    if not records.has_booted.any():
+        raise InputError(
+            "no other execution recorded a boot",
+            kind="missing-field",
+            field="factors.fit",
+            remedy="remove boots",
+        )
+    found = fit_boots(records, len(traces), unit)
+    shortage = None if found.shortage is None else found.shortage.to_dict()
+    return {"boot": found.boot.to_dict(), "shortage": shortage}
 
 
-def _fit_run_times(traces: Sequence[Trace]) -> Models:
+def _fit_run_times(traces: Sequence[Trace], _: float) -> Models:
     errors = fit_prediction_errors(traces)
     if errors is None:
         raise InputError(
-            "no other execution has tasks with a predicted and a recorded time",
+            "no other execution has tasks with a predicted and a measured time",
             kind="missing-field",
             field="factors.fit",
             remedy="remove run_times",
@@ -176,21 +190,7 @@ def _fit_run_times(traces: Sequence[Trace]) -> Models:
     return {"prediction_errors": errors.to_dict()}
 
 
-_FITS: Final[Mapping[str, Callable[[Sequence[Trace]], Models]]] = {
+_FITS: Final[Mapping[str, Callable[[Sequence[Trace], float], Models]]] = {
     BOOTS: _fit_boots,
     RUN_TIMES: _fit_run_times,
 }
-
-
-def apply_models(scenario: Scenario, models: Models) -> Scenario:
-    """Return the scenario with fitted boots in all images of its clouds, and fitted run times."""
-    changes: dict[str, Any] = {}
-    for index, cloud in enumerate(scenario.platform.clouds if "boot" in models else ()):
-        place = f"platform.clouds[{index}]"
-        changes[f"{place}.shortage"] = models["shortage"]
-        changes |= {f"{place}.images[{i}].boot": models["boot"] for i in range(len(cloud.images))}
-    if changes and "boots_as_predicted" in scenario.policy.options:
-        changes["policy.options.boots_as_predicted"] = False
-    if "prediction_errors" in models:
-        changes["workload.prediction_errors"] = models["prediction_errors"]
-    return scenario.replace(**changes) if changes else scenario

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twinloop.calibration.client_models import apply_parts
 from twinloop.campaign.outcome import evaluate
 from twinloop.engine import CompiledScenario
 from twinloop.engine.run_trace import trace_from_run
-from twinloop.exploration.executions.cross_validation import Models, apply_models
+from twinloop.exploration.executions.cross_validation import Models
 from twinloop.exploration.executions.design import SimulationSet
 from twinloop.exploration.executions.execution_scenario import make_execution_scenario
 from twinloop.exploration.executions.observations import (
@@ -92,7 +93,7 @@ class ExecutionRunner:
             scenario = use_sent_code(apply_changes(scenario, run.set.changes), self.code)
         if not run.models:
             return self._observe(execution, scenario, run.set.keys)
-        fitted = apply_models(scenario, run.models)
+        fitted = apply_parts(scenario, run.models)
         first = fitted.seed
         return summarise(
             [
