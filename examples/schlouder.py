@@ -8,8 +8,6 @@ python examples/schlouder.py EXECUTIONS MEASURED [-o FOLDER]
 """
 
 import argparse
-import re
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -61,8 +59,6 @@ SIMSCHLOUDER = {
     "no-boot-times": (207, 0.063, 0.023, 0.042, 0.124, 0.198),
     "predictions": (214, 0.209, 0.116, 0.430, 0.288, 0.375),
 }
-#: A task that is submitted before t = 0.
-_EARLY = re.compile(r"^(\S+) -[\d.]+ (.*~)", re.MULTILINE)
 DRAFT_ERRORS = (
     "Executions: Figure 8 has 274, the text 107 and 36 of icps; the tables of best are of 357.",
     "Section 5.5: best has 86 / 76 / 59 / 70 % under 0.05; its tables 82.4 / 81.3 / 81.3 / 63.3 %.",
@@ -75,24 +71,13 @@ DRAFT_ERRORS = (
 )
 
 
-def copy_executions(source: Path, folder: Path) -> list[str]:
-    """Copy or unpack executions; return those that have tasks submitted before t = 0.
-
-    These tasks are submitted at t = 0, as SimSchlouder does: it waits no time for them.
-    """
+def unpack(source: Path, folder: Path) -> Path:
+    """Return the folder of the executions; an archive is unpacked into `folder`."""
     if source.is_dir():
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-    else:
-        with tarfile.open(source) as archive:
-            archive.extractall(folder, filter="data")
-    changed = []
-    for path in sorted(folder.rglob("*.tasks")):
-        text, count = _EARLY.subn(r"\1 0 \2", path.read_text(encoding="utf-8"))
-        if count:
-            path.chmod(0o644)
-            path.write_text(text, encoding="utf-8")
-            changed.append(path.stem)
-    return changed
+        return source
+    with tarfile.open(source) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 def find_negative_work(study: ExecutionStudy) -> list[str]:
@@ -214,10 +199,10 @@ def list_largest(study: ExecutionStudy, name: str, count: int = 12) -> list[Row]
     return rows.select("execution", "makespan_error", *whole).rows()
 
 
-def print_tables(study: ExecutionStudy, early: Sequence[str]) -> None:
+def print_tables(study: ExecutionStudy) -> None:
     """Print all tables."""
     print(f"{len(study.executions)} executions, {len(study.unmeasured)} without measured results")
-    for note in (*study.errors, *study.notes, *(f"submitted at t = 0: {name}" for name in early)):
+    for note in (*study.errors, *study.notes):
         print(f"  {note}")
     here = ("executions", "mean", "median", "max")
     for each in study.sets:
@@ -257,11 +242,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)
-        early = copy_executions(options.executions, folder / "executions")
-        design = {"run": [str(folder / "executions")], "inject": list(SETS)}
+        executions = unpack(options.executions, folder / "executions")
+        design = {"run": [str(executions)], "inject": list(SETS)}
         measured = {"measured": str(options.measured)}
         study = explore_executions({**design, **measured}, folder=folder / "study")
-        print_tables(study, early)
+        print_tables(study)
 
 
 if __name__ == "__main__":

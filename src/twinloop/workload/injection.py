@@ -98,7 +98,8 @@ def inject(
     """Create the workload of a recorded run with only the given quantities taken from it.
 
     Without a key about times, tasks run as long as they requested. A task or instance without an
-    injected value keeps its prediction; `cleaned` counts these.
+    injected value keeps its prediction, and a task that was submitted before t = 0 is submitted at
+    t = 0; `cleaned` counts these.
 
     Args:
         trace: The recorded run.
@@ -126,7 +127,9 @@ def inject(
     run_times = _make_run_times(own, trace.task_times, keys)
     if errors is not None:
         run_times = _vary(run_times, keys, errors, seed)
-    tasks = own.with_columns(run_time=run_times.values)
+    early = own["id"].filter(own["submit"] < 0)
+    # A client that starts at t = 0 waits no time for a submission before.
+    tasks = own.with_columns(pl.col("submit").clip(lower_bound=0.0), run_time=run_times.values)
     keeps_files = "data_sizes" in keys
     if keeps_files and trace.task_files.is_empty():
         raise _describe_missing("data_sizes", "its table task_files is empty")
@@ -146,6 +149,7 @@ def inject(
     cleaned = (
         *trace.manifest.cleaned,
         *workload.cleaned,
+        note("repaired", "submissions before t = 0: tasks are submitted at t = 0", early),
         note("assumed", "tasks without a recorded time: they run as long as requested", predicted),
     )
     return Workload(

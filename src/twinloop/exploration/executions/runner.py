@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from twinloop.calibration.client_models import apply_parts
@@ -52,6 +53,10 @@ class _LoadedExecution(NamedTuple):
     measured: Observations
 
 
+#: What was observed, and the counts of the data cleaning of the execution.
+_Simulated = tuple[Observations, dict[str, int]]
+
+
 @dataclass(frozen=True)
 class ExecutionRunner:
     """A callable that simulates one execution with several sets; sent to each worker once.
@@ -79,14 +84,15 @@ class ExecutionRunner:
         """Simulate a set; return its row of the journal."""
         name = Path(execution.scenario.workload.path or "").name
         outcome = evaluate(lambda _: self._simulate(execution, run), name)
-        return _make_row(run.key, outcome.value, outcome.seconds, outcome.error)
+        kpis, cleaned = (None, {}) if outcome.value is None else outcome.value
+        return _make_row(run.key, kpis, outcome.seconds, outcome.error, cleaned)
 
     def _load(self, path: str) -> _LoadedExecution:
         trace = read(path)
         scenario = make_execution_scenario(path, trace.manifest.scenario, self.base)
         return _LoadedExecution(trace, scenario, observe_execution(trace))
 
-    def _simulate(self, execution: _LoadedExecution, run: SetRun) -> Observations:
+    def _simulate(self, execution: _LoadedExecution, run: SetRun) -> _Simulated:
         """Simulate an execution with a set, and observe the simulation."""
         scenario = execution.scenario
         if run.set.changes:
@@ -95,26 +101,31 @@ class ExecutionRunner:
             return self._observe(execution, scenario, run.set.keys)
         fitted = apply_parts(scenario, run.models)
         first = fitted.seed
-        return summarise(
-            [
-                self._observe(execution, fitted.replace(seed=first + number), run.set.keys)
-                for number in range(self.repetitions)
-            ]
-        )
+        runs = [
+            self._observe(execution, fitted.replace(seed=first + number), run.set.keys)
+            for number in range(self.repetitions)
+        ]
+        return summarise([observations for observations, _ in runs]), runs[0][1]
 
     def _observe(
         self, execution: _LoadedExecution, scenario: Scenario, keys: tuple[str, ...]
-    ) -> Observations:
+    ) -> _Simulated:
         """Simulate an execution once, and observe the simulation."""
         is_predicted = not {"wall_times", "run_times"} & set(keys)
         errors = scenario.workload.prediction_errors if is_predicted else None
         workload = inject(execution.trace, keys, errors=errors, seed=scenario.seed)
         compiled = CompiledScenario(scenario, allow_code=self.allow_code, workload=workload)
         simulated = trace_from_run(compiled, compiled.run_to_end())
-        return observe(simulated, execution.trace, execution.measured, keys)
+        cleaned = {f"{each.kind}: {each.what}": each.count for each in workload.cleaned}
+        return observe(simulated, execution.trace, execution.measured, keys), cleaned
 
 
 def _make_row(
-    key: str, kpis: Observations | None, seconds: float, error: str | None
+    key: str,
+    kpis: Observations | None,
+    seconds: float,
+    error: str | None,
+    cleaned: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    return {"key": key, "kpis": kpis, "seconds": seconds, "error": error}
+    row: dict[str, Any] = {"key": key, "kpis": kpis, "seconds": seconds, "error": error}
+    return {**row, "cleaned": dict(cleaned)} if cleaned else row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from twinloop.description.cleaning import EXAMPLES
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.executions.design import ExecutionDesign, SimulationSet
@@ -96,6 +97,7 @@ class ExecutionStudy:
         notes = [*self.measured.notes]
         if changed := find_changed_inputs(self.inputs):
             notes.append(f"changed since the simulation: {', '.join(changed)} ({RERUN_REMEDY})")
+        notes += self._describe_cleaning()
         unmeasured = self.unmeasured
         if unmeasured:
             notes.append(
@@ -110,6 +112,18 @@ class ExecutionStudy:
                 "boots of the further instances are predicted (column beyond_boots of the runs)"
             )
         return tuple(notes)
+
+    def _describe_cleaning(self) -> Iterator[str]:
+        """Describe what was changed in the executions: how much, in how many of them."""
+        found: dict[str, dict[str, int]] = {}
+        for run in self.planned_runs:
+            cleaned = self.results.get(run.key, {}).get("cleaned") or {}
+            for what, count in cleaned.items():
+                found.setdefault(what, {})[self.executions[run.execution].name] = count
+        for what, counts in found.items():
+            names = [*sorted(counts)[:EXAMPLES], *(["..."] if len(counts) > EXAMPLES else [])]
+            executions = format_count(len(counts), "execution")
+            yield f"{what}: {sum(counts.values()):,} in {executions} ({', '.join(names)})"
 
     # --- tables ----------------------------------------------------------------------------------
 

@@ -59,8 +59,11 @@ def compute_prediction_interval(
     runs = np.asarray(values, dtype=np.float64)
     if runs.size < count_required_runs(level):
         return None
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(runs, [tail, 1.0 - tail], method="weibull")
+    ordered = np.sort(runs)
+    # Rounded, so that a whole rank is that run itself.
+    rank = round((runs.size + 1) * (1.0 - level) / 2.0, 9)
+    ranks = np.arange(1.0, runs.size + 1.0)
+    low, high = np.interp([rank, runs.size + 1 - rank], ranks, ordered)
     return float(low), float(high)
 
 

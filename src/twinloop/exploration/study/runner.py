@@ -144,9 +144,11 @@ _LOADED: deque[tuple[str, LoadedWorkload]] = deque(maxlen=8)
 
 def _load_workload(study_id: str, scenario: Scenario) -> LoadedWorkload:
     """Load the workload of a scenario, once for all runs of a study that share it."""
-    for loaded_id, each in tuple(_LOADED):
-        if loaded_id == study_id and each.is_valid_for(scenario):
+    present = [each for loaded_id, each in tuple(_LOADED) if loaded_id == study_id]
+    for each in present:
+        if each.is_valid_for(scenario):
             return each
-    loaded = LoadedWorkload(scenario)
+    earlier = next((each for each in present if each.has_origin_of(scenario)), None)
+    loaded = LoadedWorkload(scenario, earlier=earlier)
     _LOADED.append((study_id, loaded))
     return loaded

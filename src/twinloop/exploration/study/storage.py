@@ -86,6 +86,7 @@ class _JournalRow(StoredJson):
     draws: dict[str, list[float]] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
     unknown: dict[str, str] = Field(default_factory=dict)
+    cleaned: dict[str, int] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_result(self) -> Self:
