@@ -60,6 +60,7 @@ def real_data() -> Path:
 # the whole page is marked.
 REAL_EXAMPLES = [
     *(f"docs/{page}.md" for page in ("black-boxes", "both-worlds", "burn", "confirm", "recording")),
+    "docs/cost-tutorial.md",  # a study of several seconds uses processes
     "docs/sources.md",
     "src/twinloop/campaign",
     "src/twinloop/execution",

@@ -65,6 +65,20 @@ def test_the_commands_of_the_cloud_tutorial_print_the_shown_output(
     assert Path("study/report.html").stat().st_size > 1e6
 
 
+@pytest.mark.real  # a study of several seconds uses processes
+def test_the_commands_of_the_cost_tutorial_print_the_shown_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("examples").mkdir()
+    for example in (ROOT / "examples").glob("cost*"):
+        shutil.copy(example, "examples")
+    assert run_page("cost-tutorial.md") >= 10
+    assert Path("study/report.html").stat().st_size > 1e6
+    shown = (PAGES / "assets" / "cost.svg").read_text(encoding="utf-8")
+    assert Path("cost.svg").read_text(encoding="utf-8") == shown
+
+
 def test_the_program_for_users_of_other_cloud_simulators_prints_the_shown_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,11 +89,15 @@ def test_the_program_for_users_of_other_cloud_simulators_prints_the_shown_output
     assert figures.energy == pytest.approx(2 * 100 * 100 + 25 * 444)
 
 
-def test_the_cloud_tutorial_shows_parts_of_its_example() -> None:
-    page = (PAGES / "cloud-tutorial.md").read_text(encoding="utf-8")
-    example = (ROOT / "examples" / "cloud.yaml").read_text(encoding="utf-8").splitlines()
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert [line for line in shown.splitlines() if line not in example] == []
+@pytest.mark.parametrize(
+    ("page", "examples"), [("cloud", ["cloud"]), ("cost", ["cost", "cost-study"])]
+)
+def test_a_tutorial_shows_parts_of_its_examples(page: str, examples: list[str]) -> None:
+    text = (PAGES / f"{page}-tutorial.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for shown, name in zip(blocks, examples, strict=True):
+        lines = (ROOT / "examples" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+        assert [line for line in shown.splitlines() if line not in lines] == []
 
 
 @pytest.mark.parametrize("example", ["kernel.py", "policy.py", "week.py"])

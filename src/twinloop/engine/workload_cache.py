@@ -20,6 +20,8 @@ class LoadedWorkload:
     Args:
         scenario: The scenario, which describes how the workload is read.
         workload: The workload, if it has already been read.
+        earlier: A workload with the same description and perhaps another seed, whose file is not
+            read again.
 
     >>> scenario = Scenario(platform="2x16", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 100}}})
@@ -32,11 +34,25 @@ class LoadedWorkload:
     False
     """
 
-    def __init__(self, scenario: Scenario, workload: Trace | Workload | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        workload: Trace | Workload | None = None,
+        *,
+        earlier: LoadedWorkload | None = None,
+    ) -> None:
         self._scenario = scenario
         self._reference = scenario.platform.clock
+        self._origin: Trace | Workload | None = None
         if workload is None:
-            workload = scenario.workload.resolve(scenario.seed)
+            if scenario.workload.prediction_errors is not None:
+                # Only the errors depend on the seed.
+                self._origin = (
+                    scenario.workload.load_origin(scenario.seed)
+                    if earlier is None
+                    else earlier._origin
+                )
+            workload = scenario.workload.resolve(scenario.seed, self._origin)
         #: The replayed trace; None if the scenario has a Workload.
         self.trace = workload if isinstance(workload, Trace) else None
         #: The workload.
@@ -63,6 +79,10 @@ class LoadedWorkload:
             and (not is_random or scenario.seed == mine.seed)
             and scenario.platform.clock == self._reference
         )
+
+    def has_origin_of(self, scenario: Scenario) -> bool:
+        """Whether another scenario has the same file of tasks, with other errors."""
+        return self._origin is not None and scenario.workload == self._scenario.workload
 
     @cached_property
     def requested(self) -> Any:

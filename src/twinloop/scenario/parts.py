@@ -322,12 +322,17 @@ class WorkloadDescription(Description):
         """A summary of the object in memory; None if there is none."""
         return None if self.object is None else repr(self.object).strip("<>")
 
-    def resolve(self, seed: int = 0) -> Trace | Workload:
+    def resolve(self, seed: int = 0, origin: Trace | Workload | None = None) -> Trace | Workload:
         """Read or generate the workload; an object in memory is used as it is.
 
         Tasks without a command, environment or folder get those of this description.
+
+        Args:
+            seed: The seed of the scenario.
+            origin: What `load_origin` has returned, if it has already been called.
         """
-        origin = self._load_origin(seed)
+        if origin is None:
+            origin = self.load_origin(seed)
         if self.inject is not None:
             origin = self._inject(origin, seed)
         return apply_commands(origin, self.command, self.environment, self.folder)
@@ -348,7 +353,8 @@ class WorkloadDescription(Description):
                 self._position.locate(error, error.field or "inject")
             raise
 
-    def _load_origin(self, seed: int) -> Trace | Workload:
+    def load_origin(self, seed: int) -> Trace | Workload:
+        """Read or generate the tasks, before anything is injected or added."""
         if self.tasks:
             return workload_from_tasks(self.tasks, self.files)
         if self.object is not None:
