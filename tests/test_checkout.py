@@ -52,4 +52,6 @@ def test_outputs_of_the_commands_in_the_readme_are_ignored() -> None:
 def test_examples_are_descriptions_and_programs() -> None:
     """Recorded runs are archives of `twinloop.recordings` and of the tests."""
     files = git("ls-files", "examples")
-    assert {Path(file).suffix for file in files} == {".yaml", ".py", ".sh"}
+    # The only table has the tasks of a scenario, without a run.
+    assert [file for file in files if file.endswith(".csv")] == ["examples/cost-tasks.csv"]
+    assert {Path(file).suffix for file in files} == {".yaml", ".py", ".sh", ".csv"}

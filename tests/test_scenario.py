@@ -594,7 +594,11 @@ def test_every_field_of_a_schema_has_a_title_and_a_description(name: str) -> Non
 
 @pytest.mark.parametrize(
     ("file", "schema"),
-    [("platform.yaml", "platform.schema.json"), ("scenario.yaml", "scenario.schema.json")],
+    [
+        ("platform.yaml", "platform.schema.json"),
+        ("scenario.yaml", "scenario.schema.json"),
+        ("cost.yaml", "scenario.schema.json"),
+    ],
 )
 def test_the_examples_are_valid_by_the_schema(file: str, schema: str) -> None:
     validator = jsonschema.Draft202012Validator(build_schemas()[schema])

@@ -227,6 +227,8 @@ CoreSeconds = Annotated[float, Field(ge=0, le=MAX_TIME), BeforeValidator(_check_
 #: A factor on work that can only increase it.
 Inflation = Annotated[float, Field(ge=1), BeforeValidator(_check_number)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_check_number)]
+#: The standard deviation of a logarithm; e^3 is a factor of 20.
+LogSpread = Annotated[float, Field(ge=0, le=3), BeforeValidator(_check_number)]
 Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_check_whole)]
 #: A number of items in a description.
 Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_check_whole)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from twinloop.description.quantities import (
     MAX_TIME,
     CoreSeconds,
     Count,
-    NotNegative,
+    LogSpread,
     Positive,
     Seconds,
     Share,
@@ -64,9 +64,7 @@ class Boot(Description):
         description="additional delay for each instance of the cloud that boots when the boot "
         "begins, itself included (s)",
     )
-    spread: Annotated[NotNegative, Field(le=3)] = Field(
-        0.0, description="standard deviation of the logarithm of the delay"
-    )
+    spread: LogSpread = Field(0.0, description="standard deviation of the logarithm of the delay")
     slow: SlowBoots | None = Field(
         None, description="share of boots that take much longer; by default none"
     )

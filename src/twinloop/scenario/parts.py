@@ -33,6 +33,7 @@ from twinloop.description.position import locate_errors
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name
 from twinloop.policy import (
+    CLIENTS,
     CONTROLLERS,
     POLICIES,
     BuiltInPolicy,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
 #: JSON schema of the name of a policy: a built-in one, or `module:Class`.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
+    "anyOf": [{"enum": [*POLICIES, *CLIENTS]}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
 }
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 from pydantic import Field
 
 from twinloop.description.description import Description
-from twinloop.description.quantities import Positive
+from twinloop.description.quantities import LogSpread, Positive
 from twinloop.workload.generators.elementary import Floats, exp
 from twinloop.workload.generators.random_stream import RandomStream
-
-_Spread = Annotated[float, Field(ge=0, le=3)]
 
 
 class PredictionErrors(Description):
@@ -26,10 +22,10 @@ class PredictionErrors(Description):
     """
 
     factor: Positive = Field(1.0, description="median of the run time / the requested time")
-    spread: _Spread = Field(
+    spread: LogSpread = Field(
         0.0, description="standard deviation of the logarithm, between tasks of a run"
     )
-    run_spread: _Spread = Field(
+    run_spread: LogSpread = Field(
         0.0, description="standard deviation of the logarithm, between runs: common to all tasks"
     )
 
