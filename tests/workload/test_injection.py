@@ -1,6 +1,7 @@
 """What a simulation takes from a recorded run: keys, sets, and what stays predicted."""
 
 import itertools
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -194,3 +195,36 @@ def test_the_boots_of_a_simulated_run_can_be_injected_into_another() -> None:
     assert workload.boots["provisioned"].to_list() == (
         first.instances.sort("requested")["requested"].to_list()
     )
+
+
+@pytest.mark.parametrize("value", [-5.0, float("nan"), float("inf")])
+def test_a_boot_time_that_cannot_be_is_an_error_with_its_row(value: float) -> None:
+    run = make_run(boots={**BOOTS, "boot_time": [48.0, value]})
+    with pytest.raises(InputError, match="boot 2 of 2: boot_time must be") as caught:
+        inject(run, "no-threads")
+    assert "remove 'boot_times' from the injected keys" in str(caught.value)
+    inject(run, ["lags"])  # without boot times it does not matter
+
+
+@pytest.mark.parametrize(
+    ("key", "column"), [("lags", "lag"), ("provisioning_dates", "provisioned")]
+)
+def test_lags_and_dates_are_finite_and_not_negative(key: str, column: str) -> None:
+    workload = inject(make_run(boots={**BOOTS, column: [-3.0, 20.0]}), [key])
+    assert workload.boots[column].to_list() == [0.0, 20.0]
+    assert [(each.kind, each.count) for each in workload.cleaned] == [("repaired", 1)]
+    assert inject(make_run(), [key]).cleaned == ()
+    with pytest.raises(InputError, match=f"boot 1 of 2: {column} must be a finite number"):
+        inject(make_run(boots={**BOOTS, column: [float("inf"), 20.0]}), [key])
+
+
+def test_the_error_of_a_boot_names_the_file_and_the_line(tmp_path: Path) -> None:
+    log = tmp_path / "a.tasks"
+    log.write_text("[boots]\n48 10 1\n-5 10 1\n[tasks]\na 10 60 ~ 5 5 1 1 1\n")
+    platform = make_scenario(make_run(), "best").platform
+    for injected in ("no-threads", "best"):
+        workload = {"path": str(log), "inject": injected}
+        with pytest.raises(InputError, match="boot 2 of 2") as caught:
+            simulate(Scenario(platform=platform, policy="asap", workload=workload))
+        assert str(caught.value).startswith(f"{log}:3: boot 2")
+        assert f"twinloop check {log}" in str(caught.value)

@@ -348,7 +348,13 @@ class WorkloadDescription(Description):
                 remedy="remove `inject`, or name the trace of a run",
             )
         try:
-            return inject(origin, self.inject or (), errors=self.prediction_errors, seed=seed)
+            return inject(
+                origin,
+                self.inject or (),
+                errors=self.prediction_errors,
+                seed=seed,
+                file=self.path,
+            )
         except InputError as error:
             if self._position is not None:
                 self._position.locate(error, error.field or "inject")

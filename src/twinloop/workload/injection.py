@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from twinloop.description.address import suggest_name
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.recorded_runs import collect_runs
@@ -43,6 +45,13 @@ PRESETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 #: The column of `boots` of each key about instances.
 BOOT_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {"boot_times": "boot_time", "provisioning_dates": "provisioned", "lags": "lag"}
+)
+#: The keys whose negative values are 0, with the note about them.
+_REPAIRED_BOOTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "provisioning_dates": "provisioning dates before t = 0: instances are requested at t = 0",
+        "lags": "negative lags: they are 0",
+    }
 )
 #: Keys that exclude each other, with the reason.
 _CONFLICTS: Final = (
@@ -94,18 +103,20 @@ def inject(
     *,
     errors: PredictionErrors | None = None,
     seed: int = 0,
+    file: str | None = None,
 ) -> Workload:
     """Create the workload of a recorded run with only the given quantities taken from it.
 
     Without a key about times, tasks run as long as they requested. A task or instance without an
-    injected value keeps its prediction, and a task that was submitted before t = 0 is submitted at
-    t = 0; `cleaned` counts these.
+    injected value keeps its prediction, a task that was submitted or an instance that was requested
+    before t = 0 is so at t = 0, and a negative lag is 0; `cleaned` counts these.
 
     Args:
         trace: The recorded run.
         given: Keys of `INJECTION_KEYS`, or the name of a set of `PRESETS`.
         errors: Random errors of the predicted run times; by default tasks run as predicted.
         seed: Seed of these errors.
+        file: The file or folder of the run, for messages.
 
     >>> import polars as pl
     >>> run = Trace(
@@ -146,17 +157,19 @@ def inject(
     )
     workload = Workload.from_trace(bare)
     predicted = own["id"].filter(run_times.is_predicted)
+    boots, repaired = _select_boots(trace, keys, file)
     cleaned = (
         *trace.manifest.cleaned,
         *workload.cleaned,
         note("repaired", "submissions before t = 0: tasks are submitted at t = 0", early),
+        *repaired,
         note("assumed", "tasks without a recorded time: they run as long as requested", predicted),
     )
     return Workload(
         tasks=workload.tasks.with_columns(end_recorded=pl.lit(None, dtype=pl.Float64)),
         files=workload.files,
         task_files=workload.task_files,
-        boots=_select_boots(trace, keys),
+        boots=boots,
         reference_mhz=workload.reference_mhz,
         epoch_ms=workload.epoch_ms,
         cleaned=tuple(each for each in cleaned if each.count),
@@ -221,16 +234,53 @@ def _vary(
     return _RunTimes(run_times.values * factors, run_times.is_predicted)
 
 
-def _select_boots(trace: Trace, keys: tuple[str, ...]) -> pl.DataFrame | None:
-    """Select the injected columns of the boots; those of a run with instances follow from these."""
+def _select_boots(
+    trace: Trace, keys: tuple[str, ...], file: str | None
+) -> tuple[pl.DataFrame | None, list[Cleaning]]:
+    """Select the injected columns of the boots; those of a run with instances follow from these.
+
+    Dates before t = 0 and negative lags are 0: a run can have begun before its clock, and a lag is
+    the difference of times of two clocks. A negative boot time has no such reading.
+    """
     wanted = {key: column for key, column in BOOT_COLUMNS.items() if key in keys}
     if not wanted:
-        return None
+        return None, []
     boots = list_boots(trace)
     for key, column in wanted.items():
-        if boots[column].null_count() == boots.height:
+        values = boots[column]
+        if values.null_count() == boots.height:
             raise _describe_missing(key, f"its table boots has no {column}")
-    return boots.select(wanted.values())
+        is_wrong = values.is_finite().not_()
+        if key not in _REPAIRED_BOOTS:
+            is_wrong |= values < 0
+        rows = is_wrong.fill_null(value=False).arg_true()
+        if rows.len():
+            raise _describe_wrong_boot(boots, int(rows[0]), key, file)
+    repaired = [
+        note("repaired", what, count=int((boots[wanted[key]] < 0).sum()))
+        for key, what in _REPAIRED_BOOTS.items()
+        if key in wanted
+    ]
+    limits = [pl.col(wanted[key]).clip(lower_bound=0.0) for key in _REPAIRED_BOOTS if key in wanted]
+    return boots.with_columns(limits).select(wanted.values()), repaired
+
+
+def _describe_wrong_boot(boots: pl.DataFrame, row: int, key: str, file: str | None) -> InputError:
+    """Describe a value of a boot that cannot be injected."""
+    column, line = BOOT_COLUMNS[key], None
+    # The boots of a trace folder have the lines of another file.
+    if file is not None and "line" in boots.columns and not Path(file).is_dir():
+        line = boots["line"][row]
+    expected = "a finite number" if key in _REPAIRED_BOOTS else "a finite number from 0 on"
+    checked = "" if file is None else f"`twinloop check {file}` lists all such values; "
+    return InputError(
+        f"boot {row + 1} of {boots.height}: {column} must be {expected}, "
+        f"not {boots[column][row]:g}",
+        kind="out-of-range",
+        file=file,
+        line=line,
+        remedy=f"{checked}correct it, or remove '{key}' from the injected keys",
+    )
 
 
 def list_boots(trace: Trace) -> pl.DataFrame:

@@ -113,7 +113,13 @@ class ExecutionRunner:
         """Simulate an execution once, and observe the simulation."""
         is_predicted = not {"wall_times", "run_times"} & set(keys)
         errors = scenario.workload.prediction_errors if is_predicted else None
-        workload = inject(execution.trace, keys, errors=errors, seed=scenario.seed)
+        workload = inject(
+            execution.trace,
+            keys,
+            errors=errors,
+            seed=scenario.seed,
+            file=execution.scenario.workload.path,
+        )
         compiled = CompiledScenario(scenario, allow_code=self.allow_code, workload=workload)
         simulated = trace_from_run(compiled, compiled.run_to_end())
         cleaned = {f"{each.kind}: {each.what}": each.count for each in workload.cleaned}
