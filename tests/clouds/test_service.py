@@ -18,6 +18,7 @@ from tests.clouds.cases import (
 )
 from twinloop.description.errors import InputError
 from twinloop.engine import CloudService, Simulation
+from twinloop.metrics import client_metrics
 from twinloop.scenario import Scenario
 
 #: It waits for an instance that is never requested.
@@ -501,6 +502,10 @@ def test_an_instance_moves_to_another_cloud_with_its_disk_and_its_tasks() -> Non
     ]  # fmt: skip
     assert sim.kpis()["bill"] == 15.0
     assert sim.kpis()["instances"] == 1
+    # It is one instance of the client, with the prices of both clouds.
+    west.terminate(name)
+    client = client_metrics(sim.trace())
+    assert (client.instances, client.units, client.bill) == (1, 3 + 6, 15.0)
     assert east.use.allocated_cores == 0
 
 

@@ -71,6 +71,17 @@ def test_an_instance_on_two_hosts_is_one_instance() -> None:
     assert (found.runtime, found.makespan, found.usage) == (None, None, None)
 
 
+def test_an_instance_in_two_clouds_is_billed_in_both() -> None:
+    rows = [
+        rent("a", 0.0, 50.0, reason="moved"),
+        rent("a", 0.0, 70.0, start=50.0, reason="left", price=4.0) | {"requested": None},
+        rent("a", 70.0, 200.0, start=70.0, cloud="west", price=3.0) | {"requested": None},
+    ]
+    found = client_metrics(make_run(rows, [], (CLOUD, FROM_START)))
+    assert (found.instances, found.uptime) == (1, 200.0)
+    assert (found.units, found.bill) == (2 + 3, 7.0)
+
+
 def test_an_instance_without_an_end_counts_until_the_end_of_the_run() -> None:
     run = make_run([rent("a", 10.0, None)], [place("x", "a", 20.0, 70.0)])
     assert client_metrics(run).uptime == 60.0

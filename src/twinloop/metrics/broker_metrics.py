@@ -14,7 +14,7 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.metrics.instance_use import find_run_end
 from twinloop.metrics.measurement_window import to_float
-from twinloop.metrics.rentals import list_clouds
+from twinloop.metrics.rentals import list_clouds, sum_prices
 from twinloop.platform.billing import Billing
 from twinloop.trace.trace import Trace, require_trace
 
@@ -67,11 +67,12 @@ def client_metrics(trace: Trace) -> ClientMetrics:
     run_end = find_run_end(trace)
     rented = _list_rented(trace).with_columns(pl.col("end").fill_null(run_end))
     attempts = trace.placements.drop_nulls("start").with_columns(pl.col("end").fill_null(run_end))
-    prices = rented["price"].drop_nulls()
+    # Each rental has its price in one of its rows.
+    prices = trace.instances["price"].drop_nulls()
     return ClientMetrics(
         instances=rented.height,
-        units=_count_units(trace, rented),
-        bill=float(prices.sum()) if prices.len() else None,
+        units=_count_units(trace, run_end),
+        bill=sum_prices(prices) if prices.len() else None,
         uptime=float((rented["end"] - rented["requested"]).sum()),
         runtime=float((attempts["end"] - attempts["start"]).sum()) if attempts.height else None,
         makespan=to_float(attempts["end"].max()),
@@ -80,30 +81,46 @@ def client_metrics(trace: Trace) -> ClientMetrics:
 
 def _list_rented(trace: Trace) -> pl.DataFrame:
     """List the rented instances in the order of their requests: a row for all periods of one."""
-    # The price of an instance is in one of its rows.
     return (
-        trace.instances.filter(pl.col("reason").ne_missing("refused"))
-        .with_columns(pl.coalesce("requested", "start"))
+        _list_periods(trace)
         .drop_nulls("requested")
         .group_by("instance", maintain_order=True)
-        .agg(
-            pl.col("cloud", "requested", "start").first(),
-            pl.col("end").last(),
-            pl.col("price").drop_nulls().last(),
-        )
+        .agg(pl.col("requested").first(), pl.col("end").last())
         .sort("requested", maintain_order=True)
     )
 
 
-def _count_units(trace: Trace, rented: pl.DataFrame) -> int | None:
-    """Count the begun units of time of instances; None if a cloud does not bill."""
+def _list_periods(trace: Trace) -> pl.DataFrame:
+    """List the periods of instances on hosts, without refused requests."""
+    return trace.instances.filter(pl.col("reason").ne_missing("refused")).with_columns(
+        pl.coalesce("requested", "start")
+    )
+
+
+def _count_units(trace: Trace, run_end: float) -> int | None:
+    """Count the begun units of time of instances; None if a cloud does not bill.
+
+    An instance that moves to another cloud is rented there anew, and has begun units in both.
+    """
     billings = {
         cloud.get("name"): Billing.from_dict(dict(cloud["billing"]))
         for cloud in list_clouds(trace)
         if cloud.get("billing") is not None
     }
+    # The rental after that of a row ends with the reason `left` has the next number.
+    has_left = (pl.col("reason") == "left").fill_null(value=False)
+    rentals = (
+        _list_periods(trace)
+        .with_columns(number=has_left.cum_sum().over("instance") - has_left)
+        .drop_nulls("requested")
+        .group_by("instance", "number", maintain_order=True)
+        .agg(
+            pl.col("cloud", "requested", "start").first(),
+            pl.col("end").last().fill_null(run_end),
+        )
+    )
     total = 0
-    for cloud, requested, start, end in rented.select("cloud", "requested", "start", "end").rows():
+    for cloud, requested, start, end in rentals.select("cloud", "requested", "start", "end").rows():
         if cloud not in billings:
             return None
         billing = billings[cloud]
