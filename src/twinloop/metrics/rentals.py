@@ -87,6 +87,8 @@ def _compute_transfer_price(
             left_on="start",
             right_on="since",
             by="instance",
+            # Both are sorted above; polars cannot check it in groups, and warns.
+            check_sortedness=False,
         )
         .filter(pl.col("cloud").is_in(list(prices)))
     )
