@@ -121,6 +121,31 @@ def test_a_simulated_execution(tmp_path: Path, validation: bool, boot: float) ->
     assert run.instances["price"].to_list() == [1.0]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('margin="50"', 'margin="5"', "<cloud> shutdown_margin, BTU: must be from 6 s to less tha"),
+        ('BTU="3600"', 'BTU="49"', "<cloud> shutdown_margin, BTU: must be from 6 s to less than t"),
+        ('BTU="3600"', 'BTU="6"', "<cloud> BTU: no margin is possible: it must be from 6 s to les"),
+    ],
+)
+def test_settings_without_a_scan_in_the_margin(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = write(tmp_path, text=SETTINGS.replace(old, new))
+    scenario = scenario_of_run(path, inject="predictions")
+    with pytest.raises(InputError) as caught:
+        simulate(scenario)
+    assert str(caught.value).startswith(f"{tmp_path / XML}:7: {message}")
+    # Another margin or another rule can be chosen.
+    wanted = {"margin": 20} if new == 'margin="5"' else {"published": False}
+    strategy = {"name": "afap", "options": wanted}
+    assert simulate(scenario_of_run(path, "predictions", strategy=strategy)).placements.height == 2
+    changed = scenario.replace(policy={"name": "afap", "options": {"published": True, "margin": 0}})
+    with pytest.raises(InputError, match=r"^policy\.options\.(margin|published): "):
+        simulate(changed)
+
+
 def test_the_scenario_can_be_saved(tmp_path: Path) -> None:
     scenario = scenario_of_run(write(tmp_path))
     assert Scenario.load(scenario.save(tmp_path / "scenario.yaml")) == scenario

@@ -89,6 +89,8 @@ def test_what_is_not_read_is_noted(tmp_path: Path) -> None:
         ('BTU="3600"', 'BTU="0"', 7, "<cloud> BTU: must be positive, not 0"),
         ('shutdown_margin="50"', "", 7, "<cloud> shutdown_margin: is missing"),
         ("25", "2.5", 7, "max_instances_per_user: must be a whole number, not 2.5"),
+        ("25", "99999999", 7, "max_instances_per_user: must be at most 1,000,000, not 99999999"),
+        ('id="west"', 'id="east"', 7, "<cloud> id: 'east' is also the <cloud> in line 6"),
         ('cloud="east"', 'cloud="eats"', 10, "<config> cloud: unknown cloud 'eats' .*'east'"),
         ('"true"', '"yes"', 10, "validation: must be true or false, not 'yes'"),
         ("provisioning", "provision", 3, "needs one <provisioning>, but has 0"),

@@ -50,6 +50,26 @@ class Position(NamedTuple):
             return None
 
 
+class ValueOrigin(NamedTuple):
+    """Where a value was read from that is not in the file of its description, such as XML.
+
+    >>> error = InputError("is too small", kind="out-of-range")
+    >>> print(ValueOrigin("broker.xml", 3, "<cloud> BTU").locate(error))
+    broker.xml:3: <cloud> BTU: is too small [TL0206]
+    """
+
+    file: str
+    line: int
+    #: The field in this file.
+    field: str
+
+    def locate(self, error: _Error) -> _Error:
+        """Add file, line and field to an error that has no file yet."""
+        if error.file is None:
+            error.file, error.line, error.field = self
+        return error
+
+
 @contextmanager
 def locate_errors(position: Position | None) -> Iterator[None]:
     """Add positions to the errors of creating an object from the fields `name` and `options`."""

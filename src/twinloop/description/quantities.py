@@ -29,6 +29,8 @@ MAX_TIME: Final = 1e15
 MAX_POWER: Final = 1e15
 #: Larger prices are rejected: bills and sums of them must stay finite.
 MAX_PRICE: Final = 1e15
+#: Largest number of items.
+MAX_COUNT: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_check_number)]
 LogSpread = Annotated[float, Field(ge=0, le=3), BeforeValidator(_check_number)]
 Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_check_whole)]
 #: A number of items in a description.
-Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_check_whole)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT), BeforeValidator(_check_whole)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^\S([^\x00-\x1f\x7f]*\S)?$")]
 

@@ -409,15 +409,24 @@ def _check_published_margin(settings: Mapping[str, Any], cloud: Cloud) -> None:
     if not settings["published"] or cloud.billing is None:
         return
     least = max(settings["interval"], settings["later_interval"]) + 1.0
-    if not least <= settings["margin"] < cloud.billing.unit:
+    if least <= settings["margin"] < cloud.billing.unit:
+        return
+    allowed = f"from {least:g} s to less than the unit of billing, {cloud.billing.unit:g} s"
+    if cloud.billing.unit <= least:
         raise InputError(
-            f"must be from {least:g} s to less than the unit of billing, "
-            f"{cloud.billing.unit:g} s, not {settings['margin']:g} s: with other margins the "
-            "published rule gives no instance back",
-            kind="out-of-range",
-            field="policy.options.margin",
-            remedy="change the margin, or leave `published` out",
+            f"no margin is possible: it must be {allowed}, in which the published rule gives "
+            "instances back",
+            kind="inconsistent-values",
+            field="policy.options.published",
+            remedy="choose a longer unit of billing, or `published: false`",
         )
+    raise InputError(
+        f"must be {allowed}, not {settings['margin']:g} s: with other margins the published rule "
+        "gives no instance back",
+        kind="out-of-range",
+        field="policy.options.margin",
+        remedy="change the margin, or choose `published: false`",
+    )
 
 
 def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:

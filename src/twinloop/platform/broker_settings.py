@@ -6,13 +6,14 @@ Meanings of the elements are those of the source of SimSchlouder (github.com/blu
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from twinloop.description.address import suggest_name
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.files import is_file
+from twinloop.description.quantities import MAX_COUNT
 from twinloop.platform.network import Ports
 from twinloop.platform.simgrid_platform import (
     ImportNotes,
@@ -76,6 +77,8 @@ class BrokerSettings:
     #: The store of the files of tasks; None if the files of the platform do not exist.
     store: BrokerStore | None = None
     notes: tuple[Cleaning, ...] = ()
+    #: The line of the cloud in the file.
+    line: int = field(default=1, compare=False)
 
 
 def read_broker_settings(path: str | Path) -> BrokerSettings:
@@ -108,7 +111,7 @@ def read_broker_settings(path: str | Path) -> BrokerSettings:
     notes.add_unhandled(root, _HANDLED)
     chosen = _find_one(root, "provisioning", "config")
     name = chosen.require("cloud")
-    clouds = {each.require("id"): each for each in root.find_all("cloud")}
+    clouds = root.find_by_id("cloud")
     if name not in clouds:
         raise chosen.error(
             f"unknown cloud '{name}'",
@@ -129,6 +132,7 @@ def read_broker_settings(path: str | Path) -> BrokerSettings:
         validation=_read_flag(chosen, "validation"),
         store=_read_store(root, chosen, notes),
         notes=tuple(notes.to_cleanings()),
+        line=cloud.line,
     )
 
 
@@ -150,6 +154,9 @@ def _read_limit(cloud: XmlElement) -> int | None:
     limit = cloud.read_number(name)
     if not limit.is_integer():
         raise cloud.error(f"must be a whole number, not {limit:g}", name, kind="wrong-type")
+    if limit > MAX_COUNT:
+        problem = f"must be at most {MAX_COUNT:,}, not {limit:.0f}"
+        raise cloud.error(problem, name, kind="out-of-range", remedy="0 is no limit")
     return int(limit) or None
 
 
@@ -175,9 +182,9 @@ def _read_store(root: XmlElement, chosen: XmlElement, notes: ImportNotes) -> Bro
     if not is_file(clouds_file) or not is_file(platform_file):
         notes.add("assumed", "transfers of files take no time: no file of the platform", config)
         return None
-    clouds = {each.require("id"): each for each in parse_xml(clouds_file).find_all("cloud")}
+    clouds = parse_xml(clouds_file).find_by_id("cloud")
     cloud = clouds.get(chosen.require("cloud"))
-    storages = {} if cloud is None else {s.require("id"): s for s in cloud.find_all("storage")}
+    storages = {} if cloud is None else cloud.find_by_id("storage")
     if cloud is None or name not in storages:
         raise chosen.error(
             f"unknown storage '{name}' in {clouds_file.name}",

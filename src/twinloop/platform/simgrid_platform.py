@@ -54,6 +54,21 @@ class XmlElement:
         """Return the children with these tags."""
         return [child for child in self.children if child.tag in tags]
 
+    def find_by_id(self, tag: str) -> dict[str, XmlElement]:
+        """Return the children with this tag by their attribute `id`, which differs."""
+        found: dict[str, XmlElement] = {}
+        for element in self.find_all(tag):
+            name = element.require("id")
+            if name in found:
+                raise element.error(
+                    f"'{name}' is also the <{tag}> in line {found[name].line}",
+                    "id",
+                    kind="duplicate-name",
+                    remedy="give each its own id",
+                )
+            found[name] = element
+        return found
+
     def read_number(self, name: str, *, positive: bool = False) -> float:
         """Return an attribute that is a number without a unit, and not negative."""
         text = self.require(name)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.description.files import is_file, require_input
+from twinloop.description.position import ValueOrigin
 from twinloop.platform import Platform
 from twinloop.platform.broker_settings import BrokerSettings, read_broker_settings
 from twinloop.policy import list_clients
@@ -81,12 +82,27 @@ def scenario_of_run(
     found, platform = _load_settings(settings)
     if strategy is None:
         strategy = _recorded_strategy(path, labels)
-    return Scenario(
+    scenario = Scenario(
         name=path.name,
         platform=platform,
         workload=_describe_workload(path, inject),
         policy=_describe_policy(strategy, found),
     )
+    origins = _find_origins(strategy, Path(settings), found.line)
+    return scenario.model_copy(update={"policy": scenario.policy.with_origins(origins)})
+
+
+def _find_origins(
+    strategy: str | Mapping[str, Any], file: Path, line: int
+) -> dict[str, ValueOrigin]:
+    """Find which options are from the settings, for errors that are found in a simulation."""
+    given = {} if isinstance(strategy, str) else dict(strategy.get("options") or {})
+    fields = {"margin": "<cloud> shutdown_margin, BTU", "published": "<cloud> BTU"}
+    return {
+        name: ValueOrigin(str(file), line, field)
+        for name, field in fields.items()
+        if name not in given
+    }
 
 
 def _describe_workload(path: Path, inject: str | Sequence[str] | None) -> dict[str, Any]:

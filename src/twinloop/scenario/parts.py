@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     PlainSerializer,
+    PrivateAttr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationInfo,
@@ -29,7 +30,7 @@ from twinloop.description.description import WriteContext, get_read_folder, make
 from twinloop.description.errors import InputError
 from twinloop.description.object_field import check_object
 from twinloop.description.plugins import CODE_PATTERN
-from twinloop.description.position import locate_errors
+from twinloop.description.position import ValueOrigin, locate_errors
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Name
 from twinloop.policy import (
@@ -406,6 +407,18 @@ class PolicyDescription(Description):
         None, exclude=True, description="the Policy itself, in memory only"
     )
 
+    def locate(self, error: InputError, *path: str | int) -> InputError:
+        """Add the position of the value at this path to an error: in the file of the value."""
+        if len(path) == 2 and path[0] == "options" and path[1] in self._origins:
+            return self._origins[str(path[1])].locate(error)
+        return super().locate(error, *path)
+
+    def with_origins(self, origins: Mapping[str, ValueOrigin]) -> Self:
+        """Return a copy whose options with these names are from other files."""
+        copy = self.model_copy()
+        copy._origins = dict(origins)
+        return copy
+
     @classmethod
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, BuiltInPolicy):
@@ -420,6 +433,8 @@ class PolicyDescription(Description):
 
     # Whether it may also be a controller that places no tasks.
     _is_controller: ClassVar[bool] = False
+    #: Where options were read from that are not in the file of the scenario, by their names.
+    _origins: Mapping[str, ValueOrigin] = PrivateAttr({})
 
     @field_validator("name", mode="after")
     @classmethod
