@@ -8,7 +8,6 @@ and what a platform cannot represent.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,9 +171,7 @@ class _CloudConversion:
         self.simgrid = simgrid
         self.notes = notes
         self.lines: dict[Address, int] = {}
-        self.offers = {
-            each.require("id"): each for each in (broker.find_all("cloud") if broker else [])
-        }
+        self.offers = broker.find_by_id("cloud") if broker else {}
         provisioning = broker.find_all("provisioning") if broker else []
         chosen = [config for each in provisioning for config in each.find_all("config")]
         #: The cloud, storage, image and type that the broker uses: the first ones of the result.
@@ -444,15 +441,14 @@ class _CloudConversion:
             self.lines[*address, "images", j] = element.line
             image = {"name": element.require("id"), "size": element.read_number("size")}
             images.append({**image, "store": store, "caching": caching})
-        if (offer := self.offers.get(cloud.name)) is not None and offer.get("B0") is not None:
-            given = [name for name in ("B0", "B1") if offer.get(name) is not None]
-            for name in given:
-                offer.read_number(name)
-            # In decimal numbers, so that 52.885 + 3.852 is 56.737.
-            delay = float(sum(Decimal(offer.require(name)) for name in given))
+        offer = self.offers.get(cloud.name)
+        if offer is not None and offer.get("B0") is not None:
+            fields = {"delay": "B0", "per_booting": "B1"}
+            given = {key: name for key, name in fields.items() if offer.get(name) is not None}
+            boot = {key: offer.read_number(name) for key, name in given.items()}
             for each in images:
-                each["boot"] = {"delay": delay}
-            what = "a boot takes B0 + B1, the prediction for an instance that boots alone"
+                each["boot"] = boot
+            what = "a boot takes B0, and B1 for each instance that boots, as the broker predicts"
             self.notes.add("assumed", what, offer)
         return images
 
