@@ -162,3 +162,42 @@ def test_a_part_of_the_cloud_that_does_not_exist() -> None:
     with pytest.raises(InputError, match="there is no type 'large'") as caught:
         finish([make_host()], [make_task(0)], policy=PythonAsap(type="large"))
     assert caught.value.field == "policy.options.type"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": -5}, "margin: must not be negative"),
+        ({"margin": float("nan")}, "margin: must be a finite number"),
+        ({"margin": "50x"}, "margin: 'x' is not a unit for a duration"),
+        ({"retry": -1}, "retry: must not be negative"),
+        ({"boot": -3}, "boot: must not be negative"),
+        ({"per_booting": float("inf")}, "per_booting: must be a finite number"),
+        ({"instances": 0}, "instances: must be at least 1"),
+        ({"instances": 1.5}, "instances: must be a whole number"),
+        ({"attempts": 0}, "attempts: must be at least 1"),
+        ({"type": -1}, "type: must be a name, or a position from 0 on, not -1"),
+        ({"cloud": None}, "cloud: must be a name, or a position from 0 on, not null"),
+        ({"image": ""}, "image: must be a name, or a position from 0 on, not ''"),
+        ({"margin": -5, "retry": -1}, "margin: .*\nretry: "),
+    ],
+)
+def test_options_have_the_rules_of_the_built_in_brokers(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        PythonAsap(**options)
+
+
+def test_times_of_options_can_have_units() -> None:
+    broker = PythonAsap(margin="1min", boot="48s", per_booting=6, retry="2min")
+    found = (broker.margin, broker.boot, broker.per_booting, broker.retry)
+    assert found == (60.0, 48.0, 6.0, 120.0)
+
+
+@pytest.mark.parametrize("what", ["cloud", "type", "image"])
+@pytest.mark.parametrize("given", ["none", 7])
+def test_parts_that_the_platform_does_not_have(what: str, given: Any) -> None:
+    broker = PythonAsap(**{what: given}, boot=10)
+    with pytest.raises(InputError, match=f"there is no {what} .*{given}|unknown {what}"):
+        start_failing(policy=broker).run()

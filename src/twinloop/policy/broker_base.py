@@ -7,14 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil, inf
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
+from pydantic import BeforeValidator
+
+from twinloop.description import Description
 from twinloop.description.errors import InputError
+from twinloop.description.quantities import Count, Seconds, quote_value
 from twinloop.policy.decisions import Decision, Kill, Place, Release, Rent, Reserve, Wake
 from twinloop.policy.interface import Policy
 
 if TYPE_CHECKING:
-    from twinloop.platform.clouds import Cloud, InstanceType
+    from twinloop.platform.clouds import Cloud, Image, InstanceType
     from twinloop.policy.interface import View
 
 
@@ -70,13 +74,44 @@ class BrokerNode:
         return self.state == "ready" and not self.queue and not self.running
 
 
+def _check_part(value: Any) -> Any:
+    """Check the name or the position of a part of the platform, which is not known yet."""
+    is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if not is_position and not (isinstance(value, str) and value):
+        raise InputError(
+            f"must be a name, or a position from 0 on, not {quote_value(value)}", kind="wrong-type"
+        )
+    return value
+
+
+_PartReference = Annotated[int | str, BeforeValidator(_check_part)]
+
+
+class BrokerOptions(Description):
+    """The options of a broker in Python, with the rules of those of the built-in ones.
+
+    >>> BrokerOptions(margin="1min").margin
+    60.0
+    """
+
+    cloud: _PartReference = 0
+    type: _PartReference = 0
+    image: _PartReference = 0
+    boot: Seconds | None = None
+    per_booting: Seconds = 0.0
+    margin: Seconds = 50.0
+    instances: Count | None = None
+    attempts: Count = 10
+    retry: Seconds = 60.0
+
+
 class Broker(Policy):
     """Base class of brokers: a subclass chooses the instance of each task.
 
     A task is assigned when it is ready, in the order of submission, and never moves. The class
     requests the instances, starts tasks when their cores are free, replaces instances that do not
     boot, and gives idle instances back before their next unit of billing. It decides at every
-    event, with predicted times.
+    event, with predicted times. Times can have units, such as "1min".
 
     Args:
         cloud: Name or position of the cloud.
@@ -115,22 +150,33 @@ class Broker(Policy):
         cloud: int | str = 0,
         type: int | str = 0,
         image: int | str = 0,
-        boot: float | None = None,
-        per_booting: float = 0.0,
-        margin: float = 50.0,
+        boot: float | str | None = None,
+        per_booting: float | str = 0.0,
+        margin: float | str = 50.0,
         instances: int | None = None,
         attempts: int = 10,
-        retry: float = 60.0,
+        retry: float | str = 60.0,
     ) -> None:
-        self.cloud = cloud
-        self.type = type
-        self.image = image
-        self.boot = boot
-        self.per_booting = per_booting
-        self.margin = margin
-        self.instances = instances
-        self.attempts = attempts
-        self.retry = retry
+        options = BrokerOptions(
+            cloud=cloud,
+            type=type,
+            image=image,
+            boot=boot,
+            per_booting=per_booting,
+            margin=margin,
+            instances=instances,
+            attempts=attempts,
+            retry=retry,
+        )
+        self.cloud = options.cloud
+        self.type = options.type
+        self.image = options.image
+        self.boot = options.boot
+        self.per_booting = options.per_booting
+        self.margin = options.margin
+        self.instances = options.instances
+        self.attempts = options.attempts
+        self.retry = options.retry
         self._nodes: list[BrokerNode] = []
         self._decided = 0
         self._events: list[tuple[int, str]] = []
@@ -331,6 +377,7 @@ class Broker(Policy):
     def _request(self, node: BrokerNode) -> Iterator[Decision]:
         if node.request_at > self.view.now:
             return
+        self._find_image()  # an unknown one would be refused as if the cloud were full
         size = {"cores": node.cores, "memory": node.memory} if self._find_type().fits else {}
         yield Rent(
             self.cloud,
@@ -386,11 +433,14 @@ class Broker(Policy):
         return has_memory and view.cores(task) <= node.cores * (1 + 1e-9)
 
     def _predict_base(self) -> float:
-        boot = _find_part(self._find_cloud().images, self.image, "image").boot
+        boot = self._find_image().boot
         return boot.delay + boot.work / min(boot.limit, self._find_type().cores or inf)
 
     def _find_cloud(self) -> Cloud:
         return _find_part(self.view.clouds, self.cloud, "cloud")
+
+    def _find_image(self) -> Image:
+        return _find_part(self._find_cloud().images, self.image, "image")
 
     def _find_type(self) -> InstanceType:
         return _find_part(self._find_cloud().types, self.type, "type")
