@@ -303,6 +303,14 @@ def test_prices_can_be_in_a_file(tmp_path: Path) -> None:
     assert find_bill(dated) == 3.4
 
 
+def test_files_of_spreadsheets_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    rows = "".join(f"{time} , {price}\r\n\r\n" for time, price in PRICES)
+    path.write_bytes(b"\xef\xbb\xbf" + f'\r\n"t" , price\r\n{rows}'.encode())
+    options = {"policy": choose("one-per-task", bid=1), **spot(str(path))}
+    assert find_bill(finish([make_host()], [make_task(0, run_time=65)], **options)) == 3.4
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -310,6 +318,12 @@ def test_prices_can_be_in_a_file(tmp_path: Path) -> None:
         ("t,price\n0,-1\n", r"price is below 0: '-1'"),
         ("t,price\n5,1\n5,2\n", "the times must increase"),
         ("t,price\n", "has no rows"),
+        ("", "csv:1: lacks a column: it has none"),
+        ("\nt,price\n0,1\n\n5\n", "csv:5: has 1 value for 2 columns"),
+        ("t,price\n0,1,2\n", "csv:2: has 3 values for 2 columns"),
+        ("t,price\n\n0,x\n", "csv:3: price is not a number: 'x'"),
+        ("t,t,price\n0,0,1\n", "csv:1: has more than one column t"),
+        ("t,price\n0,1e16\n", r"csv:2: price is above 1e\+15: '1e16'"),
     ],
 )
 def test_mistakes_in_the_file_name_it(tmp_path: Path, text: str, message: str) -> None:

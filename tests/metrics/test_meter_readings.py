@@ -97,7 +97,7 @@ def test_the_temperature_changes_the_power_between_events() -> None:
 
 def test_a_temperature_file_by_seconds_or_by_date(tmp_path: Path) -> None:
     seconds, dated = tmp_path / "seconds.csv", tmp_path / "dated.csv"
-    seconds.write_text("t,temperature\n-5,10\n30, 20\n")
+    seconds.write_text("\ufefft, temperature\n\n-5,10\n30, 20\n\n")
     dated.write_text("unix_ms,temperature\n86400000,10\n86430000,20\n")
     meter = {"name": "cooling", "watts": "2 * temperature"}
     assert read(meter, temperature=str(seconds))["cooling"] == 1800
@@ -114,6 +114,7 @@ def test_a_temperature_file_by_seconds_or_by_date(tmp_path: Path) -> None:
         ("t,temperature\n0,10\n0,11\n", r"csv:3: .*the times must increase"),
         ("t,degrees\n0,10\n", r"csv:1: .*lacks a column: it has t, degrees"),
         ("t,temperature\n", "has no rows"),
+        ("t,temperature\n\n0\n", r"csv:3: has 1 value for 2 columns"),
         ("t,temperature\n7,10\n", "starts at t = 7 s, after the start of the run, t = 0 s"),
         (None, "cannot be read: does not exist"),
     ],

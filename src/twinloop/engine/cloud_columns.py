@@ -13,6 +13,7 @@ from twinloop.description.errors import InputError
 from twinloop.description.plugins import CODE_PATTERN
 from twinloop.description.position import Position, locate_errors
 from twinloop.description.problems import find_unknown_names
+from twinloop.description.quantities import MAX_PRICE
 from twinloop.engine.cloud_images import CloudImage, list_images
 from twinloop.engine.network_columns import list_nodes
 from twinloop.platform.billing import BYTES_PER_GB
@@ -148,7 +149,9 @@ def _build_billing(cloud: Cloud, epoch_ms: int | None) -> dict[str, Any]:
         return {}
     times, prices = _NO_TIMES, _NO_TIMES
     if spot is not None:
-        times, prices = load_series(spot.prices, "price", epoch_ms=epoch_ms, least=0.0)
+        times, prices = load_series(
+            spot.prices, "price", epoch_ms=epoch_ms, bounds=(0.0, MAX_PRICE)
+        )
     reserved, transfer = billing.reserved, billing.transfer
     return {
         "unit": billing.unit,

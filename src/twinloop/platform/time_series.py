@@ -73,11 +73,11 @@ def load_series(
     unit: str = "",
     epoch_ms: int | None = None,
     *,
-    least: float = -np.inf,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the times (s since t = 0) of a series, and its values from each time on.
 
-    A file has a column of this name, and t (s) or unix_ms. Values below the least one are refused.
+    A file has a column of this name, and t (s) or unix_ms. Values out of the bounds are refused.
 
     >>> [each.tolist() for each in load_series(((0.0, 15.0), (3600.0, 18.5)), "temperature")]
     [[0.0, 3600.0], [15.0, 18.5]]
@@ -95,29 +95,48 @@ def load_series(
         raise InputError(problem, kind="wrong-columns", file=path, line=line, remedy=remedy)
 
     try:
-        header, *rows = list(csv.reader(path.read_text().splitlines())) or [[]]
-        table = pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row")
-    except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as error:
+        rows = _read_rows(path)
+    except (OSError, UnicodeError, csv.Error) as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else str(error)
         refuse(f"cannot be read: {reason.splitlines()[0] if reason else 'no data'}")
-    clock = next((name for name in ("t", "unix_ms") if name in table.columns), None)
-    if clock is None or column not in table.columns:
-        refuse(f"lacks a column: it has {', '.join(table.columns)}", 1)
-    numbers = table.select(pl.col(clock, column).str.strip_chars().cast(pl.Float64, strict=False))
+    first, header = rows.pop(0) if rows else (1, [])
+    clock = next((name for name in ("t", "unix_ms") if name in header), None)
+    if clock is None or column not in header:
+        refuse(f"lacks a column: it has {', '.join(header) or 'none'}", first)
+    for name in (clock, column):
+        if header.count(name) > 1:
+            refuse(f"has more than one column {name}", first)
+    for line, cells in rows:
+        if len(cells) != len(header):
+            count = "1 value" if len(cells) == 1 else f"{len(cells)} values"
+            problem = f"has {count} for {len(header)} columns"
+            refuse(problem, line, "write a value for each column")
+    lines = [line for line, _ in rows]
+    indices = {name: header.index(name) for name in (clock, column)}
+    table = pl.DataFrame(
+        {name: [row[index] for _, row in rows] for name, index in indices.items()},
+        schema=dict.fromkeys(indices, pl.String),
+    )
+    numbers = table.select(pl.col(clock, column).cast(pl.Float64, strict=False))
     for name in (clock, column):
         is_bad = numbers.select((~pl.col(name).is_finite()).fill_null(True))[name]
         if is_bad.any():
             row = int(is_bad.arg_true()[0])
-            refuse(f"{name} is not a number: {quote_value(table[name][row])}", row + 2)
+            refuse(f"{name} is not a number: {quote_value(table[name][row])}", lines[row])
     times, values = numbers[clock].to_numpy(), numbers[column].to_numpy()
     if not times.size:
         refuse("has no rows")
-    if (values < least).any():
-        row = int(np.argmax(values < least))
-        refuse(f"{column} is below {least:g}: {quote_value(table[column][row])}", row + 2)
+    for bound, is_out, side in zip(
+        bounds, (values < bounds[0], values > bounds[1]), ("below", "above"), strict=True
+    ):
+        if is_out.any():
+            row = int(np.argmax(is_out))
+            given_value = quote_value(table[column][row])
+            refuse(f"{column} is {side} {bound:g}: {given_value}", lines[row])
     is_late = np.diff(times) <= 0
     if is_late.any():
-        refuse("the times must increase", int(np.argmax(is_late)) + 3, "sort the rows by time")
+        row = int(np.argmax(is_late)) + 1
+        refuse("the times must increase", lines[row], "sort the rows by time")
     if clock == "unix_ms":
         if epoch_ms is None:
             raise InputError(
@@ -128,3 +147,11 @@ def load_series(
             )
         times = (times - epoch_ms) / 1000
     return times, values
+
+
+def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Read the cells of all lines that are not blank, without spaces around them, by line."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    return [(line, cells) for line, cells in rows if any(cells)]
