@@ -362,6 +362,8 @@ def test_what_was_moved_of_a_cancelled_transfer_is_billed() -> None:
         ({"spot": {"prices": [[0, 1]]}}, r"billing.*is missing, but spot needs it"),
         ({"billing": {"price": 1, "reserved": {"instances": 0, "price": 1}}}, r"instances"),
         ({"billing": {"price": 1, "transfer": {"out": -1}}}, r"out.*must not be negative"),
+        ({"billing": {"price": 1, "unit": 1e-308}}, r"unit: must be at least 0\.001"),
+        ({"billing": {"price": 1, "unit": 0}}, r"unit: must be at least 0\.001"),
         ({"billing": {"price": 1}, "spot": {"prices": []}}, r"is not a price"),
         ({"billing": {"price": 1}, "spot": {"prices": [[0, -1]]}}, r"a price must be from 0"),
         ({"billing": {"price": 1}, "spot": {"prices": [[0, 1], [0, 2]]}}, r"entry 2 must be after"),
@@ -371,6 +373,16 @@ def test_what_was_moved_of_a_cancelled_transfer_is_billed() -> None:
 def test_mistakes_in_prices_name_the_field(cloud: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_scenario([make_host()], [make_task(0)], **cloud)
+
+
+def test_the_largest_bill_is_finite() -> None:
+    # The shortest unit, the highest prices and the longest time.
+    price = {"unit": "1ms", "price": 1e15, "reserved": {"instances": 1, "price": 1e15}}
+    billing = price | {"transfer": {"in": 1e15, "out": 1e15}}
+    policy = choose("one-per-task")
+    scenario = make_scenario([make_host()], [make_task(0, run_time=1e15)], policy=policy)
+    run = tl.simulate(scenario.replace(**{"platform.clouds[0].billing": billing}))
+    assert metrics.figures(run).to_dict()["bill"] == pytest.approx(1e33)
 
 
 # --- law ------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_what_is_not_read_is_noted(tmp_path: Path) -> None:
         ('B0="48.5"', 'B0="-1"', 7, "<cloud> B0: must be 0 or more, not -1"),
         ('B1="6"', 'B1="six"', 7, "<cloud> B1: must be a number, not 'six'"),
         ('B1="6"', 'B1="inf"', 7, "<cloud> B1: must be 0 or more, not inf"),
-        ('BTU="3600"', 'BTU="0"', 7, "<cloud> BTU: must be positive, not 0"),
+        ('BTU="3600"', 'BTU="0"', 7, "<cloud> BTU: must be 0.001 or more, not 0"),
         ('shutdown_margin="50"', "", 7, "<cloud> shutdown_margin: is missing"),
         ("25", "2.5", 7, "max_instances_per_user: must be a whole number, not 2.5"),
         ("25", "99999999", 7, "max_instances_per_user: must be at most 1,000,000, not 99999999"),

@@ -321,7 +321,7 @@ def test_a_cloud_survives_plain_values_and_text(values: dict[str, Any]) -> None:
         ),
         ("types[0].fits", "host", "types[0].fits", "must be one of task, not 'host'"),
         ("limits.instances", 0, "limits.instances", "must be at least 1"),
-        ("billing.unit", "0s", "billing.unit", "must be positive"),
+        ("billing.unit", "0s", "billing.unit", "must be at least 0.001"),
         ("billing.price", -1, "billing.price", "must not be negative"),
         ("billing.from", "boot", "billing.from", "must be one of request, start, not 'boot'"),
         (
@@ -451,7 +451,7 @@ def test_numbers_of_clouds_have_paths_and_can_be_replaced() -> None:
     numbers = {each.address: each.type for each in list_numbers(platform)}
     assert numbers["clouds", 0, "inter_boot_delay"].unit == "s"
     unit = numbers["clouds", 0, "billing", "unit"]
-    assert (unit.minimum, unit.is_exclusive) == (0, True)
+    assert (unit.minimum, unit.is_exclusive) == (0.001, False)
     changed = platform.replace(
         **{"clouds[0].billing.price": 0.2, "clouds[0].limits.instances": 5}
     ).clouds[0]

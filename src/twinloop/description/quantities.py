@@ -123,9 +123,9 @@ class Unit:
     def _make_remedy(self) -> str:
         return f"write a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
 
-    def schema(self, *, positive: bool) -> dict[str, Any]:
+    def schema(self, *, positive: bool = False, minimum: float = 0) -> dict[str, Any]:
         """Return the JSON Schema of such a field."""
-        bound = {"exclusiveMinimum": 0} if positive else {"minimum": 0}
+        bound = {"exclusiveMinimum": 0} if positive else {"minimum": minimum}
         unit = f"({'|'.join(self.factors)})"
         part = rf"[0-9.]+([eE][-+]?[0-9]+)?\s*{unit}"
         pattern = (

@@ -13,12 +13,13 @@ from twinloop.platform.time_series import SERIES_SCHEMAS, read_series
 
 #: Prices of data are those of decimal gigabytes.
 BYTES_PER_GB: Final = 1e9
-#: A length of time that is not 0.
-_PositiveSeconds = Annotated[
+#: Shortest unit of time (s): with a shorter one, numbers of units and bills may not be finite.
+MIN_UNIT: Final = 1e-3
+_UnitSeconds = Annotated[
     float,
-    Field(gt=0),
+    Field(ge=MIN_UNIT),
     BeforeValidator(DURATION.read),
-    WithJsonSchema(DURATION.schema(positive=True)),
+    WithJsonSchema(DURATION.schema(minimum=MIN_UNIT)),
 ]
 
 
@@ -82,7 +83,9 @@ class Billing(Description):
     (3600.0, 'start')
     """
 
-    unit: _PositiveSeconds = Field(3600.0, description="unit of time (s); a begun unit is billed")
+    unit: _UnitSeconds = Field(
+        3600.0, description="unit of time (s), from 1 ms on; a begun unit is billed"
+    )
     price: Price = Field(description="price of one unit of one instance; types can have their own")
     # `from` is a keyword, so that the field cannot be written as an ordinary one.
     __annotations__["from"] = "Literal['request', 'start']"

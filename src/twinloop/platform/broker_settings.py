@@ -14,6 +14,7 @@ from twinloop.description.address import suggest_name
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.files import is_file
 from twinloop.description.quantities import MAX_COUNT
+from twinloop.platform.billing import MIN_UNIT
 from twinloop.platform.network import Ports
 from twinloop.platform.simgrid_platform import (
     ImportNotes,
@@ -126,7 +127,7 @@ def read_broker_settings(path: str | Path) -> BrokerSettings:
         instance_type=chosen.require("instance_type"),
         boot_base=cloud.read_number("B0"),
         boot_per_booting=cloud.read_number("B1"),
-        unit=cloud.read_number("BTU", positive=True),
+        unit=cloud.read_number("BTU", least=MIN_UNIT),
         margin=cloud.read_number("shutdown_margin"),
         instances=_read_limit(cloud),
         validation=_read_flag(chosen, "validation"),

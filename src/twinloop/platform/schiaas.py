@@ -15,6 +15,7 @@ from twinloop.description.address import address_from_path, suggest_name
 from twinloop.description.document import Address
 from twinloop.description.files import is_file, read_first_bytes
 from twinloop.description.problems import DescriptionError
+from twinloop.platform.billing import MIN_UNIT
 from twinloop.platform.platform import Platform
 from twinloop.platform.schiaas_network import NetworkConversion
 from twinloop.platform.schiaas_parts import CloudParts, CloudStore, HostGroup, make_unique
@@ -485,7 +486,7 @@ class _CloudConversion:
             if limit:  # 0: unlimited
                 values["limits"] = {"instances": int(limit)}
         if offer.get("BTU") is not None:
-            unit = offer.read_number("BTU", positive=True)
+            unit = offer.read_number("BTU", least=MIN_UNIT)
             values["billing"] = {"unit": unit, "price": 1.0}
             self.notes.add("assumed", "the price of a billing unit (BTU) is 1", offer)
         return values

@@ -69,16 +69,16 @@ class XmlElement:
             found[name] = element
         return found
 
-    def read_number(self, name: str, *, positive: bool = False) -> float:
-        """Return an attribute that is a number without a unit, and not negative."""
+    def read_number(self, name: str, *, positive: bool = False, least: float = 0.0) -> float:
+        """Return an attribute that is a number without a unit, and not below the least one."""
         text = self.require(name)
         try:
             number = float(text)
         except ValueError:
             problem = f"must be a number, not {quote_value(text)}"
             raise self.error(problem, name, kind="wrong-type") from None
-        if not math.isfinite(number) or number < 0 or (positive and number == 0):
-            bound = "positive" if positive else "0 or more"
+        if not math.isfinite(number) or number < least or (positive and number == 0):
+            bound = "positive" if positive else f"{least:g} or more"
             raise self.error(f"must be {bound}, not {text}", name, kind="out-of-range")
         return number
 
