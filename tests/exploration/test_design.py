@@ -165,6 +165,18 @@ def test_errors_of_a_design_name_their_place(text: str, message: str) -> None:
         Design.from_text(text, file="f.yaml")
 
 
+def test_a_policy_and_its_required_option_are_two_factors() -> None:
+    design = Design.from_text("""
+        factors:
+          policy: [asap, budget]
+          budget: {field: policy.options.budget, levels: [10, 20], when: {policy: [budget]}}
+    """)
+    found = [apply_changes(BASE, each.changes).policy for each in design.configurations()]
+    assert [(each.name, each.options) for each in found] == [
+        ("asap", {}), ("budget", {"budget": 10}), ("budget", {"budget": 20})
+    ]  # fmt: skip
+
+
 def test_levels_of_equal_value_and_other_names_are_two_configurations() -> None:
     design = Design.from_text(
         "factors: {site: {levels: {a: {platform: 4x4}, b: {platform: 4x4}}}, policy: [fifo, easy]}"

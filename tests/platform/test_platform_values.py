@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from twinloop.description import DescriptionError, InputError
 from twinloop.platform import Host, Platform
+from twinloop.policy import Place, Policy, View
+from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
+from twinloop.workload import Sessions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "platform.yaml"
 AMOUNTS = st.floats(min_value=1e-3, max_value=1e12) | st.integers(1, 10**6).map(float)
@@ -267,6 +270,47 @@ def test_values_are_replaced_by_their_paths_and_checked_as_a_whole() -> None:
     assert changed.clusters[1] == platform.clusters[1]
     with pytest.raises(DescriptionError, match=r"clusters\[0\].hosts\[0\].power.idle|max"):
         platform.replace(**{"clusters[0].hosts[0].power.idle": "900 W"})
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_value_and_values_inside_it_are_replaced_together(reverse: bool, tmp_path: Path) -> None:
+    scenario = Scenario(platform="2x4", policy="easy", workload="log.swf")
+
+    def replace(**changes: Any) -> Scenario:
+        return scenario.replace(**dict(sorted(changes.items(), reverse=reverse)))
+
+    # Neither `budget` nor its option is valid alone.
+    budget = replace(**{"policy": "budget", "policy.options.budget": 20})
+    assert (budget.policy.name, budget.policy.options) == ("budget", {"budget": 20})
+    by_dict = {"policy": {"name": "budget"}, "policy.options": {"budget": 20}}
+    assert replace(**by_dict).policy == budget.policy
+    # Short forms of platforms, of sources, and the path of a file.
+    cores = "platform.clusters[0].hosts[0].cores"
+    assert replace(**{"platform": "3x4", cores: 8}).platform == Platform.parse("3x8")
+    Platform.parse("3x4").save(tmp_path / "p.yaml")
+    file = {"platform": str(tmp_path / "p.yaml"), cores: 8}
+    assert replace(**file).platform.total_cores == 24
+    sessions = replace(**{"source": "sessions:60", "source.sessions.by": "last"}).source.sessions
+    assert sessions == Sessions(by="last", threshold=60)
+    # A cloud inside a list, and a controller inside it.
+    placement = "platform.clouds[0].controllers.placement"
+    changes = {
+        "platform.clouds": [{"name": "east"}],
+        placement: "pack-ic",
+        f"{placement}.options.overcommit": 2,
+    }
+    found = replace(**changes).platform.clouds[0].controllers.placement
+    assert (found.name, found.options) == ("pack-ic", {"overcommit": 2})
+
+
+def test_the_options_of_a_policy_in_memory_cannot_be_replaced() -> None:
+    class Idle(Policy):
+        def decide(self, view: View) -> tuple[Place, ...]:
+            return ()
+
+    scenario = Scenario(platform="2x4", policy="easy", workload="log.swf")
+    with pytest.raises(InputError, match=r"policy\.options: have no effect on a policy in memory"):
+        scenario.replace(**{"policy": Idle(), "policy.options.depth": 2})
 
 
 @pytest.mark.parametrize(

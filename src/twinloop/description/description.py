@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -239,14 +239,19 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
     def replace(self, **changes: Any) -> Self:
         """Return a description with other values at these dotted paths, validated as a whole.
 
+        A value may be set together with others inside it, also in its short form.
+
         >>> from twinloop.platform import Platform
         >>> platform = Platform.parse("2x8@2400MHz")
         >>> platform.replace(**{"clusters[0].hosts[0].cores": 16}).total_cores
         32.0
         """
-        values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        for path, value in changes.items():
-            name, *rest = full_address = address.address_from_path(path)
+        kind = type(self)
+        values: dict[str, Any] = {name: getattr(self, name) for name in kind.model_fields}
+        addresses = {path: address.address_from_path(path) for path in changes}
+        # A whole value is set before what is inside it.
+        for path in sorted(addresses, key=lambda path: len(addresses[path])):
+            name, *rest = full_address = addresses[path]
             if name not in values:
                 raise InputError(
                     f"is not a field of the {self.noun()}",
@@ -255,18 +260,21 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
                     remedy=address.suggest_name(str(name), list(values)),
                 )
             if not rest:
-                values[str(name)] = value
-            else:
-                field_data = _dump(values[str(name)])
-                try:
-                    values = address.set_value(
-                        {**values, str(name): field_data}, full_address, _dump(value)
-                    )
-                except InputError as error:
-                    problem = f"{error.field} {error.problem}"
-                    raise InputError(
-                        problem, kind=error.kind, field=path, remedy=error.remedy
-                    ) from None
+                values[str(name)] = changes[path]
+                continue
+            try:
+                data = _expand_along(kind, {**values, name: _dump(values[name])}, full_address)
+                if not isinstance(data[name], dict | list) and name in changes:
+                    # Only a validation can tell what it is, such as the path of a platform.
+                    data[name] = _dump(getattr(self.replace(**{name: changes[name]}), name))
+                values = address.set_value(data, full_address, _dump(changes[path]))
+            except DescriptionError:
+                raise
+            except InputError as error:
+                problem = f"{error.field} {error.problem}" if error.field else error.problem
+                raise InputError(
+                    problem, kind=error.kind, field=path, remedy=error.remedy
+                ) from None
         return type(self).from_dict(values).with_notes(self._notes)
 
     def __eq__(self, other: object) -> bool:
@@ -276,6 +284,44 @@ class Description(BaseModel, metaclass=_DescriptionMeta):
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
+
+
+def _expand_along(kind: Any, data: Any, path: Address) -> Any:
+    """Expand the short forms of descriptions in data of a field that a path leads through.
+
+    Fields with their default are added, so that a path leads into them.
+    """
+    if not path:
+        return data
+    step, *rest = path
+    if isinstance(step, int):
+        if isinstance(data, list) and step < len(data):
+            return [*data[:step], _expand_along(kind, data[step], tuple(rest)), *data[step + 1 :]]
+        return data
+    described = next(_list_descriptions(kind), None)
+    if described is None:
+        return data
+    if not isinstance(data, dict):
+        try:
+            data = _dump(described._long_form(data))
+        except InputError:
+            return data  # it is reported when it is validated
+    if not isinstance(data, dict) or not rest or step not in described.model_fields:
+        return data
+    inner = described.model_fields[step]
+    if step not in data and not inner.is_required():
+        data = {**data, step: _dump(inner.get_default(call_default_factory=True))}
+    if step in data:
+        data = {**data, step: _expand_along(inner.annotation, data[step], tuple(rest))}
+    return data
+
+
+def _list_descriptions(kind: Any) -> Iterator[type[Description]]:
+    """Generate the descriptions in a type, such as an optional one or a tuple of them."""
+    if isinstance(kind, type) and issubclass(kind, Description):
+        yield kind
+    for part in get_args(kind):
+        yield from _list_descriptions(part)
 
 
 def _dump(value: Any) -> Any:

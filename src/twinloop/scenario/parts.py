@@ -444,10 +444,12 @@ class PolicyDescription(Description):
 
     @model_validator(mode="after")
     def _check_options(self) -> PolicyDescription:
-        if self.object is not None or CODE_PATTERN.fullmatch(self.name):
-            return self
         findings = ProblemCollector()
-        findings.add_errors_of(self.resolve)
+        if self.object is not None and self.options:
+            problem = "have no effect on a policy in memory, which has its own"
+            findings.add(("options",), problem, "leave them out", kind="no-effect")
+        elif self.object is None and not CODE_PATTERN.fullmatch(self.name):
+            findings.add_errors_of(self.resolve)
         findings.check()
         return self
 
