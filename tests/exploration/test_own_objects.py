@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import twinloop as tl
-from twinloop.policy import Place, Policy
+from twinloop.policy import CLIENTS, POLICIES, Place, Policy
 from twinloop.policy.code_identity import identify
+from twinloop.scenario.identity import Identities
 
 TASKS = [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(12)]
 BASE = tl.Scenario(platform="1x8", policy="fifo", workload={"tasks": TASKS})
@@ -273,3 +274,10 @@ def test_identity_includes_variables_of_a_module(
     assert identify(weight) == before
     module.WEIGHTS["a"].append(2)
     assert identify(weight) != before
+
+
+@pytest.mark.parametrize("name", [*POLICIES, *CLIENTS])
+def test_built_in_policies_are_identified_by_name_and_options(name: str) -> None:
+    """Their classes are code of the package, of which an edit must not repeat stored runs."""
+    policy = {"name": name, "options": {"budget": 1} if name == "budget" else {}}
+    assert Identities().identify(BASE.replace(policy=policy)) == {}

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from twinloop.description.plugins import CODE_PATTERN
-from twinloop.policy import CONTROLLERS, POLICIES
+from twinloop.policy import CLIENTS, CONTROLLERS, POLICIES
 from twinloop.policy.code_identity import identify, is_user_module
 from twinloop.scenario.failures import OLD_ON_FAILURE
 from twinloop.scenario.model import INSTANT_GROUPS
@@ -54,7 +54,7 @@ class Identities:
             hashes["workload"] = self._hash_once(workload, lambda workload: workload.content_hash())
         if scenario.policy.object is not None:
             hashes["policy"] = self._hash_once(scenario.policy.object, _hash_code)
-        elif scenario.policy.name not in POLICIES:
+        elif scenario.policy.name not in (*POLICIES, *CLIENTS):
             hashes["policy"] = self._hash_named("policy", scenario.policy)
         for index, each in enumerate(scenario.controllers):
             if each.object is not None:
