@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import twinloop as tl
+from tests.cli.json_page import list_keys
 from tests.cli.test_commands import answer, run
 
 #: Time limit (s), long enough for a busy machine.
@@ -43,6 +44,19 @@ def test_the_result_as_text_and_as_json(files: Path) -> None:
     csv = pl.read_csv(files / "study" / "runs.csv")
     assert csv["makespan_s"].to_list() == study.runs["makespan_s"].to_list()
     assert (files / "study" / "report.html").stat().st_size > 10_000
+
+
+def test_json_has_the_prediction_intervals(files: Path) -> None:
+    (files / "seeds.yaml").write_text("policy: [fifo, easy]\nseeds: 19\n")
+    names = ("scenario.yaml", "seeds.yaml")
+    found = answer("explore", *(files / name for name in names), "-o", files / "study")
+    assert set(found) <= list_keys("explore")
+    study = tl.Study.load(files / "study")
+    assert found["intervals"] == study.intervals().drop("configuration").to_dicts()
+    row = next(each for each in found["intervals"] if each["kpi"] == "makespan_s")
+    runs = study.runs.filter(configuration=study.runs["configuration"][0])["makespan_s"]
+    # Of 19 runs the interval of 90 % is from the first to the last.
+    assert (row["low"], row["high"], row["runs"]) == (runs.min(), runs.max(), 19)
 
 
 def test_a_study_is_shown_without_running_anything(files: Path) -> None:

@@ -223,6 +223,7 @@ def _make_document(study: Any, top: int) -> dict[str, Any]:
         ],
         "objectives": list(study.objectives),
         "pareto": [] if ranking is None else study.pareto()["name"].to_list(),
+        "intervals": [] if ranking is None else study.intervals().drop("configuration").to_dicts(),
         "effects": []
         if ranking is None
         else study.effects().select("factor", "level", "mean", "effect", "share").to_dicts(),
