@@ -822,6 +822,18 @@ void bind_policies(nb::module_& module) {
             nb::arg("machine"),
             R"(The state of a machine: "running", "off", "down", or another of its states.)")
         .def(
+            "hosted_since",
+            [](const View& self, std::int64_t machine) -> nb::object {
+                const MachineId number = machine_at(self.get(), machine);
+                if (!self.get().is_rented(number)) return nb::none();
+                const double time = self.get().hosted_since(number);
+                return std::isnan(time) ? nb::object(nb::none()) : nb::cast(time);
+            },
+            nb::arg("machine"), nb::sig("def hosted_since(self, machine: int) -> float | None"),
+            R"(The time at which an instance that the client has rented got its first host.
+
+None for other machines, and before it has one.)")
+        .def(
             "host",
             [](const View& self, std::int64_t machine) -> nb::object {
                 const MachineId host = self.get().host_of(machine_at(self.get(), machine));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -460,6 +461,7 @@ MachineId SchedulerState::rent(const Rental& rental) {
         rented_.resize(machines_.size(), 0);
         last_rentals_.resize(machines_.size());
         rental_numbers_.resize(machines_.size(), none);
+        hosted_since_.resize(machines_.size());
     } else {
         instance = free_.back();
         free_.pop_back();
@@ -470,6 +472,7 @@ MachineId SchedulerState::rent(const Rental& rental) {
     rented_[instance] = 1;
     last_rentals_[instance] = rental;
     rental_numbers_[instance] = rental_count_++;
+    hosted_since_[instance] = std::numeric_limits<double>::quiet_NaN();
     count_rental(rental, 1.0);
     add_order(Order::Kind::rent, no_task, instance);
     orders_.back().first = static_cast<std::uint32_t>(rentals_.size());

@@ -182,6 +182,9 @@ class SchedulerState {
     [[nodiscard]] bool has_booted(MachineId machine) const {
         return is_rented(machine) && rented_[machine] == booted;
     }
+    // Since when a rented instance has had a host; NaN: it never had one.
+    [[nodiscard]] double hosted_since(MachineId instance) const { return hosted_since_[instance]; }
+    void set_hosted_since(MachineId instance, double time) { hosted_since_[instance] = time; }
     // The number of its rental: rentals are numbered from 0.
     [[nodiscard]] std::uint32_t rental_number(MachineId instance) const {
         return rental_numbers_[instance];
@@ -427,6 +430,7 @@ class SchedulerState {
     std::vector<std::uint8_t> rented_;
     std::vector<Rental> last_rentals_;           // likewise
     std::vector<std::uint32_t> rental_numbers_;  // likewise
+    std::vector<double> hosted_since_;           // likewise
     std::uint32_t rental_count_ = 0;
     std::vector<MachineId> free_;              // numbers of instances that are gone
     std::vector<Rented> totals_;               // by cloud

@@ -191,7 +191,10 @@ void Clouds::allocate(std::size_t at, TaskId number) {
     if (!is_served(instance, number)) return;
     RentedInstance& mine = world_.rented[instance];
     enter(instance, InstanceState::allocated);
-    if (std::isnan(mine.placed)) mine.placed = world_.now();
+    if (std::isnan(mine.placed)) {
+        mine.placed = world_.now();
+        world_.scheduler.set_hosted_since(instance, mine.placed);
+    }
     occupy(instance, cloud.hosts[cloud.scheduler.parts(number).front().machine]);
     if (mine.is_held) {
         set_timer(instance, world_.now() + mine.validity);

@@ -1419,6 +1419,13 @@ class View:
         The state of a machine: "running", "off", "down", or another of its states.
         """
 
+    def hosted_since(self, machine: int) -> float | None:
+        """
+        The time at which an instance that the client has rented got its first host.
+
+        None for other machines, and before it has one.
+        """
+
     def host(self, machine: int) -> int | None:
         """The host of an instance; None of other machines."""
 

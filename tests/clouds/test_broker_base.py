@@ -39,7 +39,7 @@ class PythonAfap(Broker):
         return min(reversed(nodes), key=lambda each: self.idle_at(each, task), default=None)
 
     def extends(self, node: BrokerNode, task: int) -> bool:
-        end = self.idle_at(node, task) - node.requested + self.margin
+        end = self.idle_at(node, task) - node.begin + self.margin
         return self.units(end + self.view.predicted_time(task)) > self.units(end)
 
 

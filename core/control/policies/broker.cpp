@@ -8,6 +8,9 @@
 namespace twinloop {
 namespace {
 
+// The least time between two requests for the same tasks (s).
+constexpr double shortest_pause = 1e-3;
+
 // The first multiple of an interval that is not before a time.
 double next_multiple_from(double time, double interval) {
     return std::ceil(time / interval - 1e-9) * interval;
@@ -25,7 +28,11 @@ bool Broker::possible(const SchedulerState& scheduler, TaskId task) const {
 
 // --- notifications ------------------------------------------------------------------------------
 
-void Broker::submitted(const SchedulerState&, TaskId task) {
+void Broker::submitted(const SchedulerState& scheduler, TaskId task) {
+    if (prepared_) {
+        if (is_ranked()) rank_added_tasks(scheduler);
+        note_submission(scheduler.submit_time(task));
+    }
     if (task >= node_of_.size()) node_of_.resize(task + std::size_t{1}, no_node);
     node_of_[task] = no_node;
     arrived_.push_back(task);
@@ -73,27 +80,39 @@ void Broker::rental_changed(const SchedulerState& scheduler, MachineId instance,
     const double now = scheduler.now();
     if (node.state == BrokerNode::State::booting && booting_ > 0) --booting_;
     if (event == RentalEvent::ready) {
-        node.state = BrokerNode::State::lagging;
-        node.idle_at += now - node.decided - node.predicted_boot;
         node.is_stale = true;
+        startable_.push_back(at);
+        if (node.state != BrokerNode::State::booting) {
+            // After a reboot or a resumption. Tasks that it runs go on.
+            if (!node.running.empty()) return;
+            node.idle_at = now;
+            for (const TaskId task : node.queue) node.idle_at += scheduler.predicted_time(task);
+            return;
+        }
+        find_host(scheduler, node);
+        set_state(node, BrokerNode::State::lagging);
+        node.idle_at += now - node.decided - node.predicted_boot;
         node.open_at = now + recorded(options_.lags, node.record, 0.0);
-        if (node.open_at <= now) startable_.push_back(at);
         return;
     }
-    on_machine_[instance] = no_node;
-    node.machine = no_machine;
     if (node.state == BrokerNode::State::booting) {
-        // A refused instance costs nothing.
-        if (event == RentalEvent::refused || event == RentalEvent::outbid)
-            node.request_at = now + options_.retry;
-        else spent_units_ += units(now - node.requested);
+        const bool is_refused = event == RentalEvent::refused || event == RentalEvent::outbid;
+        if (!is_refused) spend(scheduler, node);
+        // Time passes between requests, so that a run without any success ends.
+        const bool is_instant = now <= node.requested && node.attempts > 1;
+        if (is_refused) node.request_at = now + std::max(options_.retry, shortest_pause);
+        else node.request_at = is_instant ? now + shortest_pause : now;
+        on_machine_[instance] = no_node;
+        node.machine = no_machine;
         // The spot price was too high, which is no failed boot.
         if (event == RentalEvent::outbid || event == RentalEvent::interrupted) --node.attempts;
-        node.state = BrokerNode::State::future;
+        remove_from_order(at);
+        set_state(node, BrokerNode::State::future);
+        insert(at);
         failed_.push_back(at);
     } else {
         return_tasks(node);
-        remove_node(at, now);
+        remove_node(scheduler, at);
     }
 }
 
@@ -114,20 +133,16 @@ void Broker::decide(SchedulerState& scheduler) {
         if (node_on(instance) == no_node && find_release_obstacle(scheduler, instance) == nullptr)
             scheduler.release(instance);
     for (const std::uint32_t at : std::exchange(failed_, {})) replace(scheduler, at);
-    for (std::size_t place = 0; place < order_.size(); ++place) {
-        BrokerNode& node = nodes_[order_[place]];
-        if (node.state == BrokerNode::State::lagging && node.open_at <= now)
-            startable_.push_back(order_[place]);
-    }
+    if (!from_request_ && count(BrokerNode::State::booting) > 0) find_hosts(scheduler);
     for (const std::uint32_t at : std::exchange(startable_, {})) start_tasks(scheduler, at);
+    if (count(BrokerNode::State::lagging) > 0)
+        for (const std::uint32_t at : order_)
+            if (nodes_[at].state == BrokerNode::State::lagging) start_tasks(scheduler, at);
     // A request changes the order, in which nodes without a request come first.
-    while (!order_.empty()) {
-        const auto due = std::ranges::find_if(order_, [&](std::uint32_t at) {
-            return nodes_[at].state == BrokerNode::State::future && nodes_[at].request_at <= now;
-        });
-        if (due == order_.end()) break;
-        request(scheduler, *due);
-    }
+    std::vector<std::uint32_t> due;
+    for (std::size_t place = 0; place < count(BrokerNode::State::future); ++place)
+        if (nodes_[order_[place]].request_at <= now) due.push_back(order_[place]);
+    for (const std::uint32_t at : due) request(scheduler, at);
     if (options_.strategy == BrokerStrategy::budget) enforce_budget(scheduler);
     if (options_.interval == 0 || (next_scan(now) <= now && scanned_ < now)) scan(scheduler);
     set_wakes(scheduler);
@@ -142,13 +157,19 @@ void Broker::prepare(const SchedulerState& scheduler) {
     // Whether an instance will be reserved is not known; a bid is an upper bound, too.
     if (cloud.billing.reserved > 0) price_ = std::max(price_, cloud.billing.reserved_price);
     if (bids()) price_ = options_.client.bid;
-    options_.budget -= cloud.billing.reserved * cloud.billing.upfront;
+    from_request_ = cloud.billing.from_request;
+    // The bill has the reservations of all clouds.
+    for (const CloudPlan& each : scheduler.clouds())
+        options_.budget -= each.billing.reserved * each.billing.upfront;
     const Tasks& tasks = scheduler.tasks();
-    for (TaskId task = 0; task < tasks.size(); ++task)
-        last_submission_ = std::max(last_submission_, tasks[task].request.submit);
-    if (options_.interval > 0)
-        later_from_ = next_multiple_from(last_submission_, options_.interval);
+    for (TaskId task = 0; task < tasks.size(); ++task) note_submission(tasks[task].request.submit);
     if (is_ranked()) rank_tasks(scheduler);
+}
+
+void Broker::note_submission(double time) {
+    if (!(time > last_submission_)) return;
+    last_submission_ = time;
+    if (options_.interval > 0) later_from_ = next_multiple_from(time, options_.interval);
 }
 
 double Broker::next_scan(double time) const {
@@ -184,14 +205,17 @@ void Broker::scan(SchedulerState& scheduler) {
 
 void Broker::assign_waiting(SchedulerState& scheduler) {
     if (arrived_.empty() && waiting_.empty()) return;
-    waiting_.insert(waiting_.end(), arrived_.begin(), arrived_.end());
-    arrived_.clear();
-    std::ranges::sort(waiting_, [&](TaskId a, TaskId b) {
+    const auto is_first = [&](TaskId a, TaskId b) {
         if (is_ranked() && ranks_[a] != ranks_[b]) return ranks_[a] > ranks_[b];
         const double first = scheduler.submit_time(a);
         const double second = scheduler.submit_time(b);
         return first != second ? first < second : a < b;
-    });
+    };
+    std::ranges::sort(arrived_, is_first);
+    const auto known = static_cast<std::ptrdiff_t>(waiting_.size());
+    waiting_.insert(waiting_.end(), arrived_.begin(), arrived_.end());
+    arrived_.clear();
+    std::inplace_merge(waiting_.begin(), waiting_.begin() + known, waiting_.end(), is_first);
     std::vector<TaskId> left;
     for (const TaskId task : std::exchange(waiting_, {})) {
         if (scheduler.phase(task) != Phase::waiting) continue;
@@ -210,7 +234,11 @@ void Broker::give_up(SchedulerState& scheduler) {
 
 void Broker::assign(SchedulerState& scheduler, TaskId task, std::uint32_t at) {
     BrokerNode& node = nodes_[at];
-    if (node.is_idle()) node.idle_at = node.claimed_at = scheduler.now();
+    if (node.is_idle()) {
+        node.idle_at = node.claimed_at = scheduler.now();
+        node.is_listed = false;
+        std::erase(idle_, at);
+    }
     const double start = std::max(node.idle_at, scheduler.now());
     node.idle_at += scheduler.predicted_time(task);
     node.is_stale = true;
@@ -225,7 +253,7 @@ void Broker::start_tasks(SchedulerState& scheduler, std::uint32_t at) {
     BrokerNode& node = nodes_[at];
     const double now = scheduler.now();
     if (node.state == BrokerNode::State::lagging && node.open_at <= now) {
-        node.state = BrokerNode::State::ready;
+        set_state(node, BrokerNode::State::ready);
         node.is_stale = true;
     }
     if (node.state != BrokerNode::State::ready) return;
@@ -236,6 +264,10 @@ void Broker::start_tasks(SchedulerState& scheduler, std::uint32_t at) {
         node.queue.pop_front();
         node.running.push_back(task);
         scheduler.place(task, {&part, 1});
+    }
+    if (node.is_idle() && !std::exchange(node.is_listed, true)) {
+        node.idle_since = now;
+        idle_.push_back(at);
     }
 }
 
@@ -258,9 +290,7 @@ Rental Broker::make_rental(const SchedulerState& scheduler, TaskId task) const {
 
 bool Broker::can_rent(const SchedulerState& scheduler, const Rental& rental) const {
     if (order_.size() >= options_.instances) return false;
-    std::uint32_t decided = 0;
-    while (decided < order_.size() && nodes_[order_[decided]].state == BrokerNode::State::future)
-        ++decided;
+    const std::uint32_t decided = count(BrokerNode::State::future);
     return find_rental_obstacle(scheduler, rental, decided + 1) == nullptr && !is_outbid(scheduler);
 }
 
@@ -279,32 +309,69 @@ std::uint32_t Broker::add_node(SchedulerState& scheduler, TaskId task) {
     node.cores = rental.cores;
     node.memory = rental.memory;
     node.record = node.index = decided_++;
-    node.decided = node.requested = now;
+    node.decided = node.requested = node.begin = now;
     node.request_at = recorded(options_.request_dates, node.record, now);
     node.predicted_boot = predict_boot();
     node.idle_at = now + node.predicted_boot;
     node.is_stale = true;
+    ++counts_[static_cast<std::size_t>(node.state)];
     ++booting_;
     insert(at);
     if (node.request_at <= now) request(scheduler, at);
     return at;
 }
 
+void Broker::set_state(BrokerNode& node, BrokerNode::State state) {
+    --counts_[static_cast<std::size_t>(node.state)];
+    node.state = state;
+    ++counts_[static_cast<std::size_t>(state)];
+}
+
 // Nodes without a request come first, in the order of their decisions; then nodes by their
 // requests, of equal ones the last decision first.
-void Broker::insert(std::uint32_t at) {
+bool Broker::is_before(std::uint32_t at, std::uint32_t other_at) const {
     const BrokerNode& node = nodes_[at];
-    const auto before = [&](std::uint32_t other_at) {
-        const BrokerNode& other = nodes_[other_at];
-        const bool mine = node.state == BrokerNode::State::future;
-        if (mine != (other.state == BrokerNode::State::future)) return mine;
-        if (mine) return node.index < other.index;
-        return node.requested != other.requested ? node.requested < other.requested
-                                                 : node.index > other.index;
-    };
-    auto place = order_.end();
-    while (place != order_.begin() && before(*(place - 1))) --place;
-    order_.insert(place, at);
+    const BrokerNode& other = nodes_[other_at];
+    const bool mine = node.state == BrokerNode::State::future;
+    if (mine != (other.state == BrokerNode::State::future)) return mine;
+    if (mine) return node.index < other.index;
+    return node.requested != other.requested ? node.requested < other.requested
+                                             : node.index > other.index;
+}
+
+void Broker::insert(std::uint32_t at) {
+    order_.insert(
+        std::ranges::lower_bound(order_, at,
+                                 [&](std::uint32_t a, std::uint32_t b) { return is_before(a, b); }),
+        at);
+}
+
+void Broker::remove_from_order(std::uint32_t at) {
+    order_.erase(std::ranges::lower_bound(
+        order_, at, [&](std::uint32_t a, std::uint32_t b) { return is_before(a, b); }));
+}
+
+void Broker::find_host(const SchedulerState& scheduler, BrokerNode& node) const {
+    if (node.has_host) return;
+    const double since = scheduler.hosted_since(node.machine);
+    if (std::isnan(since)) return;
+    node.has_host = true;
+    if (from_request_) return;
+    // Its boot began with the allocation, as its bill.
+    node.begin = since;
+    node.idle_at += since - node.decided;
+    node.decided = since;
+    node.is_stale = true;
+}
+
+void Broker::find_hosts(const SchedulerState& scheduler) {
+    for (const std::uint32_t at : order_)
+        if (nodes_[at].state == BrokerNode::State::booting) find_host(scheduler, nodes_[at]);
+}
+
+void Broker::spend(const SchedulerState& scheduler, BrokerNode& node) {
+    find_host(scheduler, node);
+    if (node.has_host) spent_units_ += units(scheduler.now() - node.begin);
 }
 
 void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
@@ -321,16 +388,16 @@ void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
     if (options_.boots_as_predicted) rental.boot_time = node.predicted_boot;
     if (!node.queue.empty()) rental.user = scheduler.request(node.queue.front()).user;
     if (find_rental_obstacle(scheduler, rental) != nullptr || is_outbid(scheduler)) {
-        node.request_at = now + std::max(options_.retry, 1e-3);
+        node.request_at = now + std::max(options_.retry, shortest_pause);
         return;
     }
     node.machine = scheduler.rent(rental);
     if (node.machine >= on_machine_.size())
         on_machine_.resize(node.machine + std::size_t{1}, no_node);
     on_machine_[node.machine] = at;
-    std::erase(order_, at);
-    node.state = BrokerNode::State::booting;
-    node.requested = now;
+    remove_from_order(at);
+    set_state(node, BrokerNode::State::booting);
+    node.requested = node.begin = now;
     insert(at);
     const std::vector<double>& dates = options_.recorded_dates;
     // Schlouder forgets at a request how many instances boot, unless the next one was requested
@@ -344,8 +411,6 @@ void Broker::request(SchedulerState& scheduler, std::uint32_t at) {
 void Broker::replace(SchedulerState& scheduler, std::uint32_t at) {
     BrokerNode& node = nodes_[at];
     const double now = scheduler.now();
-    // Whether a budget allows another one is decided with the next scan.
-    if (options_.strategy == BrokerStrategy::budget) return_tasks(node);
     if (node.attempts >= options_.attempts) {
         for (const TaskId task : std::exchange(node.queue, {})) {
             node_of_[task] = no_node;
@@ -353,28 +418,39 @@ void Broker::replace(SchedulerState& scheduler, std::uint32_t at) {
         }
     }
     if (node.queue.empty()) {
-        remove_node(at, now);
+        remove_node(scheduler, at);
         return;
     }
+    remove_from_order(at);
     ++node.attempts;
-    std::erase(order_, at);
     node.record = node.index = decided_++;
-    node.decided = node.requested = now;
     node.request_at = std::max(now, node.request_at);
+    node.decided = node.requested = node.begin = node.request_at;
     node.predicted_boot = predict_boot();
     node.idle_at = node.request_at + node.predicted_boot;
     for (const TaskId task : node.queue) node.idle_at += scheduler.predicted_time(task);
+    node.approved = 1.0;
     node.is_stale = true;
+    node.has_host = false;
     ++booting_;
     insert(at);
+    if (options_.strategy == BrokerStrategy::budget && planned_units(scheduler) > budget_units()) {
+        return_tasks(node);
+        --booting_;
+        remove_node(scheduler, at);
+    }
 }
 
-void Broker::remove_node(std::uint32_t at, double now) {
+void Broker::remove_node(const SchedulerState& scheduler, std::uint32_t at) {
     BrokerNode& node = nodes_[at];
-    if (node.machine != no_machine) on_machine_[node.machine] = no_node;
-    if (node.state != BrokerNode::State::future) spent_units_ += units(now - node.requested);
-    std::erase(order_, at);
+    if (node.machine != no_machine) {
+        spend(scheduler, node);
+        on_machine_[node.machine] = no_node;
+    }
+    remove_from_order(at);
     std::erase(startable_, at);
+    if (node.is_listed) std::erase(idle_, at);
+    --counts_[static_cast<std::size_t>(node.state)];
     node = {};
     free_.push_back(at);
 }
@@ -382,18 +458,19 @@ void Broker::remove_node(std::uint32_t at, double now) {
 // --- release ------------------------------------------------------------------------------------
 
 bool Broker::may_stop(const BrokerNode& node, double now) const {
-    const double uptime = now - node.requested;
+    const double uptime = now - node.begin;
     if (unit_ == never) return true;
     if (!options_.published) return now >= stop_time(node, now);
-    // SimSchlouder keeps an instance that has become idle within the margin.
+    // SimSchlouder keeps an instance that has become idle within the margin. It has one core.
+    const double idle = node.cores < 2.0 ? node.idle_at : node.idle_since;
     return units(uptime) < units(uptime + options_.margin) &&
-           units(uptime) * unit_ - (node.idle_at - node.requested) > options_.margin;
+           units(uptime) * unit_ - (idle - node.begin) > options_.margin;
 }
 
 // The time from which on the node may be stopped if it stays idle, or an earlier time.
 double Broker::stop_time(const BrokerNode& node, double now) const {
     if (unit_ == never) return now;
-    const double end = node.requested + units(now - node.requested) * unit_;
+    const double end = node.begin + units(now - node.begin) * unit_;
     if (options_.published) return end + 1.0 - options_.margin;
     // There may be no scan within the margin.
     return std::min(end - options_.margin, last_scan(end));
@@ -401,17 +478,17 @@ double Broker::stop_time(const BrokerNode& node, double now) const {
 
 void Broker::stop_idle(SchedulerState& scheduler) {
     const double now = scheduler.now();
-    for (std::size_t place = 0; place < order_.size();) {
-        const std::uint32_t at = order_[place];
-        const BrokerNode& node = nodes_[at];
-        if (node.is_idle() && may_stop(node, now) &&
-            find_release_obstacle(scheduler, node.machine) == nullptr) {
-            scheduler.release(node.machine);
-            remove_node(at, now);
-            has_changed_ = true;
-        } else {
-            ++place;
-        }
+    std::vector<std::uint32_t> stops;
+    for (const std::uint32_t at : idle_)
+        if (may_stop(nodes_[at], now) &&
+            find_release_obstacle(scheduler, nodes_[at].machine) == nullptr)
+            stops.push_back(at);
+    std::ranges::sort(stops, [&](std::uint32_t a, std::uint32_t b) { return is_before(a, b); });
+    for (const std::uint32_t at : stops) {
+        const MachineId machine = nodes_[at].machine;
+        remove_node(scheduler, at);
+        scheduler.release(machine);
+        has_changed_ = true;
     }
 }
 
@@ -423,8 +500,8 @@ void Broker::enforce_budget(SchedulerState& scheduler) {
     for (const std::uint32_t at : order_) approved += nodes_[at].approved;
     for (const std::uint32_t at : std::vector<std::uint32_t>(order_)) {
         BrokerNode& node = nodes_[at];
-        if (node.state == BrokerNode::State::future) continue;
-        if (now < node.requested + node.approved * unit_ * (1 - 1e-12)) continue;
+        if (node.state == BrokerNode::State::future || !is_billed(node)) continue;
+        if (now < node.begin + node.approved * unit_ * (1 - 1e-12)) continue;
         if (!node.is_idle() && (approved + 1) * price_ <= options_.budget * (1 + 1e-12)) {
             ++node.approved;
             ++approved;
@@ -432,8 +509,9 @@ void Broker::enforce_budget(SchedulerState& scheduler) {
         }
         for (const TaskId task : std::vector<TaskId>(node.running)) scheduler.preempt(task);
         return_tasks(node);
-        scheduler.release(node.machine);
-        remove_node(at, now);
+        const MachineId machine = node.machine;
+        remove_node(scheduler, at);
+        scheduler.release(machine);
     }
 }
 
@@ -444,18 +522,21 @@ void Broker::set_wakes(SchedulerState& scheduler) {
     double next = never;
     double next_change = never;  // that a scan finds
     const bool enforces = options_.strategy == BrokerStrategy::budget && unit_ < never;
-    for (const std::uint32_t at : order_) {
-        const BrokerNode& node = nodes_[at];
-        if (node.state == BrokerNode::State::future) next = std::min(next, node.request_at);
-        if (node.state == BrokerNode::State::lagging) next = std::min(next, node.open_at);
-        if (node.is_idle()) {
-            double stop = stop_time(node, now);
-            // A node that may not stop now is looked at again in its next unit.
-            if (stop <= now && scanned_ >= now && unit_ < never) stop += unit_;
-            next_change = std::min(next_change, stop);
+    for (std::size_t place = 0; place < count(BrokerNode::State::future); ++place)
+        next = std::min(next, nodes_[order_[place]].request_at);
+    if (enforces || count(BrokerNode::State::lagging) > 0) {
+        for (const std::uint32_t at : order_) {
+            const BrokerNode& node = nodes_[at];
+            if (node.state == BrokerNode::State::lagging) next = std::min(next, node.open_at);
+            if (enforces && node.state != BrokerNode::State::future)
+                next = std::min(next, (is_billed(node) ? node.begin : now) + node.approved * unit_);
         }
-        if (enforces && node.state != BrokerNode::State::future)
-            next = std::min(next, node.requested + node.approved * unit_);
+    }
+    for (const std::uint32_t at : idle_) {
+        double stop = stop_time(nodes_[at], now);
+        // A node that may not stop now is looked at again in its next unit.
+        if (stop <= now && scanned_ >= now && unit_ < never) stop += unit_;
+        next_change = std::min(next_change, stop);
     }
     // A lower price lets tasks start that wait for one.
     const bool may_change = has_changed_ || (bids() && options_.interval > 0);

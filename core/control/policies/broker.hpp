@@ -2,6 +2,7 @@
 // an instance, existing or new, and never moves. The decisions use predicted times.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -29,16 +30,20 @@ struct BrokerNode {
     double memory = 0.0;
     double decided = 0.0;
     double requested = 0.0;  // the time of the decision until then
+    double begin = 0.0;      // of its bill, predicted as its request until it is known
     double request_at = 0.0;
     double open_at = 0.0;          // when its first task may start
     double predicted_boot = 0.0;   // s
     double idle_at = 0.0;          // predicted, of a node with one core
+    double idle_since = 0.0;       // when it became idle
     double approved = 1.0;         // units of time that a budget covers
     std::deque<TaskId> queue;      // assigned, not started
     std::vector<TaskId> running;   // in the order of their starts
     std::vector<double> cores_at;  // predicted, by core, of a node with several cores
     bool is_stale = false;         // these are to be computed again
-    double claimed_at = -1.0;      // when it last got a task while it was idle
+    bool is_listed = false;        // among the idle nodes
+    bool has_host = false;         // of which the bill knows
+    double claimed_at = -never;    // when it last got a task while it was idle
 
     [[nodiscard]] bool is_idle() const {
         return state == State::ready && queue.empty() && running.empty();
@@ -80,7 +85,21 @@ class Broker : public Controller {
     void assign(SchedulerState& scheduler, TaskId task, std::uint32_t node);
     std::uint32_t add_node(SchedulerState& scheduler, TaskId task);
     void request(SchedulerState& scheduler, std::uint32_t node);
-    void remove_node(std::uint32_t node, double now);
+    void remove_node(const SchedulerState& scheduler, std::uint32_t node);
+    void set_state(BrokerNode& node, BrokerNode::State state);
+    [[nodiscard]] std::uint32_t count(BrokerNode::State state) const {
+        return counts_[static_cast<std::size_t>(state)];
+    }
+    void note_submission(double time);
+    // Whether the instance has got a host: if its bill counts from then on, so do its predictions.
+    void find_host(const SchedulerState& scheduler, BrokerNode& node) const;
+    void find_hosts(const SchedulerState& scheduler);
+    // Whether its bill has begun; it begins now at the earliest otherwise.
+    [[nodiscard]] bool is_billed(const BrokerNode& node) const {
+        return from_request_ || node.has_host;
+    }
+    // Counts the units of an instance that ends now: none if it had no host.
+    void spend(const SchedulerState& scheduler, BrokerNode& node);
     void return_tasks(BrokerNode& node);
     void replace(SchedulerState& scheduler, std::uint32_t node);
     void give_up(SchedulerState& scheduler);
@@ -94,6 +113,8 @@ class Broker : public Controller {
         return twinloop::is_outbid(scheduler, options_.client.cloud, options_.client.bid);
     }
     void insert(std::uint32_t node);
+    void remove_from_order(std::uint32_t node);
+    [[nodiscard]] bool is_before(std::uint32_t node, std::uint32_t other) const;
     // The first scan at this time or later.
     [[nodiscard]] double next_scan(double time) const;
     [[nodiscard]] bool may_stop(const BrokerNode& node, double now) const;
@@ -134,6 +155,9 @@ class Broker : public Controller {
     [[nodiscard]] std::uint32_t choose_budget(const SchedulerState& scheduler, TaskId task,
                                               bool rents);
     void rank_tasks(const SchedulerState& scheduler);
+    void rank_added_tasks(const SchedulerState& scheduler);
+    // Units that the budget pays; infinite without a price or a budget.
+    [[nodiscard]] double budget_units() const;
     [[nodiscard]] bool is_ranked() const { return options_.strategy >= BrokerStrategy::list; }
     // What the task costs on the node beyond what it costs already (units of time).
     [[nodiscard]] double extra_units(const SchedulerState& scheduler, BrokerNode& node,
@@ -143,19 +167,22 @@ class Broker : public Controller {
 
     BrokerOptions options_;
     bool prepared_ = false;
-    double unit_ = never;           // of billing (s)
-    double price_ = 0.0;            // of a unit
-    double last_submission_ = 0.0;  // of the workload
-    double later_from_ = 0.0;       // the scan from which on the later interval applies
-    double scanned_ = -1.0;         // time of the last scan
-    bool has_changed_ = false;      // instances or tasks, since the last scan
-    std::uint32_t booting_ = 0;     // instances, as the prediction of boots counts them
-    std::uint32_t decided_ = 0;     // instances, ever
-    double spent_units_ = 0.0;      // of instances that have ended
-    double unassigned_ = 0.0;       // predicted work of tasks that were never assigned (s)
+    double unit_ = never;                    // of billing (s)
+    bool from_request_ = true;               // the bill of an instance counts from then on
+    double price_ = 0.0;                     // of a unit
+    double last_submission_ = 0.0;           // of the workload
+    double later_from_ = 0.0;                // the scan from which on the later interval applies
+    double scanned_ = -never;                // time of the last scan
+    bool has_changed_ = false;               // instances or tasks, since the last scan
+    std::uint32_t booting_ = 0;              // instances, as the prediction of boots counts them
+    std::uint32_t decided_ = 0;              // instances, ever
+    double spent_units_ = 0.0;               // of instances that have ended
+    double unassigned_ = 0.0;                // predicted work of tasks that were never assigned (s)
+    std::array<std::uint32_t, 4> counts_{};  // nodes, by state
     std::vector<BrokerNode> nodes_;
     std::vector<std::uint32_t> free_;        // places of nodes that are gone
     std::vector<std::uint32_t> order_;       // the nodes, in the order of comparison
+    std::vector<std::uint32_t> idle_;        // nodes that are idle
     std::vector<std::uint32_t> on_machine_;  // nodes, by machine
     std::vector<std::uint32_t> startable_;   // nodes on which tasks may be able to start
     std::vector<std::uint32_t> failed_;      // nodes to be replaced

@@ -137,9 +137,8 @@ std::uint32_t Broker::choose_deadline(const SchedulerState& scheduler, TaskId ta
         if (start + work > latest + 1e-9 * std::max(1.0, std::abs(latest))) continue;
         const double extra = extra_units(scheduler, node, start, work);
         const double rest =
-            unit_ < never
-                ? (units(start + work - node.requested) * unit_ - (start + work - node.requested))
-                : start;
+            unit_ < never ? (units(start + work - node.begin) * unit_ - (start + work - node.begin))
+                          : start;
         if (extra > fewest || (extra == fewest && best != new_node && rest >= least)) continue;
         best = at;
         fewest = extra;
@@ -155,16 +154,13 @@ std::uint32_t Broker::choose_budget(const SchedulerState& scheduler, TaskId task
     const double cores = scheduler.request(task).cores;
     const double work = scheduler.predicted_time(task);
     const double boot = predict_boot();
-    const double affordable =
-        price_ > 0 && options_.budget < never
-            ? std::floor(options_.budget / price_ * (1 + 1e-12)) - planned_units(scheduler)
-            : never;
+    const double paid = budget_units();
+    const double affordable = paid < never ? paid - planned_units(scheduler) : never;
     // The work of the other tasks beyond what is paid for already.
     double rest = std::max(0.0, unassigned_ - work);
     for (const std::uint32_t at : order_) {
         BrokerNode& node = nodes_[at];
-        const double uptime =
-            std::max(idle_time(scheduler, node, node.cores), now) - node.requested;
+        const double uptime = std::max(idle_time(scheduler, node, node.cores), now) - node.begin;
         if (unit_ < never) rest -= units(uptime) * unit_ - uptime;
     }
     const double kept = unit_ < never ? std::max(0.0, rest) / unit_ : 0.0;

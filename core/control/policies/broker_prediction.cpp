@@ -25,34 +25,30 @@ double Broker::idle_time(const SchedulerState& scheduler, BrokerNode& node, doub
     if (node.cores < 2.0) return node.idle_at;
     if (node.is_stale) predict_cores(scheduler, node);
     const auto wanted = static_cast<std::size_t>(std::ceil(cores));
-    return node.cores_at[std::clamp<std::size_t>(wanted, 1, node.cores_at.size()) - 1];
+    const double time = node.cores_at[std::clamp<std::size_t>(wanted, 1, node.cores_at.size()) - 1];
+    return time == -never ? scheduler.now() : time;
 }
 
 // The tasks of the node in the order in which it starts them, each on the cores that are idle
 // first.
 void Broker::predict_cores(const SchedulerState& scheduler, BrokerNode& node) const {
-    const double now = scheduler.now();
-    double begin = now;
-    if (node.state == BrokerNode::State::lagging) begin = std::max(now, node.open_at);
-    else if (node.state != BrokerNode::State::ready)
-        begin = std::max(now, std::max(node.request_at, node.requested) + node.predicted_boot);
     std::vector<double>& dates = node.cores_at;
+    // Cores that are idle stay so while time passes.
+    double begin = -never;
+    if (node.state == BrokerNode::State::lagging) begin = node.open_at;
+    else if (node.state != BrokerNode::State::ready)
+        begin = std::max({node.request_at, node.requested, node.decided}) + node.predicted_boot;
     dates.assign(static_cast<std::size_t>(node.cores), begin);
-    const auto occupy = [&](TaskId task, double start) {
+    const auto occupy = [&](TaskId task, bool runs) {
         const auto wanted = static_cast<std::size_t>(std::ceil(scheduler.request(task).cores));
         const std::size_t count = std::clamp<std::size_t>(wanted, 1, dates.size());
-        const double end = std::max(start, dates[count - 1]) + scheduler.predicted_time(task);
-        std::fill_n(dates.begin(), count, std::max(end, now));
+        double start = runs ? scheduler.start_time(task) : dates[count - 1];
+        if (start == -never) start = scheduler.now();
+        std::fill_n(dates.begin(), count, start + scheduler.predicted_time(task));
         std::ranges::sort(dates);
     };
-    for (const TaskId task : node.running) {
-        const auto wanted = static_cast<std::size_t>(std::ceil(scheduler.request(task).cores));
-        const std::size_t count = std::clamp<std::size_t>(wanted, 1, dates.size());
-        std::fill_n(dates.begin(), count,
-                    std::max(scheduler.start_time(task) + scheduler.predicted_time(task), now));
-        std::ranges::sort(dates);
-    }
-    for (const TaskId task : node.queue) occupy(task, begin);
+    for (const TaskId task : node.running) occupy(task, true);
+    for (const TaskId task : node.queue) occupy(task, false);
     // They stay valid until a task is assigned or ends.
     node.is_stale = false;
 }
@@ -61,10 +57,10 @@ double Broker::uptime_at_idle(const BrokerNode& node, double idle, double now) c
     // Where its threads are known to have acted, Schlouder forgets the tasks that an idle instance
     // got in the same scan.
     if (options_.validation && !options_.recorded_dates.empty() && node.claimed_at == now)
-        return now - node.requested;
+        return now - node.begin;
     // It forgets the boot of an instance that it has not requested yet.
     const bool forgets = options_.validation && node.state == BrokerNode::State::future;
-    return idle - (forgets ? node.predicted_boot : 0.0) - node.requested;
+    return idle - (forgets ? node.predicted_boot : 0.0) - node.begin;
 }
 
 double Broker::left(double uptime, double work) const {
@@ -82,8 +78,8 @@ bool Broker::fits(const SchedulerState& scheduler, const BrokerNode& node, TaskI
 double Broker::extra_units(const SchedulerState& scheduler, BrokerNode& node, double start,
                            double work) const {
     const double idle = std::max(idle_time(scheduler, node, node.cores), scheduler.now());
-    const double paid = std::max(units(idle - node.requested), node.approved);
-    return std::max(0.0, units(std::max(start + work, idle) - node.requested) - paid);
+    const double paid = std::max(units(idle - node.begin), node.approved);
+    return std::max(0.0, units(std::max(start + work, idle) - node.begin) - paid);
 }
 
 double Broker::planned_units(const SchedulerState& scheduler) {
@@ -91,9 +87,14 @@ double Broker::planned_units(const SchedulerState& scheduler) {
     for (const std::uint32_t at : order_) {
         BrokerNode& node = nodes_[at];
         const double idle = std::max(idle_time(scheduler, node, node.cores), scheduler.now());
-        sum += std::max(units(idle - node.requested), node.approved);
+        sum += std::max(units(idle - node.begin), node.approved);
     }
     return sum;
+}
+
+double Broker::budget_units() const {
+    if (price_ <= 0 || options_.budget == never) return never;
+    return std::floor(options_.budget / price_ * (1 + 1e-12));
 }
 
 // --- paths --------------------------------------------------------------------------------------
@@ -130,6 +131,30 @@ void Broker::rank_tasks(const SchedulerState& scheduler) {
             latest_[parent] = std::min(latest_[parent], latest_[task] - work_[task] - boot);
             if (--children_left[parent] == 0) ready.push_back(parent);
         }
+    }
+}
+
+// Likewise for tasks that were added during the run. Their parents existed before, and keep their
+// ranks: most of them have been assigned.
+void Broker::rank_added_tasks(const SchedulerState& scheduler) {
+    const Tasks& tasks = scheduler.tasks();
+    const std::size_t known = ranks_.size();
+    if (tasks.size() <= known) return;
+    work_.resize(tasks.size());
+    ranks_.resize(tasks.size());
+    latest_.resize(tasks.size());
+    const double boot = options_.boot_base + options_.boot_per_booting;
+    for (auto task = static_cast<TaskId>(tasks.size()); task-- > known;) {
+        const Task& row = tasks[task];
+        work_[task] = std::isnan(row.request.time) ? row.length : row.request.time;
+        unassigned_ += work_[task];
+        double longest = 0.0;
+        latest_[task] = std::min(options_.deadline, row.deadline);
+        tasks.each_child(task, [&](TaskId child) {
+            longest = std::max(longest, ranks_[child]);
+            latest_[task] = std::min(latest_[task], latest_[child] - work_[child] - boot);
+        });
+        ranks_[task] = work_[task] + longest;
     }
 }
 

@@ -22,7 +22,7 @@ from twinloop.platform.clouds import find_memory_store, list_cloud_hosts
 from twinloop.platform.network import LOCAL
 from twinloop.platform.states import OFF, SWITCHING_OFF, SWITCHING_ON, make_phases
 from twinloop.platform.time_series import load_series
-from twinloop.policy.brokers import BROKERS, BuiltInBroker
+from twinloop.policy.brokers import BROKERS, BudgetBroker, BuiltInBroker
 from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.cloud_clients import CloudClient, Manual
 from twinloop.policy.consolidation import Consolidate
@@ -360,6 +360,8 @@ def resolve_client(
         if policy.boot is None:
             settings |= _predict_boots(chosen.images[image], chosen.types[type_])
         _check_published_margin(settings, chosen)
+    if isinstance(policy, BudgetBroker):
+        _check_budget(policy, chosen, platform)
     if policy.name == "one-instance" and chosen.types[type_].fits is not None:
         raise InputError(
             "one-instance needs a type of instances with a number of cores, and "
@@ -430,6 +432,27 @@ def _check_published_margin(settings: Mapping[str, Any], cloud: Cloud) -> None:
         field="policy.options.margin",
         remedy="change the margin, or choose `published: false`",
     )
+
+
+def _check_budget(policy: BudgetBroker, cloud: Cloud, platform: Platform) -> None:
+    """Check that the bill of the instances can be kept within the budget."""
+    if cloud.messages is not None and cloud.billing is not None:
+        raise InputError(
+            f"a budget cannot be kept where orders take time: cloud '{cloud.name}' has messages, "
+            "and an instance could begin another unit before its end arrives",
+            kind="inconsistent-values",
+            field="policy.options.budget",
+            remedy="choose another broker, or remove the messages",
+        )
+    reserved = [each.billing.reserved for each in platform.clouds if each.billing is not None]
+    upfront = sum(each.instances * each.upfront for each in reserved if each is not None)
+    if upfront > policy.budget:
+        raise InputError(
+            f"must be at least {upfront:g}, the price of the reservations, not {policy.budget:g}",
+            kind="out-of-range",
+            field="policy.options.budget",
+            remedy="give a larger budget, or remove the reservations that are not needed",
+        )
 
 
 def describe_misfit(policy: AnyPolicy, platform: Platform) -> str | None:

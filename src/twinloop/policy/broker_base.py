@@ -36,6 +36,8 @@ class NewInstance(Enum):
     RENT = "rent"
 
 
+#: The least time between two requests for the same tasks (s).
+_SHORTEST_PAUSE: Final = 1e-3
 #: The answer of `Broker.choose` for a new instance.
 RENT: Final = NewInstance.RENT
 
@@ -57,6 +59,8 @@ class BrokerNode:
     requested: float
     #: Predicted end of its boot.
     ready_at: float
+    #: Begin of its bill; predicted as its request until it is known.
+    begin: float = 0.0
     #: `future`: decided, but not requested; `booting`; `ready`.
     state: Literal["future", "booting", "ready"] = "future"
     #: Its index in the view, from its request on.
@@ -218,7 +222,7 @@ class Broker(Policy):
         return inf if billing is None else billing.unit
 
     def units(self, uptime: float) -> int:
-        """The units of billing that an instance begins in this time from its request."""
+        """The units of billing that an instance begins in this time of its bill."""
         # Rounding of times must not begin another unit, as in the bill.
         return max(1, ceil(uptime / self.unit - 1e-9))
 
@@ -249,7 +253,7 @@ class Broker(Policy):
 
     def left(self, node: BrokerNode, task: int) -> float:
         """The rest of the unit in which an instance would end a task and the margin (s)."""
-        end = self.idle_at(node, task) - node.requested + self.margin
+        end = self.idle_at(node, task) - node.begin + self.margin
         end += self.view.predicted_time(task)
         return self.units(end) * self.unit - end
 
@@ -300,16 +304,29 @@ class Broker(Policy):
                 node.state, node.ready_at = "ready", self.view.now
             elif node.state == "booting":
                 node.state, node.machine = "future", None
-                node.request_at = self.view.now + (self.retry if event == "refused" else 0.0)
+                pause = max(self.retry, _SHORTEST_PAUSE)
+                node.request_at = self.view.now + (pause if event == "refused" else 0.0)
                 failed.append(node)
             else:
                 self._nodes.remove(node)
         self._events.clear()
+        billing = self._find_cloud().billing
+        if billing is not None and billing.counted_from == "start":
+            self._find_hosts()
         running, waiting = set(self.view.running), set(self.view.waiting)
         for node in self._nodes:
             node.running = [task for task in node.running if task in running]
             node.queue = [task for task in node.queue if task in waiting]
         return failed
+
+    def _find_hosts(self) -> None:
+        """Let the bills and the boots of instances begin when they got their hosts."""
+        for node in self._nodes:
+            since = None if node.machine is None else self.view.hosted_since(node.machine)
+            if since is not None and since != node.begin:
+                if node.state == "booting":
+                    node.ready_at += since - node.begin
+                node.begin = since
 
     def _replace(self, node: BrokerNode) -> Iterator[Decision]:
         """Let another instance take the place of one that has not booted."""
@@ -320,9 +337,10 @@ class Broker(Policy):
         if not node.queue:
             return
         node.attempts += 1
-        node.index, node.requested = self._decided, self.view.now
+        node.index = self._decided
+        node.requested = node.begin = max(self.view.now, node.request_at)
         self._decided += 1
-        node.ready_at = node.request_at + self.predict_boot()
+        node.ready_at = node.requested + self.predict_boot()
         self._nodes.append(node)
 
     def _release_unused(self) -> Iterator[Decision]:
@@ -388,10 +406,10 @@ class Broker(Policy):
         )
         # The index of the instance is known at once, unless the request was refused.
         if not self._events or self._events[-1][1] != "requested":
-            node.request_at = self.view.now + self.retry
+            node.request_at = self.view.now + max(self.retry, _SHORTEST_PAUSE)
             return
         node.machine, _ = self._events.pop()
-        node.state, node.requested = "booting", self.view.now
+        node.state, node.requested, node.begin = "booting", self.view.now, self.view.now
 
     def _release_idle(self) -> Iterator[Decision]:
         for node in [each for each in self._nodes if each.is_idle]:
@@ -417,15 +435,16 @@ class Broker(Policy):
             kind.cores or self.view.cores(task),
             self.view.memory(task) if kind.fits else kind.memory or 0.0,
             requested=now,
+            begin=now,
             ready_at=now + self.predict_boot(),
             request_at=now,
         )
 
     def _stop_time(self, node: BrokerNode) -> float:
-        uptime = self.view.now - node.requested
+        uptime = self.view.now - node.begin
         if self.unit == inf:
             return self.view.now
-        return node.requested + self.units(uptime) * self.unit - self.margin
+        return node.begin + self.units(uptime) * self.unit - self.margin
 
     def _fits(self, node: BrokerNode, task: int) -> bool:
         view = self.view

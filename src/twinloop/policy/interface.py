@@ -88,6 +88,12 @@ class View(Protocol):
     def host(self, machine: int) -> int | None:
         """The host of an instance; None of other machines."""
 
+    def hosted_since(self, machine: int) -> float | None:
+        """The time at which an instance that the client has rented got its first host.
+
+        None for other machines, and before it has one.
+        """
+
     def machine_name(self, machine: int) -> str | None:
         """The name of a machine."""
 
