@@ -273,7 +273,10 @@ def test_measured_values_that_are_not_positive_are_excluded_and_named(
         ("xp_id,cores\na,2\n", "real.csv:1: has no column of measured values"),
         ("xp_id,uptime,uptime_s\na,2,2\n", "has more than one column uptime_s or uptime"),
         (f"xp_id,uptime\n{NAME},many\n", r"real.csv:2: uptime: must be a number, not 'many'"),
-        (f"xp_id,uptime\n{NAME},inf\n", r"real.csv:2: uptime: must be a number, not 'inf'"),
+        (
+            f"xp_id,uptime\n{NAME},inf\n",
+            r"real.csv:2: uptime: must be a number, not 'inf' \(leave the cell empty, or write nan",
+        ),
         (f"xp_id,uptime\n{NAME},1,2\n", "real.csv:2: has 3 cells, not 2"),
         (f"xp_id,uptime\n{NAME},1\n{NAME},2\n", "real.csv:3: .* is also in line 2"),
         ("xp_id,uptime\nother,1\n", "has no row of an execution of the study"),
@@ -290,6 +293,14 @@ def test_invalid_tables_of_measured_results(
             folder=tmp_path / "study",
         )
     assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize("unknown", ["", "NaN", "nan", "NAN", "na", "NULL"])
+def test_values_that_are_not_known(tmp_path: Path, executions: Path, unknown: str) -> None:
+    file = write_measured(tmp_path / "real.csv", [[NAME, unknown, 95]])
+    found = explore_executions({"run": str(executions), "inject": "best", "measured": file})
+    row = found.runs.filter(execution=NAME).row(0, named=True)
+    assert (row["measured_uptime_s"], row["measured_makespan_s"]) == (None, 95)
 
 
 # --- failures and errors ---------------------------------------------------------------------
@@ -345,6 +356,35 @@ def test_invalid_designs(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(tl.InputError, match=message):
         explore_executions(factors)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run: [runs]\ninject: best\ncells:\n- strtegy\n", "4: cells[0]: no execution has the la"),
+        ("inject: best\nrun:\n- runs\n- none\n", "4: run[1]: '{folder}/none' does not exist"),
+        (
+            "factors:\n  inject: best\n  run: runs/*.log\n",
+            "3: factors.run[0]: '{folder}/runs/*.log' does not exist",
+        ),
+        ("run: empty\ninject: best\n", "1: run[0]: '{folder}/empty' contains no execution"),
+        (
+            "run: runs\ninject: best\npolicy.options.publishd: [true]\n",
+            '3: ["policy.options.publishd"]: no run can be simulated: policy.options.publishd: ',
+        ),
+        ("run: runs\ninject: best\npolicy: [no-such]\n", "3: policy: no run can be simulated: po"),
+    ],
+)
+def test_errors_that_are_found_later_name_the_file_of_the_design(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    write_executions(tmp_path / "runs", 1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "lab.yaml").write_text(text)
+    with pytest.raises(tl.InputError) as caught:
+        explore_executions(tmp_path / "lab.yaml")
+    expected = f"{tmp_path / 'lab.yaml'}:{message.format(folder=tmp_path)}"
+    assert str(caught.value).startswith(expected)
 
 
 def test_paths_are_relative_to_the_file_of_the_design(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from twinloop.description.description import Description, FilePath, get_read_folder
+from twinloop.description.document import Address
 from twinloop.description.errors import InputError
+from twinloop.description.position import Position
 from twinloop.description.problems import ProblemCollector
 from twinloop.description.text import load_document
 from twinloop.exploration.executions.cross_validation import CrossValidation, resolve_models
@@ -114,6 +116,28 @@ class ExecutionDesign(Description):
     cross_validation: CrossValidation = Field(
         CrossValidation(), description="how models are fitted to other executions"
     )
+
+    #: Whether the file has the factors without the key `factors`.
+    _is_flat: bool = PrivateAttr(False)
+
+    def note_positions(self, data: Any, file: str | None, address: Address = ()) -> None:
+        """Note where it was read from: the executions are searched and read later."""
+        self._position = None if file is None else Position(file, address)
+        self._is_flat = isinstance(data, Mapping) and "factors" not in data
+
+    def locate(self, error: InputError, *path: str | int) -> InputError:
+        """Add file, line and field of the value at this path to an error, if they are known."""
+        is_inside = self._is_flat and len(path) > 1 and path[0] == "factors"
+        return super().locate(error, *(path[1:] if is_inside else path))
+
+    def locate_missing(self, error: InputError) -> InputError:
+        """Name the file of the design in an error about a pattern of executions."""
+        patterns = [str(Path(each)) for each in self.patterns]
+        if self._position is None or error.file not in patterns:
+            return error
+        problem = f"'{error.file}' {error.problem}"
+        found = InputError(problem, kind=error.kind, field=error.field, remedy=error.remedy)
+        return self.locate(found, "factors", RUN, patterns.index(error.file))
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:

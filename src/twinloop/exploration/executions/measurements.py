@@ -33,7 +33,8 @@ _VALUE_COLUMNS: Final = {
     "usage": ("usage",),
     "makespan_s": ("makespan_s", "makespan"),
 }
-_UNKNOWN_VALUES: Final = ("", "NA", "nan", "null")
+#: In lower case.
+_UNKNOWN_VALUES: Final = ("", "na", "nan", "null")
 _SEPARATORS: Final = ("\t", ";", ",")
 _FORM: Final = "first line: execution,uptime,makespan,usage"
 #: Maximum number of excluded values that are listed.
@@ -162,7 +163,7 @@ def _find_columns(header: list[str], path: Path) -> dict[str, int]:
 
 
 def _parse_number(cell: str, column: str, path: Path, line: int) -> float | None:
-    if cell in _UNKNOWN_VALUES:
+    if cell.lower() in _UNKNOWN_VALUES:
         return None
     try:
         number = float(cell)
@@ -170,7 +171,14 @@ def _parse_number(cell: str, column: str, path: Path, line: int) -> float | None
         number = math.nan
     if not math.isfinite(number):
         problem = f"must be a number, not {quote_value(cell)}"
-        raise InputError(problem, kind="wrong-type", file=path, line=line, field=column)
+        raise InputError(
+            problem,
+            kind="wrong-type",
+            file=path,
+            line=line,
+            field=column,
+            remedy="leave the cell empty, or write nan, if it is not known",
+        )
     return number
 
 

@@ -72,13 +72,18 @@ class ExecutionPlan:
 
 def plan_execution_runs(design: ExecutionDesign, *, allow_code: bool = False) -> ExecutionPlan:
     """Find the executions of a design and plan their runs: all sets of one, then of the next."""
-    files, sets = find_executions(design.patterns), design.sets()
+    try:
+        files = find_executions(design.patterns)
+    except InputError as missing:
+        raise design.locate_missing(missing) from None
+    sets = design.sets()
     if len(files) * len(sets) > MAX_RUNS:
-        raise InputError(
+        error = InputError(
             f"the design has {len(files) * len(sets):,} runs, more than {MAX_RUNS:,}",
             kind="too-many",
             field="factors",
         )
+        raise design.locate(error, "factors")
     base = None if design.scenario is None else Scenario.load(design.scenario)
     planner = _Planner(base, sets, design.cross_validation, Identities(allow_code=allow_code))
     found = [planner.find(file) for file in files]
@@ -86,9 +91,13 @@ def plan_execution_runs(design: ExecutionDesign, *, allow_code: bool = False) ->
         planner.read_others(found)
     runs = tuple(run for number in range(len(found)) for run in planner.plan(number, found[number]))
     if all(run.refused for run in runs):
-        raise InputError(
-            f"no run can be simulated: {runs[0].refused}", kind="no-usable-runs", field="factors"
+        reason = str(runs[0].refused)
+        error = InputError(
+            f"no run can be simulated: {reason}", kind="no-usable-runs", field="factors"
         )
+        fields = {name: each.field or name for name, each in design.factors.items()}
+        wrong = [name for name, field in fields.items() if reason.startswith(field)]
+        raise design.locate(error, "factors", *wrong[:1])
     return ExecutionPlan(
         tuple(each.execution for each in found),
         sets,

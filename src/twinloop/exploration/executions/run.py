@@ -101,12 +101,13 @@ def _check_cells(design: ExecutionDesign, plan: ExecutionPlan) -> None:
     known = list(dict.fromkeys(label for each in plan.executions for label in each.labels))
     for index, label in enumerate(design.cells):
         if label not in (*known, *DEFAULT_CELLS):
-            raise InputError(
+            error = InputError(
                 f"no execution has the label '{label}'",
                 kind="unknown-reference",
                 field=f"cells[{index}]",
                 remedy=suggest_name(label, known) or f"known: {', '.join(known) or 'none'}",
             )
+            raise design.locate(error, "cells", index)
 
 
 def _run_missing(
