@@ -43,6 +43,7 @@ TOPICS = (
     "calibration",
     "study",
     "executions",
+    "brokers",
 )
 # The topics that depend on the native engine, in which two builds are compared.
 ENGINE_TOPICS = (
