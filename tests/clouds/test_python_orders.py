@@ -515,7 +515,7 @@ def test_the_hash_of_a_scenario_contains_the_code_of_its_controllers() -> None:
         [make_host()], [make_task(0)], controllers={"placement": choose("FirstFit")}
     )
     hashes = Identities(allow_code=True).identify(scenario)
-    assert list(hashes) == ["policy", "platform.clouds[0].controllers.placement"]
+    assert list(hashes) == ["platform.clouds[0].controllers.placement"]
     assert Identities(allow_code=True).is_random(scenario)
 
 

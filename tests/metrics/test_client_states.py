@@ -158,5 +158,5 @@ def test_real_executions(real_data: Path, tmp_path: Path, inject: str) -> None:
         archive.extractall(tmp_path, filter="data")
     files = sorted(tmp_path.rglob("*.tasks"))
     assert len(files) == 289
-    for file in files[:: every(3)]:
+    for file in files[:: every(12)]:
         check_states(simulate(scenario_of_run(file, inject=inject), decisions=True))
